@@ -1,0 +1,1 @@
+//! Events, the pure apply function, account state, operations and views.

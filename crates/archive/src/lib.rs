@@ -1,0 +1,1 @@
+//! Mail archives outside the store: mbox, Maildir and single messages, read and written as streams.

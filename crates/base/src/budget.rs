@@ -1,0 +1,226 @@
+//! The memory budget: one weighted, fair, asynchronous semaphore that every buffer over 16 KiB draws from.
+//!
+//! Work waits for budget, it never fails for lack of it; requests are served in the order they came, so that a
+//! large one is not starved by small ones. No request can hold more than [`Budget::fair_part`]: asking for more
+//! is trimmed to that, so that waiting always ends once others are done.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+/// A bound on memory, in bytes, shared by everything that buffers. Cloning shares it.
+#[derive(Clone)]
+pub struct Budget(Arc<Shared>);
+
+struct Shared {
+    total: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    free: usize,
+    waiting: VecDeque<Waiter>,
+    next_ticket: u64,
+}
+
+struct Waiter {
+    ticket: u64,
+    bytes: usize,
+    waker: Waker,
+}
+
+/// Bytes drawn from a [`Budget`]; given back when dropped.
+pub struct Permit {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    /// A budget of `total` bytes.
+    pub fn new(total: usize) -> Self {
+        let state = State { free: total, waiting: VecDeque::new(), next_ticket: 0 };
+        Budget(Arc::new(Shared { total, state: Mutex::new(state) }))
+    }
+
+    /// The whole budget, in bytes.
+    pub fn total(&self) -> usize {
+        self.0.total
+    }
+
+    /// The most one request may hold: an eighth of the whole.
+    pub fn fair_part(&self) -> usize {
+        (self.0.total / 8).max(1)
+    }
+
+    /// Bytes in use now.
+    pub fn in_use(&self) -> usize {
+        self.0.total - self.lock().free
+    }
+
+    /// Requests waiting now.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// Waits until `bytes` (at most [`Budget::fair_part`] of them) are free and takes them.
+    pub fn acquire(&self, bytes: usize) -> Acquire {
+        Acquire { budget: self.clone(), bytes: bytes.min(self.fair_part()), ticket: None }
+    }
+
+    /// Takes `bytes` if they are free and nobody waits; never blocks.
+    pub fn try_acquire(&self, bytes: usize) -> Option<Permit> {
+        let bytes = bytes.min(self.fair_part());
+        let mut state = self.lock();
+        if !state.waiting.is_empty() || state.free < bytes {
+            return None;
+        }
+        state.free -= bytes;
+        Some(Permit { budget: self.clone(), bytes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Permit {
+    /// How many bytes this permit holds.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink(&mut self, bytes: usize) {
+        if bytes < self.bytes {
+            let surplus = self.bytes - bytes;
+            self.bytes = bytes;
+            self.budget.release(surplus);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
+    }
+}
+
+impl Budget {
+    fn release(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.free += bytes;
+        state.wake_front();
+    }
+}
+
+impl State {
+    /// Only the front of the queue may go next: order of arrival is what makes the budget fair.
+    fn wake_front(&self) {
+        if let Some(front) = self.waiting.front()
+            && front.bytes <= self.free
+        {
+            front.waker.wake_by_ref();
+        }
+    }
+}
+
+/// The future of [`Budget::acquire`]. Dropping it gives up its place in the queue.
+pub struct Acquire {
+    budget: Budget,
+    bytes: usize,
+    ticket: Option<u64>,
+}
+
+impl Future for Acquire {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
+        let this = &mut *self;
+        let mut state = this.budget.lock();
+        let at_front = match this.ticket {
+            None => state.waiting.is_empty(),
+            Some(ticket) => state.waiting.front().is_some_and(|front| front.ticket == ticket),
+        };
+        if at_front && state.free >= this.bytes {
+            state.free -= this.bytes;
+            if this.ticket.take().is_some() {
+                state.waiting.pop_front();
+            }
+            state.wake_front();
+            drop(state);
+            return Poll::Ready(Permit { budget: this.budget.clone(), bytes: this.bytes });
+        }
+        match this.ticket {
+            Some(ticket) => {
+                if let Some(waiter) = state.waiting.iter_mut().find(|w| w.ticket == ticket) {
+                    waiter.waker.clone_from(cx.waker());
+                }
+            }
+            None => {
+                let ticket = state.next_ticket;
+                state.next_ticket += 1;
+                state.waiting.push_back(Waiter { ticket, bytes: this.bytes, waker: cx.waker().clone() });
+                this.ticket = Some(ticket);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let mut state = self.budget.lock();
+            state.waiting.retain(|w| w.ticket != ticket);
+            state.wake_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(acquire: &mut Acquire) -> Poll<Permit> {
+        Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn waits_in_order_and_gives_back() {
+        let budget = Budget::new(800);
+        let held: Vec<_> = (0..8).map(|_| budget.try_acquire(100).unwrap()).collect();
+        assert_eq!(budget.in_use(), 800);
+        let mut large = budget.acquire(100);
+        let mut small = budget.acquire(1);
+        assert!(poll(&mut large).is_pending());
+        assert!(poll(&mut small).is_pending());
+        assert_eq!(budget.waiting(), 2);
+        drop(held);
+        assert!(poll(&mut small).is_pending(), "the one that came first goes first");
+        let permit = poll(&mut large);
+        assert!(permit.is_ready());
+        assert!(poll(&mut small).is_ready());
+    }
+
+    #[test]
+    fn a_request_over_the_fair_part_is_trimmed_to_it() {
+        let budget = Budget::new(800);
+        let permit = budget.try_acquire(usize::MAX).unwrap();
+        assert_eq!(permit.bytes(), 100);
+    }
+
+    #[test]
+    fn giving_up_lets_the_next_one_in() {
+        let budget = Budget::new(800);
+        let held: Vec<_> = (0..8).map(|_| budget.try_acquire(100).unwrap()).collect();
+        let mut first = budget.acquire(100);
+        assert!(poll(&mut first).is_pending());
+        let mut second = budget.acquire(100);
+        assert!(poll(&mut second).is_pending());
+        drop(first);
+        drop(held);
+        assert!(poll(&mut second).is_ready());
+    }
+}

@@ -1,0 +1,119 @@
+//! One error type for the storage side of the platform: what the caller can do about it, and why it happened.
+//!
+//! The kind decides the reply (one table per protocol maps kinds to replies); the message is for the operator
+//! and never holds a secret or message text.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What the caller can do about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Temporary: the same request may succeed later (disk full, store down).
+    Retry,
+    /// The request itself is wrong; repeating it will not help.
+    Invalid,
+    /// Something else changed first; look again and decide anew.
+    Conflict,
+    /// What was asked for is not there.
+    NotFound,
+    /// Not allowed: wrong password, no right.
+    Denied,
+    /// A named limit was passed.
+    Limit,
+    /// Stored bytes are not what was written: a broken seal, a missing chunk.
+    Corrupt,
+    /// A mistake in this program.
+    Internal,
+}
+
+/// A failure: its [`Kind`], a message for the operator, and the cause if there is one.
+pub struct Error {
+    kind: Kind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind`, with a message that tells the operator what happened.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into(), source: None }
+    }
+
+    /// The same error with its cause attached.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same error with `context: ` put before its message.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// [`Kind::Retry`] with a message.
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self::new(Kind::Retry, message)
+    }
+    /// [`Kind::Invalid`] with a message.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid, message)
+    }
+    /// [`Kind::Conflict`] with a message.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(Kind::Conflict, message)
+    }
+    /// [`Kind::NotFound`] with a message.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, message)
+    }
+    /// [`Kind::Denied`] with a message.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(Kind::Denied, message)
+    }
+    /// [`Kind::Limit`] with a message.
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self::new(Kind::Limit, message)
+    }
+    /// [`Kind::Corrupt`] with a message.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt, message)
+    }
+    /// [`Kind::Internal`] with a message.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Kind::Internal, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.kind)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|s| s as _)
+    }
+}

@@ -1,0 +1,145 @@
+//! Newtypes for every identifier, so that a UID is never taken for a sequence number or a position.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+
+use crate::{Error, Random, Result};
+
+/// A place in an account's log. The first entry is 1; 0 is the empty log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Position(#[n(0)] pub u64);
+
+impl Position {
+    /// Before the first entry.
+    pub const ZERO: Position = Position(0);
+
+    /// The position after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Position(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A modification sequence (RFC 7162): the log position of the entry that made the change.
+pub type ModSeq = Position;
+
+/// An IMAP unique identifier (RFC 3501 §2.3.1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Uid(#[n(0)] pub NonZeroU32);
+
+impl Uid {
+    /// The smallest UID.
+    pub const MIN: Uid = Uid(NonZeroU32::MIN);
+
+    /// `n` as a UID; `None` for 0.
+    pub fn new(n: u32) -> Option<Self> {
+        NonZeroU32::new(n).map(Uid)
+    }
+
+    /// The UID as a number.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A mailbox's UIDVALIDITY (RFC 3501 §2.3.1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct UidValidity(#[n(0)] pub NonZeroU32);
+
+impl fmt::Display for UidValidity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A mailbox of an account: its number in order of creation, never reused. Survives RENAME.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct MailboxId(#[n(0)] pub u32);
+
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+        #[cbor(transparent)]
+        pub struct $name(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 16]);
+
+        impl $name {
+            /// A new id, drawn from `random`.
+            pub fn random(random: &dyn Random) -> Self {
+                let mut bytes = [0; 16];
+                random.fill(&mut bytes);
+                $name(bytes)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(s: &str) -> Result<Self> {
+                let bad = || Error::invalid(format!("not an id of 32 hex digits: {s:?}"));
+                if s.len() != 32 || !s.bytes().all(|b| b.is_ascii_hexdigit()) {
+                    return Err(bad());
+                }
+                let mut bytes = [0; 16];
+                for (i, byte) in bytes.iter_mut().enumerate() {
+                    *byte = u8::from_str_radix(&s[2 * i..2 * i + 2], 16).map_err(|_| bad())?;
+                }
+                Ok($name(bytes))
+            }
+        }
+    };
+}
+
+random_id! {
+    /// An account, whatever it is called: 16 random bytes, written as 32 hex digits.
+    AccountId
+}
+random_id! {
+    /// A sealed message object: 16 random bytes, written as 32 hex digits.
+    ObjectId
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SeededRandom;
+
+    #[test]
+    fn ids_round_trip_through_text() {
+        let id = ObjectId::random(&SeededRandom::new(1));
+        assert_eq!(id.to_string().parse::<ObjectId>().unwrap(), id);
+        assert_eq!("xyz".parse::<ObjectId>().unwrap_err().kind(), crate::Kind::Invalid);
+        assert_eq!("é".repeat(16).parse::<ObjectId>().unwrap_err().kind(), crate::Kind::Invalid);
+    }
+}

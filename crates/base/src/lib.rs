@@ -1,0 +1,17 @@
+//! What every other crate may use: ids, clock, randomness, the memory budget, limits and error kinds.
+//!
+//! No I/O and no runtime here. Time and randomness are traits, so that every test and simulation decides
+//! what they return; the real ones live in this crate alone (`clippy.toml` bans them elsewhere).
+
+pub mod budget;
+pub mod clock;
+pub mod error;
+pub mod ids;
+pub mod limits;
+pub mod random;
+
+pub use budget::{Budget, Permit};
+pub use clock::{Clock, FakeClock, SystemClock, Timestamp};
+pub use error::{Error, Kind, Result};
+pub use ids::{AccountId, MailboxId, ModSeq, ObjectId, Position, Uid, UidValidity};
+pub use random::{Random, SeededRandom, SystemRandom};

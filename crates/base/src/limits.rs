@@ -1,0 +1,67 @@
+//! Every limit that keeps an outsider from growing something, by name, with its unit.
+//!
+//! Each has a test that goes past it, next to the code that enforces it.
+
+/// Plaintext bytes in one sealed chunk of a message object.
+pub const CHUNK_BYTES: usize = 64 * 1024;
+/// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
+pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
+
+/// Nesting of MIME parts below the message; deeper parts become opaque leaves.
+pub const MIME_DEPTH: usize = 32;
+/// MIME parts of one message; what follows stays inside the last part that was opened.
+pub const MIME_PARTS: usize = 1000;
+/// Bytes of one header field (folded lines included) that are looked at; the rest is kept but not parsed.
+pub const HEADER_FIELD_BYTES: usize = 64 * 1024;
+/// Bytes of parsed header values kept in one message's structure, all parts together.
+pub const STRUCTURE_BYTES: usize = 512 * 1024;
+/// Addresses of one header field that are kept in the envelope.
+pub const ENVELOPE_ADDRESSES: usize = 1000;
+/// Parameters of one MIME field that are kept.
+pub const MIME_PARAMETERS: usize = 100;
+/// Bytes of folded, searchable text stored with one message; a search beyond it reads the message.
+pub const TEXT_BYTES: usize = 256 * 1024;
+/// Characters of a preview (RFC 8970 §3.1).
+pub const PREVIEW_CHARS: usize = 200;
+
+/// Bytes of one message, the default of the setting `message_size`.
+pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Recipients of one SMTP or LMTP transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
+pub const SMTP_RECIPIENTS: usize = 1000;
+/// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
+pub const SMTP_COMMAND_BYTES: usize = 4096;
+/// Errors of one SMTP session before it is closed.
+pub const SMTP_ERRORS: usize = 20;
+/// Received fields in a message; one more is a loop (RFC 5321 §6.3).
+pub const RECEIVED_FIELDS: usize = 100;
+
+/// Bytes of one IMAP command before login, literals included.
+pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 8 * 1024;
+/// Bytes of one IMAP command after login, literals that stream (messages) not included.
+pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
+/// Nesting of lists and search keys in an IMAP command.
+pub const IMAP_NESTING: usize = 64;
+/// Ranges in one IMAP sequence set.
+pub const IMAP_SEQUENCE_RANGES: usize = 32 * 1024;
+/// Search keys of one command.
+pub const IMAP_SEARCH_KEYS: usize = 2000;
+/// Bad commands of one IMAP session before it is closed.
+pub const IMAP_ERRORS: usize = 20;
+
+/// Bytes of a mailbox name, UTF-8, the whole path.
+pub const MAILBOX_NAME_BYTES: usize = 1000;
+/// Levels of a mailbox name.
+pub const MAILBOX_LEVELS: usize = 32;
+/// Mailboxes of one account.
+pub const MAILBOXES: usize = 10_000;
+/// Keywords of one account, all mailboxes together.
+pub const KEYWORDS: usize = 2000;
+/// Bytes of one keyword.
+pub const KEYWORD_BYTES: usize = 128;
+/// Distinct sets of flags of one account.
+pub const FLAG_SETS: usize = 65_536;
+
+/// Records that one log entry may carry when several requests are appended together.
+pub const ENTRY_RECORDS: usize = 128;
+/// Bytes of one log entry.
+pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;

@@ -1,0 +1,1 @@
+//! Load generator and reporter for mail servers.

@@ -1,0 +1,3 @@
+//! The `sealpost` binary.
+
+fn main() {}

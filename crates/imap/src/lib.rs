@@ -1,0 +1,1 @@
+//! IMAP types, parser and serializer for server and client; no I/O.

@@ -1,0 +1,1 @@
+//! One append-only, hash-chained, sealed log per account: append, replay, checkpoint, trim, doorbell.

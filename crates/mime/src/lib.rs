@@ -1,0 +1,1 @@
+//! One-pass MIME scanner: structure, envelope, searchable text and preview from bytes as they arrive.

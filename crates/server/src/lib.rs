@@ -1,0 +1,1 @@
+//! Listeners, TLS, authentication, policy, and the protocol sessions.

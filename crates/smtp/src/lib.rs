@@ -1,0 +1,1 @@
+//! SMTP and LMTP types, parser and serializer for server and client; no I/O.

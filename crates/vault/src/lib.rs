@@ -1,0 +1,1 @@
+//! Sealing, keys and object stores. Plaintext cannot reach a store from here.
