@@ -9,9 +9,11 @@ pub mod error;
 pub mod ids;
 pub mod limits;
 pub mod random;
+pub mod uid_set;
 
 pub use budget::{Budget, Permit};
 pub use clock::{Clock, FakeClock, SystemClock, Timestamp};
 pub use error::{Error, Kind, Result};
 pub use ids::{AccountId, MailboxId, ModSeq, ObjectId, Position, Uid, UidValidity};
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use uid_set::UidSet;

@@ -65,3 +65,13 @@ pub const FLAG_SETS: usize = 65_536;
 pub const ENTRY_RECORDS: usize = 128;
 /// Bytes of one log entry.
 pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;
+/// Keywords of one message.
+pub const FLAG_SET_KEYWORDS: usize = 256;
+/// Ranges of expunged UIDs that a mailbox remembers for clients that resynchronise.
+pub const VANISHED_RANGES: usize = 20_000;
+/// Small per-account objects (Sieve scripts, identities, import ledgers).
+pub const ACCOUNT_OBJECTS: usize = 10_000;
+/// Bytes of one small per-account object.
+pub const ACCOUNT_OBJECT_BYTES: usize = 64 * 1024;
+/// Bytes of all small per-account objects together.
+pub const ACCOUNT_OBJECTS_BYTES: usize = 4 * 1024 * 1024;

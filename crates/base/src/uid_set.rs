@@ -1,0 +1,340 @@
+//! A set of UIDs as sorted ranges, with the rank of each: what events carry and what a session's view is made of.
+//!
+//! Memory goes with the number of ranges, not of UIDs; `nth` and `rank` (message sequence numbers,
+//! RFC 3501 §2.3.1.2) are binary searches.
+
+use std::fmt;
+
+use minicbor::{Decode, Decoder, Encode, Encoder};
+
+use crate::Uid;
+
+/// UIDs in ascending order, kept as ranges that neither touch nor overlap.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct UidSet {
+    ranges: Vec<Range>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Range {
+    first: u32,
+    last: u32,
+    /// How many UIDs the ranges before this one hold.
+    before: u32,
+}
+
+impl Range {
+    fn len(self) -> u32 {
+        self.last - self.first + 1
+    }
+}
+
+impl UidSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The UIDs from `first` to `last`, both included; empty if `first > last`.
+    pub fn range(first: Uid, last: Uid) -> Self {
+        let mut set = Self::new();
+        set.insert_range(first, last);
+        set
+    }
+
+    /// How many UIDs it holds.
+    pub fn len(&self) -> usize {
+        self.ranges.last().map_or(0, |r| r.before as usize + r.len() as usize)
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The smallest UID.
+    pub fn first(&self) -> Option<Uid> {
+        self.ranges.first().and_then(|r| Uid::new(r.first))
+    }
+
+    /// The largest UID.
+    pub fn last(&self) -> Option<Uid> {
+        self.ranges.last().and_then(|r| Uid::new(r.last))
+    }
+
+    /// Whether it holds `uid`.
+    pub fn contains(&self, uid: Uid) -> bool {
+        self.rank(uid).is_some()
+    }
+
+    /// How many UIDs are smaller than `uid`, if the set holds `uid`.
+    pub fn rank(&self, uid: Uid) -> Option<usize> {
+        let uid = uid.get();
+        let at = self.ranges.partition_point(|r| r.last < uid);
+        let range = self.ranges.get(at).filter(|r| r.first <= uid)?;
+        Some((range.before + (uid - range.first)) as usize)
+    }
+
+    /// How many UIDs are smaller than `uid`, whether or not the set holds it.
+    pub fn count_below(&self, uid: Uid) -> usize {
+        let uid = uid.get();
+        let at = self.ranges.partition_point(|r| r.last < uid);
+        match self.ranges.get(at) {
+            Some(range) => (range.before + uid.saturating_sub(range.first)) as usize,
+            None => self.len(),
+        }
+    }
+
+    /// The UID that has `index` smaller ones.
+    pub fn nth(&self, index: usize) -> Option<Uid> {
+        let index = u32::try_from(index).ok()?;
+        let at = self.ranges.partition_point(|r| r.before <= index).checked_sub(1)?;
+        let range = self.ranges[at];
+        let uid = range.first.checked_add(index - range.before)?;
+        if uid <= range.last { Uid::new(uid) } else { None }
+    }
+
+    /// The ranges, ascending, both ends included.
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = (Uid, Uid)> + '_ {
+        self.ranges.iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
+    }
+
+    /// How many ranges it takes.
+    pub fn range_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The UIDs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Uid> + '_ {
+        self.ranges.iter().flat_map(|r| r.first..=r.last).filter_map(Uid::new)
+    }
+
+    /// Adds one UID.
+    pub fn insert(&mut self, uid: Uid) {
+        self.insert_range(uid, uid);
+    }
+
+    /// Adds `first..=last`; nothing if `first > last`.
+    pub fn insert_range(&mut self, first: Uid, last: Uid) {
+        let (mut first, mut last) = (first.get(), last.get());
+        if first > last {
+            return;
+        }
+        // Ranges that overlap or touch the new one are replaced by their union.
+        let from = self.ranges.partition_point(|r| r.last.saturating_add(1) < first);
+        let to = self.ranges.partition_point(|r| r.first <= last.saturating_add(1));
+        if from < to {
+            first = first.min(self.ranges[from].first);
+            last = last.max(self.ranges[to - 1].last);
+        }
+        self.ranges.splice(from..to, [Range { first, last, before: 0 }]);
+        self.recount(from);
+    }
+
+    /// Takes one UID out; whether it was there.
+    pub fn remove(&mut self, uid: Uid) -> bool {
+        let held = self.contains(uid);
+        if held {
+            self.remove_range(uid, uid);
+        }
+        held
+    }
+
+    /// Takes `first..=last` out.
+    pub fn remove_range(&mut self, first: Uid, last: Uid) {
+        let (first, last) = (first.get(), last.get());
+        let from = self.ranges.partition_point(|r| r.last < first);
+        let to = self.ranges.partition_point(|r| r.first <= last);
+        if from >= to {
+            return;
+        }
+        let left = self.ranges[from];
+        let right = self.ranges[to - 1];
+        let mut rest = Vec::with_capacity(2);
+        if left.first < first {
+            rest.push(Range { first: left.first, last: first - 1, before: 0 });
+        }
+        if right.last > last {
+            rest.push(Range { first: last + 1, last: right.last, before: 0 });
+        }
+        self.ranges.splice(from..to, rest);
+        self.recount(from);
+    }
+
+    /// The UIDs that both sets hold.
+    #[must_use]
+    pub fn intersection(&self, other: &UidSet) -> UidSet {
+        let mut out = UidSet::new();
+        let (mut a, mut b) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+            let (first, last) = (x.first.max(y.first), x.last.min(y.last));
+            if first <= last {
+                out.ranges.push(Range { first, last, before: 0 });
+            }
+            if x.last < y.last {
+                a.next();
+            } else {
+                b.next();
+            }
+        }
+        out.recount(0);
+        out
+    }
+
+    fn recount(&mut self, from: usize) {
+        let mut before = match from.checked_sub(1) {
+            Some(i) => self.ranges[i].before + self.ranges[i].len(),
+            None => 0,
+        };
+        for range in &mut self.ranges[from..] {
+            range.before = before;
+            before += range.len();
+        }
+    }
+}
+
+impl FromIterator<Uid> for UidSet {
+    /// Quick when the UIDs come in ascending order, correct in any.
+    fn from_iter<I: IntoIterator<Item = Uid>>(uids: I) -> Self {
+        let mut set = UidSet::new();
+        for uid in uids {
+            let n = uid.get();
+            match set.ranges.last_mut() {
+                Some(r) if r.last.checked_add(1) == Some(n) => r.last = n,
+                Some(r) if n <= r.last => set.insert(uid),
+                last => {
+                    let before = last.map_or(0, |r| r.before + r.len());
+                    set.ranges.push(Range { first: n, last: n, before });
+                }
+            }
+        }
+        set
+    }
+}
+
+impl fmt::Debug for UidSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for UidSet {
+    /// As an IMAP `sequence-set`: `1:3,7`. Empty for the empty set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.ranges.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            if range.first == range.last {
+                write!(f, "{}", range.first)?;
+            } else {
+                write!(f, "{}:{}", range.first, range.last)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C> Encode<C> for UidSet {
+    /// As `[first, length - 1, gap - 2, length - 1, …]`: small numbers, and no way to write an overlap.
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.array(self.ranges.len() as u64 * 2)?;
+        let mut last = None;
+        for range in &self.ranges {
+            let gap = match last {
+                None => range.first - 1,
+                Some(last) => range.first - last - 2,
+            };
+            e.u32(gap)?.u32(range.last - range.first)?;
+            last = Some(range.last);
+        }
+        Ok(())
+    }
+}
+
+impl<'b, C> Decode<'b, C> for UidSet {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let bad = |d: &Decoder<'b>| minicbor::decode::Error::message("not a UID set").at(d.position());
+        let len = d.array()?.ok_or_else(|| bad(d))?;
+        if len % 2 != 0 {
+            return Err(bad(d));
+        }
+        let mut set = UidSet::new();
+        let mut last: Option<u32> = None;
+        for _ in 0..len / 2 {
+            let (gap, more) = (d.u32()?, d.u32()?);
+            let first = match last {
+                None => gap.checked_add(1),
+                Some(last) => gap.checked_add(2).and_then(|gap| last.checked_add(gap)),
+            };
+            let first = first.ok_or_else(|| bad(d))?;
+            let end = first.checked_add(more).ok_or_else(|| bad(d))?;
+            set.ranges.push(Range { first, last: end, before: 0 });
+            last = Some(end);
+        }
+        set.recount(0);
+        Ok(set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn uid(n: u32) -> Uid {
+        Uid::new(n).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_set(ops in prop::collection::vec((any::<bool>(), 1u32..60, 0u32..9), 0..60)) {
+            let mut model = BTreeSet::new();
+            let mut set = UidSet::new();
+            for (add, first, more) in ops {
+                for n in first..=first + more {
+                    if add { model.insert(n); } else { model.remove(&n); }
+                }
+                if add {
+                    set.insert_range(uid(first), uid(first + more));
+                } else {
+                    set.remove_range(uid(first), uid(first + more));
+                }
+            }
+            prop_assert_eq!(set.iter().map(Uid::get).collect::<Vec<_>>(), model.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!(set.len(), model.len());
+            for n in 1..80 {
+                prop_assert_eq!(set.contains(uid(n)), model.contains(&n));
+                prop_assert_eq!(set.count_below(uid(n)), model.range(..n).count());
+                prop_assert_eq!(set.nth(n as usize - 1).map(Uid::get), model.iter().nth(n as usize - 1).copied());
+            }
+            let again: UidSet = model.iter().copied().map(uid).collect();
+            prop_assert_eq!(&again, &set);
+            let bytes = minicbor::to_vec(&set).unwrap();
+            prop_assert_eq!(minicbor::decode::<UidSet>(&bytes).unwrap(), set);
+        }
+
+        #[test]
+        fn intersects_like_a_set(a in prop::collection::btree_set(1u32..40, 0..20), b in prop::collection::btree_set(1u32..40, 0..20)) {
+            let set = |s: &BTreeSet<u32>| s.iter().copied().map(uid).collect::<UidSet>();
+            let both: BTreeSet<u32> = a.intersection(&b).copied().collect();
+            prop_assert_eq!(set(&a).intersection(&set(&b)), set(&both));
+        }
+    }
+
+    #[test]
+    fn the_largest_uid_does_not_overflow() {
+        let mut set = UidSet::range(uid(1), uid(u32::MAX));
+        assert_eq!(set.nth(usize::try_from(u32::MAX).unwrap() - 1), Uid::new(u32::MAX));
+        set.remove_range(uid(2), uid(u32::MAX - 1));
+        set.insert(uid(u32::MAX));
+        assert_eq!(set.to_string(), "1,4294967295");
+    }
+}
