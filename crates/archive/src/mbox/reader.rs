@@ -1,0 +1,368 @@
+//! Reads an mbox as a stream: memory does not depend on the file, its messages, or the length of a line.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use sealpost_base::{Error, Result, Timestamp};
+
+use super::Variant;
+use super::head::{self, Head};
+use super::separator::{Before, FromLine, NEXT_LINE_BYTES, SEPARATOR_BYTES, separator};
+use super::window::Window;
+use crate::lines::{LineEnds, ToCrlf};
+use crate::{Meta, Source, io_error};
+
+/// Bytes peeked at the start of a line: enough to see a separator and what follows it.
+const AHEAD_BYTES: usize = SEPARATOR_BYTES + NEXT_LINE_BYTES;
+/// Bytes gathered before they are handed out.
+const PIECE_BYTES: usize = 64 * 1024;
+/// How much of a file auto-detection looks at.
+const DETECT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How to read a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// The variant, if it is known; otherwise the start of the file decides.
+    pub variant: Option<Variant>,
+    /// Leaves `Status` and its kin in the messages (they still become flags).
+    pub keep_status: bool,
+}
+
+/// The messages of one mbox.
+pub struct MboxReader<R> {
+    window: Window<R>,
+    name: String,
+    modified: Option<Timestamp>,
+    variant: Variant,
+    keep_status: bool,
+    body: Body,
+    /// File bytes of the message, unquoted, line ends as found.
+    raw: Vec<u8>,
+    /// The same as handed out.
+    out: Vec<u8>,
+    /// `None` if the message is taken exactly as it is.
+    to_crlf: Option<ToCrlf>,
+}
+
+impl MboxReader<File> {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// As [`MboxReader::new`], and if the file cannot be opened.
+    pub fn open(path: &Path, options: Options) -> Result<Self> {
+        let file = File::open(path).map_err(|e| io_error(path, e))?;
+        let modified = file.metadata().ok().and_then(|m| crate::eml::modified(&m));
+        let mut reader = Self::new(file, &path.display().to_string(), options)?;
+        reader.modified = modified;
+        Ok(reader)
+    }
+}
+
+impl<R: Read + Seek> MboxReader<R> {
+    /// Reads `file`, called `name` in messages to the user.
+    ///
+    /// # Errors
+    /// `Invalid` if the file is not empty and does not begin with a `From ` line; `Retry` if it cannot be read.
+    pub fn new(file: R, name: &str, options: Options) -> Result<Self> {
+        let window = Window::new(file).map_err(|e| io_error(name, e))?;
+        let mut reader = MboxReader {
+            window,
+            name: name.to_owned(),
+            modified: None,
+            variant: options.variant.unwrap_or(Variant::Cl2),
+            keep_status: options.keep_status,
+            body: Body::default(),
+            raw: Vec::new(),
+            out: Vec::new(),
+            to_crlf: None,
+        };
+        reader.rewind()?;
+        if options.variant.is_none() {
+            reader.variant = reader.detect()?;
+            reader.rewind()?;
+        }
+        Ok(reader)
+    }
+
+    /// The variant this file is read as.
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// Goes before the first message, past empty lines that may stand before it.
+    fn rewind(&mut self) -> Result<()> {
+        let name = self.name.clone();
+        self.window.jump(0).map_err(|e| io_error(&name, e))?;
+        self.body = Body::default();
+        self.body.ended = true;
+        loop {
+            let ahead = self.window.peek(AHEAD_BYTES).map_err(|e| io_error(&name, e))?;
+            let Some(blank) = blank_line(ahead) else { break };
+            self.window.consume(blank.len());
+        }
+        let begins = self.window.offset();
+        let ahead = self.window.peek(AHEAD_BYTES).map_err(|e| io_error(&name, e))?;
+        if ahead.is_empty() {
+            return Ok(());
+        }
+        let Some((from, length)) = separator(ahead, Before::Empty) else {
+            return Err(Error::invalid(format!(
+                "{name} is not an mbox: it does not begin with a \"From \" line"
+            )));
+        };
+        self.window.consume(length);
+        self.body.next = Some((from, begins));
+        Ok(())
+    }
+
+    /// Reads the start of the file as mboxcl2 and looks whether that fits, see the module above.
+    fn detect(&mut self) -> Result<Variant> {
+        let (mut bare, mut quoted, mut messages) = (false, false, 0);
+        while self.window.offset() < DETECT_BYTES && self.next_message()?.is_some() {
+            if self.body.remaining.is_none() {
+                return Ok(Variant::Rd);
+            }
+            messages += 1;
+            while self.window.offset() < DETECT_BYTES && self.next_chunk()?.is_some() {}
+            bare |= self.body.saw_bare;
+            quoted |= self.body.saw_quoted;
+        }
+        Ok(match (messages, bare, quoted) {
+            (0, ..) => Variant::Rd,
+            (_, true, _) | (_, false, false) => Variant::Cl2,
+            (_, false, true) => Variant::Cl,
+        })
+    }
+
+    fn pump_raw(&mut self) -> Result<bool> {
+        self.body
+            .pump(&mut self.window, self.variant, &mut self.raw, false)
+            .map_err(|e| io_error(&self.name, e))
+    }
+
+    /// Reads the header, as far as it is looked at, into `raw`; tells whether an empty line ended it.
+    fn read_head(&mut self) -> std::io::Result<bool> {
+        while self.raw.len() < head::HEAD_BYTES {
+            let more = self.body.pump(&mut self.window, self.variant, &mut self.raw, true)?;
+            if self.body.held.is_some() {
+                return Ok(true);
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a message whose body begins here and has `length` bytes ends at a separator.
+    fn length_holds(&mut self, length: u64) -> std::io::Result<bool> {
+        let Some(target) = self.window.offset().checked_add(length) else { return Ok(false) };
+        // The byte before is the body's last: a length that cuts a line in two does not hold.
+        let Some(seen) = self.window.glance(target - 1, AHEAD_BYTES)? else { return Ok(false) };
+        let Some((b'\n', mut rest)) = seen.split_first() else { return Ok(false) };
+        while let Some(blank) = blank_line(rest) {
+            rest = &rest[blank.len()..];
+        }
+        Ok(rest.is_empty() || separator(rest, Before::Empty).is_some())
+    }
+}
+
+impl<R: Read + Seek> Source for MboxReader<R> {
+    fn next_message(&mut self) -> Result<Option<Meta>> {
+        while !self.body.ended {
+            self.pump_raw()?;
+            self.raw.clear();
+        }
+        let Some((from, begins)) = self.body.next.take() else { return Ok(None) };
+        self.body = Body::default();
+        self.raw.clear();
+        let ended = self.read_head().map_err(|e| io_error(&self.name, e))?;
+        let first_line = if self.raw.is_empty() { self.body.held.unwrap_or(b"") } else { &self.raw };
+        self.to_crlf = match LineEnds::of_first_line(first_line) {
+            LineEnds::Lf => Some(ToCrlf::default()),
+            LineEnds::Exact => None,
+        };
+        let head = Head::read(&self.raw, ended);
+        let length = head.content_length.filter(|_| ended && self.variant.has_length());
+        let length = match length {
+            Some(length) if self.length_holds(length).map_err(|e| io_error(&self.name, e))? => Some(length),
+            _ => None,
+        };
+        self.raw = head.without_fields(&self.raw, !self.keep_status, length.is_some());
+        if let Some(length) = length {
+            self.raw.extend_from_slice(self.body.held.take().unwrap_or(b""));
+            self.body.remaining = Some(length);
+        }
+        Ok(Some(Meta {
+            received: from.date,
+            modified: self.modified,
+            flags: head.flags,
+            sender: from.sender,
+            place: format!("{}, byte {begins}", self.name),
+            internal: head.internal,
+        }))
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
+        while self.raw.is_empty() {
+            let more = self.pump_raw()?;
+            if !more && self.raw.is_empty() {
+                return Ok(None);
+            }
+        }
+        self.out.clear();
+        match &mut self.to_crlf {
+            Some(convert) => convert.push(&self.raw, &mut self.out),
+            None => std::mem::swap(&mut self.out, &mut self.raw),
+        }
+        self.raw.clear();
+        Ok(Some(&self.out))
+    }
+
+    fn bytes_done(&self) -> u64 {
+        self.window.offset()
+    }
+}
+
+/// Where a message stands between its separator and the next.
+#[derive(Default)]
+struct Body {
+    /// Inside a line, not at its start.
+    in_line: bool,
+    /// An empty line that belongs to the message unless a separator follows.
+    held: Option<&'static [u8]>,
+    /// Bytes left of a body whose length is known.
+    remaining: Option<u64>,
+    /// This line began with more `>` than fit in the look-ahead.
+    long_run: bool,
+    ended: bool,
+    /// The separator that ended it, and its offset.
+    next: Option<(FromLine, u64)>,
+    /// For detection: a line of a counted body began `From `, or `>From `.
+    saw_bare: bool,
+    saw_quoted: bool,
+}
+
+impl Body {
+    /// Appends the next piece (with `one_line`: at most one line) to `out`; false at the message's end.
+    fn pump<R: Read + Seek>(
+        &mut self,
+        window: &mut Window<R>,
+        variant: Variant,
+        out: &mut Vec<u8>,
+        one_line: bool,
+    ) -> std::io::Result<bool> {
+        while !self.ended && out.len() < PIECE_BYTES {
+            if self.remaining == Some(0) {
+                self.end_counted(window)?;
+                continue;
+            }
+            let begins = window.offset();
+            let ahead = window.peek(AHEAD_BYTES)?;
+            let most = self.remaining.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+            let ahead = &ahead[..ahead.len().min(most)];
+            if ahead.is_empty() {
+                self.ended = true;
+                break;
+            }
+            if !self.in_line && self.remaining.is_none() {
+                let before = if self.held.is_some() { Before::Empty } else { Before::Text };
+                if let Some((from, length)) = separator(ahead, before) {
+                    window.consume(length);
+                    self.next = Some((from, begins));
+                    self.ended = true;
+                    break;
+                }
+                out.extend_from_slice(self.held.take().unwrap_or(b""));
+                if let Some(blank) = blank_line(ahead) {
+                    self.held = Some(blank);
+                    window.consume(blank.len());
+                    if one_line {
+                        return Ok(true);
+                    }
+                    continue;
+                }
+            }
+            let skip = if self.in_line { Quoted::No } else { self.quoted(ahead, variant) };
+            let (from, to) = match skip {
+                Quoted::Undecided(arrows) => (0, arrows),
+                Quoted::Yes | Quoted::No => {
+                    let to = memchr::memchr(b'\n', ahead).map_or(ahead.len(), |at| at + 1);
+                    self.in_line = ahead[to - 1] != b'\n';
+                    self.long_run = false;
+                    (usize::from(skip == Quoted::Yes), to)
+                }
+            };
+            out.extend_from_slice(&ahead[from..to]);
+            window.consume(to);
+            if let Some(remaining) = &mut self.remaining {
+                *remaining -= to as u64;
+            }
+            if one_line {
+                return Ok(true);
+            }
+        }
+        if self.ended {
+            self.held = None;
+        }
+        Ok(!self.ended)
+    }
+
+    /// Whether the line that `ahead` begins with was quoted, so that its first `>` goes.
+    fn quoted(&mut self, ahead: &[u8], variant: Variant) -> Quoted {
+        let arrows = ahead.iter().take_while(|b| **b == b'>').count();
+        if arrows + 5 > ahead.len() && arrows > 1 && ahead.len() >= AHEAD_BYTES {
+            self.long_run = true;
+            return Quoted::Undecided(arrows - 1); // all `>` are alike: the last one stands for the first
+        }
+        if !ahead[arrows..].starts_with(b"From ") {
+            return Quoted::No;
+        }
+        self.saw_bare |= arrows == 0;
+        self.saw_quoted |= arrows == 1;
+        let yes = match variant {
+            Variant::Rd => arrows >= 1,
+            Variant::O | Variant::Cl => arrows == 1 && !self.long_run,
+            Variant::Cl2 => false,
+        };
+        if yes { Quoted::Yes } else { Quoted::No }
+    }
+
+    /// Past the empty line after a counted body and the separator behind it.
+    fn end_counted<R: Read + Seek>(&mut self, window: &mut Window<R>) -> std::io::Result<()> {
+        loop {
+            let begins = window.offset();
+            let ahead = window.peek(AHEAD_BYTES)?;
+            if let Some(blank) = blank_line(ahead) {
+                window.consume(blank.len());
+                continue;
+            }
+            self.ended = true;
+            if let Some((from, length)) = separator(ahead, Before::Empty) {
+                window.consume(length);
+                self.next = Some((from, begins));
+            }
+            return Ok(());
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quoted {
+    Yes,
+    No,
+    /// Only `>` so far; that many may be given out.
+    Undecided(usize),
+}
+
+/// The empty line that `bytes` begin with.
+fn blank_line(bytes: &[u8]) -> Option<&'static [u8]> {
+    if bytes.starts_with(b"\n") {
+        Some(b"\n")
+    } else if bytes.starts_with(b"\r\n") {
+        Some(b"\r\n")
+    } else {
+        None
+    }
+}
