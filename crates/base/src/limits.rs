@@ -30,6 +30,8 @@ pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 pub const SMTP_RECIPIENTS: usize = 1000;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
 pub const SMTP_COMMAND_BYTES: usize = 4096;
+/// Bytes that are dropped while looking for the end of a bad SMTP command line before the session is closed.
+pub const SMTP_DISCARD_BYTES: usize = 1024 * 1024;
 /// Errors of one SMTP session before it is closed.
 pub const SMTP_ERRORS: usize = 20;
 /// Received fields in a message; one more is a loop (RFC 5321 §6.3).
@@ -45,6 +47,18 @@ pub const IMAP_NESTING: usize = 64;
 pub const IMAP_SEQUENCE_RANGES: usize = 32 * 1024;
 /// Search keys of one command.
 pub const IMAP_SEARCH_KEYS: usize = 2000;
+/// Bytes of an IMAP command's tag.
+pub const IMAP_TAG_BYTES: usize = 128;
+/// Literals of one IMAP command, a message's not included.
+pub const IMAP_LITERALS: usize = 2000;
+/// Bytes of one line in answer to a continuation request (SASL; RFC 4959 and RFC 7628 tokens are the long ones).
+pub const IMAP_LINE_BYTES: usize = 16 * 1024;
+/// Bytes of a refused command that are read and thrown away before login; after that the connection is closed.
+pub const IMAP_SKIPPED_BYTES_ANONYMOUS: u64 = 64 * 1024;
+/// Bytes of a refused command or message that are read and thrown away after login.
+pub const IMAP_SKIPPED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// Fields of an ID command (RFC 2971 §3.3).
+pub const IMAP_ID_FIELDS: usize = 30;
 /// Bad commands of one IMAP session before it is closed.
 pub const IMAP_ERRORS: usize = 20;
 

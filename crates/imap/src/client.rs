@@ -1,0 +1,1 @@
+//! The client side: responses as they stream.

@@ -1,0 +1,1 @@
+//! Command and response parsers, over complete buffers.

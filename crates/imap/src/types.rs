@@ -1,0 +1,33 @@
+//! IMAP values: what a parsed command or response is made of.
+//!
+//! Names follow the ABNF of RFC 3501 §9. Constructors refuse what could not be written back, so that a value
+//! which exists can always be sent. Everything here is owned and independent of the buffer it was read from.
+
+mod command;
+mod date;
+mod fetch;
+mod flag;
+mod list;
+mod mailbox;
+mod response;
+mod search;
+mod sequence;
+mod status;
+mod string;
+
+pub use command::{AppendHead, Command, CommandBody, Store, StoreAction};
+pub use date::{Date, DateTime};
+pub use fetch::{FetchItem, Partial, Section, SectionText};
+pub use flag::{Flag, PermanentFlag};
+pub use list::{
+    List, ListItem, ListPattern, MailboxAttribute, NamespaceEntry, Namespaces, ReturnOption, SelectionOption,
+};
+pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
+pub use response::{Code, Response, Status};
+pub use search::{Search, SearchKey};
+pub use sequence::{SeqNumber, SeqRange, SequenceSet};
+pub use status::{StatusItem, StatusValue};
+pub use string::{AString, Atom, Invalid, Secret, Tag};
+pub use string::{is_astring_char, is_atom_char, is_tag_char};
+
+pub(crate) use date::{MONTHS, month_name};

@@ -1,0 +1,231 @@
+//! [`Command`]: everything a client can ask, except the message of an APPEND, which streams.
+
+use super::date::DateTime;
+use super::fetch::FetchItem;
+use super::flag::Flag;
+use super::list::{List, ListPattern, MailboxAttribute};
+use super::mailbox::Mailbox;
+use super::search::Search;
+use super::sequence::SequenceSet;
+use super::status::StatusItem;
+use super::string::{AString, Atom, Secret, Tag};
+
+/// A complete command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// The tag its completion carries.
+    pub tag: Tag,
+    /// What is asked.
+    pub body: CommandBody,
+}
+
+/// What a command asks. `uid: true` is the `UID` form of the same command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandBody {
+    /// `CAPABILITY`
+    Capability,
+    /// `NOOP`
+    Noop,
+    /// `LOGOUT`
+    Logout,
+    /// `ID` (RFC 2971); `None` is NIL. At most 30 fields.
+    Id(Option<Vec<(AString, Option<AString>)>>),
+
+    /// `STARTTLS`
+    StartTls,
+    /// `LOGIN`
+    Login {
+        /// The user's name.
+        user: AString,
+        /// The password.
+        password: Secret,
+    },
+    /// `AUTHENTICATE`; the rest of the exchange are lines (`server::Event::Line`).
+    Authenticate {
+        /// The SASL mechanism, `PLAIN`.
+        mechanism: Atom,
+        /// The initial response, still base64; `=` is an empty one (RFC 4959 §3).
+        initial: Option<Secret>,
+    },
+
+    /// `ENABLE` (RFC 5161): at least one capability.
+    Enable(Vec<Atom>),
+    /// `SELECT`, or `EXAMINE` if read-only.
+    Select {
+        /// Which mailbox.
+        mailbox: Mailbox,
+        /// Whether it was EXAMINE.
+        read_only: bool,
+    },
+    /// `CREATE`, with `(USE (…))` of RFC 6154 §3.
+    Create {
+        /// The name.
+        mailbox: Mailbox,
+        /// Special uses asked for.
+        special_use: Vec<MailboxAttribute>,
+    },
+    /// `DELETE`
+    Delete(Mailbox),
+    /// `RENAME`
+    Rename {
+        /// The present name.
+        from: Mailbox,
+        /// The new name.
+        to: Mailbox,
+    },
+    /// `SUBSCRIBE`
+    Subscribe(Mailbox),
+    /// `UNSUBSCRIBE`
+    Unsubscribe(Mailbox),
+    /// `LIST`
+    List(List),
+    /// `LSUB`
+    Lsub {
+        /// The reference name.
+        reference: Mailbox,
+        /// The pattern.
+        pattern: ListPattern,
+    },
+    /// `NAMESPACE` (RFC 2342)
+    Namespace,
+    /// `STATUS`
+    Status {
+        /// Which mailbox.
+        mailbox: Mailbox,
+        /// What of it: at least one item.
+        items: Vec<StatusItem>,
+    },
+    /// `IDLE` (RFC 2177): ends with the line DONE.
+    Idle,
+
+    /// `CHECK`
+    Check,
+    /// `CLOSE`
+    Close,
+    /// `UNSELECT` (RFC 3691)
+    Unselect,
+    /// `EXPUNGE`, or `UID EXPUNGE set` (RFC 4315 §2.1).
+    Expunge {
+        /// The UIDs it is limited to.
+        uids: Option<SequenceSet>,
+    },
+    /// `SEARCH`
+    Search(Search),
+    /// `FETCH`
+    Fetch {
+        /// Whether the set is of UIDs; the response then has UID even if it was not asked for.
+        uid: bool,
+        /// Which messages.
+        set: SequenceSet,
+        /// What of them: at least one item.
+        items: Vec<FetchItem>,
+    },
+    /// `STORE`
+    Store(Store),
+    /// `COPY`
+    Copy {
+        /// Whether the set is of UIDs.
+        uid: bool,
+        /// Which messages.
+        set: SequenceSet,
+        /// Where to.
+        mailbox: Mailbox,
+    },
+    /// `MOVE` (RFC 6851)
+    Move {
+        /// Whether the set is of UIDs.
+        uid: bool,
+        /// Which messages.
+        set: SequenceSet,
+        /// Where to.
+        mailbox: Mailbox,
+    },
+}
+
+/// `STORE`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// Whether the set is of UIDs.
+    pub uid: bool,
+    /// Which messages.
+    pub set: SequenceSet,
+    /// What to do with the flags.
+    pub action: StoreAction,
+    /// `.SILENT`: no FETCH responses for what this command changes.
+    pub silent: bool,
+    /// The flags; may be empty.
+    pub flags: Vec<Flag>,
+}
+
+/// How STORE changes flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreAction {
+    /// `FLAGS`
+    Replace,
+    /// `+FLAGS`
+    Add,
+    /// `-FLAGS`
+    Remove,
+}
+
+/// APPEND up to its message: the literal's octets follow as a stream (RFC 3501 §6.3.11).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendHead {
+    /// The tag its completion carries.
+    pub tag: Tag,
+    /// Where to.
+    pub mailbox: Mailbox,
+    /// Flags to set.
+    pub flags: Vec<Flag>,
+    /// The internal date to give it.
+    pub date: Option<DateTime>,
+    /// Octets of the message.
+    pub size: u64,
+    /// Whether the client waits for `+ ` before it sends them.
+    pub sync: bool,
+    /// Whether it is a literal8 (`~{n}`), in which NUL is allowed (RFC 3516 §4.4).
+    pub binary: bool,
+}
+
+impl CommandBody {
+    /// The command's name, for logs and completions: `UID FETCH`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            CommandBody::Capability => "CAPABILITY",
+            CommandBody::Noop => "NOOP",
+            CommandBody::Logout => "LOGOUT",
+            CommandBody::Id(_) => "ID",
+            CommandBody::StartTls => "STARTTLS",
+            CommandBody::Login { .. } => "LOGIN",
+            CommandBody::Authenticate { .. } => "AUTHENTICATE",
+            CommandBody::Enable(_) => "ENABLE",
+            CommandBody::Select { read_only: false, .. } => "SELECT",
+            CommandBody::Select { read_only: true, .. } => "EXAMINE",
+            CommandBody::Create { .. } => "CREATE",
+            CommandBody::Delete(_) => "DELETE",
+            CommandBody::Rename { .. } => "RENAME",
+            CommandBody::Subscribe(_) => "SUBSCRIBE",
+            CommandBody::Unsubscribe(_) => "UNSUBSCRIBE",
+            CommandBody::List(_) => "LIST",
+            CommandBody::Lsub { .. } => "LSUB",
+            CommandBody::Namespace => "NAMESPACE",
+            CommandBody::Status { .. } => "STATUS",
+            CommandBody::Idle => "IDLE",
+            CommandBody::Check => "CHECK",
+            CommandBody::Close => "CLOSE",
+            CommandBody::Unselect => "UNSELECT",
+            CommandBody::Expunge { uids: None } => "EXPUNGE",
+            CommandBody::Expunge { uids: Some(_) } => "UID EXPUNGE",
+            CommandBody::Search(Search { uid: false, .. }) => "SEARCH",
+            CommandBody::Search(Search { uid: true, .. }) => "UID SEARCH",
+            CommandBody::Fetch { uid: false, .. } => "FETCH",
+            CommandBody::Fetch { uid: true, .. } => "UID FETCH",
+            CommandBody::Store(Store { uid: false, .. }) => "STORE",
+            CommandBody::Store(Store { uid: true, .. }) => "UID STORE",
+            CommandBody::Copy { uid: false, .. } => "COPY",
+            CommandBody::Copy { uid: true, .. } => "UID COPY",
+            CommandBody::Move { uid: false, .. } => "MOVE",
+            CommandBody::Move { uid: true, .. } => "UID MOVE",
+        }
+    }
+}

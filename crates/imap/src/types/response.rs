@@ -1,0 +1,173 @@
+//! [`Response`]: what a server says, except FETCH data, which streams; status and response codes.
+
+use super::flag::{Flag, PermanentFlag};
+use super::list::{ListItem, Namespaces};
+use super::mailbox::Mailbox;
+use super::sequence::SequenceSet;
+use super::status::StatusValue;
+use super::string::{AString, Atom, Tag};
+
+/// The condition of a status response (RFC 3501 §7.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Done, or for information.
+    Ok,
+    /// Failed, or a warning.
+    No,
+    /// The client is wrong.
+    Bad,
+    /// Greeting: already authenticated. Never tagged.
+    PreAuth,
+    /// The connection ends. Never tagged.
+    Bye,
+}
+
+/// A response code (RFC 3501 §7.1, RFC 4315, RFC 5530 and the extensions that define more).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the code of that name")]
+pub enum Code {
+    Alert,
+    /// Charsets that would do; empty: none named.
+    BadCharset(Vec<AString>),
+    Capability(Vec<Atom>),
+    Parse,
+    PermanentFlags(Vec<PermanentFlag>),
+    ReadOnly,
+    ReadWrite,
+    TryCreate,
+    UidNext(u32),
+    UidValidity(u32),
+    Unseen(u32),
+    /// RFC 4315 §3
+    AppendUid {
+        uid_validity: u32,
+        uids: SequenceSet,
+    },
+    /// RFC 4315 §3
+    CopyUid {
+        uid_validity: u32,
+        from: SequenceSet,
+        to: SequenceSet,
+    },
+    UidNotSticky,
+    Unavailable,
+    AuthenticationFailed,
+    AuthorizationFailed,
+    Expired,
+    PrivacyRequired,
+    ContactAdmin,
+    NoPerm,
+    InUse,
+    ExpungeIssued,
+    Corruption,
+    ServerBug,
+    ClientBug,
+    Cannot,
+    Limit,
+    OverQuota,
+    AlreadyExists,
+    NonExistent,
+    /// RFC 6154 §3: the special use cannot be given.
+    UseAttr,
+    /// RFC 4469 §4, RFC 7889: the message is too big.
+    TooBig,
+    /// RFC 7162 §3.2.11
+    Closed,
+    /// Any other: its name and the text after it.
+    Other(Atom, Option<String>),
+}
+
+/// One response, complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// `* OK …`, or with a tag the completion of a command.
+    Status {
+        /// `None`: untagged.
+        tag: Option<Tag>,
+        /// The condition.
+        status: Status,
+        /// `[…]`
+        code: Option<Code>,
+        /// Human-readable text.
+        text: String,
+    },
+    /// `+ …`: the server waits for more.
+    Continue(String),
+    /// `CAPABILITY`
+    Capability(Vec<Atom>),
+    /// `LIST`
+    List(ListItem),
+    /// `LSUB`
+    Lsub(ListItem),
+    /// `STATUS`
+    MailboxStatus {
+        /// Which mailbox.
+        mailbox: Mailbox,
+        /// Its numbers; items this crate does not know are left out.
+        values: Vec<StatusValue>,
+    },
+    /// `SEARCH`
+    Search(Vec<u32>),
+    /// `FLAGS`
+    Flags(Vec<Flag>),
+    /// `n EXISTS`
+    Exists(u32),
+    /// `n RECENT`
+    Recent(u32),
+    /// `n EXPUNGE`
+    Expunge(u32),
+    /// `ENABLED` (RFC 5161)
+    Enabled(Vec<Atom>),
+    /// `NAMESPACE` (RFC 2342)
+    Namespace(Namespaces),
+    /// `ID` (RFC 2971); `None` is NIL.
+    Id(Option<Vec<(AString, Option<AString>)>>),
+    /// Untagged data of another kind: the line after `* `, without literals' structure.
+    Other(Vec<u8>),
+}
+
+impl Status {
+    /// As written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "OK",
+            Status::No => "NO",
+            Status::Bad => "BAD",
+            Status::PreAuth => "PREAUTH",
+            Status::Bye => "BYE",
+        }
+    }
+}
+
+impl Code {
+    /// Codes that are a name alone.
+    pub(crate) const SIMPLE: [(Code, &'static str); 27] = [
+        (Code::Alert, "ALERT"),
+        (Code::Parse, "PARSE"),
+        (Code::ReadOnly, "READ-ONLY"),
+        (Code::ReadWrite, "READ-WRITE"),
+        (Code::TryCreate, "TRYCREATE"),
+        (Code::UidNotSticky, "UIDNOTSTICKY"),
+        (Code::Unavailable, "UNAVAILABLE"),
+        (Code::AuthenticationFailed, "AUTHENTICATIONFAILED"),
+        (Code::AuthorizationFailed, "AUTHORIZATIONFAILED"),
+        (Code::Expired, "EXPIRED"),
+        (Code::PrivacyRequired, "PRIVACYREQUIRED"),
+        (Code::ContactAdmin, "CONTACTADMIN"),
+        (Code::NoPerm, "NOPERM"),
+        (Code::InUse, "INUSE"),
+        (Code::ExpungeIssued, "EXPUNGEISSUED"),
+        (Code::Corruption, "CORRUPTION"),
+        (Code::ServerBug, "SERVERBUG"),
+        (Code::ClientBug, "CLIENTBUG"),
+        (Code::Cannot, "CANNOT"),
+        (Code::Limit, "LIMIT"),
+        (Code::OverQuota, "OVERQUOTA"),
+        (Code::AlreadyExists, "ALREADYEXISTS"),
+        (Code::NonExistent, "NONEXISTENT"),
+        (Code::UseAttr, "USEATTR"),
+        (Code::TooBig, "TOOBIG"),
+        (Code::Closed, "CLOSED"),
+        (Code::BadCharset(Vec::new()), "BADCHARSET"),
+    ];
+}

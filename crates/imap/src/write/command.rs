@@ -1,0 +1,1 @@
+//! Commands (RFC 3501 §6), for the client.

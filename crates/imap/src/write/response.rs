@@ -1,0 +1,157 @@
+//! Responses (RFC 3501 §7).
+
+use super::Writer;
+use crate::types::{AString, Atom, Code, ListItem, NamespaceEntry, PermanentFlag, Response, Status, Tag};
+
+impl Writer {
+    /// `tag OK [CODE] text`, or `* …` without a tag.
+    pub fn status(
+        &mut self,
+        tag: Option<&Tag>,
+        status: Status,
+        code: Option<&Code>,
+        text: &str,
+    ) -> &mut Self {
+        match tag {
+            Some(tag) => self.tag(tag),
+            None => self.raw(b"*"),
+        };
+        self.space().raw(status.name()).space();
+        if let Some(code) = code {
+            self.raw(b"[").code(code).raw(b"] ");
+        }
+        self.text(text).crlf()
+    }
+
+    /// `+ text`
+    pub fn continuation(&mut self, text: &str) -> &mut Self {
+        self.raw(b"+ ").text(text).crlf()
+    }
+
+    /// `* n FETCH (`: items follow, each after [`Writer::item`] or the caller's own space; end with
+    /// [`Writer::fetch_end`].
+    pub fn fetch_begin(&mut self, sequence: u32) -> &mut Self {
+        self.numbered(sequence, "FETCH").raw(b" (")
+    }
+
+    /// `)` CRLF
+    pub fn fetch_end(&mut self) -> &mut Self {
+        self.close().crlf()
+    }
+
+    /// A complete response.
+    pub fn response(&mut self, response: &Response) -> &mut Self {
+        match response {
+            Response::Status { tag, status, code, text } => {
+                return self.status(tag.as_ref(), *status, code.as_ref(), text);
+            }
+            Response::Continue(text) => return self.continuation(text),
+            Response::Capability(names) => self.raw(b"* CAPABILITY").each_atom(names),
+            Response::List(item) => self.raw(b"* LIST ").list_item(item),
+            Response::Lsub(item) => self.raw(b"* LSUB ").list_item(item),
+            Response::MailboxStatus { mailbox, values } => {
+                self.raw(b"* STATUS ").mailbox(mailbox).space().list(values, |w, value| {
+                    w.raw(value.item.name()).space().number(value.value);
+                })
+            }
+            Response::Search(numbers) => {
+                self.raw(b"* SEARCH");
+                numbers.iter().fold(&mut *self, |w, n| w.space().number(u64::from(*n)))
+            }
+            Response::Flags(flags) => self.raw(b"* FLAGS ").flags(flags),
+            Response::Exists(n) => self.numbered(*n, "EXISTS"),
+            Response::Recent(n) => self.numbered(*n, "RECENT"),
+            Response::Expunge(n) => self.numbered(*n, "EXPUNGE"),
+            Response::Enabled(names) => self.raw(b"* ENABLED").each_atom(names),
+            Response::Namespace(spaces) => self
+                .raw(b"* NAMESPACE ")
+                .namespace(&spaces.personal)
+                .space()
+                .namespace(&spaces.other)
+                .space()
+                .namespace(&spaces.shared),
+            Response::Id(fields) => self.raw(b"* ID ").id_fields(fields.as_deref()),
+            Response::Other(line) => self.raw(b"* ").raw(line),
+        };
+        self.crlf()
+    }
+
+    /// A response code without its brackets.
+    pub fn code(&mut self, code: &Code) -> &mut Self {
+        if let Some((_, name)) = Code::SIMPLE.iter().find(|(simple, _)| simple == code) {
+            return self.raw(name);
+        }
+        match code {
+            Code::BadCharset(charsets) => self.raw(b"BADCHARSET ").list(charsets, |w, charset| {
+                w.astring(charset.as_bytes());
+            }),
+            Code::Capability(names) => self.raw(b"CAPABILITY").each_atom(names),
+            Code::PermanentFlags(flags) => self.raw(b"PERMANENTFLAGS ").list(flags, |w, flag| {
+                match flag {
+                    PermanentFlag::Flag(flag) => w.flag(flag),
+                    PermanentFlag::Any => w.raw(b"\\*"),
+                };
+            }),
+            Code::UidNext(n) => self.raw(b"UIDNEXT ").number(u64::from(*n)),
+            Code::UidValidity(n) => self.raw(b"UIDVALIDITY ").number(u64::from(*n)),
+            Code::Unseen(n) => self.raw(b"UNSEEN ").number(u64::from(*n)),
+            Code::AppendUid { uid_validity, uids } => {
+                self.raw(b"APPENDUID ").number(u64::from(*uid_validity)).space().sequence_set(uids)
+            }
+            Code::CopyUid { uid_validity, from, to } => self
+                .raw(b"COPYUID ")
+                .number(u64::from(*uid_validity))
+                .space()
+                .sequence_set(from)
+                .space()
+                .sequence_set(to),
+            // `resp-text-code`: any TEXT-CHAR except "]".
+            Code::Other(name, Some(text)) => self.raw(name.as_str()).space().text(&text.replace(']', "?")),
+            Code::Other(name, None) => self.raw(name.as_str()),
+            // What is left are the codes of `Code::SIMPLE`, found above.
+            _ => self.raw(b"ALERT"),
+        }
+    }
+
+    /// Fields of ID, or NIL (RFC 2971 §3).
+    pub(super) fn id_fields(&mut self, fields: Option<&[(AString, Option<AString>)]>) -> &mut Self {
+        match fields {
+            None => self.nil(),
+            Some(fields) => self.list(fields, |w, (name, value)| {
+                w.string(name.as_bytes()).space().nstring(value.as_ref().map(AString::as_bytes));
+            }),
+        }
+    }
+
+    pub(super) fn each_atom(&mut self, names: &[Atom]) -> &mut Self {
+        names.iter().fold(self, |w, name| w.space().raw(name.as_str()))
+    }
+
+    fn numbered(&mut self, n: u32, name: &str) -> &mut Self {
+        self.raw(b"* ").number(u64::from(n)).space().raw(name)
+    }
+
+    fn list_item(&mut self, item: &ListItem) -> &mut Self {
+        self.list(&item.attributes, |w, attribute| {
+            w.raw(b"\\").raw(attribute.name());
+        });
+        self.space().delimiter(item.delimiter).space().mailbox(&item.mailbox)
+    }
+
+    fn delimiter(&mut self, delimiter: Option<char>) -> &mut Self {
+        self.nstring(delimiter.map(|c| c.to_string()))
+    }
+
+    fn namespace(&mut self, entries: &[NamespaceEntry]) -> &mut Self {
+        if entries.is_empty() {
+            return self.nil();
+        }
+        self.open();
+        for entry in entries {
+            // A string, never an atom (RFC 2342 §6).
+            let prefix = self.encoded(entry.prefix.as_str());
+            self.open().string(prefix).space().delimiter(entry.delimiter).close();
+        }
+        self.close()
+    }
+}
