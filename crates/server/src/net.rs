@@ -1,0 +1,321 @@
+//! One connection, whatever carries it: TCP, a Unix socket, or TLS over either.
+//!
+//! Sessions read and write plain bytes and never learn the difference, except where a protocol asks (is a
+//! password safe here?). The stream buffers nothing itself; bytes that a session read ahead before STARTTLS are
+//! the session's to throw away (RFC 3207 §4.2, RFC 3501 §6.2.1: anything sent in clear before the handshake is
+//! not to be believed afterwards).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
+const TLS_WRITE_BUFFER_BYTES: usize = 32 * 1024;
+
+/// How long a graceful close may take before the connection is simply dropped.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reads of up to 1 KiB that are thrown away while waiting for a client to hang up.
+const CLOSE_DISCARD_READS: usize = 256;
+
+/// A client's connection. Counts the (plaintext) bytes that pass.
+pub struct Stream {
+    transport: Transport,
+    peer: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+enum Transport {
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>),
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What was negotiated, for `Received` fields and the session's log line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsInfo {
+    /// Such as `TLSv1.3`.
+    pub version: &'static str,
+    /// Such as `TLS13_AES_256_GCM_SHA384`.
+    pub cipher: String,
+}
+
+impl Stream {
+    /// A connection that was accepted on a TCP listener. Small replies leave at once (`TCP_NODELAY`).
+    pub fn from_tcp(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        let (peer, local) = (socket.peer_addr()?, socket.local_addr()?);
+        Ok(Stream::new(Socket::Tcp(socket), Some(canonical(peer)), Some(canonical(local))))
+    }
+
+    /// A connection that was accepted on a Unix socket.
+    pub fn from_unix(socket: UnixStream) -> Self {
+        Stream::new(Socket::Unix(socket), None, None)
+    }
+
+    /// Two ends of a connection inside this process, for tests and for serving without a listener.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) = UnixStream::pair()?;
+        Ok((Stream::from_unix(a), Stream::from_unix(b)))
+    }
+
+    fn new(socket: Socket, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Self {
+        Stream { transport: Transport::Plain(socket), peer, local, bytes_in: 0, bytes_out: 0 }
+    }
+
+    /// The client's address; `None` on a Unix socket. IPv4-mapped IPv6 addresses appear as IPv4.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer.map(|peer| peer.ip())
+    }
+
+    /// The client's address with its port; `None` on a Unix socket.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// The address that the client reached us at; `None` on a Unix socket.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.local
+    }
+
+    /// Whether the bytes are encrypted on their way.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.transport, Transport::Tls(_))
+    }
+
+    /// Whether the bytes never leave this machine.
+    pub fn is_loopback(&self) -> bool {
+        self.peer.is_none_or(|peer| peer.ip().is_loopback())
+    }
+
+    /// What TLS negotiated; `None` without TLS.
+    pub fn tls_info(&self) -> Option<TlsInfo> {
+        let Transport::Tls(tls) = &self.transport else { return None };
+        let (_, connection) = tls.get_ref();
+        let version = match connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLS",
+        };
+        let cipher = connection.negotiated_cipher_suite();
+        let cipher = cipher.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown").to_owned();
+        Some(TlsInfo { version, cipher })
+    }
+
+    /// Plaintext bytes received so far.
+    pub fn bytes_in(&self) -> u64 {
+        self.bytes_in
+    }
+
+    /// Plaintext bytes sent so far.
+    pub fn bytes_out(&self) -> u64 {
+        self.bytes_out
+    }
+
+    /// Performs the server's side of a TLS handshake, which has to finish within `timeout`.
+    ///
+    /// # Errors
+    /// The handshake's own; `InvalidInput` if TLS is spoken already; `TimedOut`.
+    pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
+        let Stream { transport, peer, local, bytes_in, bytes_out } = self;
+        let Transport::Plain(socket) = transport else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "TLS inside TLS"));
+        };
+        let acceptor = TlsAcceptor::from(Arc::clone(config));
+        let handshake =
+            acceptor.accept_with(socket, |tls| tls.set_buffer_limit(Some(TLS_WRITE_BUFFER_BYTES)));
+        let tls = tokio::time::timeout(timeout, handshake)
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))??;
+        Ok(Stream { transport: Transport::Tls(Box::new(tls)), peer, local, bytes_in, bytes_out })
+    }
+
+    /// Sends what is still buffered, says goodbye (TLS close_notify, then FIN), waits for the client to hang up
+    /// and drops the connection; a client that does not is dropped after two seconds.
+    ///
+    /// The wait matters: closing a TCP socket with unread input resets the connection, and a reset may overtake
+    /// the last reply.
+    pub async fn close(mut self) {
+        let goodbye = async {
+            self.shutdown().await?;
+            let mut discarded = [0; 1024];
+            for _ in 0..CLOSE_DISCARD_READS {
+                if self.read(&mut discarded).await? == 0 {
+                    break;
+                }
+            }
+            io::Result::Ok(())
+        };
+        // Nothing can be done about a failure: the connection goes either way.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
+    }
+}
+
+/// An IPv4 client of a dual-stack listener is an IPv4 client: limits and logs must see one address, not two.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buf.filled().len();
+        ready!(match &mut this.transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Transport::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
+        })?;
+        this.bytes_in += (buf.filled().len() - before) as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(match &mut this.transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            Transport::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
+        })?;
+        this.bytes_out += written as u64;
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(match &mut this.transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Transport::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, bufs),
+        })?;
+        this.bytes_out += written as u64;
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Plain(socket) => socket.is_write_vectored(),
+            Transport::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Transport::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().transport {
+            Transport::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Transport::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
+            Socket::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Tcp(socket) => Pin::new(socket).poll_write(cx, buf),
+            Socket::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Socket::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Socket::Tcp(socket) => socket.is_write_vectored(),
+            Socket::Unix(socket) => socket.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Socket::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Socket::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_counted_and_a_close_reaches_the_other_side() {
+        let (mut a, mut b) = Stream::pair().unwrap();
+        a.write_all(b"* BYE\r\n").await.unwrap();
+        assert_eq!(a.bytes_out(), 7);
+        let close = tokio::spawn(a.close());
+        let mut read = Vec::new();
+        b.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read, b"* BYE\r\n");
+        assert_eq!(b.bytes_in(), 7);
+        drop(b);
+        close.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_unix_socket_is_local_and_has_no_address() {
+        let (a, _b) = Stream::pair().unwrap();
+        assert!(a.is_loopback() && !a.is_tls() && a.peer().is_none() && a.tls_info().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_handshake_that_does_not_come_times_out() {
+        let (a, _b) = Stream::pair().unwrap();
+        let config = crate::tls::self_signed_for_tests();
+        let error = a.start_tls(&config, Duration::from_millis(5)).await.err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_ipv4_address() {
+        let mapped: SocketAddr = "[::ffff:192.0.2.1]:25".parse().unwrap();
+        assert_eq!(canonical(mapped).to_string(), "192.0.2.1:25");
+    }
+}

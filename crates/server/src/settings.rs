@@ -1,0 +1,201 @@
+//! What an operator decides about the server, with a default for everything.
+//!
+//! A plain value: the `cli` crate parses the configuration file into it and writes the documented configuration
+//! from the comments below. Nothing here reads a file or the environment. Sizes are bytes, times are
+//! [`Duration`]s, and what a session may not exceed for safety's sake is in [`sealpost_base::limits`].
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sealpost_base::limits;
+
+/// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The server's name: in greetings, in `Received` fields, and what a login name or the recipient
+    /// `postmaster` without a domain is completed with.
+    pub hostname: String,
+    /// Where to listen; nothing is listened on unless it is named here.
+    pub listen: Listen,
+    /// Where certificate and key come from.
+    pub tls: TlsSource,
+    /// Who may send a password without TLS.
+    pub plaintext_login: PlaintextLogin,
+    /// The bound on memory, in bytes: every buffer over 16 KiB is drawn from it.
+    pub memory: usize,
+    /// The largest message accepted, in bytes (the `SIZE` that SMTP announces, RFC 1870 §3).
+    pub message_size: u64,
+    /// The most recipients of one SMTP or LMTP transaction; at least 100 (RFC 5321 §4.5.3.1.8).
+    pub recipients: usize,
+    /// The account or alias that gets mail for `postmaster` (RFC 5321 §4.5.1) when no account and no alias has
+    /// that name; none: such mail is refused.
+    pub postmaster: Option<String>,
+    /// How long removed accounts and messages that nothing points to are kept before they are deleted.
+    pub retention: Duration,
+    /// How many connections are served.
+    pub connections: Connections,
+    /// How long to wait for clients.
+    pub timeouts: Timeouts,
+    /// How logins are checked, remembered and slowed.
+    pub login: Login,
+}
+
+/// Where to listen. Each kind may have several addresses, or none; port 0 takes any free port.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listen {
+    /// SMTP, with STARTTLS (RFC 5321, RFC 3207).
+    pub smtp: Vec<SocketAddr>,
+    /// SMTP with TLS from the first byte (RFC 8314 §3.3).
+    pub smtps: Vec<SocketAddr>,
+    /// LMTP over TCP (RFC 2033): for a mail server in front of this one; never open to the world.
+    pub lmtp: Vec<SocketAddr>,
+    /// LMTP over Unix sockets at these paths, mode 0660; a socket left by a dead server is replaced.
+    pub lmtp_unix: Vec<PathBuf>,
+    /// IMAP, with STARTTLS (RFC 3501).
+    pub imap: Vec<SocketAddr>,
+    /// IMAP with TLS from the first byte (RFC 8314 §3.2).
+    pub imaps: Vec<SocketAddr>,
+}
+
+/// Where certificate and key come from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum TlsSource {
+    /// No TLS at all: `STARTTLS` is not offered and the TLS listeners refuse to start.
+    #[default]
+    Off,
+    /// PEM files: the certificate chain, leaf first, and its key (PKCS#8, SEC1 or PKCS#1). Changed files are
+    /// noticed within a minute.
+    Files {
+        /// The certificate chain.
+        certificate: PathBuf,
+        /// The private key.
+        key: PathBuf,
+    },
+    /// A self-signed certificate for the host name, made at the first start and kept in this directory as
+    /// `tls-certificate.pem` and `tls-key.pem` (mode 0600).
+    SelfSigned {
+        /// The directory, normally the data directory.
+        directory: PathBuf,
+    },
+}
+
+/// Who may send a password without TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PlaintextLogin {
+    /// Clients on this machine (loopback addresses and Unix sockets); everyone else needs TLS first.
+    #[default]
+    Loopback,
+    /// Nobody.
+    Never,
+}
+
+/// How many connections are served, all listeners together. One too many is told to come back later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// From everywhere.
+    pub total: usize,
+    /// From one IPv4 address or one IPv6 /64 network.
+    pub per_address: usize,
+}
+
+/// How long to wait for clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a TLS handshake to finish.
+    pub tls_handshake: Duration,
+    /// For the next SMTP or LMTP command or piece of message; at least five minutes (RFC 5321 §4.5.3.2.7).
+    pub smtp: Duration,
+    /// For the next IMAP command before login.
+    pub imap_anonymous: Duration,
+    /// For the next IMAP command after login, and for a client that idles; at least 30 minutes (RFC 3501 §5.4).
+    pub imap: Duration,
+    /// For a client to take what is sent to it, however little at a time.
+    pub write: Duration,
+    /// For sessions to end when the server stops; then they are cut off.
+    pub stop: Duration,
+}
+
+/// How logins are checked, remembered and slowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Login {
+    /// Password checks (Argon2id, 19 MiB each) that run at once; 0: as many as there are cores.
+    pub checks_at_once: usize,
+    /// Password checks that may wait for their turn; one more is told to come back later.
+    pub checks_waiting: usize,
+    /// How long a login that succeeded is remembered, so that a client that polls does not cost a password check
+    /// each time; zero turns it off. A changed password takes effect at once in any case.
+    pub remember: Duration,
+    /// How many logins are remembered; the oldest makes room.
+    pub remembered: usize,
+    /// Failures of an address or account that cost no delay.
+    pub free_failures: u32,
+    /// The delay after the first failure that costs one; each further failure doubles it.
+    pub first_delay: Duration,
+    /// The longest delay.
+    pub max_delay: Duration,
+    /// One failure is forgotten after each such period.
+    pub forgive: Duration,
+    /// Addresses, and likewise accounts, whose failures are counted; the longest unseen makes room.
+    pub tracked: usize,
+    /// Logins that may be held back at the same time; one more is refused at once.
+    pub delayed: usize,
+    /// The same, from one address.
+    pub delayed_per_address: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            hostname: "localhost".to_owned(),
+            listen: Listen::default(),
+            tls: TlsSource::Off,
+            plaintext_login: PlaintextLogin::Loopback,
+            memory: 256 * 1024 * 1024,
+            message_size: limits::MESSAGE_BYTES,
+            recipients: limits::SMTP_RECIPIENTS,
+            postmaster: None,
+            retention: Duration::from_secs(7 * 24 * 3600),
+            connections: Connections::default(),
+            timeouts: Timeouts::default(),
+            login: Login::default(),
+        }
+    }
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Connections { total: 4000, per_address: 400 }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            tls_handshake: Duration::from_secs(20),
+            smtp: Duration::from_secs(5 * 60),
+            imap_anonymous: Duration::from_secs(60),
+            imap: Duration::from_secs(30 * 60),
+            write: Duration::from_secs(2 * 60),
+            stop: Duration::from_secs(4),
+        }
+    }
+}
+
+impl Default for Login {
+    fn default() -> Self {
+        Login {
+            checks_at_once: 0,
+            checks_waiting: 512,
+            remember: Duration::from_secs(10 * 60),
+            remembered: 4096,
+            free_failures: 3,
+            first_delay: Duration::from_millis(250),
+            max_delay: Duration::from_secs(5),
+            forgive: Duration::from_secs(60),
+            tracked: 10_000,
+            delayed: 1024,
+            delayed_per_address: 4,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A certificate for servers that nobody has given one: made once, kept in the data directory, so that clients
+//! which were told to trust it need to be told only once.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use sealpost_base::{Error, Result};
+use zeroize::Zeroizing;
+
+use super::cannot;
+
+const CERTIFICATE_FILE: &str = "tls-certificate.pem";
+const KEY_FILE: &str = "tls-key.pem";
+
+/// A certificate and its key, both PEM.
+pub(super) struct Pem {
+    pub(super) certificate: String,
+    pub(super) key: Zeroizing<String>,
+}
+
+/// The paths of certificate and key in `directory`, which are made if either is missing.
+pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathBuf)> {
+    let (certificate, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
+    if certificate.exists() && key.exists() {
+        return Ok((certificate, key));
+    }
+    std::fs::create_dir_all(directory).map_err(|e| cannot("make", directory, e))?;
+    let pem = generate(hostname)?;
+    // The key goes first: a crash in between leaves a pair that is incomplete, and the next start makes both anew.
+    let _ = std::fs::remove_file(&certificate);
+    write_private(&key, pem.key.as_bytes())?;
+    write_private(&certificate, pem.certificate.as_bytes())?;
+    Ok((certificate, key))
+}
+
+/// A new P-256 key and a certificate for `hostname`, `localhost` and the loopback addresses.
+pub(super) fn generate(hostname: &str) -> Result<Pem> {
+    let failed = |e: rcgen::Error| Error::invalid(format!("no certificate for {hostname:?}")).with_source(e);
+    let mut names = vec![hostname.to_owned(), "localhost".into(), "127.0.0.1".into(), "::1".into()];
+    names.sort();
+    names.dedup();
+    let mut params = CertificateParams::new(names).map_err(failed)?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, hostname);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().map_err(failed)?;
+    let certificate = params.self_signed(&key).map_err(failed)?;
+    Ok(Pem { certificate: certificate.pem(), key: Zeroizing::new(key.serialize_pem()) })
+}
+
+/// Writes a file that only its owner can read, in one step: a reader sees all of it or the file before.
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_extension("new");
+    let _ = std::fs::remove_file(&temporary);
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|e| cannot("write", path, e))
+}
