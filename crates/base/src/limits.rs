@@ -89,3 +89,22 @@ pub const ACCOUNT_OBJECTS: usize = 10_000;
 pub const ACCOUNT_OBJECT_BYTES: usize = 64 * 1024;
 /// Bytes of all small per-account objects together.
 pub const ACCOUNT_OBJECTS_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes of the part of an address before the `@`; RFC 5321 §4.5.3.1.1 promises 64, and tags make it longer.
+pub const LOCAL_PART_BYTES: usize = 128;
+/// Bytes of the domain of an address (RFC 5321 §4.5.3.1.2).
+pub const DOMAIN_BYTES: usize = 255;
+/// Targets of one alias.
+pub const ALIAS_TARGETS: usize = 100;
+/// Aliases that lead to aliases, one after the other.
+pub const ALIAS_DEPTH: usize = 8;
+/// Addresses looked up to find the recipients of one.
+pub const ALIAS_LOOKUPS: usize = 300;
+/// App passwords of one account.
+pub const ACCOUNT_TOKENS: usize = 100;
+/// Bytes of the label of an app password.
+pub const TOKEN_LABEL_BYTES: usize = 200;
+/// Bytes of a password or token.
+pub const SECRET_BYTES: usize = 1024;
+/// Attempts to change a record that others keep changing.
+pub const RECORD_ATTEMPTS: usize = 32;
