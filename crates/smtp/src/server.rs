@@ -1,0 +1,249 @@
+//! The server's side of the wire: bytes in, [`Event`]s out, however the bytes were cut.
+//!
+//! The decoder only frames and parses; what a command means in its session is the caller's decision. It never
+//! reads ahead of that decision: after [`Event::Command`] of DATA the caller either calls
+//! [`Decoder::begin_data`] or goes on, and what follows is read accordingly. Octets of BDAT are always framed as
+//! such, even if the transaction failed (RFC 3030 §2). Memory: one command line, and what was fed and not yet
+//! taken out.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::{Buf, Bytes, BytesMut};
+use sealpost_base::limits;
+
+use crate::data::{DataDecoder, End, Piece};
+use crate::parse;
+use crate::types::{Command, Misuse};
+
+/// What the bytes mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A command. For BDAT, its octets follow as [`Event::Data`], then [`Event::ChunkEnd`].
+    Command(Command),
+    /// A line that is no command; the session goes on after the reply.
+    Bad(Misuse),
+    /// Octets of the message, of DATA (dots taken out) or of a BDAT chunk.
+    Data(Bytes),
+    /// The end of DATA's message.
+    DataEnd(End),
+    /// The end of a BDAT chunk.
+    ChunkEnd,
+    /// Nothing that follows can be understood; the session must end.
+    Fatal(Fatal),
+}
+
+/// Why a session cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fatal {
+    /// A line that still did not end after [`limits::SMTP_DISCARD_BYTES`].
+    EndlessLine,
+    /// A BDAT chunk whose size does not fit: its octets cannot be told from commands.
+    ChunkSize,
+}
+
+#[derive(Debug)]
+enum Mode {
+    /// Reading a command line.
+    Line,
+    /// Dropping the rest of a bad line; how many octets so far, and whether the last one was CR.
+    Discard { octets: usize, cr: bool },
+    /// Mail data of DATA.
+    Data(DataDecoder),
+    /// Octets of a BDAT chunk still to come.
+    Chunk(u64),
+    /// Octets to drop after a BDAT line that was wrong, which is reported after them.
+    Swallow { octets: u64, misuse: Misuse },
+    /// After [`Event::Fatal`].
+    Dead,
+}
+
+/// What one step came to.
+enum Step {
+    Event(Event),
+    Again,
+    Starved,
+}
+
+/// Cuts a client's bytes into events.
+#[derive(Debug)]
+pub struct Decoder {
+    input: BytesMut,
+    mode: Mode,
+    /// Octets of `input` that were searched for a line end already.
+    searched: usize,
+    line_limit: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder at the start of a session, with [`limits::SMTP_COMMAND_BYTES`].
+    pub fn new() -> Self {
+        Self::with_line_limit(limits::SMTP_COMMAND_BYTES)
+    }
+
+    /// A decoder that takes command lines of up to `octets`, CRLF included.
+    pub fn with_line_limit(octets: usize) -> Self {
+        Decoder { input: BytesMut::new(), mode: Mode::Line, searched: 0, line_limit: octets }
+    }
+
+    /// Takes bytes as they came.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Where to read into directly, instead of [`Decoder::feed`]: append only.
+    pub fn space(&mut self, octets: usize) -> &mut BytesMut {
+        self.input.reserve(octets);
+        &mut self.input
+    }
+
+    /// The next event; `None` until more bytes are fed.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            match self.step() {
+                Step::Event(event) => return Some(event),
+                Step::Again => {}
+                Step::Starved => return None,
+            }
+        }
+    }
+
+    /// The server said 354: what follows is mail data. Call it right after the DATA command came.
+    pub fn begin_data(&mut self) {
+        self.searched = 0;
+        self.mode = Mode::Data(DataDecoder::new());
+    }
+
+    /// Drops everything fed and not yet taken out; how many octets that was. To be called before TLS starts:
+    /// what came in plain text must not be read as if it had come protected (RFC 3207 §4.2).
+    pub fn discard_input(&mut self) -> usize {
+        let dropped = self.input.len();
+        self.input.clear();
+        self.searched = 0;
+        self.mode = Mode::Line;
+        dropped
+    }
+
+    fn step(&mut self) -> Step {
+        match &mut self.mode {
+            Mode::Line => self.line(),
+            Mode::Discard { .. } => self.discard(),
+            Mode::Data(decoder) => match decoder.next_piece(&mut self.input) {
+                None => Step::Starved,
+                Some(Piece::Data(data)) => Step::Event(Event::Data(data)),
+                Some(Piece::End(end)) => self.back_to_lines(Event::DataEnd(end)),
+            },
+            Mode::Chunk(0) => self.back_to_lines(Event::ChunkEnd),
+            Mode::Chunk(left) => {
+                take(&mut self.input, left).map_or(Step::Starved, |data| Step::Event(Event::Data(data)))
+            }
+            Mode::Swallow { octets: 0, misuse } => {
+                let misuse = *misuse;
+                self.back_to_lines(Event::Bad(misuse))
+            }
+            Mode::Swallow { octets, .. } => {
+                take(&mut self.input, octets).map_or(Step::Starved, |_| Step::Again)
+            }
+            Mode::Dead => {
+                self.input.clear();
+                Step::Starved
+            }
+        }
+    }
+
+    fn back_to_lines(&mut self, event: Event) -> Step {
+        self.mode = Mode::Line;
+        self.searched = 0;
+        Step::Event(event)
+    }
+
+    fn line(&mut self) -> Step {
+        let window = self.input.len().min(self.line_limit);
+        let Some(found) = memchr::memchr(b'\n', &self.input[self.searched..window]) else {
+            self.searched = window;
+            return if window < self.line_limit {
+                Step::Starved
+            } else {
+                self.bad_line(window, Misuse::LineTooLong)
+            };
+        };
+        let end = self.searched + found;
+        // RFC 5321 §2.3.8: only CRLF ends a line. What stands behind a bare LF is dropped up to a real line
+        // end, so that it is never a command.
+        if end == 0 || self.input[end - 1] != b'\r' {
+            return self.bad_line(end + 1, Misuse::LineEnd);
+        }
+        let line = self.input.split_to(end + 1);
+        self.searched = 0;
+        self.parsed(&line[..end - 1])
+    }
+
+    fn parsed(&mut self, line: &[u8]) -> Step {
+        // A bare CR is a control character, which no command has; it is told apart for the reply only.
+        let parsed = if line.contains(&b'\r') { Err(Misuse::LineEnd) } else { parse::command(line) };
+        if let Ok(Command::Bdat(chunk)) = &parsed {
+            self.mode = Mode::Chunk(chunk.size);
+        }
+        let misuse = match parsed {
+            Ok(command) => return Step::Event(Event::Command(command)),
+            Err(misuse) => misuse,
+        };
+        match parse::bdat_digits(line).map(str::parse) {
+            None => Step::Event(Event::Bad(misuse)),
+            Some(Ok(octets)) => {
+                self.mode = Mode::Swallow { octets, misuse };
+                Step::Again
+            }
+            Some(Err(_)) => self.fatal(Fatal::ChunkSize),
+        }
+    }
+
+    fn bad_line(&mut self, octets: usize, misuse: Misuse) -> Step {
+        let cr = self.input[octets - 1] == b'\r';
+        self.input.advance(octets);
+        self.searched = 0;
+        self.mode = Mode::Discard { octets: 0, cr };
+        Step::Event(Event::Bad(misuse))
+    }
+
+    fn discard(&mut self) -> Step {
+        let Mode::Discard { octets, cr } = &mut self.mode else { return Step::Again };
+        let window = self.input.len().min(limits::SMTP_DISCARD_BYTES - *octets);
+        let line_end = memchr::memchr_iter(b'\n', &self.input[..window])
+            .find(|&lf| if lf == 0 { *cr } else { self.input[lf - 1] == b'\r' });
+        if let Some(lf) = line_end {
+            self.input.advance(lf + 1);
+            self.mode = Mode::Line;
+            return Step::Again;
+        }
+        if let Some(&last) = self.input[..window].last() {
+            *cr = last == b'\r';
+        }
+        *octets += window;
+        let endless = *octets == limits::SMTP_DISCARD_BYTES;
+        self.input.advance(window);
+        if endless { self.fatal(Fatal::EndlessLine) } else { Step::Starved }
+    }
+
+    fn fatal(&mut self, fatal: Fatal) -> Step {
+        self.mode = Mode::Dead;
+        self.input.clear();
+        Step::Event(Event::Fatal(fatal))
+    }
+}
+
+/// Takes up to `left` octets off the front of `input` and counts them; `None` if there are none.
+fn take(input: &mut BytesMut, left: &mut u64) -> Option<Bytes> {
+    if input.is_empty() {
+        return None;
+    }
+    let octets = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+    *left -= octets as u64;
+    Some(input.split_to(octets).freeze())
+}

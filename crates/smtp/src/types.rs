@@ -1,0 +1,15 @@
+//! Values of the protocol. What can be constructed is valid: no later check is needed.
+
+mod address;
+mod command;
+mod misuse;
+mod reply;
+
+pub(crate) use address::is_atext;
+pub use address::{ForwardPath, Host, LocalPart, Mailbox, ReversePath};
+pub use command::{
+    Auth, Body, Chunk, ClientName, Command, Hello, Mail, Notify, OriginalRecipient, Rcpt, Return, Secret,
+    Verb,
+};
+pub use misuse::Misuse;
+pub use reply::{Enhanced, Reply};
