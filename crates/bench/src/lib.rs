@@ -1,1 +1,27 @@
-//! Load generator and reporter for mail servers.
+//! The proof side of Sealpost: drives mail servers from outside, over their sockets, and measures or checks them.
+//!
+//! Nothing here knows how a server works inside: it starts one as a process ([`server`]), speaks LMTP and IMAP to
+//! it ([`lmtp`], [`imap`]), reads its CPU time and memory from `/proc` ([`process`]) and compares what the server
+//! acknowledged with what it later shows. Every run is seeded, so that generated mail ([`mail`]) and chosen
+//! operations can be made again.
+//!
+//! - [`compare`]: the benchmark cases, two servers alternately, a report.
+//! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
+//! - [`huge`]: a 1 GiB message in and out in bounded memory.
+//! - [`hostile`]: clients that stall, flood and never finish.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
+
+pub mod cases;
+pub mod compare;
+pub mod crash;
+pub mod hostile;
+pub mod huge;
+pub mod imap;
+pub mod lmtp;
+pub mod mail;
+pub mod process;
+pub mod report;
+pub mod server;
+pub mod wire;
+mod words;

@@ -1,0 +1,238 @@
+//! The benchmark cases: each prepares without being timed, measures one thing, and cleans up.
+//!
+//! Every measured run is the same work on either server: the same bytes, the same commands, the same connections.
+
+mod delivery;
+mod login;
+mod mailbox;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use sealpost_base::{Clock, SystemClock};
+
+use crate::server::Server;
+use crate::{lmtp, mail};
+
+/// Accounts that receive and append.
+pub const CLIENTS: usize = 16;
+/// The account whose mailboxes of 1,000 and 10,000 messages are read.
+pub const READER: &str = "reader@localhost";
+/// That account's mailbox of 1,000 messages, ten times [`mail::mailbox_100`].
+pub const THOUSAND: &str = "Thousand";
+/// That account's mailbox of 10,000 messages.
+pub const TEN_THOUSAND: &str = "TenThousand";
+
+/// One thing that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    /// LMTP deliveries of messages of some size over some connections, to one account or one each.
+    Deliver {
+        /// Kilobytes of one message.
+        kilobytes: usize,
+        /// Connections at once.
+        clients: usize,
+        /// Messages of one run, all connections together.
+        messages: usize,
+        /// Whether all go to the same account.
+        one_account: bool,
+    },
+    /// APPEND of 100 mails to 16 accounts, one account after the other.
+    AppendInTurn,
+    /// The same, all 16 at once.
+    AppendAtOnce,
+    /// COPY of 1,000 messages.
+    Copy,
+    /// MOVE of 1,000 messages.
+    Move,
+    /// STORE of one flag on 1,000 messages, their FETCH responses read.
+    Store,
+    /// FETCH ALL of 1,000 messages.
+    FetchAll,
+    /// FETCH FULL of 1,000 messages.
+    FetchFull,
+    /// FETCH BODY[] of 1,000 messages, 236 MB.
+    FetchBody,
+    /// SELECT of a mailbox of 10,000 messages.
+    Select,
+    /// SEARCH TEXT of a word that 10 of 1,000 messages contain.
+    Search,
+    /// The first login to an account since the server started.
+    LoginCold,
+    /// 200 logins one after the other, each a connection of its own.
+    LoginInTurn,
+    /// 200 logins over 8 clients at once.
+    LoginAtOnce,
+}
+
+/// All cases, in the order they run and are reported.
+pub const ALL: &[Case] = &[
+    Case::LoginCold,
+    Case::LoginInTurn,
+    Case::LoginAtOnce,
+    Case::Deliver { kilobytes: 25, clients: 1, messages: 300, one_account: true },
+    Case::Deliver { kilobytes: 25, clients: 16, messages: 1600, one_account: false },
+    Case::Deliver { kilobytes: 25, clients: 16, messages: 1600, one_account: true },
+    Case::Deliver { kilobytes: 5, clients: 10, messages: 1500, one_account: false },
+    Case::Deliver { kilobytes: 5, clients: 10, messages: 1500, one_account: true },
+    Case::AppendInTurn,
+    Case::AppendAtOnce,
+    Case::Select,
+    Case::FetchAll,
+    Case::FetchFull,
+    Case::FetchBody,
+    Case::Search,
+    Case::Store,
+    Case::Copy,
+    Case::Move,
+];
+
+impl Case {
+    /// What it is called in reports.
+    pub fn name(self) -> String {
+        match self {
+            Case::Deliver { kilobytes, clients, one_account, .. } => {
+                let to = if one_account { "one account" } else { "an account each" };
+                let to = if clients == 1 { "" } else { &format!(", to {to}") };
+                format!(
+                    "LMTP delivery, {kilobytes} kB, {clients} connection{}{to}",
+                    if clients == 1 { "" } else { "s" }
+                )
+            }
+            Case::AppendInTurn => "APPEND of 100 mails (23.6 MB) to 16 accounts, one after the other".into(),
+            Case::AppendAtOnce => "APPEND of 100 mails (23.6 MB) to 16 accounts, at once".into(),
+            Case::Copy => "COPY of 1,000".into(),
+            Case::Move => "MOVE of 1,000".into(),
+            Case::Store => "STORE +FLAGS of one flag on 1,000".into(),
+            Case::FetchAll => "FETCH ALL of 1,000".into(),
+            Case::FetchFull => "FETCH FULL of 1,000".into(),
+            Case::FetchBody => "FETCH BODY[] of 1,000 (236 MB)".into(),
+            Case::Select => "SELECT of 10,000".into(),
+            Case::Search => "SEARCH TEXT of a rare word in 1,000 (236 MB)".into(),
+            Case::LoginCold => "login, the first since the server started".into(),
+            Case::LoginInTurn => "200 logins, one after the other".into(),
+            Case::LoginAtOnce => "200 logins, 8 clients at once".into(),
+        }
+    }
+
+    /// How many things one run does, where a rate says more than a time.
+    pub fn units(self) -> Option<(usize, &'static str)> {
+        match self {
+            Case::Deliver { messages, .. } => Some((messages, "messages")),
+            Case::AppendInTurn | Case::AppendAtOnce => Some((CLIENTS * 100, "messages")),
+            Case::LoginInTurn | Case::LoginAtOnce => Some((login::LOGINS, "logins")),
+            _ => None,
+        }
+    }
+
+    /// Whether it stores messages, so that fsyncs per message are of interest.
+    pub fn stores(self) -> bool {
+        matches!(self, Case::Deliver { .. } | Case::AppendInTurn | Case::AppendAtOnce)
+    }
+
+    /// Whether it needs the mailboxes of [`READER`].
+    pub fn reads(self) -> bool {
+        !self.stores() && !matches!(self, Case::LoginCold | Case::LoginInTurn | Case::LoginAtOnce)
+    }
+
+    /// One run against `bench`; `run` numbers it, so that every run has mailboxes or accounts of its own.
+    pub async fn run(self, bench: &Bench, run: usize) -> Result<Measured> {
+        match self {
+            Case::Deliver { kilobytes, clients, messages, one_account } => {
+                delivery::deliver(bench, kilobytes, clients, messages, one_account).await
+            }
+            Case::AppendInTurn => delivery::append(bench, run, false).await,
+            Case::AppendAtOnce => delivery::append(bench, run, true).await,
+            Case::Copy => mailbox::copy(bench, run).await,
+            Case::Move => mailbox::r#move(bench, run).await,
+            Case::Store => mailbox::store(bench).await,
+            Case::FetchAll => mailbox::fetch(bench, "ALL").await,
+            Case::FetchFull => mailbox::fetch(bench, "FULL").await,
+            Case::FetchBody => mailbox::fetch(bench, "BODY.PEEK[]").await,
+            Case::Select => mailbox::select(bench).await,
+            Case::Search => mailbox::search(bench).await,
+            Case::LoginCold => login::cold(bench, run).await,
+            Case::LoginInTurn => login::repeated(bench, 1).await,
+            Case::LoginAtOnce => login::repeated(bench, 8).await,
+        }
+    }
+}
+
+/// Generated mail, made once and used against every server.
+pub struct Data {
+    /// [`mail::mailbox_100`].
+    pub mailbox: Vec<Vec<u8>>,
+    /// Messages of 5 kB as DATA wants them.
+    pub small: Vec<Vec<u8>>,
+    /// Messages of 25 kB as DATA wants them.
+    pub medium: Vec<Vec<u8>>,
+}
+
+impl Data {
+    /// Makes it, from a seed.
+    pub fn generate(seed: u64) -> Self {
+        let pool =
+            |size: usize| (0..64).map(|n| lmtp::dotted(&mail::message(seed ^ (n + 7_000), size))).collect();
+        Data { mailbox: mail::mailbox_100(seed), small: pool(5_000), medium: pool(25_000) }
+    }
+}
+
+/// A server with the accounts and mailboxes the cases need.
+pub struct Bench {
+    /// The server.
+    pub server: Server,
+    /// The mail.
+    pub data: std::sync::Arc<Data>,
+    clock: SystemClock,
+}
+
+/// What one run took.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Wall time.
+    pub wall: Duration,
+    /// CPU time of the server's processes, in seconds.
+    pub cpu_seconds: f64,
+}
+
+/// Runs between [`Bench::begin`] and [`Meter::end`].
+pub struct Meter<'a> {
+    bench: &'a Bench,
+    cpu_seconds: f64,
+    start: Duration,
+}
+
+impl Bench {
+    /// All accounts the cases use, for `runs` runs.
+    pub fn accounts(runs: usize) -> Vec<String> {
+        let clients = (0..CLIENTS).map(account);
+        clients.chain([READER.to_owned()]).chain((0..runs).map(login::cold_account)).collect()
+    }
+
+    /// Makes a bench of a running server.
+    pub fn new(server: Server, data: std::sync::Arc<Data>) -> Self {
+        Bench { server, data, clock: SystemClock::new() }
+    }
+
+    /// Fills the mailboxes of [`READER`].
+    pub async fn fill(&self, seed: u64) -> Result<()> {
+        mailbox::fill(self, seed).await
+    }
+
+    fn begin(&self) -> Meter<'_> {
+        let cpu_seconds = self.server.tree.cpu_seconds();
+        Meter { bench: self, cpu_seconds, start: self.clock.monotonic() }
+    }
+}
+
+impl Meter<'_> {
+    fn end(self) -> Measured {
+        let wall = self.bench.clock.monotonic() - self.start;
+        Measured { wall, cpu_seconds: self.bench.server.tree.cpu_seconds() - self.cpu_seconds }
+    }
+}
+
+/// The address of client `nth`.
+pub fn account(nth: usize) -> String {
+    format!("user{nth:02}@localhost")
+}

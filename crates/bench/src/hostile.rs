@@ -1,0 +1,7 @@
+//! tmp
+use crate::server::Target;
+use anyhow::Result;
+/// tmp
+pub async fn main(_t: Target, _a: u64, _d: &std::path::Path) -> Result<()> {
+    Ok(())
+}

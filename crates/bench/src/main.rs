@@ -1,0 +1,193 @@
+//! The binary `sealpost-bench`: measures and checks mail servers from outside.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use sealpost_bench::compare::{self, Options};
+use sealpost_bench::server::{self, Dovecot, Start};
+use sealpost_bench::{crash, hostile, huge};
+
+/// Measures and checks mail servers from outside.
+#[derive(Parser)]
+#[command(name = "sealpost-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the benchmark cases against Sealpost, Dovecot or both alternately; print a markdown table.
+    Compare {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: Option<PathBuf>,
+        /// Measure the installed Dovecot too.
+        #[arg(long)]
+        dovecot: bool,
+        /// Dovecot's storage format: maildir, sdbox or mdbox.
+        #[arg(long, default_value = "maildir")]
+        format: String,
+        /// Measured runs of each case.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// Only cases whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+        /// Do not count fsyncs with strace.
+        #[arg(long)]
+        no_strace: bool,
+        /// Seed of the generated mail.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Where the servers keep their data (default: a temporary directory, removed afterwards).
+        #[arg(long)]
+        dir: Option<PathBuf>,
+        /// Write all results to this file, as JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
+        /// Put the tables between the markers of this page.
+        #[arg(long)]
+        write: Option<PathBuf>,
+    },
+    /// Kill a server with SIGKILL under load, restart it, verify; again and again.
+    Crash {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: Option<PathBuf>,
+        /// Use Dovecot instead, all its processes killed: checks the harness itself.
+        #[arg(long)]
+        dovecot: bool,
+        /// How many kills.
+        #[arg(long, default_value_t = 200)]
+        kills: u32,
+        /// Seed of operations and moments (default: from the clock).
+        #[arg(long)]
+        seed: Option<u64>,
+        /// The directory to use (default: a temporary one, kept only on failure).
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Send a very large message through LMTP, APPEND, FETCH and export, and watch the server's memory.
+    Huge {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: Option<PathBuf>,
+        /// Use Dovecot instead (no export): checks the harness itself.
+        #[arg(long)]
+        dovecot: bool,
+        /// Size of the message, in MiB.
+        #[arg(long, default_value_t = 1024)]
+        mib: u64,
+        /// Fail when the server's peak memory is above this, in MiB.
+        #[arg(long, default_value_t = 64)]
+        limit_mib: u64,
+        /// Where the server keeps its data (default: a temporary directory).
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Clients that stall, flood and never finish; then an ordinary one.
+    Hostile {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: Option<PathBuf>,
+        /// Use Dovecot instead: checks the harness itself.
+        #[arg(long)]
+        dovecot: bool,
+        /// Fail when the server's peak memory is above this, in MiB.
+        #[arg(long, default_value_t = 256)]
+        limit_mib: u64,
+    },
+    /// Run Dovecot with a configuration of its own in DIR and print the line `sealpost try --json` would.
+    Dovecot {
+        /// The directory for all it writes.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Accounts, repeatable.
+        #[arg(long = "account", default_value = "me@localhost")]
+        accounts: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // One thread: the client must leave the machine to the server that is measured.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.context("start the runtime").and_then(|runtime| runtime.block_on(run(arguments.command))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sealpost-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Compare { sealpost, dovecot, format, runs, only, no_strace, seed, dir, json, write } => {
+            let (dir, _temporary) = directory(dir)?;
+            let dovecot = dovecot.then_some(Dovecot { format, tls: false });
+            let options = Options { sealpost, dovecot, dir, runs, only, strace: !no_strace, seed };
+            let report = compare::compare(&options).await?;
+            println!("{}", report.markdown());
+            if let Some(path) = json {
+                std::fs::write(path, serde_json::to_vec_pretty(&report)?)?;
+            }
+            write.map_or(Ok(()), |path| report.write_into(&path))
+        }
+        Command::Crash { sealpost, dovecot, kills, seed, dir } => {
+            crash::main(target(sealpost, dovecot)?, kills, seed, dir).await
+        }
+        Command::Huge { sealpost, dovecot, mib, limit_mib, dir } => {
+            let (dir, _temporary) = directory(dir)?;
+            huge::main(target(sealpost, dovecot)?, mib, limit_mib, &dir).await
+        }
+        Command::Hostile { sealpost, dovecot, limit_mib } => {
+            let (dir, _temporary) = directory(None)?;
+            hostile::main(target(sealpost, dovecot)?, limit_mib, &dir).await
+        }
+        Command::Dovecot { dir, accounts } => serve_dovecot(dir, &accounts).await,
+    }
+}
+
+fn target(sealpost: Option<PathBuf>, dovecot: bool) -> Result<server::Target> {
+    match (sealpost, dovecot) {
+        (Some(path), false) => Ok(server::Target::Sealpost(server::Sealpost { path })),
+        (None, true) => Ok(server::Target::Dovecot(Dovecot::default())),
+        _ => anyhow::bail!("name one server: --sealpost PATH or --dovecot"),
+    }
+}
+
+/// The given directory, or a temporary one that lives as long as the second value.
+fn directory(dir: Option<PathBuf>) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Some(dir) = dir {
+        std::fs::create_dir_all(&dir)?;
+        return Ok((dir.canonicalize()?, None));
+    }
+    let temporary = tempfile::Builder::new().prefix("sealpost-bench-").tempdir()?;
+    // Dovecot's mail user must be able to reach its directory below.
+    std::fs::set_permissions(temporary.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    Ok((temporary.path().to_owned(), Some(temporary)))
+}
+
+async fn serve_dovecot(dir: PathBuf, accounts: &[String]) -> Result<()> {
+    std::fs::create_dir_all(&dir)?;
+    let dovecot = Dovecot { tls: true, ..Dovecot::default() };
+    let mut command = dovecot.command(&dir.canonicalize()?, accounts)?;
+    let mut child = command.kill_on_drop(true).spawn()?;
+    let ready = dovecot.ready(&mut child, &dir).await?;
+    println!("{}", serde_json::to_string(&ready)?);
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+        status = child.wait() => anyhow::bail!("dovecot ended: {}", status?),
+    }
+    server::signal(ready.pid, "TERM").await?;
+    child.wait().await?;
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Servers under test, started as processes of our own in a directory of their own, stopped when dropped.
+//!
+//! Both kinds describe themselves the same way, in the JSON line of `sealpost try --json`, so that every check runs
+//! against either.
+
+mod dovecot;
+mod sealpost;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tokio::process::{Child, Command};
+
+use crate::imap::Imap;
+use crate::process::Tree;
+
+pub use dovecot::Dovecot;
+pub use sealpost::Sealpost;
+
+/// The password of every account of a server under test.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// How long a server may take to start.
+pub const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where one protocol is served.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// The line `sealpost try --json` prints once it accepts connections.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    /// The directory that holds its data.
+    pub dir: PathBuf,
+    /// Its process id.
+    pub pid: u32,
+    /// The first account.
+    pub account: String,
+    /// That account's password.
+    pub password: String,
+    /// IMAP with STARTTLS.
+    pub imap: Endpoint,
+    /// IMAP inside TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imaps: Option<Endpoint>,
+    /// SMTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smtp: Option<Endpoint>,
+    /// LMTP.
+    pub lmtp: Endpoint,
+}
+
+/// A server that runs.
+pub struct Server {
+    /// What it is called in reports.
+    pub name: &'static str,
+    /// Where IMAP is served, in the clear.
+    pub imap: SocketAddr,
+    /// Where LMTP is served.
+    pub lmtp: SocketAddr,
+    /// Where SMTP is served, if it is.
+    pub smtp: Option<SocketAddr>,
+    /// Its processes.
+    pub tree: Tree,
+    child: Child,
+}
+
+/// Something that can be started.
+pub trait Start {
+    /// What it is called in reports.
+    fn name(&self) -> &'static str;
+    /// Its version, as it states it.
+    fn version(&self) -> String;
+    /// The command that runs it in the foreground in `dir`, with `accounts`.
+    fn command(&self, dir: &Path, accounts: &[String]) -> Result<Command>;
+    /// Where it listens; reads what it prints, or waits until it accepts connections.
+    fn ready(&self, child: &mut Child, dir: &Path) -> impl Future<Output = Result<Ready>>;
+}
+
+/// Starts `what` in `dir` and waits until it accepts connections.
+pub async fn start(what: &impl Start, dir: &Path, accounts: &[String]) -> Result<Server> {
+    let mut command = what.command(dir, accounts)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().with_context(|| format!("start {}", what.name()))?;
+    let ready = tokio::time::timeout(START_TIMEOUT, what.ready(&mut child, dir));
+    let ready = ready.await.with_context(|| format!("{} did not start in time", what.name()))??;
+    let pid = child.id().context("the server has ended")?;
+    Ok(Server {
+        name: what.name(),
+        imap: address(&ready.imap)?,
+        lmtp: address(&ready.lmtp)?,
+        smtp: ready.smtp.as_ref().map(address).transpose()?,
+        tree: Tree::new(pid),
+        child,
+    })
+}
+
+impl Server {
+    /// A new IMAP session, logged in.
+    pub async fn login(&self, account: &str) -> Result<Imap> {
+        Imap::login(self.imap, account, PASSWORD).await.with_context(|| format!("{} login", self.name))
+    }
+
+    /// SIGKILL, to the server's process at once; returns when it is gone.
+    pub async fn kill(mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// SIGTERM, and its exit status; an error if it takes longer than `limit`.
+    pub async fn stop(mut self, limit: Duration) -> Result<std::process::ExitStatus> {
+        signal(self.tree.root(), "TERM").await?;
+        match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(status) => Ok(status?),
+            Err(_) => bail!("{} still runs {limit:?} after SIGTERM", self.name),
+        }
+    }
+
+    /// An error if the server has ended by itself.
+    pub fn alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} ended by itself: {status}", self.name),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sends a signal by name to one process.
+pub async fn signal(pid: u32, name: &str) -> Result<()> {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status().await?;
+    anyhow::ensure!(status.success(), "kill -{name} {pid}: {status}");
+    Ok(())
+}
+
+fn address(endpoint: &Endpoint) -> Result<SocketAddr> {
+    let ip = match endpoint.host.as_str() {
+        "localhost" => IpAddr::from([127, 0, 0, 1]),
+        host => host.parse().with_context(|| format!("not an address: {host}"))?,
+    };
+    Ok(SocketAddr::new(ip, endpoint.port))
+}
+
+/// The one server a check runs against.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Sealpost.
+    Sealpost(Sealpost),
+    /// Dovecot.
+    Dovecot(Dovecot),
+}
+
+impl Target {
+    /// Starts it, as [`start`] does.
+    pub async fn start(&self, dir: &Path, accounts: &[String]) -> Result<Server> {
+        match self {
+            Target::Sealpost(sealpost) => start(sealpost, dir, accounts).await,
+            Target::Dovecot(dovecot) => start(dovecot, dir, accounts).await,
+        }
+    }
+}

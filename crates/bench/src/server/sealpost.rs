@@ -1,0 +1,49 @@
+//! Sealpost, through `sealpost try --json`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::{PASSWORD, Ready, Start};
+
+/// The `sealpost` binary at a path.
+#[derive(Debug, Clone)]
+pub struct Sealpost {
+    /// The binary.
+    pub path: PathBuf,
+}
+
+impl Start for Sealpost {
+    fn name(&self) -> &'static str {
+        "Sealpost"
+    }
+
+    fn version(&self) -> String {
+        let output = std::process::Command::new(&self.path).arg("--version").output();
+        output.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
+    }
+
+    fn command(&self, dir: &Path, accounts: &[String]) -> Result<Command> {
+        std::fs::create_dir_all(dir)?;
+        let password_file = dir.with_extension("password");
+        std::fs::write(&password_file, format!("{PASSWORD}\n"))?;
+        let mut command = Command::new(&self.path);
+        command.args(["try", "--json", "--ports", "free", "--no-samples", "--dir"]).arg(dir);
+        for account in accounts {
+            command.args(["--account", account]);
+        }
+        command.arg("--password-file").arg(password_file);
+        Ok(command)
+    }
+
+    async fn ready(&self, child: &mut Child, _dir: &Path) -> Result<Ready> {
+        let stdout = child.stdout.take().context("no pipe from the server")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let line = lines.next_line().await?.context("the server ended before it was ready")?;
+        // What it may print later must not fill the pipe and stop it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        serde_json::from_str(&line).with_context(|| format!("not the line of JSON we expect: {line}"))
+    }
+}
