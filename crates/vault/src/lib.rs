@@ -1,1 +1,26 @@
 //! Sealing, keys and object stores. Plaintext cannot reach a store from here.
+//!
+//! [`Store`] takes nothing but [`Sealed`] bytes, and only this crate can make those: a log entry ([`entry`]),
+//! a checkpoint ([`checkpoint`]), a message ([`message`]), a temporary message ([`spool`]) or a record
+//! authenticated by the server ([`record`]). Every reader checks the seal before it hands out a byte, and what
+//! is sealed is bound to its account and its place, so that nothing can be swapped, cut short or moved unseen.
+//!
+//! The bytes on disk are described in `docs/format/`.
+
+mod chunk;
+mod cipher;
+mod compress;
+mod local;
+mod sealed;
+
+pub mod checkpoint;
+pub mod entry;
+pub mod keys;
+pub mod message;
+pub mod record;
+pub mod slot;
+pub mod store;
+
+pub use keys::{AccountKeys, PublicKey, RootKey};
+pub use sealed::{Hash, Sealed};
+pub use store::{Listed, Put, Store, StoreStats};

@@ -1,0 +1,61 @@
+//! One piece of a checkpoint, sealed and bound to its account, position and name.
+//!
+//! Format: `docs/format/checkpoint.md`.
+
+use sealpost_base::{AccountId, Error, Position, Random, Result};
+use zeroize::Zeroizing;
+
+use crate::cipher::{ObjectCipher, sha256};
+use crate::{AccountKeys, Sealed, chunk};
+
+/// "Sealpost snapshot", version 1.
+const MAGIC: [u8; 4] = *b"SPS\x01";
+const HEADER_BYTES: usize = 4 + 32;
+const SECTION: u8 = 0;
+/// Plaintext bytes of one piece; larger checkpoints are several pieces.
+pub const MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// Seals the piece `name` of the checkpoint at `position`.
+pub fn seal(
+    keys: &AccountKeys,
+    account: AccountId,
+    position: Position,
+    name: &str,
+    plaintext: &[u8],
+    random: &dyn Random,
+) -> Sealed {
+    let mut salt = [0; 32];
+    random.fill(&mut salt);
+    let mut object = Vec::with_capacity(HEADER_BYTES + plaintext.len() / 2 + chunk::OVERHEAD_BYTES);
+    object.extend_from_slice(&MAGIC);
+    object.extend_from_slice(&salt);
+    let cipher = ObjectCipher::new(&salt, &keys.checkpoint.0, context(account, position, name));
+    chunk::seal_section(&cipher, SECTION, plaintext, &mut object);
+    Sealed::new(object)
+}
+
+/// Opens the piece `name` of the checkpoint at `position`.
+///
+/// # Errors
+/// `Corrupt` for anything that is not exactly what was sealed for this account, position and name.
+pub fn open(
+    keys: &AccountKeys,
+    account: AccountId,
+    position: Position,
+    name: &str,
+    object: &[u8],
+) -> Result<Zeroizing<Vec<u8>>> {
+    let Some((header, body)) = object.split_at_checked(HEADER_BYTES) else {
+        return Err(Error::corrupt("a checkpoint ends within its header"));
+    };
+    if header[..4] != MAGIC {
+        return Err(Error::corrupt("not a checkpoint, or of a version this program does not know"));
+    }
+    let cipher = ObjectCipher::new(&header[4..], &keys.checkpoint.0, context(account, position, name));
+    chunk::open_section(&cipher, SECTION, body, MAX_BYTES)
+        .map_err(|e| e.context(format!("checkpoint {position}/{name}")))
+}
+
+fn context(account: AccountId, position: Position, name: &str) -> [u8; 32] {
+    sha256(&[b"sealpost checkpoint v1", &account.0, &position.0.to_be_bytes(), name.as_bytes()])
+}

@@ -1,0 +1,123 @@
+//! Sealed chunks: what every sealed body is made of.
+//!
+//! A section is a run of chunks of [`CHUNK_BYTES`] plaintext each (the last one shorter, possibly empty). A chunk
+//! on disk is four bytes of header (a flag, and the length of what follows) and the sealed plaintext, compressed
+//! first where that pays. The header is associated data, so it cannot be changed either.
+
+use bytes::{Bytes, BytesMut};
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{Error, Result};
+use zeroize::Zeroizing;
+
+use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
+use crate::compress::{self, Effort};
+
+/// Bytes before each chunk's ciphertext.
+pub(crate) const HEADER_BYTES: usize = 4;
+/// What sealing adds to a chunk's plaintext.
+pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
+/// The largest chunk on disk.
+pub(crate) const MAX_SEALED_BYTES: usize = CHUNK_BYTES + OVERHEAD_BYTES;
+
+const RAW: u8 = 0;
+const ZSTD: u8 = 1;
+
+/// Appends one sealed chunk to `out` and returns its size on disk.
+pub(crate) fn seal(
+    cipher: &ObjectCipher,
+    place: Place,
+    plain: &[u8],
+    effort: &mut Effort,
+    out: &mut Vec<u8>,
+) -> usize {
+    debug_assert!(plain.len() <= CHUNK_BYTES);
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    let body = out.len();
+    let flag = if effort.compress(plain, out) {
+        ZSTD
+    } else {
+        out.extend_from_slice(plain);
+        RAW
+    };
+    let length = u32::try_from(out.len() - body + TAG_BYTES).expect("a chunk is at most 64 KiB and a tag");
+    let mut header = length.to_be_bytes();
+    header[0] = flag;
+    out[start..body].copy_from_slice(&header);
+    cipher.seal(place, header, out, body);
+    out.len() - start
+}
+
+/// Seals all of `plain` as one section, appended to `out`, and returns the section's size on disk.
+pub(crate) fn seal_section(cipher: &ObjectCipher, section: u8, plain: &[u8], out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    let mut effort = Effort::default();
+    let count = plain.len().div_ceil(CHUNK_BYTES).max(1);
+    for number in 0..count {
+        let piece = &plain[number * CHUNK_BYTES..plain.len().min((number + 1) * CHUNK_BYTES)];
+        let place = Place { section, number: number as u32, last: number + 1 == count };
+        seal(cipher, place, piece, &mut effort, out);
+    }
+    out.len() - start
+}
+
+/// The size on disk of the chunk that `bytes` starts with, checked against what a chunk may be.
+pub(crate) fn sealed_size(bytes: &[u8]) -> Result<usize> {
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return Err(Error::corrupt("an object ends within a chunk header"));
+    };
+    let size = HEADER_BYTES + u32::from_be_bytes([0, header[1], header[2], header[3]]) as usize;
+    if header[0] > ZSTD || !(OVERHEAD_BYTES..=MAX_SEALED_BYTES).contains(&size) {
+        return Err(Error::corrupt("not a chunk header"));
+    }
+    Ok(size)
+}
+
+/// The plaintext of one whole sealed chunk; decrypts in place, so a raw chunk is not copied.
+pub(crate) fn open(cipher: &ObjectCipher, place: Place, mut chunk: BytesMut) -> Result<Bytes> {
+    if sealed_size(&chunk)? != chunk.len() {
+        return Err(Error::corrupt("an object ends within a chunk"));
+    }
+    let header = [chunk[0], chunk[1], chunk[2], chunk[3]];
+    let plain = cipher.open(place, header, &mut chunk[HEADER_BYTES..])?;
+    if header[0] == ZSTD {
+        return Ok(Bytes::from(compress::decompress(&chunk[HEADER_BYTES..HEADER_BYTES + plain])?));
+    }
+    chunk.truncate(HEADER_BYTES + plain);
+    let _ = chunk.split_to(HEADER_BYTES);
+    Ok(chunk.freeze())
+}
+
+/// The plaintext of a whole section, which must fill `sealed` exactly; at most `limit` bytes.
+pub(crate) fn open_section(
+    cipher: &ObjectCipher,
+    section: u8,
+    mut sealed: &[u8],
+    limit: usize,
+) -> Result<Zeroizing<Vec<u8>>> {
+    let mut out = Zeroizing::new(Vec::new());
+    let mut number = 0;
+    loop {
+        let size = sealed_size(sealed)?;
+        let Some((chunk, rest)) = sealed.split_at_checked(size) else {
+            return Err(Error::corrupt("an object ends within a chunk"));
+        };
+        let place = Place { section, number, last: rest.is_empty() };
+        let plain = open(cipher, place, BytesMut::from(chunk))?;
+        if !rest.is_empty() && plain.len() != CHUNK_BYTES {
+            return Err(Error::corrupt("a chunk before the last is not full"));
+        }
+        if out.len() + plain.len() > limit {
+            return Err(Error::corrupt(format!("a sealed section holds more than {limit} bytes")));
+        }
+        if number == 0 {
+            out.reserve_exact(if rest.is_empty() { plain.len() } else { plain.len() * 2 });
+        }
+        out.extend_from_slice(&plain);
+        if rest.is_empty() {
+            return Ok(out);
+        }
+        sealed = rest;
+        number += 1;
+    }
+}

@@ -1,0 +1,146 @@
+//! The primitives, all by `ring`: AES-256-GCM, HKDF-SHA256, HMAC-SHA256, SHA-256. Nothing else names `ring`.
+//!
+//! An [`ObjectCipher`] seals the pieces of one object. Its key is used for that object alone (the key material
+//! is random per object, and the derivation binds the object's context), so that nonces can be plain counters.
+
+use ring::{aead, digest, hkdf, hmac};
+use sealpost_base::{Error, Result};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Bytes that AES-GCM adds to what it seals.
+pub(crate) const TAG_BYTES: usize = 16;
+
+/// 32 secret bytes: wiped when dropped, never shown.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Secret(pub(crate) [u8; 32]);
+
+/// SHA-256 over the concatenation of `parts`. Parts of variable length must be last or carry their length.
+pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    array(context.finish().as_ref())
+}
+
+/// HMAC-SHA256 under `key` over the concatenation of `parts`.
+pub(crate) fn hmac_sha256(key: &Secret, parts: &[&[u8]]) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &key.0);
+    let mut context = hmac::Context::with_key(&key);
+    parts.iter().for_each(|part| context.update(part));
+    array(context.sign().as_ref())
+}
+
+/// Compares without telling by its timing where two values differ.
+pub(crate) fn equal(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    a.iter().zip(b).fold(0, |difference, (x, y)| std::hint::black_box(difference | (x ^ y))) == 0
+}
+
+/// HKDF-SHA256 (RFC 5869): 32 bytes from `secret`, for the purpose named by the concatenation of `info`.
+pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> Secret {
+    let mut out = Secret([0; 32]);
+    let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
+    // `expand` and `fill` fail only for outputs longer than 255 hashes; this one is a single hash long.
+    if let Ok(okm) = prk.expand(info, hkdf::HKDF_SHA256) {
+        okm.fill(&mut out.0).expect("32 bytes were asked for and 32 are filled");
+    }
+    out
+}
+
+fn array(bytes: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(bytes);
+    out
+}
+
+/// Where a piece belongs within its object: bound to the piece by its nonce and its associated data.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// The part of the object.
+    pub section: u8,
+    /// The piece within the section, from 0.
+    pub number: u32,
+    /// Whether it is the section's last piece; without this a section could be cut short unseen.
+    pub last: bool,
+}
+
+/// Seals and opens the pieces of one object.
+pub(crate) struct ObjectCipher {
+    key: aead::LessSafeKey,
+    context: [u8; 32],
+}
+
+impl ObjectCipher {
+    /// A cipher for the one object that `context` names, from key material of that object alone.
+    pub fn new(salt: &[u8], secret: &[u8], context: [u8; 32]) -> Self {
+        let key = derive(salt, secret, &[b"sealpost object v1", &context]);
+        let key = aead::UnboundKey::new(&aead::AES_256_GCM, &key.0).expect("32 bytes are an AES-256 key");
+        ObjectCipher { key: aead::LessSafeKey::new(key), context }
+    }
+
+    /// Encrypts `out[from..]` in place and appends the tag.
+    pub fn seal(&self, place: Place, header: [u8; 4], out: &mut Vec<u8>, from: usize) {
+        let tag = self
+            .key
+            .seal_in_place_separate_tag(nonce(place), self.aad(place, header), &mut out[from..])
+            .expect("a chunk is far below AES-GCM's 64 GiB");
+        out.extend_from_slice(tag.as_ref());
+    }
+
+    /// Decrypts `sealed` (which ends with the tag) in place and returns how many bytes of plaintext it holds.
+    pub fn open(&self, place: Place, header: [u8; 4], sealed: &mut [u8]) -> Result<usize> {
+        match self.key.open_in_place(nonce(place), self.aad(place, header), sealed) {
+            Ok(plain) => Ok(plain.len()),
+            Err(_) => Err(Error::corrupt(format!(
+                "broken seal (section {}, piece {})",
+                place.section, place.number
+            ))),
+        }
+    }
+
+    fn aad(&self, place: Place, header: [u8; 4]) -> aead::Aad<[u8; 42]> {
+        let mut aad = [0; 42];
+        aad[..32].copy_from_slice(&self.context);
+        aad[32] = place.section;
+        aad[33] = u8::from(place.last);
+        aad[34..38].copy_from_slice(&place.number.to_be_bytes());
+        aad[38..].copy_from_slice(&header);
+        aead::Aad::from(aad)
+    }
+}
+
+fn nonce(place: Place) -> aead::Nonce {
+    let mut nonce = [0; aead::NONCE_LEN];
+    nonce[0] = place.section;
+    nonce[1] = u8::from(place.last);
+    nonce[8..].copy_from_slice(&place.number.to_be_bytes());
+    aead::Nonce::assume_unique_for_key(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hkdf_matches_rfc_5869_test_case_1() {
+        let salt: Vec<u8> = (0..=0x0c).collect();
+        let info: Vec<u8> = (0xf0..=0xf9).collect();
+        let okm = derive(&salt, &[0x0b; 22], &[&info]);
+        assert_eq!(okm.0[..8], [0x3c, 0xb2, 0x5f, 0x25, 0xfa, 0xac, 0xd5, 0x7a]);
+        assert_eq!(okm.0[28..], [0x5d, 0xb0, 0x2d, 0x56]);
+    }
+
+    #[test]
+    fn a_piece_opens_only_in_its_place() {
+        let cipher = ObjectCipher::new(b"", &[7; 32], [1; 32]);
+        let place = Place { section: 1, number: 2, last: false };
+        let mut sealed = b"text".to_vec();
+        cipher.seal(place, [0; 4], &mut sealed, 0);
+        let open = |cipher: &ObjectCipher, place, header| cipher.open(place, header, &mut sealed.clone());
+        assert_eq!(open(&cipher, place, [0; 4]).unwrap(), 4);
+        assert!(open(&cipher, Place { section: 2, ..place }, [0; 4]).is_err());
+        assert!(open(&cipher, Place { number: 3, ..place }, [0; 4]).is_err());
+        assert!(open(&cipher, Place { last: true, ..place }, [0; 4]).is_err());
+        assert!(open(&cipher, place, [1, 0, 0, 0]).is_err());
+        assert!(open(&ObjectCipher::new(b"", &[7; 32], [2; 32]), place, [0; 4]).is_err());
+        assert!(open(&ObjectCipher::new(b"", &[8; 32], [1; 32]), place, [0; 4]).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! An account's keys: the root key, what is derived from it, and the public key that deliveries are sealed to.
+//!
+//! Derivation is HKDF-SHA256 (RFC 5869) with a label per purpose and the account's id, so that no two purposes
+//! and no two accounts ever share a key. Secrets are wiped when dropped and can be neither shown nor compared.
+
+use hpke::kem::X25519HkdfSha256;
+use hpke::{Deserializable, Kem, Serializable};
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Error, Random, Result};
+use zeroize::Zeroizing;
+
+use crate::cipher::{Secret, derive};
+
+/// An account's root key: 32 random bytes that exist only in memory and, wrapped, in the account's slots.
+#[derive(Clone)]
+pub struct RootKey(pub(crate) Secret);
+
+impl RootKey {
+    /// A new root key.
+    pub fn generate(random: &dyn Random) -> Self {
+        let mut key = Secret([0; 32]);
+        random.fill(&mut key.0);
+        RootKey(key)
+    }
+
+    /// Whether both are the same key, in constant time.
+    pub fn same(&self, other: &RootKey) -> bool {
+        crate::cipher::equal(&self.0.0, &other.0.0)
+    }
+}
+
+/// The keys derived from an account's root key. Cheap to pass by reference, expensive enough to derive once.
+pub struct AccountKeys {
+    pub(crate) log: Secret,
+    pub(crate) checkpoint: Secret,
+    pub(crate) private: <X25519HkdfSha256 as Kem>::PrivateKey,
+    public: PublicKey,
+}
+
+impl AccountKeys {
+    /// Derives the keys of `account`.
+    pub fn derive(root: &RootKey, account: AccountId) -> Self {
+        let purpose = |label: &[u8]| derive(b"sealpost account keys v1", &root.0.0, &[label, &account.0]);
+        // RFC 9180 §7.1.3: DeriveKeyPair of DHKEM(X25519, HKDF-SHA256).
+        let (private, public) = X25519HkdfSha256::derive_keypair(&purpose(b"delivery").0);
+        let public = PublicKey(public.to_bytes().into());
+        AccountKeys { log: purpose(b"log"), checkpoint: purpose(b"checkpoint"), private, public }
+    }
+
+    /// What a process without the root key seals deliveries to.
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+}
+
+/// An account's X25519 public key (RFC 7748 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct PublicKey(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 32]);
+
+impl PublicKey {
+    pub(crate) fn to_kem(self) -> Result<<X25519HkdfSha256 as Kem>::PublicKey> {
+        <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(&self.0)
+            .map_err(|_| Error::corrupt("an account's public key is not an X25519 key"))
+    }
+}
+
+/// The secret bytes of `key`, for wrapping.
+pub(crate) fn root_bytes(key: &RootKey) -> Zeroizing<[u8; 32]> {
+    Zeroizing::new(key.0.0)
+}

@@ -1,0 +1,311 @@
+//! Opens a message object: each section by itself, and any range of the raw bytes as a stream.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{AccountId, Error, ObjectId, Result};
+use tokio::sync::OnceCell;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::Store;
+use crate::chunk::{self, MAX_SEALED_BYTES};
+use crate::cipher::{ObjectCipher, Place};
+use crate::message::{
+    self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
+};
+
+/// Chunks that a stream reads and opens in one go.
+const BATCH_CHUNKS: usize = 2;
+/// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is being opened.
+pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
+/// Sealed bytes that are opened where they arrive; more are opened on a thread that may block.
+const INLINE_BYTES: usize = MAX_SEALED_BYTES;
+
+/// Reads one message object. Cloning shares what was read of its index.
+#[derive(Clone)]
+pub struct MessageReader(Arc<Source>);
+
+struct Source {
+    store: Store,
+    path: String,
+    cipher: ObjectCipher,
+    layout: Layout,
+    index: OnceCell<Vec<u32>>,
+}
+
+impl MessageReader {
+    /// A reader of the object `object` of `account`. Reads nothing yet.
+    pub fn new(
+        store: &Store,
+        account: AccountId,
+        object: ObjectId,
+        key: &MessageKey,
+        layout: Layout,
+    ) -> Self {
+        Self::at(store, message::path(account, object), message::cipher(account, object, key), layout)
+    }
+
+    pub(crate) fn at(store: &Store, path: String, cipher: ObjectCipher, layout: Layout) -> Self {
+        MessageReader(Arc::new(Source { store: store.clone(), path, cipher, layout, index: OnceCell::new() }))
+    }
+
+    /// The sizes this reader was made with.
+    pub fn layout(&self) -> Layout {
+        self.0.layout
+    }
+
+    /// The structure, as the writer was given it.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not what was sealed, `NotFound` if there is no such object.
+    pub async fn structure(&self) -> Result<Vec<u8>> {
+        self.section(STRUCTURE, SECTION_BYTES).await
+    }
+
+    /// The searchable text, as the writer was given it.
+    pub async fn text(&self) -> Result<Vec<u8>> {
+        self.section(TEXT, SECTION_BYTES).await
+    }
+
+    /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`].
+    ///
+    /// The next pieces are read and opened on other threads while the caller has these. The stream ends after its
+    /// first error; it holds at most [`READER_BYTES`], which the caller may draw from its budget.
+    pub fn raw(&self, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
+        let end = range.end.min(self.0.layout.raw_bytes);
+        if range.start >= end {
+            return futures::stream::empty().boxed();
+        }
+        let walk = Walk {
+            source: self.0.clone(),
+            range: range.start..end,
+            ready: VecDeque::new(),
+            state: State::Start,
+        };
+        futures::stream::unfold(walk, Walk::step).boxed()
+    }
+
+    /// Reads the whole object and checks everything that was sealed, and that nothing follows it.
+    pub async fn verify(&self) -> Result<()> {
+        let source = &self.0;
+        let size = source.store.size(&source.path).await?;
+        if size != source.layout.object_bytes() {
+            return Err(Error::corrupt(format!(
+                "{} has {size} bytes instead of {}",
+                source.path,
+                source.layout.object_bytes()
+            )));
+        }
+        if source.layout.raw_bytes == 0 {
+            self.section(RAW, 0).await?;
+        }
+        let mut raw = self.raw(0..u64::MAX);
+        while let Some(piece) = raw.next().await {
+            piece?;
+        }
+        self.text().await?;
+        self.structure().await?;
+        if !source.layout.is_compact() {
+            source.index().await?;
+        }
+        let footer = source.store.read_range(&source.path, size - FOOTER_BYTES as u64..size).await?;
+        if footer[..] != source.layout.footer() {
+            return Err(Error::corrupt(format!("{} has a wrong footer", source.path)));
+        }
+        Ok(())
+    }
+
+    async fn section(&self, section: u8, limit: usize) -> Result<Vec<u8>> {
+        let source = self.0.clone();
+        source.layout.check()?;
+        let sealed = source.store.read_range(&source.path, source.layout.range(section)).await?;
+        let open = move || {
+            let mut plain = chunk::open_section(&source.cipher, section, &sealed, limit)
+                .map_err(|e| e.context(&source.path))?;
+            Ok(std::mem::take(&mut *plain))
+        };
+        if self.0.layout.range(section).end - self.0.layout.range(section).start <= INLINE_BYTES as u64 {
+            return open();
+        }
+        aside(open).await
+    }
+}
+
+impl Source {
+    /// The sizes of the raw chunks; read once.
+    async fn index(&self) -> Result<&Vec<u32>> {
+        self.index.get_or_try_init(|| self.read_index()).await
+    }
+
+    async fn read_index(&self) -> Result<Vec<u32>> {
+        self.layout.check()?;
+        let expected = self.layout.raw_chunks() as usize * INDEX_ENTRY_BYTES;
+        let sealed = self.store.read_range(&self.path, self.layout.range(INDEX)).await?;
+        let plain =
+            chunk::open_section(&self.cipher, INDEX, &sealed, expected).map_err(|e| e.context(&self.path))?;
+        let sizes: Vec<u32> = plain
+            .chunks_exact(INDEX_ENTRY_BYTES)
+            .map(|s| u32::from_be_bytes([0, s[0], s[1], s[2]]))
+            .collect();
+        let total: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+        if plain.len() != expected || total != self.layout.sealed_raw {
+            return Err(Error::corrupt(format!("{} has an index that does not fit it", self.path)));
+        }
+        Ok(sizes)
+    }
+
+    /// Where the raw chunk `number` begins within the object.
+    async fn offset(&self, number: u32) -> Result<u64> {
+        let start = self.layout.range(RAW).start;
+        if number == 0 {
+            return Ok(start);
+        }
+        if !self.layout.is_compact() {
+            let before = &self.index().await?[..number as usize];
+            return Ok(start + before.iter().map(|&size| u64::from(size)).sum::<u64>());
+        }
+        // A compact object has no index, but all its chunk headers are in reach.
+        let sealed = self.store.read_range(&self.path, self.layout.range(RAW)).await?;
+        let mut at = 0;
+        for _ in 0..number {
+            at += chunk::sealed_size(sealed.get(at..).unwrap_or_default())
+                .map_err(|e| e.context(&self.path))?;
+        }
+        Ok(start + at as u64)
+    }
+
+    /// Reads and opens the chunks from `cursor` on, [`BATCH_CHUNKS`] at most and one at least.
+    async fn batch(self: Arc<Self>, cursor: Cursor) -> Result<Batch> {
+        let end = self.layout.range(RAW).end;
+        let sealed =
+            self.store.read_range(&self.path, cursor.offset..end.min(cursor.offset + cursor.window)).await?;
+        if sealed.len() <= INLINE_BYTES {
+            return self.open_batch(sealed, cursor);
+        }
+        aside(move || self.open_batch(sealed, cursor)).await
+    }
+
+    fn open_batch(&self, sealed: Bytes, mut cursor: Cursor) -> Result<Batch> {
+        // The only handle on bytes that were just read: no copy, except for stores that keep one.
+        let mut sealed = sealed.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        let last = (self.layout.raw_chunks() - 1) as u32;
+        let start = cursor.offset;
+        let mut pieces = Vec::with_capacity(BATCH_CHUNKS);
+        while pieces.len() < BATCH_CHUNKS && cursor.number <= cursor.until {
+            let size = match chunk::sealed_size(&sealed) {
+                Ok(size) if size <= sealed.len() => size,
+                // The rest of this chunk is in the next window.
+                _ if !pieces.is_empty() => break,
+                Ok(_) => return Err(Error::corrupt(format!("{} ends within a chunk", self.path))),
+                Err(e) => return Err(e.context(&self.path)),
+            };
+            let place = Place { section: RAW, number: cursor.number, last: cursor.number == last };
+            let piece =
+                chunk::open(&self.cipher, place, sealed.split_to(size)).map_err(|e| e.context(&self.path))?;
+            let expected = self.layout.raw_bytes - u64::from(cursor.number) * CHUNK_BYTES as u64;
+            if piece.len() as u64 != expected.min(CHUNK_BYTES as u64) {
+                return Err(Error::corrupt(format!("{} has a chunk of a wrong size", self.path)));
+            }
+            pieces.push(piece);
+            cursor.offset += size as u64;
+            cursor.number += 1;
+        }
+        // Well compressed chunks need a smaller window; a whole chunk must always fit.
+        let used = cursor.offset - start;
+        cursor.window = (used + used / 8).clamp(MAX_SEALED_BYTES as u64, WINDOW_BYTES);
+        Ok(Batch { pieces, next: cursor })
+    }
+}
+
+const WINDOW_BYTES: u64 = (BATCH_CHUNKS * MAX_SEALED_BYTES) as u64;
+
+/// The next chunk to read, the last one that is wanted, and how much to read at once.
+#[derive(Clone, Copy)]
+struct Cursor {
+    number: u32,
+    until: u32,
+    offset: u64,
+    window: u64,
+}
+
+struct Batch {
+    pieces: Vec<Bytes>,
+    next: Cursor,
+}
+
+/// A stream under way.
+struct Walk {
+    source: Arc<Source>,
+    /// What is still to be handed out.
+    range: Range<u64>,
+    ready: VecDeque<Bytes>,
+    state: State,
+}
+
+enum State {
+    Start,
+    Ahead(JoinHandle<Result<Batch>>),
+    End,
+}
+
+impl Walk {
+    async fn step(mut self) -> Option<(Result<Bytes>, Walk)> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Some((Ok(self.cut(piece)), self));
+            }
+            let batch = match std::mem::replace(&mut self.state, State::End) {
+                State::Start => self.first().await,
+                State::Ahead(task) => task
+                    .await
+                    .unwrap_or_else(|e| Err(Error::internal("reading a message panicked").with_source(e))),
+                State::End => return None,
+            };
+            match batch {
+                Ok(batch) => self.accept(batch),
+                Err(e) => return Some((Err(e), self)),
+            }
+        }
+    }
+
+    async fn first(&self) -> Result<Batch> {
+        self.source.layout.check()?;
+        let number = (self.range.start / CHUNK_BYTES as u64) as u32;
+        let until = ((self.range.end - 1) / CHUNK_BYTES as u64) as u32;
+        let offset = self.source.offset(number).await?;
+        let chunks = u64::from(until - number) + 1;
+        let window = WINDOW_BYTES.min(chunks.saturating_mul(MAX_SEALED_BYTES as u64));
+        self.source.clone().batch(Cursor { number, until, offset, window }).await
+    }
+
+    /// Takes what was opened, and has the next batch opened meanwhile.
+    fn accept(&mut self, batch: Batch) {
+        self.ready.extend(batch.pieces);
+        if batch.next.number <= batch.next.until {
+            self.state = State::Ahead(tokio::spawn(self.source.clone().batch(batch.next)));
+        }
+    }
+
+    /// The part of `piece` that is wanted. Pieces come in order, so only the first and the last are cut.
+    fn cut(&mut self, mut piece: Bytes) -> Bytes {
+        let skip = (self.range.start % CHUNK_BYTES as u64) as usize;
+        let piece_end = self.range.start - skip as u64 + piece.len() as u64;
+        if piece_end > self.range.end {
+            piece.truncate(piece.len() - (piece_end - self.range.end) as usize);
+        }
+        let wanted = piece.split_off(skip);
+        self.range.start += wanted.len() as u64;
+        wanted
+    }
+}
+
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(Error::internal("opening a message panicked").with_source(e)))
+}

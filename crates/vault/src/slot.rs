@@ -1,0 +1,258 @@
+//! Slots: the ways to an account's root key. Each holds the key wrapped under one secret.
+//!
+//! A password slot stretches its secret with Argon2id; token and recovery slots hold secrets of their own making,
+//! too long to guess, and need none. Changing a password replaces a slot, never the mail. Every slot is bound to
+//! its account, its id and its kind. Format: `docs/format/keys-and-slots.md`.
+
+mod recovery;
+mod token;
+
+use std::fmt;
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Random, Timestamp};
+use zeroize::Zeroizing;
+
+use crate::RootKey;
+use crate::cipher::{ObjectCipher, Place, Secret, TAG_BYTES, sha256};
+use crate::keys::root_bytes;
+
+/// Names a slot of an account; in a token, it says which slot the token opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct SlotId(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 8]);
+
+impl fmt::Display for SlotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What kind of secret opens a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum SlotKind {
+    /// A password that somebody chose.
+    #[n(0)]
+    Password,
+    /// A generated secret for one program (an app password).
+    #[n(1)]
+    Token,
+    /// A generated code to be kept on paper.
+    #[n(2)]
+    Recovery,
+}
+
+/// The cost of Argon2id (RFC 9106), stored with the slot so that it can be raised for new ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct PasswordParams {
+    /// Memory in KiB.
+    #[n(0)]
+    pub memory_kib: u32,
+    /// Passes over the memory.
+    #[n(1)]
+    pub passes: u32,
+    /// Lanes.
+    #[n(2)]
+    pub lanes: u32,
+}
+
+impl Default for PasswordParams {
+    /// 19 MiB, two passes, one lane.
+    fn default() -> Self {
+        PasswordParams { memory_kib: 19 * 1024, passes: 2, lanes: 1 }
+    }
+}
+
+/// The most a stored slot may ask for: a forged one must not exhaust the machine.
+const MAX_PARAMS: PasswordParams = PasswordParams { memory_kib: 256 * 1024, passes: 16, lanes: 8 };
+const WRAPPED_BYTES: usize = 32 + TAG_BYTES;
+
+/// One way to an account's root key.
+#[derive(Clone, Encode, Decode)]
+pub struct Slot {
+    #[n(0)]
+    id: SlotId,
+    #[n(1)]
+    kind: SlotKind,
+    #[cbor(n(2), with = "minicbor::bytes")]
+    salt: [u8; 32],
+    #[n(3)]
+    params: Option<PasswordParams>,
+    #[cbor(n(4), with = "minicbor::bytes")]
+    wrapped: [u8; WRAPPED_BYTES],
+    #[n(5)]
+    label: Option<String>,
+    #[n(6)]
+    created: Option<Timestamp>,
+}
+
+impl Slot {
+    /// A slot that the password `secret` opens. Blocks the thread for as long as Argon2 takes.
+    pub fn password(
+        root: &RootKey,
+        account: AccountId,
+        secret: &[u8],
+        params: PasswordParams,
+        random: &dyn Random,
+    ) -> Slot {
+        let slot = Slot::empty(SlotKind::Password, Some(params), random);
+        slot.wrap(root, account, secret)
+    }
+
+    /// A slot that opens with the token returned with it, and with nothing else.
+    pub fn token(root: &RootKey, account: AccountId, random: &dyn Random) -> (Slot, Zeroizing<String>) {
+        let slot = Slot::empty(SlotKind::Token, None, random);
+        let mut secret = Secret([0; 32]);
+        random.fill(&mut secret.0);
+        let text = token::format(slot.id, &secret);
+        (slot.wrap(root, account, &secret.0), text)
+    }
+
+    /// A slot that opens with the recovery code returned with it, and with nothing else.
+    pub fn recovery(root: &RootKey, account: AccountId, random: &dyn Random) -> (Slot, Zeroizing<String>) {
+        let slot = Slot::empty(SlotKind::Recovery, None, random);
+        let mut secret = Zeroizing::new([0; recovery::SECRET_BYTES]);
+        random.fill(&mut *secret);
+        let text = recovery::format(&secret);
+        (slot.wrap(root, account, &*secret), text)
+    }
+
+    /// A slot that nothing opens, at the cost of a password slot: for names that are no account, so that time does
+    /// not tell them apart.
+    pub fn decoy(params: PasswordParams, random: &dyn Random) -> Slot {
+        Slot::empty(SlotKind::Password, Some(params), random)
+    }
+
+    /// The same slot with what its owner calls it and when it was made.
+    #[must_use]
+    pub fn labelled(mut self, label: Option<String>, created: Timestamp) -> Slot {
+        self.label = label;
+        self.created = Some(created);
+        self
+    }
+
+    /// The slot's id.
+    pub fn id(&self) -> SlotId {
+        self.id
+    }
+
+    /// What kind of secret opens it.
+    pub fn kind(&self) -> SlotKind {
+        self.kind
+    }
+
+    /// What its owner calls it.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// When it was made.
+    pub fn created(&self) -> Option<Timestamp> {
+        self.created
+    }
+
+    /// The root key, if `secret` (a password, a token or a recovery code, as typed) opens this slot of `account`.
+    ///
+    /// Costs the same whether it does or not. A password slot blocks the thread for as long as Argon2 takes and
+    /// uses the memory that its parameters say.
+    pub fn open(&self, account: AccountId, secret: &[u8]) -> Option<RootKey> {
+        let parsed;
+        let secret: &[u8] = match self.kind {
+            SlotKind::Password => secret,
+            SlotKind::Token => {
+                let (id, key) = token::parse(secret)?;
+                if id != self.id {
+                    return None;
+                }
+                parsed = Zeroizing::new(key.0.to_vec());
+                &parsed
+            }
+            SlotKind::Recovery => {
+                parsed = Zeroizing::new(recovery::parse(secret)?.to_vec());
+                &parsed
+            }
+        };
+        let mut wrapped = Zeroizing::new(self.wrapped);
+        let cipher = self.cipher(account, secret)?;
+        cipher.open(PLACE, HEADER, &mut *wrapped).ok()?;
+        let mut root = Secret([0; 32]);
+        root.0.copy_from_slice(&wrapped[..32]);
+        Some(RootKey(root))
+    }
+
+    fn empty(kind: SlotKind, params: Option<PasswordParams>, random: &dyn Random) -> Slot {
+        let (mut id, mut salt) = (SlotId([0; 8]), [0; 32]);
+        random.fill(&mut id.0);
+        random.fill(&mut salt);
+        let wrapped = [0; WRAPPED_BYTES];
+        Slot { id, kind, salt, params, wrapped, label: None, created: None }
+    }
+
+    fn wrap(mut self, root: &RootKey, account: AccountId, secret: &[u8]) -> Slot {
+        let mut sealed = root_bytes(root).to_vec();
+        // Parameters out of bounds are the caller's constant, not input: fall back to the default rather than fail.
+        let cipher = match self.cipher(account, secret) {
+            Some(cipher) => cipher,
+            None => {
+                self.params = Some(PasswordParams::default());
+                self.cipher(account, secret).expect("the default parameters are within bounds")
+            }
+        };
+        cipher.seal(PLACE, HEADER, &mut sealed, 0);
+        self.wrapped.copy_from_slice(&sealed);
+        self
+    }
+
+    /// The cipher of this slot under `secret`; `None` if the slot's parameters are out of bounds.
+    fn cipher(&self, account: AccountId, secret: &[u8]) -> Option<ObjectCipher> {
+        let kind = [self.kind as u8];
+        let params = self.params.unwrap_or(PasswordParams { memory_kib: 0, passes: 0, lanes: 0 });
+        let context = sha256(&[
+            b"sealpost slot v1",
+            &account.0,
+            &self.id.0,
+            &kind,
+            &params.memory_kib.to_be_bytes(),
+            &params.passes.to_be_bytes(),
+            &params.lanes.to_be_bytes(),
+        ]);
+        let stretched = match self.kind {
+            SlotKind::Password => Some(stretch(secret, &self.salt, params)?),
+            SlotKind::Token | SlotKind::Recovery => None,
+        };
+        let secret = stretched.as_ref().map_or(secret, |s| &s.0);
+        Some(ObjectCipher::new(&self.salt, secret, context))
+    }
+}
+
+const PLACE: Place = Place { section: 0, number: 0, last: true };
+const HEADER: [u8; 4] = [0; 4];
+
+/// The slots of `slots` that `secret` may open at a login: the token's own slot if it is a token of this account,
+/// else the password slots. Recovery codes are not for logging in.
+pub fn for_login<'a>(slots: &'a [Slot], secret: &[u8]) -> Vec<&'a Slot> {
+    if let Some((id, _)) = token::parse(secret)
+        && let Some(slot) = slots.iter().find(|s| s.kind == SlotKind::Token && s.id == id)
+    {
+        return vec![slot];
+    }
+    slots.iter().filter(|s| s.kind == SlotKind::Password).collect()
+}
+
+fn stretch(secret: &[u8], salt: &[u8], params: PasswordParams) -> Option<Secret> {
+    let PasswordParams { memory_kib, passes, lanes } = params;
+    if memory_kib > MAX_PARAMS.memory_kib || passes > MAX_PARAMS.passes || lanes > MAX_PARAMS.lanes {
+        return None;
+    }
+    let params = Params::new(memory_kib, passes, lanes, Some(32)).ok()?;
+    let mut out = Secret([0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into(secret, salt, &mut out.0)
+        .ok()?;
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;

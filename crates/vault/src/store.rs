@@ -1,0 +1,263 @@
+//! Where sealed objects live: any [`ObjectStore`], seen through the few operations that write-once objects need.
+//!
+//! Objects are never overwritten. A write that returned is durable. A write that failed with `Retry` may or may
+//! not have happened: the caller may repeat the identical write, and must then take [`Put::Exists`] for "mine or
+//! another's" and read the object to find out which.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{Error, Result, Timestamp};
+use tokio::sync::watch;
+
+use crate::Sealed;
+use crate::local::Damaged;
+
+/// A handle on an object store; cloning shares it.
+#[derive(Clone)]
+pub struct Store(Arc<Shared>);
+
+struct Shared {
+    objects: Arc<dyn ObjectStore>,
+    /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
+    silent: watch::Sender<u64>,
+    part_bytes: usize,
+    puts: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What became of a conditional write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// The object was created and is durable.
+    Created,
+    /// An object of that path was there already and is unchanged.
+    Exists,
+}
+
+/// One line of [`Store::list`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The object's whole path.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was written, by the store's clock.
+    pub modified: Timestamp,
+}
+
+/// What a store has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Transactions committed (local backend), each one wait for the disk shared by all it carries.
+    pub commits: u64,
+    /// Waits for the disk: one for each commit, two for each object that is a file. Checkpoints of the write-ahead
+    /// log are not counted; they happen after the writers have been answered.
+    pub fsyncs: u64,
+    /// Objects written.
+    pub objects: u64,
+    /// Bytes of objects written.
+    pub bytes: u64,
+}
+
+/// S3 and its kin want parts of at least 5 MiB, all of one size.
+const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
+
+impl Store {
+    /// A store in memory, for tests.
+    pub fn memory() -> Self {
+        Self::new(Arc::new(InMemory::new()), CHUNK_BYTES)
+    }
+
+    /// A store over any backend that has conditional create.
+    pub fn over(inner: Arc<dyn ObjectStore>) -> Self {
+        Self::new(inner, REMOTE_PART_BYTES)
+    }
+
+    fn new(objects: Arc<dyn ObjectStore>, part_bytes: usize) -> Self {
+        let silent = watch::Sender::new(0);
+        Store(Arc::new(Shared { objects, silent, part_bytes, puts: 0.into(), bytes: 0.into() }))
+    }
+
+    /// Creates the object `path`, unless it exists. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Retry` if the store failed; the write may have happened (see the module).
+    pub async fn put_new(&self, path: &str, object: Sealed) -> Result<Put> {
+        let location = location(path)?;
+        let size = object.len() as u64;
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let payload = PutPayload::from_bytes(object.into_bytes());
+        match self.0.objects.put_opts(&location, payload, options).await {
+            Ok(_) => {
+                self.wrote(size);
+                Ok(Put::Created)
+            }
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(Put::Exists),
+            Err(e) => Err(error(path, e)),
+        }
+    }
+
+    /// The whole object `path`.
+    pub async fn read(&self, path: &str) -> Result<Bytes> {
+        let found = self.0.objects.get(&location(path)?).await.map_err(|e| error(path, e))?;
+        found.bytes().await.map_err(|e| error(path, e))
+    }
+
+    /// The bytes `range` of the object `path`.
+    ///
+    /// # Errors
+    /// `Corrupt` if the object is shorter than that: ranges come from what was sealed, so bytes are missing.
+    pub async fn read_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let location = location(path)?;
+        let wanted = range.end - range.start;
+        match self.0.objects.get_range(&location, range.clone()).await {
+            Ok(bytes) if bytes.len() as u64 == wanted => Ok(bytes),
+            Ok(_) => Err(cut_short(path)),
+            Err(e @ object_store::Error::NotFound { .. }) => Err(error(path, e)),
+            // Backends have no common error for a range beyond the end.
+            Err(e) => match self.0.objects.head(&location).await {
+                Ok(meta) if meta.size < range.end => Err(cut_short(path)),
+                _ => Err(error(path, e)),
+            },
+        }
+    }
+
+    /// The size of the object `path`, in bytes.
+    pub async fn size(&self, path: &str) -> Result<u64> {
+        Ok(self.0.objects.head(&location(path)?).await.map_err(|e| error(path, e))?.size)
+    }
+
+    /// The objects below `prefix` (whole path segments), sorted by path, those after the path `after` only.
+    pub fn list(&self, prefix: &str, after: Option<&str>) -> BoxStream<'static, Result<Listed>> {
+        let parsed = location(prefix).and_then(|p| Ok((p, after.map(location).transpose()?)));
+        let (prefix, after) = match parsed {
+            Ok(parsed) => parsed,
+            Err(e) => return futures::stream::once(async { Err(e) }).boxed(),
+        };
+        let found = match &after {
+            Some(after) => self.0.objects.list_with_offset(Some(&prefix), after),
+            None => self.0.objects.list(Some(&prefix)),
+        };
+        found
+            .map(move |meta| {
+                let meta = meta.map_err(|e| error(prefix.as_ref(), e))?;
+                let modified = Timestamp(meta.last_modified.timestamp_millis());
+                Ok(Listed { path: meta.location.to_string(), size: meta.size, modified })
+            })
+            .boxed()
+    }
+
+    /// Removes the object `path`; that it is not there is no error.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        match self.0.objects.delete(&location(path)?).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(e) => Err(error(path, e)),
+        }
+    }
+
+    /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
+    /// of other processes within a fifth of a second, the others never ring.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.silent.subscribe()
+    }
+
+    /// What this store has done since it was opened.
+    pub fn stats(&self) -> StoreStats {
+        StoreStats {
+            objects: self.0.puts.load(Ordering::Relaxed),
+            bytes: self.0.bytes.load(Ordering::Relaxed),
+            ..StoreStats::default()
+        }
+    }
+
+    /// Bytes of one part of an [`Upload`].
+    pub(crate) fn part_bytes(&self) -> usize {
+        self.0.part_bytes
+    }
+
+    /// Starts an object that is written in parts.
+    pub(crate) async fn upload(&self, path: &str) -> Result<Upload> {
+        let parts = self.0.objects.put_multipart(&location(path)?).await.map_err(|e| error(path, e))?;
+        Ok(Upload { store: self.clone(), path: path.to_owned(), size: 0, parts: Some(parts) })
+    }
+
+    fn wrote(&self, bytes: u64) {
+        self.0.puts.fetch_add(1, Ordering::Relaxed);
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// An object on its way, in parts. Dropped before [`Upload::complete`], it leaves nothing.
+pub(crate) struct Upload {
+    store: Store,
+    path: String,
+    size: u64,
+    parts: Option<Box<dyn MultipartUpload>>,
+}
+
+impl Upload {
+    /// Writes the next part; all but the last have [`Store::part_bytes`] or more.
+    pub async fn part(&mut self, sealed: Sealed) -> Result<()> {
+        self.size += sealed.len() as u64;
+        let Some(parts) = &mut self.parts else {
+            return Err(Error::internal("an upload went on after its end"));
+        };
+        let written = parts.put_part(PutPayload::from_bytes(sealed.into_bytes())).await;
+        written.map_err(|e| error(&self.path, e))
+    }
+
+    /// Makes the object visible and durable.
+    pub async fn complete(mut self) -> Result<()> {
+        let Some(parts) = &mut self.parts else {
+            return Err(Error::internal("an upload went on after its end"));
+        };
+        parts.complete().await.map_err(|e| error(&self.path, e))?;
+        self.parts = None;
+        self.store.wrote(self.size);
+        Ok(())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(mut parts) = self.parts.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                if let Err(e) = parts.abort().await {
+                    tracing::debug!(error = %e, "aborting an upload failed");
+                }
+            });
+        }
+    }
+}
+
+fn location(path: &str) -> Result<Path> {
+    Path::parse(path).map_err(|e| Error::invalid(format!("not an object path: {path:?}")).with_source(e))
+}
+
+fn cut_short(path: &str) -> Error {
+    Error::corrupt(format!("{path} is shorter than what was written"))
+}
+
+fn error(path: &str, e: object_store::Error) -> Error {
+    match &e {
+        object_store::Error::NotFound { .. } => Error::not_found(format!("no object {path}")),
+        object_store::Error::Generic { source, .. } if source.is::<Damaged>() => {
+            Error::corrupt(format!("{path} is damaged")).with_source(e)
+        }
+        _ => Error::retry(format!("store: {path}")).with_source(e),
+    }
+}
