@@ -1,0 +1,322 @@
+//! Accounts: made, listed, changed, removed; and the slots that open them.
+//!
+//! Whoever changes a secret must have opened the account with another: there is no way around the owner's key,
+//! also not for the operator.
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_base::{AccountId, Error, Kind, Result, Timestamp, limits};
+use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind};
+use sealpost_vault::{AccountKeys, RootKey};
+use zeroize::Zeroizing;
+
+use super::{AccountName, AccountRecord, Directory, Role, Secret, TokenInfo, path};
+
+const ROOT: &str = "accounts";
+
+/// What a new account starts with.
+pub struct NewAccount {
+    /// Its password.
+    pub password: Secret,
+    /// Bytes of mail it may hold; `None`: any number.
+    pub quota: Option<u64>,
+    /// What its owner may do.
+    pub role: Role,
+}
+
+impl NewAccount {
+    /// An ordinary account with this password and no quota.
+    pub fn with_password(password: Secret) -> Self {
+        NewAccount { password, quota: None, role: Role::User }
+    }
+}
+
+impl Directory {
+    /// Makes an account and returns its record with its root key, so that mail can be put into it at once. Takes
+    /// as long as a password check.
+    ///
+    /// # Errors
+    /// `Conflict` if there is an account or alias of that name, or one was removed and can still be brought back.
+    pub async fn create(&self, name: &AccountName, new: NewAccount) -> Result<(AccountRecord, RootKey)> {
+        let before = self.newest_account(name).await?;
+        if let Some(before) = &before
+            && !before.purged
+        {
+            let what =
+                if before.is_active() { "exists" } else { "was removed and can be brought back (undelete)" };
+            return Err(Error::conflict(format!("the account {name} {what}")));
+        }
+        if self.alias_of(name.address()).await?.is_some() {
+            return Err(Error::conflict(format!("{name} is an alias")));
+        }
+        let id = AccountId::random(&*self.random);
+        let root = RootKey::generate(&*self.random);
+        let slot = self.password_slot(&root, id, new.password).await?;
+        let record = AccountRecord {
+            id,
+            name: name.clone(),
+            created: self.clock.now(),
+            quota: new.quota,
+            role: new.role,
+            public: AccountKeys::derive(&root, id).public(),
+            slots: vec![slot],
+            removed: None,
+            purged: false,
+            version: before.map_or(0, |before| before.version) + 1,
+        };
+        if !self.put(&record).await? {
+            return Err(Error::conflict(format!("the account {name} was just made by somebody else")));
+        }
+        Ok((record, root))
+    }
+
+    /// The account called `name`, as the store has it now.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none or it was removed; `Corrupt` if its record is not one of this server's.
+    pub async fn get(&self, name: &AccountName) -> Result<AccountRecord> {
+        self.find(name).await?.ok_or_else(|| Error::not_found(format!("there is no account {name}")))
+    }
+
+    /// The same, `None` if there is no such account.
+    pub async fn find(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
+        Ok(self.newest_account(name).await?.filter(AccountRecord::is_active))
+    }
+
+    /// All accounts, by name; removed ones that can be brought back included (see [`AccountRecord::removed`]).
+    /// A record that cannot be read is an error in its place and does not end the stream.
+    pub fn list(&self) -> BoxStream<'static, Result<AccountRecord>> {
+        let records = self.versions.all(ROOT).map(|(directory, newest)| match newest {
+            Ok(newest) => decode(&directory, newest.version, &newest.bytes),
+            Err(e) => Err(e),
+        });
+        records.filter(|record| std::future::ready(!matches!(record, Ok(r) if r.purged))).boxed()
+    }
+
+    /// Changes an account's record. `change` may run again, on a newer record, if somebody else changed it at the
+    /// same time; neither change is lost.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account; whatever `change` says; `Retry` if others never let go.
+    pub async fn update<T>(
+        &self,
+        name: &AccountName,
+        mut change: impl FnMut(&mut AccountRecord) -> Result<T>,
+    ) -> Result<T> {
+        self.update_any(name, |record| {
+            if !record.is_active() {
+                return Err(Error::not_found(format!("there is no account {name}")));
+            }
+            change(record)
+        })
+        .await
+    }
+
+    async fn update_any<T>(
+        &self,
+        name: &AccountName,
+        mut change: impl FnMut(&mut AccountRecord) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 0..limits::RECORD_ATTEMPTS {
+            let found = self.newest_account(name).await?.filter(|record| !record.purged);
+            let mut record = found.ok_or_else(|| Error::not_found(format!("there is no account {name}")))?;
+            let outcome = change(&mut record)?;
+            record.version += 1;
+            if self.put(&record).await? {
+                return Ok(outcome);
+            }
+        }
+        Err(Error::retry(format!("the record of {name} is being changed by others all the time")))
+    }
+
+    /// Removes an account: nobody can log in, mail for it is refused, its mail stays for the retention period.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account.
+    pub async fn remove(&self, name: &AccountName) -> Result<()> {
+        let now = self.clock.now();
+        self.update(name, |record| {
+            record.removed = Some(now);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Brings a removed account back, with all its mail and passwords.
+    ///
+    /// # Errors
+    /// `NotFound` if there is nothing to bring back, `Conflict` if it was not removed.
+    pub async fn undelete(&self, name: &AccountName) -> Result<()> {
+        self.update_any(name, |record| match record.removed.take() {
+            Some(_) => Ok(()),
+            None => Err(Error::conflict(format!("the account {name} was not removed"))),
+        })
+        .await
+    }
+
+    /// Gives up a removed account for good: wipes its slots, which makes its mail unreadable, and frees the name.
+    /// Returns the account whose objects may now be deleted. Only if it was removed before `removed_before`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is nothing to give up, `Conflict` if it was not removed, or too recently.
+    pub async fn purge(&self, name: &AccountName, removed_before: Timestamp) -> Result<AccountId> {
+        self.update_any(name, |record| match record.removed {
+            Some(removed) if removed < removed_before => {
+                record.purged = true;
+                record.slots.clear();
+                Ok(record.id)
+            }
+            Some(_) => Err(Error::conflict(format!("the account {name} was removed too recently"))),
+            None => Err(Error::conflict(format!("the account {name} was not removed"))),
+        })
+        .await
+    }
+
+    /// Opens an account with its password, a token or the recovery code; for commands, as logins go through the
+    /// server's authenticator. Takes as long as a password check.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account, `Denied` if nothing opens with the secret.
+    pub async fn unlock(&self, name: &AccountName, secret: Secret) -> Result<(AccountRecord, RootKey)> {
+        let record = self.get(name).await?;
+        let (id, slots) = (record.id, record.slots.clone());
+        let root = blocking(move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()))).await?;
+        match root {
+            Some(root) => Ok((record, root)),
+            None => Err(Error::denied(format!("that is no password of {name}"))),
+        }
+    }
+
+    /// Replaces the password. The mail, the tokens and the recovery code stay as they are.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account, `Denied` if `root` is not its key.
+    pub async fn set_password(&self, name: &AccountName, root: &RootKey, password: Secret) -> Result<()> {
+        let id = self.get(name).await?.id;
+        let slot = self.password_slot(root, id, password).await?;
+        self.replace(name, root, id, slot).await
+    }
+
+    /// Makes a recovery code, which replaces the one before, and returns it.
+    ///
+    /// # Errors
+    /// As [`Directory::set_password`].
+    pub async fn set_recovery(&self, name: &AccountName, root: &RootKey) -> Result<Zeroizing<String>> {
+        let id = self.get(name).await?.id;
+        let (slot, code) = Slot::recovery(root, id, &*self.random);
+        self.replace(name, root, id, slot.labelled(None, self.clock.now())).await?;
+        Ok(code)
+    }
+
+    /// Makes an app password and returns it with its secret, which is shown this once.
+    ///
+    /// # Errors
+    /// As [`Directory::set_password`]; `Limit` beyond [`limits::ACCOUNT_TOKENS`], `Invalid` for a label that is
+    /// empty, too long or has control characters.
+    pub async fn add_token(
+        &self,
+        name: &AccountName,
+        root: &RootKey,
+        label: &str,
+    ) -> Result<(TokenInfo, Zeroizing<String>)> {
+        if label.is_empty() || label.len() > limits::TOKEN_LABEL_BYTES || label.chars().any(char::is_control)
+        {
+            return Err(Error::invalid("the label of a token is a short text"));
+        }
+        let id = self.get(name).await?.id;
+        let (slot, secret) = Slot::token(root, id, &*self.random);
+        let slot = slot.labelled(Some(label.to_owned()), self.clock.now());
+        self.update(name, |record| {
+            owned(record, id, root)?;
+            if record.tokens().count() >= limits::ACCOUNT_TOKENS {
+                return Err(Error::limit(format!(
+                    "an account has at most {} tokens",
+                    limits::ACCOUNT_TOKENS
+                )));
+            }
+            record.slots.push(slot.clone());
+            Ok(())
+        })
+        .await?;
+        Ok((TokenInfo { id: slot.id(), label: label.to_owned(), created: slot.created() }, secret))
+    }
+
+    /// Revokes an app password; logins with it fail from now on.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account or token.
+    pub async fn revoke_token(&self, name: &AccountName, token: SlotId) -> Result<()> {
+        self.update(name, |record| {
+            let before = record.slots.len();
+            record.slots.retain(|slot| slot.kind() != SlotKind::Token || slot.id() != token);
+            if record.slots.len() == before {
+                return Err(Error::not_found(format!("{name} has no token {token}")));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Puts `slot` in the place of all of its kind.
+    async fn replace(&self, name: &AccountName, root: &RootKey, id: AccountId, slot: Slot) -> Result<()> {
+        self.update(name, |record| {
+            owned(record, id, root)?;
+            record.slots.retain(|other| other.kind() != slot.kind());
+            record.slots.push(slot.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn password_slot(&self, root: &RootKey, id: AccountId, password: Secret) -> Result<Slot> {
+        let (root, random, now) = (root.clone(), self.random.clone(), self.clock.now());
+        blocking(move || {
+            let slot = Slot::password(&root, id, password.bytes(), PasswordParams::default(), &*random);
+            slot.labelled(None, now)
+        })
+        .await
+    }
+
+    /// The newest record of `name`, also one that was removed or purged.
+    pub(super) async fn newest_account(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
+        let directory = directory(name);
+        let Some(newest) = self.versions.newest(&directory).await? else { return Ok(None) };
+        decode(&directory, newest.version, &newest.bytes).map(Some)
+    }
+
+    /// Writes `record` as its version; `false` if there is one already.
+    async fn put(&self, record: &AccountRecord) -> Result<bool> {
+        let bytes = minicbor::to_vec(record)
+            .map_err(|e| Error::internal("an account record cannot be encoded").with_source(e.to_string()))?;
+        self.versions.put_after(&directory(&record.name), record.version - 1, &bytes).await
+    }
+}
+
+/// A slot for another key than the account's would lock its owner out.
+fn owned(record: &AccountRecord, id: AccountId, root: &RootKey) -> Result<()> {
+    if record.id == id && AccountKeys::derive(root, id).public() == record.public {
+        return Ok(());
+    }
+    Err(Error::denied(format!("that is not the key of {}", record.name)))
+}
+
+fn directory(name: &AccountName) -> String {
+    format!("{ROOT}/{}", path::encode(name.as_str()))
+}
+
+fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountRecord> {
+    let corrupt =
+        |why: String| Error::corrupt(format!("the account record {at}/{version:016x}")).with_source(why);
+    let mut record: AccountRecord = minicbor::decode(bytes).map_err(|e| corrupt(e.to_string()))?;
+    if directory(&record.name) != at {
+        return Err(corrupt(format!("it is the record of {}", record.name)));
+    }
+    record.version = version;
+    Ok(record)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|e| Error::new(Kind::Internal, "a password check did not finish").with_source(e))
+}

@@ -1,0 +1,89 @@
+//! What is recorded about an account: everything the server must know without the account's key.
+
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Timestamp};
+use sealpost_vault::PublicKey;
+use sealpost_vault::slot::{Slot, SlotId, SlotKind};
+
+use super::AccountName;
+
+/// One version of an account's record.
+#[derive(Clone, Encode, Decode)]
+#[cbor(map)]
+pub struct AccountRecord {
+    /// The account, whatever it is called.
+    #[n(0)]
+    pub id: AccountId,
+    /// Its name and main address.
+    #[n(1)]
+    pub name: AccountName,
+    /// When it was made.
+    #[n(2)]
+    pub created: Timestamp,
+    /// Bytes of mail it may hold; `None`: any number.
+    #[n(3)]
+    pub quota: Option<u64>,
+    /// What its owner may do.
+    #[n(4)]
+    pub role: Role,
+    /// What deliveries are sealed to.
+    #[n(5)]
+    pub public: PublicKey,
+    /// The ways to its root key; empty once the account is deleted for good.
+    #[n(6)]
+    pub slots: Vec<Slot>,
+    /// When it was removed; its mail is kept for the retention period after that.
+    #[n(7)]
+    pub removed: Option<Timestamp>,
+    /// Whether its mail is deleted for good, or about to be; nothing brings it back.
+    #[n(8)]
+    pub purged: bool,
+    /// Which version of the record this is; part of its path and not stored again.
+    #[cbor(skip)]
+    pub version: u64,
+}
+
+/// What the owner of an account may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Role {
+    /// Read and send mail.
+    #[default]
+    #[n(0)]
+    User,
+    /// Manage other accounts too.
+    #[n(1)]
+    Admin,
+}
+
+/// One app password, as a list shows it. The secret itself is known to its owner alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// Names it, for revoking; also the visible first part of the token.
+    pub id: SlotId,
+    /// What its owner calls it.
+    pub label: String,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+}
+
+impl AccountRecord {
+    /// Whether the account can be used: not removed.
+    pub fn is_active(&self) -> bool {
+        self.removed.is_none() && !self.purged
+    }
+
+    /// Its app passwords, oldest first.
+    pub fn tokens(&self) -> impl Iterator<Item = TokenInfo> + '_ {
+        self.slots.iter().filter(|slot| slot.kind() == SlotKind::Token).map(|slot| TokenInfo {
+            id: slot.id(),
+            label: slot.label().unwrap_or_default().to_owned(),
+            created: slot.created(),
+        })
+    }
+
+    /// Whether a recovery code was made for it.
+    pub fn has_recovery(&self) -> bool {
+        self.slots.iter().any(|slot| slot.kind() == SlotKind::Recovery)
+    }
+}

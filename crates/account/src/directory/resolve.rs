@@ -1,0 +1,138 @@
+//! From an address to the accounts that get its mail.
+//!
+//! In this order, and the first that answers decides: the account of that name; the alias of that name; with a
+//! tag (`user+tag`), the account or alias without it; the domain's catch-all. Aliases may lead to aliases; each
+//! address is looked at once, so loops end, and limits bound the rest.
+
+use std::collections::{HashSet, VecDeque};
+
+use sealpost_base::{AccountId, Error, Result, limits};
+use sealpost_vault::PublicKey;
+
+use super::{AccountName, AccountRecord, Address, Alias, AliasName, Directory};
+
+/// Where the mail for an address goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// At least one account, each once.
+    pub recipients: Vec<Recipient>,
+}
+
+/// One account that gets the mail: all that a delivery needs to know about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// The account.
+    pub id: AccountId,
+    /// Its name.
+    pub name: AccountName,
+    /// What the delivery is sealed to.
+    pub public: PublicKey,
+    /// The tag of `user+tag@domain`, if the mail was addressed so.
+    pub detail: Option<String>,
+    /// Bytes of mail the account may hold; `None`: any number.
+    pub quota: Option<u64>,
+}
+
+enum Found {
+    Account(AccountRecord),
+    Alias(Alias),
+}
+
+impl Directory {
+    /// The accounts that get the mail for `address`, in any spelling; `postmaster` without a domain is the
+    /// host's (RFC 5321 §4.1.1.3, §4.5.1).
+    ///
+    /// # Errors
+    /// `NotFound` if the address leads to no account here, `Invalid` if it is no address, `Limit` if its aliases
+    /// fan out too far, and whatever the store says: a recipient that cannot be looked up is not refused for good.
+    pub async fn resolve(&self, address: &str) -> Result<Resolved> {
+        let address = if address.eq_ignore_ascii_case("postmaster") {
+            Address::from_parts("postmaster", &self.local.hostname)?
+        } else {
+            Address::parse(address)?
+        };
+        match self.expand(address.clone()).await? {
+            recipients if recipients.is_empty() => Err(Error::not_found(format!("nobody here is {address}"))),
+            recipients => Ok(Resolved { recipients }),
+        }
+    }
+
+    async fn expand(&self, address: Address) -> Result<Vec<Recipient>> {
+        let mut seen = HashSet::from([address.clone()]);
+        let mut queue = VecDeque::from([(address, None, 0)]);
+        let mut recipients: Vec<Recipient> = Vec::new();
+        while let Some((address, detail, depth)) = queue.pop_front() {
+            match self.look_up(&address, detail).await? {
+                Some((Found::Account(account), detail)) => {
+                    if recipients.iter().all(|recipient| recipient.id != account.id) {
+                        recipients.push(recipient(account, detail));
+                    }
+                }
+                Some((Found::Alias(alias), detail)) => {
+                    if depth == limits::ALIAS_DEPTH {
+                        return Err(Error::limit(format!("the aliases at {address} nest too deep")));
+                    }
+                    for target in alias.targets {
+                        if seen.len() > limits::ALIAS_LOOKUPS {
+                            return Err(Error::limit(format!(
+                                "the alias {} leads to too many addresses",
+                                alias.name
+                            )));
+                        }
+                        if seen.insert(target.clone()) {
+                            queue.push_back((target, detail.clone(), depth + 1));
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(recipients)
+    }
+
+    /// What answers to `address`, and the tag that the mail has by then: the address's own, else the one it came
+    /// with.
+    async fn look_up(
+        &self,
+        address: &Address,
+        detail: Option<String>,
+    ) -> Result<Option<(Found, Option<String>)>> {
+        if let Some(found) = self.exact(address).await? {
+            return Ok(Some((found, detail)));
+        }
+        if let Some((user, tag)) = address.split_tag()
+            && let Some(found) = self.exact(&user).await?
+        {
+            let tag = Some(tag.to_owned()).filter(|tag| !tag.is_empty());
+            return Ok(Some((found, tag.or(detail))));
+        }
+        if let Some(postmaster) = self.postmaster_for(address) {
+            let alias = Alias {
+                name: AliasName::Address(address.clone()),
+                targets: vec![postmaster.clone()],
+                changed: self.clock.now(),
+            };
+            return Ok(Some((Found::Alias(alias), detail)));
+        }
+        let catch_all = AliasName::CatchAll(address.domain().to_owned());
+        Ok(self.alias(&catch_all).await?.map(|alias| (Found::Alias(alias), detail)))
+    }
+
+    async fn exact(&self, address: &Address) -> Result<Option<Found>> {
+        if let Some(account) = self.find(&AccountName::from(address.clone())).await? {
+            return Ok(Some(Found::Account(account)));
+        }
+        Ok(self.alias_of(address).await?.map(Found::Alias))
+    }
+
+    /// Where the settings send this host's postmaster.
+    fn postmaster_for(&self, address: &Address) -> Option<&Address> {
+        let target = self.local.postmaster.as_ref()?;
+        let is_ours = address.local() == "postmaster" && address.domain() == self.local.hostname;
+        (is_ours && target != address).then_some(target)
+    }
+}
+
+fn recipient(account: AccountRecord, detail: Option<String>) -> Recipient {
+    Recipient { id: account.id, name: account.name, public: account.public, detail, quota: account.quota }
+}

@@ -1,0 +1,371 @@
+//! The directory over a memory store, with two instances where two processes would be.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use sealpost_base::{FakeClock, Kind, SeededRandom, Timestamp, limits};
+use sealpost_vault::record::seal_record;
+use sealpost_vault::slot::SlotKind;
+
+use super::*;
+
+struct World {
+    store: Store,
+    key: ServerKey,
+    clock: Arc<FakeClock>,
+    random: Arc<SeededRandom>,
+}
+
+impl World {
+    fn new() -> Self {
+        let random = Arc::new(SeededRandom::new(7));
+        let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
+        World { store: Store::memory(), key: ServerKey::generate(&*random), clock, random }
+    }
+
+    fn directory(&self) -> Directory {
+        Directory::new(self.store.clone(), self.key.clone(), self.clock.clone(), self.random.clone())
+            .on_host("mail.example", None)
+            .unwrap()
+    }
+
+    async fn paths(&self, prefix: &str) -> Vec<String> {
+        self.store.list(prefix, None).map_ok(|listed| listed.path).try_collect().await.unwrap()
+    }
+}
+
+fn name(text: &str) -> AccountName {
+    AccountName::parse(text).unwrap()
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes()).unwrap()
+}
+
+fn new(password: &str) -> NewAccount {
+    NewAccount::with_password(secret(password))
+}
+
+fn addresses(list: &[&str]) -> Vec<Address> {
+    list.iter().map(|a| Address::parse(a).unwrap()).collect()
+}
+
+async fn alias(directory: &Directory, from: &str, to: &[&str]) {
+    directory.set_alias(&AliasName::parse(from).unwrap(), &addresses(to)).await.unwrap();
+}
+
+async fn names(directory: &Directory, address: &str) -> Vec<String> {
+    let resolved = directory.resolve(address).await.unwrap();
+    resolved.recipients.iter().map(|r| r.name.to_string()).collect()
+}
+
+async fn kind<T>(result: impl Future<Output = Result<T>>) -> Kind {
+    result.await.err().expect("this fails").kind()
+}
+
+#[tokio::test]
+async fn an_account_from_the_cradle_to_the_grave() {
+    let world = World::new();
+    let (here, there) = (world.directory(), world.directory());
+    let me = name("Me@Mail.Example");
+    let (record, root) = here.create(&me, new("one")).await.unwrap();
+    assert_eq!(record.version, 1);
+    assert_eq!(kind(there.create(&me, new("two"))).await, Kind::Conflict);
+
+    let (_, again) = there.unlock(&me, secret("one")).await.unwrap();
+    assert!(again.same(&root));
+    assert_eq!(kind(there.unlock(&me, secret("two"))).await, Kind::Denied);
+
+    there.set_password(&me, &root, secret("two")).await.unwrap();
+    assert_eq!(kind(here.unlock(&me, secret("one"))).await, Kind::Denied);
+    assert!(
+        here.unlock(&me, secret("two")).await.unwrap().1.same(&root),
+        "the key is the same, the mail readable"
+    );
+
+    here.remove(&me).await.unwrap();
+    assert_eq!(kind(there.get(&me)).await, Kind::NotFound);
+    assert_eq!(kind(there.remove(&me)).await, Kind::NotFound);
+    assert_eq!(kind(there.create(&me, new("x"))).await, Kind::Conflict);
+    let listed: Vec<_> = there.list().try_collect().await.unwrap();
+    assert!(listed.len() == 1 && listed[0].removed.is_some());
+
+    there.undelete(&me).await.unwrap();
+    assert_eq!(kind(there.undelete(&me)).await, Kind::Conflict);
+    assert!(here.unlock(&me, secret("two")).await.is_ok());
+
+    here.remove(&me).await.unwrap();
+    let removed = world.clock.now();
+    assert_eq!(kind(here.purge(&me, removed)).await, Kind::Conflict, "too recent");
+    world.clock.advance(Duration::from_secs(10));
+    assert_eq!(here.purge(&me, world.clock.now()).await.unwrap(), record.id);
+    assert_eq!(kind(here.undelete(&me)).await, Kind::NotFound);
+    assert!(here.list().next().await.is_none());
+    let (reborn, _) = here.create(&me, new("three")).await.unwrap();
+    assert!(reborn.id != record.id && reborn.version > 5, "a new account, and versions never restart");
+}
+
+#[tokio::test]
+async fn tokens_and_the_recovery_code() {
+    let world = World::new();
+    let directory = world.directory();
+    let me = name("me@x");
+    let (_, root) = directory.create(&me, new("pw")).await.unwrap();
+    let (phone, phone_secret) = directory.add_token(&me, &root, "phone").await.unwrap();
+    world.clock.advance(Duration::from_secs(1));
+    let (desk, _) = directory.add_token(&me, &root, "desk").await.unwrap();
+    let listed: Vec<_> = directory.get(&me).await.unwrap().tokens().collect();
+    assert_eq!(listed, [phone.clone(), desk.clone()]);
+    assert!(desk.created > phone.created);
+    assert!(directory.unlock(&me, secret(&phone_secret)).await.is_ok());
+
+    directory.revoke_token(&me, phone.id).await.unwrap();
+    assert_eq!(kind(directory.revoke_token(&me, phone.id)).await, Kind::NotFound);
+    assert_eq!(kind(directory.unlock(&me, secret(&phone_secret))).await, Kind::Denied);
+
+    let old = directory.set_recovery(&me, &root).await.unwrap();
+    let code = directory.set_recovery(&me, &root).await.unwrap();
+    assert_eq!(kind(directory.unlock(&me, secret(&old))).await, Kind::Denied);
+    assert!(directory.unlock(&me, secret(&code)).await.unwrap().1.same(&root));
+    assert!(directory.get(&me).await.unwrap().has_recovery());
+
+    assert_eq!(kind(directory.add_token(&me, &root, "")).await, Kind::Invalid);
+    let (_, foreign) = directory.create(&name("you@x"), new("pw")).await.unwrap();
+    assert_eq!(kind(directory.add_token(&me, &foreign, "evil")).await, Kind::Denied);
+    assert_eq!(kind(directory.set_password(&me, &foreign, secret("evil"))).await, Kind::Denied);
+}
+
+#[tokio::test]
+async fn an_account_has_so_many_tokens_and_no_more() {
+    let world = World::new();
+    let directory = world.directory();
+    let (_, root) = directory.create(&name("me@x"), new("pw")).await.unwrap();
+    for n in 0..limits::ACCOUNT_TOKENS {
+        directory.add_token(&name("me@x"), &root, &n.to_string()).await.unwrap();
+    }
+    assert_eq!(kind(directory.add_token(&name("me@x"), &root, "more")).await, Kind::Limit);
+}
+
+#[tokio::test]
+async fn changes_at_the_same_time_are_all_made() {
+    let world = World::new();
+    let me = name("me@x");
+    let (_, root) = world.directory().create(&me, new("pw")).await.unwrap();
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let (directory, me, root) = (world.directory(), me.clone(), root.clone());
+            tokio::spawn(async move { directory.add_token(&me, &root, &format!("token {n}")).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    let record = world.directory().get(&me).await.unwrap();
+    assert_eq!((record.tokens().count(), record.version), (8, 9));
+    assert_eq!(world.paths("accounts").await.len(), 2, "old versions are pruned");
+}
+
+#[tokio::test]
+async fn a_change_that_lost_the_race_is_decided_anew() {
+    let world = World::new();
+    let (here, there) = (world.directory(), world.directory());
+    let me = name("me@x");
+    here.create(&me, new("pw")).await.unwrap();
+    let rival = futures::executor::block_on(async { there.get(&me).await.unwrap() });
+    let mut runs = 0;
+    let quota = here
+        .update(&me, |record| {
+            runs += 1;
+            if runs == 1 {
+                // Somebody else's change arrives between our read and our write.
+                let mut rival = rival.clone();
+                rival.quota = Some(5);
+                rival.version += 1;
+                let bytes = minicbor::to_vec(&rival).unwrap();
+                let path = format!("accounts/me@x/{:016x}", rival.version);
+                let sealed = seal_record(&world.key, &path, &bytes);
+                futures::executor::block_on(world.store.put_new(&path, sealed)).unwrap();
+            }
+            record.quota = record.quota.map(|quota| quota * 2);
+            Ok(record.quota)
+        })
+        .await
+        .unwrap();
+    assert_eq!((quota, runs), (Some(10), 2));
+    assert_eq!(here.get(&me).await.unwrap().quota, Some(10));
+}
+
+#[tokio::test]
+async fn two_makers_of_one_account_get_one_account() {
+    let world = World::new();
+    let (here, there) = (world.directory(), world.directory());
+    let me = name("me@x");
+    let (a, b) = tokio::join!(here.create(&me, new("a")), there.create(&me, new("b")));
+    assert!(a.is_ok() != b.is_ok());
+    let (winner, _) = a.or(b).unwrap();
+    assert_eq!(here.get(&me).await.unwrap().id, winner.id);
+}
+
+#[tokio::test]
+async fn a_record_that_is_not_ours_is_not_believed() {
+    let world = World::new();
+    let directory = world.directory();
+    directory.create(&name("me@x"), new("pw")).await.unwrap();
+    directory.create(&name("you@x"), new("pw")).await.unwrap();
+    let mine = world.store.read("accounts/me@x/0000000000000001").await.unwrap();
+
+    // A forged newer version, by somebody with another key: not taken, and the older one does not stand in for it.
+    let forger = ServerKey::generate(&SeededRandom::new(99));
+    let plaintext =
+        sealpost_vault::record::open_record(&world.key, "accounts/me@x/0000000000000001", &mine).unwrap();
+    let path = "accounts/you@x/0000000000000002";
+    world.store.put_new(path, seal_record(&forger, path, &plaintext)).await.unwrap();
+    assert_eq!(kind(directory.get(&name("you@x"))).await, Kind::Corrupt);
+    assert_eq!(kind(directory.resolve("you@x")).await, Kind::Corrupt);
+
+    // Authentic, but the record of somebody else.
+    let path = "accounts/me@x/0000000000000002";
+    let mut other = directory.create(&name("third@x"), new("pw")).await.unwrap().0;
+    other.version = 2;
+    world
+        .store
+        .put_new(path, seal_record(&world.key, path, &minicbor::to_vec(&other).unwrap()))
+        .await
+        .unwrap();
+    assert_eq!(kind(directory.get(&name("me@x"))).await, Kind::Corrupt);
+
+    // The others are still listed.
+    let listed: Vec<_> = directory.list().collect().await;
+    let kinds: Vec<_> =
+        listed.iter().map(|r| r.as_ref().map(|r| r.name.to_string()).map_err(|e| e.kind())).collect();
+    assert_eq!(kinds, [Err(Kind::Corrupt), Ok("third@x".to_owned()), Err(Kind::Corrupt)]);
+}
+
+#[tokio::test]
+async fn where_mail_goes() {
+    let world = World::new();
+    let directory = world.directory();
+    for account in ["me@x", "you@x", "me+work@x", "me@y"] {
+        directory.create(&name(account), new("pw")).await.unwrap();
+    }
+    alias(&directory, "info@x", &["me@x", "you@x"]).await;
+    alias(&directory, "nested@x", &["info@x", "me@y", "gone@x"]).await;
+    alias(&directory, "@y", &["you@x"]).await;
+    alias(&directory, "tagged@x", &["me+news@x"]).await;
+
+    assert_eq!(names(&directory, "ME@X").await, ["me@x"]);
+    assert_eq!(names(&directory, "info@x").await, ["me@x", "you@x"]);
+    assert_eq!(names(&directory, "nested@x").await, ["me@y", "me@x", "you@x"]);
+    assert_eq!(names(&directory, "anybody@y").await, ["you@x"], "the catch-all");
+    assert_eq!(names(&directory, "me@y").await, ["me@y"], "an account comes before the catch-all");
+    assert_eq!(names(&directory, "me+work@x").await, ["me+work@x"], "an account comes before the tag");
+
+    let tagged = directory.resolve("Me+List@x").await.unwrap();
+    assert_eq!(
+        (tagged.recipients[0].name.as_str(), tagged.recipients[0].detail.as_deref()),
+        ("me@x", Some("list"))
+    );
+    let tagged = directory.resolve("tagged@x").await.unwrap();
+    assert_eq!(tagged.recipients[0].detail.as_deref(), Some("news"));
+    let tagged = directory.resolve("info+fair@x").await.unwrap();
+    assert!(
+        tagged.recipients.len() == 2 && tagged.recipients.iter().all(|r| r.detail.as_deref() == Some("fair"))
+    );
+
+    for nobody in ["no@x", "me@elsewhere", "no+tag@x"] {
+        assert_eq!(kind(directory.resolve(nobody)).await, Kind::NotFound, "{nobody}");
+    }
+    assert_eq!(kind(directory.resolve("not an address")).await, Kind::Invalid);
+    directory.remove(&name("you@x")).await.unwrap();
+    assert_eq!(names(&directory, "info@x").await, ["me@x"], "a removed account gets nothing");
+}
+
+#[tokio::test]
+async fn the_postmaster_is_always_somebody() {
+    let world = World::new();
+    let directory = world.directory().on_host("Mail.Example", Some("admin@x")).unwrap();
+    directory.create(&name("admin@x"), new("pw")).await.unwrap();
+    directory.create(&name("me@x"), new("pw")).await.unwrap();
+    assert_eq!(names(&directory, "PostMaster").await, ["admin@x"]);
+    assert_eq!(names(&directory, "postmaster@mail.example").await, ["admin@x"]);
+    assert_eq!(kind(directory.resolve("postmaster@elsewhere")).await, Kind::NotFound);
+    alias(&directory, "postmaster@mail.example", &["me@x"]).await;
+    assert_eq!(names(&directory, "postmaster").await, ["me@x"], "an alias comes before the setting");
+    assert_eq!(directory.account_name("ME").unwrap().as_str(), "me@mail.example");
+}
+
+#[tokio::test]
+async fn aliases_that_run_in_circles_or_fan_out_end() {
+    let world = World::new();
+    let directory = world.directory();
+    directory.create(&name("me@x"), new("pw")).await.unwrap();
+    alias(&directory, "a@x", &["b@x"]).await;
+    alias(&directory, "b@x", &["a@x", "me@x"]).await;
+    alias(&directory, "@circle", &["none@circle"]).await;
+    assert_eq!(names(&directory, "a@x").await, ["me@x"]);
+    assert_eq!(kind(directory.resolve("any@circle")).await, Kind::NotFound);
+
+    for n in 0..=limits::ALIAS_DEPTH {
+        alias(&directory, &format!("deep{n}@x"), &[&format!("deep{}@x", n + 1)]).await;
+    }
+    assert_eq!(kind(directory.resolve("deep0@x")).await, Kind::Limit);
+
+    for n in 0..4 {
+        let wide: Vec<_> = (0..limits::ALIAS_TARGETS).map(|m| format!("t{n}-{m}@x")).collect();
+        alias(&directory, &format!("wide{n}@x"), &wide.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+    alias(&directory, "wide@x", &["wide0@x", "wide1@x", "wide2@x", "wide3@x"]).await;
+    assert_eq!(kind(directory.resolve("wide@x")).await, Kind::Limit);
+}
+
+#[tokio::test]
+async fn aliases_come_and_go() {
+    let world = World::new();
+    let (here, there) = (world.directory(), world.directory());
+    here.create(&name("me@x"), new("pw")).await.unwrap();
+    alias(&here, "Info@X", &["me@x"]).await;
+    alias(&there, "info@x", &["me@x", "you@x"]).await;
+    alias(&here, "@x", &["me@x"]).await;
+    let listed: Vec<_> = here.aliases().try_collect().await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|a| (a.name.to_string(), a.targets.len())).collect();
+    assert_eq!(listed, [("@x".to_owned(), 1), ("info@x".to_owned(), 2)]);
+
+    let info = AliasName::parse("info@x").unwrap();
+    there.remove_alias(&info).await.unwrap();
+    assert_eq!(kind(here.remove_alias(&info)).await, Kind::NotFound);
+    assert!(here.alias(&info).await.unwrap().is_none());
+    alias(&here, "info@x", &["me@x"]).await;
+    assert!(there.alias(&info).await.unwrap().is_some());
+
+    let me = AliasName::parse("me@x").unwrap();
+    assert_eq!(kind(here.set_alias(&me, &addresses(&["you@x"]))).await, Kind::Conflict);
+    assert_eq!(kind(here.create(&name("info@x"), new("pw"))).await, Kind::Conflict);
+    assert_eq!(kind(here.set_alias(&info, &[])).await, Kind::Invalid);
+    assert_eq!(kind(here.set_alias(&info, &addresses(&["info@x"]))).await, Kind::Invalid);
+    let many: Vec<_> =
+        (0..=limits::ALIAS_TARGETS).map(|n| Address::parse(&format!("{n}@x")).unwrap()).collect();
+    assert_eq!(kind(here.set_alias(&info, &many)).await, Kind::Limit);
+}
+
+#[tokio::test]
+async fn odd_names_have_plain_paths() {
+    let world = World::new();
+    let directory = world.directory();
+    let odd = name("\"a/../b c\"@grün.example");
+    directory.create(&odd, new("pw")).await.unwrap();
+    assert_eq!(world.paths("accounts").await, ["accounts/a=2F..=2Fb=20c@gr=C3=BCn.example/0000000000000001"]);
+    let listed: Vec<_> = directory.list().try_collect().await.unwrap();
+    assert_eq!(listed[0].name, odd);
+}
+
+#[tokio::test]
+async fn a_record_keeps_its_bytes() {
+    let world = World::new();
+    let directory = world.directory();
+    let (record, _) = directory.create(&name("me@x"), new("pw")).await.unwrap();
+    let bytes = minicbor::to_vec(&record).unwrap();
+    let again: AccountRecord = minicbor::decode(&bytes).unwrap();
+    assert_eq!(minicbor::to_vec(&again).unwrap(), bytes);
+    assert_eq!(again.slots[0].kind(), SlotKind::Password);
+    assert!(bytes.len() < 400, "{} bytes", bytes.len());
+}

@@ -1,0 +1,138 @@
+//! Records as sequences of versions: read the newest, write the next, forget the old ones.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use sealpost_base::{Error, Kind, Result, limits};
+use sealpost_vault::record::{ServerKey, open_record, seal_record};
+use sealpost_vault::{Put, Store};
+
+/// The store and the key that authenticates its records.
+#[derive(Clone)]
+pub(super) struct Versions {
+    store: Store,
+    key: Arc<ServerKey>,
+}
+
+/// The newest version of a record.
+pub(super) struct Newest {
+    pub(super) version: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
+/// read it.
+const KEPT_VERSIONS: u64 = 2;
+
+impl Versions {
+    pub(super) fn new(store: Store, key: ServerKey) -> Self {
+        Versions { store, key: Arc::new(key) }
+    }
+
+    /// The newest version of the record `directory`; `None` if there never was one.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not one that this server's key authenticated: an older one does not take its place.
+    pub(super) async fn newest(&self, directory: &str) -> Result<Option<Newest>> {
+        for _ in 0..limits::RECORD_ATTEMPTS {
+            let Some(version) = self.newest_version(directory).await? else { return Ok(None) };
+            match self.read(directory, version).await {
+                // Newer ones were written and this one removed between the two calls.
+                Err(e) if e.kind() == Kind::NotFound => continue,
+                read => return Ok(Some(Newest { version, bytes: read? })),
+            }
+        }
+        Err(Error::retry(format!("the record {directory} changes too quickly to be read")))
+    }
+
+    async fn newest_version(&self, directory: &str) -> Result<Option<u64>> {
+        let mut listed = self.store.list(directory, None);
+        let mut newest = None;
+        while let Some(object) = listed.next().await {
+            newest =
+                newest.max(split(&object?.path).filter(|(d, _)| *d == directory).map(|(_, version)| version));
+        }
+        Ok(newest)
+    }
+
+    async fn read(&self, directory: &str, version: u64) -> Result<Vec<u8>> {
+        let path = path(directory, version);
+        let object = self.store.read(&path).await?;
+        open_record(&self.key, &path, &object)
+    }
+
+    /// Writes `bytes` as the version after `version`; `false` if somebody else wrote that first. Old versions are
+    /// removed as far as possible; what is left goes with the next change.
+    pub(super) async fn put_after(&self, directory: &str, version: u64, bytes: &[u8]) -> Result<bool> {
+        let next =
+            version.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
+        let path = path(directory, next);
+        let object = seal_record(&self.key, &path, bytes);
+        if self.store.put_new(&path, object).await? == Put::Exists {
+            return Ok(false);
+        }
+        if let Err(e) = self.prune(directory, next).await {
+            tracing::debug!(directory, error = %e, "old versions of a record were left");
+        }
+        Ok(true)
+    }
+
+    async fn prune(&self, directory: &str, newest: u64) -> Result<()> {
+        let mut listed = self.store.list(directory, None);
+        while let Some(object) = listed.next().await {
+            let object = object?;
+            let old = split(&object.path).is_some_and(|(d, version)| {
+                d == directory && version.saturating_add(KEPT_VERSIONS) <= newest
+            });
+            if old {
+                self.store.delete(&object.path).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest version of every record below `root`, by path, each with its directory. A record that cannot be
+    /// read is an error of its own and does not end the stream.
+    pub(super) fn all(&self, root: &str) -> BoxStream<'static, (String, Result<Newest>)> {
+        struct Walk {
+            versions: Versions,
+            listed: BoxStream<'static, Result<sealpost_vault::Listed>>,
+            last: Option<String>,
+        }
+        let walk = Walk { versions: self.clone(), listed: self.store.list(root, None), last: None };
+        stream::unfold(walk, |mut walk| async move {
+            loop {
+                let directory = match walk.listed.next().await {
+                    Some(Ok(object)) => match split(&object.path) {
+                        Some((directory, _)) => directory.to_owned(),
+                        None => continue,
+                    },
+                    Some(Err(e)) => return Some(((String::new(), Err(e)), walk)),
+                    None => return None,
+                };
+                // Several versions of one record follow each other in the list.
+                if walk.last.as_ref() == Some(&directory) {
+                    continue;
+                }
+                walk.last = Some(directory.clone());
+                match walk.versions.newest(&directory).await {
+                    Ok(Some(newest)) => return Some(((directory, Ok(newest)), walk)),
+                    Ok(None) => {}
+                    Err(e) => return Some(((directory, Err(e)), walk)),
+                }
+            }
+        })
+        .boxed()
+    }
+}
+
+fn path(directory: &str, version: u64) -> String {
+    format!("{directory}/{version:016x}")
+}
+
+fn split(path: &str) -> Option<(&str, u64)> {
+    let (directory, version) = path.rsplit_once('/')?;
+    let version = (version.len() == 16).then(|| u64::from_str_radix(version, 16).ok()).flatten()?;
+    Some((directory, version))
+}
