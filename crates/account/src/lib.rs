@@ -1,1 +1,22 @@
-//! Events, the pure apply function, account state, operations and views.
+//! Events, the pure `apply` function, account state, operations and views.
+//!
+//! An account is a log of [`event::Event`]s; [`state::AccountState`] is the view of it that sessions read. Sessions
+//! change an account through [`Account::commit`], deliveries reach it through [`Accounts::deliver`], which needs no
+//! more than its public key.
+
+pub mod account;
+pub mod accounts;
+mod cache;
+pub mod directory;
+pub mod event;
+mod head;
+pub mod ingest;
+pub mod name;
+pub mod ops;
+pub mod state;
+
+pub use account::{Account, Committed, NewMessage, StateGuard};
+pub use accounts::{Accounts, Delivery};
+pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
+pub use ingest::{Ingest, Stored};
+pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};

@@ -1,1 +1,81 @@
-//! One append-only, hash-chained, sealed log per account: append, replay, checkpoint, trim, doorbell.
+//! One append-only, hash-chained, sealed log per account: append, replay, checkpoint, trim.
+//!
+//! What the entries say is opaque here. The invariants:
+//!
+//! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever exists at a position.
+//! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen.
+//! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when what it would
+//!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
+//! - The log below the older of the last two checkpoints is removed, lowest position first, never anything above.
+
+mod checkpoint;
+mod log;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use checkpoint::{Checkpoint, ChunkRef};
+pub use log::{Append, Content, Entry, Seal};
+use sealpost_base::{AccountId, Position, Random};
+use sealpost_vault::{Hash, Store};
+
+/// The end of a log as somebody knows it: the last position and the hash of what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+pub struct Tail {
+    /// The last entry's position; [`Position::ZERO`] for an empty log.
+    #[n(0)]
+    pub position: Position,
+    /// The last entry's hash; [`Hash::ZERO`] for an empty log.
+    #[n(1)]
+    pub hash: Hash,
+}
+
+impl Tail {
+    /// The end of an empty log.
+    pub const EMPTY: Tail = Tail { position: Position::ZERO, hash: Hash::ZERO };
+}
+
+/// The log of one account. Cheap to clone; holds no keys.
+#[derive(Clone)]
+pub struct Journal {
+    store: Store,
+    account: AccountId,
+    random: Arc<dyn Random>,
+}
+
+impl Journal {
+    /// The log of `account` in `store`.
+    pub fn new(store: Store, account: AccountId, random: Arc<dyn Random>) -> Self {
+        Journal { store, account, random }
+    }
+
+    /// Whose log this is.
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    fn log_prefix(&self) -> String {
+        format!("acct/{}/log", self.account)
+    }
+
+    fn log_path(&self, position: Position) -> String {
+        format!("acct/{}/log/{:016x}", self.account, position.0)
+    }
+
+    fn snap_prefix(&self) -> String {
+        format!("acct/{}/snap", self.account)
+    }
+
+    fn snap_path(&self, position: Position, name: &str) -> String {
+        format!("acct/{}/snap/{:016x}/{name}", self.account, position.0)
+    }
+}
+
+/// The position a path ends with, or that its folder is named after.
+fn position_in(segment: &str) -> Option<Position> {
+    if segment.len() != 16 {
+        return None;
+    }
+    u64::from_str_radix(segment, 16).ok().map(Position)
+}

@@ -1,0 +1,271 @@
+//! An account that is loaded: its state, shared by all sessions, and the only way to change it.
+//!
+//! A change is decided on the state at the end of the log and appended right there; if somebody else was quicker,
+//! their entry is read and the change decided anew. It is durable before it is in the state, and in the state before
+//! [`Account::commit`] returns.
+
+mod append;
+mod load;
+mod maintain;
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+
+use sealpost_base::{AccountId, MailboxId, Position, Result, Uid};
+use sealpost_journal::{Append, Checkpoint, Seal, Tail};
+use sealpost_mime::{Structure, Text};
+use sealpost_vault::message::MessageReader;
+use sealpost_vault::{AccountKeys, PublicKey};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::task::AbortHandle;
+
+pub use append::NewMessage;
+pub use maintain::Maintenance;
+
+use crate::accounts::Accounts;
+use crate::event::{Batch, Event, Message};
+use crate::head::Head;
+use crate::ingest::Ingest;
+use crate::state::{AccountState, Applied};
+
+/// An account in memory.
+pub struct Account {
+    this: Weak<Account>,
+    accounts: Accounts,
+    id: AccountId,
+    keys: AccountKeys,
+    head: Arc<Head>,
+    state: RwLock<AccountState>,
+    work: AsyncMutex<Work>,
+    /// The position of the state, for whoever waits for it to change.
+    applied: watch::Sender<Position>,
+    appends: Mutex<Vec<append::Waiting>>,
+    recents: Mutex<HashMap<MailboxId, Uid>>,
+    /// Something stored was damaged when this was loaded: nothing may be removed.
+    damaged: AtomicBool,
+    maintaining: AtomicBool,
+    listener: Mutex<Option<AbortHandle>>,
+}
+
+/// What whoever changes the state holds.
+struct Work {
+    /// The entry that the state goes up to.
+    tail: Tail,
+    /// Entries since the last checkpoint.
+    since_checkpoint: usize,
+    /// The last two checkpoints, newest first.
+    checkpoints: Vec<Checkpoint>,
+}
+
+/// The state at one moment. Never hold it while waiting for anything.
+pub struct StateGuard<'a>(RwLockReadGuard<'a, AccountState>);
+
+impl Deref for StateGuard<'_> {
+    type Target = AccountState;
+
+    fn deref(&self) -> &AccountState {
+        &self.0
+    }
+}
+
+/// A change that was made.
+#[derive(Debug, Clone)]
+pub struct Committed<T> {
+    /// What the decision said.
+    pub value: T,
+    /// Where in the log the change is; where the state was if there was nothing to change.
+    pub position: Position,
+    /// What each event did, in order.
+    pub applied: Vec<Applied>,
+}
+
+impl Account {
+    /// Whose account this is.
+    pub fn id(&self) -> AccountId {
+        self.id
+    }
+
+    /// The key that deliveries are sealed to.
+    pub fn public(&self) -> PublicKey {
+        self.keys.public()
+    }
+
+    /// The state as it is now.
+    pub fn state(&self) -> StateGuard<'_> {
+        StateGuard(self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether something stored was damaged when the account was loaded. It works, but nothing is removed from it.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// The doorbell: the position of the state, each time it changes.
+    pub fn subscribe(&self) -> watch::Receiver<Position> {
+        self.applied.subscribe()
+    }
+
+    /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state. No events: nothing
+    /// is written.
+    ///
+    /// # Errors
+    /// What `decide` says; `Retry` when the store does not take it (it may then still turn up).
+    pub async fn commit<T>(
+        &self,
+        mut decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, T)> + Send,
+    ) -> Result<Committed<T>> {
+        let mut work = self.work.lock().await;
+        let mut known = self.head.tail.lock().await;
+        loop {
+            if known.is_some_and(|known| known.position > work.tail.position) {
+                self.follow(&mut work).await?;
+            }
+            let (events, value) = decide(&self.state())?;
+            if events.is_empty() {
+                return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
+            }
+            let batch = Batch { at: self.accounts.clock().now(), events };
+            let plaintext = batch.encode();
+            match self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await {
+                Ok(Append::Done(tail)) => {
+                    let applied = self.apply(&mut work, tail, &batch);
+                    self.head.advance(&mut known, tail);
+                    drop(known);
+                    self.checkpoint_if_due(&work);
+                    return Ok(Committed { value, position: tail.position, applied });
+                }
+                Ok(Append::Lost) => self.follow(&mut work).await?,
+                Ok(Append::Trimmed) => self.reload(&mut work).await?,
+                Err(e) => {
+                    *known = None;
+                    return Err(e);
+                }
+            }
+            self.head.advance(&mut known, work.tail);
+        }
+    }
+
+    /// Makes sure that the state includes everything this process knows to be in the log, such as deliveries that it
+    /// has acknowledged.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn catch_up(&self) -> Result<()> {
+        if *self.head.bell.borrow() <= self.state().position() {
+            return Ok(());
+        }
+        let mut work = self.work.lock().await;
+        if *self.head.bell.borrow() > work.tail.position {
+            self.follow(&mut work).await?;
+            self.checkpoint_if_due(&work);
+        }
+        Ok(())
+    }
+
+    /// Reads on in the log, whoever wrote there.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn refresh(&self) -> Result<()> {
+        let mut work = self.work.lock().await;
+        self.follow(&mut work).await?;
+        let mut known = self.head.tail.lock().await;
+        self.head.advance(&mut known, work.tail);
+        self.checkpoint_if_due(&work);
+        Ok(())
+    }
+
+    /// Starts to store a message.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn ingest(&self) -> Result<Ingest> {
+        self.accounts.ingest(self.id).await
+    }
+
+    /// Reads a stored message.
+    pub fn reader(&self, message: &Message) -> MessageReader {
+        MessageReader::new(self.accounts.store(), self.id, message.object, &message.key, message.layout)
+    }
+
+    /// The structure of a message, from the cache if it was read lately.
+    ///
+    /// # Errors
+    /// `Corrupt` if the object is damaged, `NotFound` if it is gone, or what the store says.
+    pub async fn structure(&self, message: &Message) -> Result<Arc<Structure>> {
+        let cache = self.accounts.structures();
+        if let Some(structure) = cache.get(message.object) {
+            return Ok(structure);
+        }
+        let encoded = self.reader(message).structure().await?;
+        let structure = Arc::new(Structure::decode(&encoded)?);
+        cache.put(message.object, structure.clone(), encoded.len());
+        Ok(structure)
+    }
+
+    /// The searchable text of a message.
+    ///
+    /// # Errors
+    /// As [`Account::structure`].
+    pub async fn text(&self, message: &Message) -> Result<Text> {
+        Text::decode(&self.reader(message).text().await?)
+    }
+
+    /// The first UID that is recent for a session which opens the mailbox read-write now. No other session will be told
+    /// that messages from there on are recent (RFC 3501 §2.3.2).
+    pub fn claim_recent(&self, mailbox: MailboxId) -> Uid {
+        let (stored, next) = match self.state().mailbox(mailbox) {
+            Some(m) => (m.recent_from(), m.uid_next()),
+            None => return Uid::MIN,
+        };
+        let mut recents = self.recents.lock().unwrap_or_else(PoisonError::into_inner);
+        let claimed = recents.entry(mailbox).or_insert(stored);
+        let first = (*claimed).max(stored);
+        *claimed = next;
+        drop(recents);
+        if first < next {
+            self.remember_recent(mailbox, next);
+        }
+        first
+    }
+
+    /// Records the claim, so that it outlives this process. Nobody waits for it: if it is lost, messages are shown as
+    /// recent once more, as the RFC asks for in doubt.
+    fn remember_recent(&self, mailbox: MailboxId, below: Uid) {
+        let Some(account) = self.this.upgrade() else { return };
+        tokio::spawn(async move {
+            let events = vec![Event::RecentTaken { mailbox, below }];
+            let decide = |state: &AccountState| match state.mailbox(mailbox) {
+                Some(m) if m.recent_from() < below => Ok((events.clone(), ())),
+                _ => Ok((Vec::new(), ())),
+            };
+            if let Err(e) = account.commit(decide).await {
+                tracing::debug!(account = %account.id, error = %e, "recent messages were not recorded");
+            }
+        });
+    }
+
+    fn apply(&self, work: &mut Work, tail: Tail, batch: &Batch) -> Vec<Applied> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let applied = state.apply(tail.position, sealpost_vault::entry::Origin::Owner, batch);
+        drop(state);
+        self.applied_up_to(work, tail);
+        applied
+    }
+
+    fn applied_up_to(&self, work: &mut Work, tail: Tail) {
+        work.tail = tail;
+        work.since_checkpoint += 1;
+        self.applied.send_replace(tail.position);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if let Some(task) = self.listener.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}

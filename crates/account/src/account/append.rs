@@ -1,0 +1,124 @@
+//! Appending messages: what several sessions append to one account at once goes into one log entry.
+
+use std::sync::PoisonError;
+
+use sealpost_base::{Error, Kind, MailboxId, Result, Timestamp, Uid, UidSet, UidValidity, limits};
+use tokio::sync::oneshot;
+
+use super::Account;
+use crate::event::{Event, Flags};
+use crate::ingest::Stored;
+use crate::ops;
+use crate::state::{AccountState, Applied};
+
+/// A stored message with what a client says about it.
+#[derive(Clone)]
+pub struct NewMessage {
+    /// The message.
+    pub stored: Stored,
+    /// Its first flags.
+    pub flags: Flags,
+    /// INTERNALDATE.
+    pub received: Timestamp,
+}
+
+pub(super) struct Waiting {
+    mailbox: MailboxId,
+    messages: Vec<NewMessage>,
+    done: oneshot::Sender<Result<(UidValidity, Vec<Uid>), (Kind, String)>>,
+}
+
+impl Account {
+    /// Places stored messages in a mailbox, all or none; their UIDs in order. Durable when it returns.
+    ///
+    /// # Errors
+    /// `NotFound` if the mailbox is gone, `Limit` if flags pass one, what the store says.
+    pub async fn append(
+        &self,
+        mailbox: MailboxId,
+        messages: Vec<NewMessage>,
+    ) -> Result<(UidValidity, Vec<Uid>)> {
+        let (done, result) = oneshot::channel();
+        let waiting = Waiting { mailbox, messages, done };
+        self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        let account = self.this.upgrade().ok_or_else(|| Error::internal("the account is being unloaded"))?;
+        // A task of its own: one client that hangs up must not interrupt what is done for others.
+        tokio::spawn(async move { account.append_waiting().await });
+        match result.await {
+            Ok(result) => result.map_err(|(kind, message)| Error::new(kind, message)),
+            Err(_) => Err(Error::retry("the append was interrupted")),
+        }
+    }
+
+    async fn append_waiting(&self) {
+        // Whoever comes while another one appends waits here, and finds its message appended or goes next.
+        let mut batch: Vec<Waiting> = Vec::new();
+        let committed = self
+            .commit(|state| {
+                if batch.is_empty() {
+                    let mut waiting = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut records = 0;
+                    let fit = waiting.iter().take_while(|w| {
+                        records += w.messages.len();
+                        records <= limits::ENTRY_RECORDS
+                    });
+                    let count = fit.count().max(1).min(waiting.len());
+                    batch.extend(waiting.drain(..count));
+                }
+                let mut events = Vec::new();
+                let refused: Vec<_> = batch.iter().map(|w| decide(state, w, &mut events).err()).collect();
+                Ok((events, refused))
+            })
+            .await;
+        match committed {
+            Ok(committed) => {
+                let mut applied = committed.applied.into_iter();
+                for (waiting, refused) in batch.into_iter().zip(committed.value) {
+                    let result = match refused {
+                        Some(e) => Err((e.kind(), e.to_string())),
+                        None => placed(applied.by_ref().take(waiting.messages.len())),
+                    };
+                    // Whoever stopped waiting does not need the answer.
+                    let _ = waiting.done.send(result);
+                }
+            }
+            Err(e) => {
+                for waiting in batch {
+                    let _ = waiting.done.send(Err((e.kind(), e.to_string())));
+                }
+            }
+        }
+    }
+}
+
+fn decide(state: &AccountState, waiting: &Waiting, events: &mut Vec<Event>) -> Result<()> {
+    let mailbox = waiting.mailbox;
+    state.mailbox(mailbox).ok_or_else(|| Error::not_found("no such mailbox"))?;
+    for message in &waiting.messages {
+        ops::check_flags(state, &message.flags)?;
+    }
+    events.extend(waiting.messages.iter().map(|new| Event::Appended {
+        mailbox,
+        message: new.stored.message(new.received),
+        flags: new.flags.clone(),
+    }));
+    Ok(())
+}
+
+fn placed(applied: impl Iterator<Item = Applied>) -> Result<(UidValidity, Vec<Uid>), (Kind, String)> {
+    let mut validity = None;
+    let mut placed = Vec::new();
+    for one in applied {
+        match one {
+            Applied::Placed { uid_validity, uids, .. } => {
+                validity = Some(uid_validity);
+                placed.extend(UidSet::iter(&uids));
+            }
+            _ => return Err((Kind::Internal, "a message was appended but not placed".to_owned())),
+        }
+    }
+    match validity {
+        Some(validity) => Ok((validity, placed)),
+        None => Err((Kind::Invalid, "no message to append".to_owned())),
+    }
+}

@@ -1,0 +1,192 @@
+//! Loading an account, and reading on in its log.
+
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use futures::StreamExt;
+use sealpost_base::{AccountId, Error, Kind, Position, Result};
+use sealpost_journal::{Checkpoint, Content, Entry, Journal, Tail};
+use sealpost_vault::AccountKeys;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+use super::{Account, Work};
+use crate::accounts::Accounts;
+use crate::event::Batch;
+use crate::head::Head;
+use crate::state::{AccountState, Restore};
+
+/// How often loading starts again because the log was trimmed meanwhile.
+const LOAD_ATTEMPTS: usize = 5;
+
+impl Account {
+    /// Loads the account from its last checkpoint and the log after it.
+    pub(crate) async fn load(accounts: Accounts, head: Arc<Head>, keys: AccountKeys) -> Result<Arc<Account>> {
+        let id = head.journal.account();
+        let (state, work, damaged) = load(&head.journal, &keys, id).await?;
+        let position = state.position();
+        let account = Arc::new_cyclic(|this| Account {
+            this: this.clone(),
+            accounts,
+            id,
+            keys,
+            head,
+            state: RwLock::new(state),
+            work: AsyncMutex::new(work),
+            applied: watch::Sender::new(position),
+            appends: Mutex::default(),
+            recents: Mutex::default(),
+            damaged: AtomicBool::new(damaged),
+            maintaining: AtomicBool::new(false),
+            listener: Mutex::default(),
+        });
+        account.listen();
+        account.maintain_in_background();
+        Ok(account)
+    }
+
+    /// Reads on whenever something in this process rings the bell, so that sessions in IDLE are told.
+    fn listen(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        let mut bell = self.head.bell.subscribe();
+        let task = tokio::spawn(async move {
+            while bell.changed().await.is_ok() {
+                let Some(account) = this.upgrade() else { return };
+                if let Err(e) = account.catch_up().await {
+                    tracing::warn!(account = %account.id, error = %e, "could not read the log");
+                }
+            }
+        });
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+    }
+
+    /// Applies what the log has beyond the state.
+    pub(super) async fn follow(&self, work: &mut Work) -> Result<()> {
+        let Some(positions) = self.head.journal.positions_after(work.tail.position).await? else {
+            return self.reload(work).await;
+        };
+        let known = work.tail;
+        let mut entries = pin!(self.head.journal.entries(&self.keys, known, &positions));
+        while let Some(entry) = entries.next().await {
+            let entry = entry?;
+            let tail = Tail { position: entry.position, hash: entry.hash };
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let intact = apply(self.id, &mut state, &entry);
+            drop(state);
+            if !intact {
+                self.damaged.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            self.applied_up_to(work, tail);
+        }
+        Ok(())
+    }
+
+    /// The log was trimmed beyond what the state includes: starts from the checkpoint again.
+    pub(super) async fn reload(&self, work: &mut Work) -> Result<()> {
+        let (state, fresh, damaged) = load(&self.head.journal, &self.keys, self.id).await?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        *work = fresh;
+        self.damaged.fetch_or(damaged, std::sync::atomic::Ordering::Relaxed);
+        self.applied.send_replace(work.tail.position);
+        Ok(())
+    }
+}
+
+async fn load(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(AccountState, Work, bool)> {
+    for _ in 0..LOAD_ATTEMPTS {
+        let (mut state, mut work, mut damaged) = restore(journal, keys, id).await?;
+        let Some(positions) = journal.positions_after(work.tail.position).await? else { continue };
+        let known = work.tail;
+        let mut entries = pin!(journal.entries(keys, known, &positions));
+        while let Some(entry) = entries.next().await {
+            let entry = entry?;
+            damaged |= !apply(id, &mut state, &entry);
+            work.tail = Tail { position: entry.position, hash: entry.hash };
+            work.since_checkpoint += 1;
+        }
+        return Ok((state, work, damaged));
+    }
+    Err(Error::corrupt(format!("account {id}: the log does not reach back to a checkpoint that can be read")))
+}
+
+/// The state of the newest checkpoint that can be read whole; if none can, of the newest with what can be read of it;
+/// without any, the state of an empty log.
+async fn restore(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(AccountState, Work, bool)> {
+    let positions = journal.checkpoints().await?;
+    let mut damaged = false;
+    for strict in [true, false] {
+        for (i, position) in positions.iter().enumerate() {
+            match restore_one(journal, keys, id, *position, strict).await {
+                Ok((state, checkpoint)) => {
+                    let mut checkpoints = vec![checkpoint];
+                    if let Some(older) = positions.get(i + 1)
+                        && let Ok(older) = journal.checkpoint(keys, *older).await
+                    {
+                        checkpoints.push(older);
+                    }
+                    let work = Work { tail: checkpoints[0].tail, since_checkpoint: 0, checkpoints };
+                    return Ok((state, work, damaged));
+                }
+                Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
+                    tracing::error!(account = %id, checkpoint = %position, error = %e, "damaged checkpoint");
+                    damaged = true;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    let work = Work { tail: Tail::EMPTY, since_checkpoint: 0, checkpoints: Vec::new() };
+    Ok((AccountState::new(id), work, damaged))
+}
+
+async fn restore_one(
+    journal: &Journal,
+    keys: &AccountKeys,
+    id: AccountId,
+    position: Position,
+    strict: bool,
+) -> Result<(AccountState, Checkpoint)> {
+    let checkpoint = journal.checkpoint(keys, position).await?;
+    let mut restore = if strict { Restore::new(id) } else { Restore::lenient(id) };
+    let read = checkpoint.chunks.iter().map(|chunk| async move {
+        let plain = journal.chunk(keys, chunk).await;
+        (chunk.name.as_str(), plain)
+    });
+    let mut chunks = futures::stream::iter(read).buffered(8);
+    while let Some((name, plain)) = chunks.next().await {
+        match plain {
+            Ok(plain) => restore.chunk(name, &plain)?,
+            Err(e) if !strict && matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
+                tracing::error!(account = %id, chunk = name, error = %e, "part of the account is lost");
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    drop(chunks);
+    Ok((restore.finish()?, checkpoint))
+}
+
+/// Applies one entry; whether it was intact.
+fn apply(id: AccountId, state: &mut AccountState, entry: &Entry) -> bool {
+    let position = entry.position;
+    if !entry.chained {
+        tracing::error!(account = %id, %position, "this log entry does not follow the one before it");
+    }
+    let read = match &entry.content {
+        Content::Plain(origin, plaintext) => {
+            Batch::decode(plaintext).map(|batch| (*origin, batch)).map_err(|e| e.to_string())
+        }
+        Content::Damaged(why) => Err(why.clone()),
+    };
+    match read {
+        Ok((origin, batch)) => {
+            state.apply(position, origin, &batch);
+            entry.chained
+        }
+        Err(why) => {
+            tracing::error!(account = %id, %position, why, "damaged log entry");
+            state.apply_damage(position);
+            false
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Checkpoints, trimming, and what happens after the grace period. Always in the background, never in a client's way
+//! for longer than it takes to look at the state once.
+
+use std::collections::HashSet;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use futures::TryStreamExt;
+use sealpost_base::{Kind, ObjectId, Result, Timestamp};
+use sealpost_vault::message;
+
+use super::{Account, Work};
+use crate::event::Event;
+use crate::state::AccountState;
+
+/// The shortest tail that is worth a checkpoint, in entries.
+const TAIL_ENTRIES: usize = 256;
+/// Entries that pay for looking at one chunk of the state: a checkpoint is written when the tail is longer than this
+/// for each chunk, so that its cost for one entry stays the same however large the account is.
+const ENTRIES_PER_CHUNK: usize = 16;
+
+/// What a round of maintenance removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Maintenance {
+    /// Messages whose grace period was over.
+    pub purged: usize,
+    /// Objects that no event ever referred to.
+    pub orphans: usize,
+}
+
+impl Account {
+    pub(super) fn checkpoint_if_due(&self, work: &Work) {
+        let chunks = work.checkpoints.first().map_or(0, |checkpoint| checkpoint.chunks.len());
+        if work.since_checkpoint > TAIL_ENTRIES.max(chunks * ENTRIES_PER_CHUNK) {
+            self.maintain_in_background();
+        }
+    }
+
+    /// Starts a round of maintenance unless one is under way.
+    pub(super) fn maintain_in_background(&self) {
+        let Some(account) = self.this.upgrade() else { return };
+        if self.is_damaged() || self.maintaining.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        tokio::spawn(async move {
+            let result = account.maintain_once().await;
+            account.maintaining.store(false, Ordering::Release);
+            if let Err(e) = result {
+                tracing::warn!(account = %account.id, error = %e, "maintenance failed; it is tried again later");
+            }
+        });
+    }
+
+    async fn maintain_once(&self) -> Result<()> {
+        let due = {
+            let work = self.work.lock().await;
+            let chunks = work.checkpoints.first().map_or(0, |checkpoint| checkpoint.chunks.len());
+            work.since_checkpoint > TAIL_ENTRIES.max(chunks * ENTRIES_PER_CHUNK)
+        };
+        if due {
+            self.checkpoint().await?;
+        }
+        self.purge().await?;
+        Ok(())
+    }
+
+    /// Writes a checkpoint of the state as it is, and removes what the last two make superfluous.
+    ///
+    /// # Errors
+    /// What the store says; `Corrupt` if the account is damaged, because what could still be repaired would be removed.
+    pub async fn checkpoint(&self) -> Result<()> {
+        if self.is_damaged() {
+            return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
+        }
+        let mut work = self.work.lock().await;
+        if work.since_checkpoint == 0 {
+            return Ok(());
+        }
+        let names = self.state().chunk_names();
+        let journal = &self.head.journal;
+        let previous = work.checkpoints.first();
+        // The lock on `work` keeps the state as it is; readers go on.
+        let chunk = |name: &str| self.state().chunk(name);
+        let written = journal.write_checkpoint(&self.keys, work.tail, previous, names, chunk).await?;
+        work.checkpoints.insert(0, written);
+        work.checkpoints.truncate(2);
+        work.since_checkpoint = 0;
+        let checkpoints = work.checkpoints.clone();
+        drop(work);
+        if let [newer, older] = &checkpoints[..] {
+            journal.trim(newer, older).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the grace period of what was expunged long enough ago, and removes the objects that leaves without use.
+    async fn purge(&self) -> Result<usize> {
+        let before = self.grace_ends();
+        let decide = |state: &AccountState| {
+            let over = state.graveyard().next().is_some_and(|oldest| oldest.at < before);
+            let objects = if over { state.purgeable(before) } else { Vec::new() };
+            let events = if over { vec![Event::Purged { before }] } else { Vec::new() };
+            Ok((events, objects))
+        };
+        let purged = self.commit(decide).await?.value;
+        for object in &purged {
+            self.remove_object(*object).await?;
+        }
+        Ok(purged.len())
+    }
+
+    /// Ends grace periods, and removes objects older than the grace period that no event refers to: what is left of
+    /// deliveries that were interrupted.
+    ///
+    /// # Errors
+    /// What the store says; `Corrupt` if the account is damaged.
+    pub async fn collect_garbage(&self) -> Result<Maintenance> {
+        if self.is_damaged() {
+            return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
+        }
+        let purged = self.purge().await?;
+        let before = self.grace_ends();
+        let mut old = Vec::new();
+        let mut listed = self.accounts.store().list(&format!("acct/{}/msg", self.id), None);
+        while let Some(object) = listed.try_next().await? {
+            if object.modified < before {
+                old.extend(object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok()));
+            }
+        }
+        drop(listed);
+        // An event that refers to an old object is old too, so reading on now is enough to know it.
+        self.refresh().await?;
+        let known: HashSet<ObjectId> = self.state().messages().map(|(_, m)| m.object).collect();
+        old.retain(|object| !known.contains(object));
+        for object in &old {
+            self.remove_object(*object).await?;
+        }
+        Ok(Maintenance { purged, orphans: old.len() })
+    }
+
+    fn grace_ends(&self) -> Timestamp {
+        let grace = i64::try_from(self.accounts.grace().as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.accounts.clock().now().0.saturating_sub(grace))
+    }
+
+    async fn remove_object(&self, object: ObjectId) -> Result<()> {
+        match self.accounts.store().delete(&message::path(self.id, object)).await {
+            Err(e) if e.kind() != Kind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// For `check`: how many entries the log has beyond the last checkpoint.
+    pub async fn tail_entries(&self) -> usize {
+        let work = self.work.lock().await;
+        work.since_checkpoint
+    }
+}
+
+impl Account {
+    /// Forgets which messages were claimed as recent; for tests of what outlives a process.
+    #[cfg(test)]
+    pub(crate) fn forget_claims(&self) {
+        self.recents.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,204 @@
+//! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when they are gone.
+
+mod kept;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, Timestamp};
+use sealpost_journal::Journal;
+use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+
+use crate::account::Account;
+use crate::cache::StructureCache;
+use crate::event::Event;
+use crate::head::Head;
+use crate::ingest::{Ingest, Stored};
+use kept::Kept;
+
+/// Accounts whose end of the log is remembered between deliveries.
+const HEADS: usize = 4096;
+/// How long expunged messages, and objects that no event refers to, are kept.
+pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The accounts of a store. Cloning shares them.
+#[derive(Clone)]
+pub struct Accounts(Arc<Shared>);
+
+struct Shared {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    budget: Budget,
+    grace: Duration,
+    heads: Mutex<HashMap<AccountId, Arc<Head>>>,
+    loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
+    kept: Mutex<Kept>,
+    structures: StructureCache,
+}
+
+/// Where an account is, or is being loaded.
+#[derive(Default)]
+struct Slot(tokio::sync::Mutex<Weak<Account>>);
+
+/// What a delivery says beside the message.
+#[derive(Debug, Clone, Default)]
+pub struct Delivery {
+    /// INTERNALDATE.
+    pub received: Timestamp,
+    /// The mailbox's name; the inbox if there is none of that name.
+    pub mailbox: Option<String>,
+}
+
+impl Accounts {
+    /// The accounts in `store`, with the default grace period. Starts a task that listens to the store, so it must be
+    /// called inside a tokio runtime.
+    pub fn new(store: Store, clock: Arc<dyn Clock>, random: Arc<dyn Random>, budget: Budget) -> Self {
+        Self::with_grace(store, clock, random, budget, GRACE)
+    }
+
+    /// As [`Accounts::new`], with another grace period for what is expunged.
+    pub fn with_grace(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        budget: Budget,
+        grace: Duration,
+    ) -> Self {
+        let accounts = Accounts(Arc::new(Shared {
+            structures: StructureCache::new(budget.total() / 32),
+            store,
+            clock,
+            random,
+            budget,
+            grace,
+            heads: Mutex::default(),
+            loaded: Mutex::default(),
+            kept: Mutex::default(),
+        }));
+        tokio::spawn(watch_store(Arc::downgrade(&accounts.0)));
+        accounts
+    }
+
+    /// The account with that root key: loaded if it is not, then shared.
+    ///
+    /// # Errors
+    /// `Denied` if the key is not the one of the account that is loaded; `Corrupt` if there is nothing that this key
+    /// opens; what the store says.
+    pub async fn open(&self, id: AccountId, root: &RootKey) -> Result<Arc<Account>> {
+        let keys = AccountKeys::derive(root, id);
+        let slot = lock(&self.0.loaded).entry(id).or_default().clone();
+        let mut loaded = slot.0.lock().await;
+        let account = match loaded.upgrade() {
+            Some(account) if account.public() == keys.public() => account,
+            Some(_) => return Err(Error::denied("that key is not this account's")),
+            None => {
+                let account = Account::load(self.clone(), self.head(id), keys).await?;
+                *loaded = Arc::downgrade(&account);
+                account
+            }
+        };
+        drop(loaded);
+        lock(&self.0.kept).keep(account.clone(), self.0.clock.monotonic());
+        self.forget_unloaded();
+        Ok(account)
+    }
+
+    /// Starts to store a message for an account.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn ingest(&self, id: AccountId) -> Result<Ingest> {
+        Ingest::new(self, id).await
+    }
+
+    /// Delivers a stored message to the account with that public key. Durable when it returns.
+    ///
+    /// # Errors
+    /// What the store says. The message may then still turn up.
+    pub async fn deliver(
+        &self,
+        id: AccountId,
+        to: &PublicKey,
+        message: Stored,
+        delivery: Delivery,
+    ) -> Result<()> {
+        let event =
+            Event::Delivered { mailbox: delivery.mailbox, message: message.message(delivery.received) };
+        self.head(id).deliver(*to, event, self.0.clock.now()).await
+    }
+
+    /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.
+    pub fn unload_idle(&self) {
+        lock(&self.0.kept).expire(self.0.clock.monotonic());
+        self.forget_unloaded();
+    }
+
+    /// How many accounts are loaded now.
+    pub fn loaded(&self) -> usize {
+        self.all_loaded().len()
+    }
+
+    /// The store they are in.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn random(&self) -> &dyn Random {
+        &*self.0.random
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        self.0.grace
+    }
+
+    pub(crate) fn structures(&self) -> &StructureCache {
+        &self.0.structures
+    }
+
+    fn head(&self, id: AccountId) -> Arc<Head> {
+        let mut heads = lock(&self.0.heads);
+        if heads.len() >= HEADS && !heads.contains_key(&id) {
+            heads.retain(|_, head| Arc::strong_count(head) > 1);
+        }
+        let journal = || Journal::new(self.0.store.clone(), id, self.0.random.clone());
+        heads.entry(id).or_insert_with(|| Arc::new(Head::new(journal()))).clone()
+    }
+
+    fn all_loaded(&self) -> Vec<Arc<Account>> {
+        let slots: Vec<_> = lock(&self.0.loaded).values().cloned().collect();
+        slots.iter().filter_map(|slot| slot.0.try_lock().ok()?.upgrade()).collect()
+    }
+
+    fn forget_unloaded(&self) {
+        lock(&self.0.loaded).retain(|_, slot| {
+            Arc::strong_count(slot) > 1 || slot.0.try_lock().is_ok_and(|account| account.strong_count() > 0)
+        });
+    }
+}
+
+/// Reads on in every loaded account when another process has changed the store.
+async fn watch_store(accounts: Weak<Shared>) {
+    let Some(mut changes) = accounts.upgrade().map(|shared| shared.store.changes()) else { return };
+    while changes.changed().await.is_ok() {
+        let Some(shared) = accounts.upgrade() else { return };
+        for account in Accounts(shared).all_loaded() {
+            if let Err(e) = account.refresh().await {
+                tracing::warn!(account = %account.id(), error = %e, "could not read what another process appended");
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

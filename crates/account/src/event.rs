@@ -1,0 +1,373 @@
+//! What can happen to an account. The log holds nothing else, and every view is made from it.
+//!
+//! Encoded with numbered fields (CBOR): numbers are never reused, so that old logs stay readable.
+//! `docs/format/events.md` gives the bytes.
+
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+use sealpost_base::{Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
+use sealpost_vault::message::{Layout, MessageKey};
+
+/// What one log entry carries: events that happened together, at one time.
+#[derive(Clone, Encode, Decode)]
+pub struct Batch {
+    /// When whoever appended the entry made it.
+    #[n(0)]
+    pub at: Timestamp,
+    /// In the order in which they are applied.
+    #[n(1)]
+    pub events: Vec<Event>,
+}
+
+impl Batch {
+    /// The bytes that are sealed into a log entry.
+    pub fn encode(&self) -> Vec<u8> {
+        minicbor::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads what [`Batch::encode`] wrote.
+    ///
+    /// # Errors
+    /// `Corrupt` if the bytes are anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        minicbor::decode(bytes).map_err(|e| Error::corrupt("a log entry holds no events").with_source(e))
+    }
+}
+
+/// One event. An event that refers to something gone does nothing.
+#[derive(Clone, Encode, Decode)]
+pub enum Event {
+    /// A mailbox was made. It gets the next id and the next UIDVALIDITY.
+    #[n(0)]
+    MailboxCreated {
+        /// Its full name, `/` between levels.
+        #[n(0)]
+        name: String,
+        /// What it is for (RFC 6154).
+        #[n(1)]
+        special_use: Option<SpecialUse>,
+    },
+    /// A mailbox got another name, and its inferiors with it.
+    #[n(1)]
+    MailboxRenamed {
+        /// Which.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// The new full name.
+        #[n(1)]
+        name: String,
+    },
+    /// A mailbox was deleted; its messages are kept for the grace period.
+    #[n(2)]
+    MailboxDeleted {
+        /// Which.
+        #[n(0)]
+        mailbox: MailboxId,
+    },
+    /// A name was subscribed to, or no longer is; the mailbox need not exist (RFC 3501 §6.3.6).
+    #[n(3)]
+    Subscribed {
+        /// The mailbox name.
+        #[n(0)]
+        name: String,
+        /// Whether it is subscribed to now.
+        #[n(1)]
+        on: bool,
+    },
+    /// Mail arrived. The only event that may be sealed to the public key.
+    #[n(4)]
+    Delivered {
+        /// The mailbox's name; the inbox if there is none of that name.
+        #[n(0)]
+        mailbox: Option<String>,
+        /// The message.
+        #[n(1)]
+        message: Message,
+    },
+    /// A client stored a message.
+    #[n(5)]
+    Appended {
+        /// Where.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// The message.
+        #[n(1)]
+        message: Message,
+        /// Its first flags.
+        #[n(2)]
+        flags: Flags,
+    },
+    /// Messages got a second placement, with the same flags.
+    #[n(6)]
+    Copied {
+        /// From where.
+        #[n(0)]
+        from: MailboxId,
+        /// Which.
+        #[n(1)]
+        uids: UidSet,
+        /// To where; new UIDs in the order of the old ones.
+        #[n(2)]
+        to: MailboxId,
+    },
+    /// Messages changed their placement (RFC 6851).
+    #[n(7)]
+    Moved {
+        /// From where.
+        #[n(0)]
+        from: MailboxId,
+        /// Which.
+        #[n(1)]
+        uids: UidSet,
+        /// To where; new UIDs in the order of the old ones.
+        #[n(2)]
+        to: MailboxId,
+    },
+    /// Flags of messages changed.
+    #[n(8)]
+    FlagsStored {
+        /// Where.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// Which.
+        #[n(1)]
+        uids: UidSet,
+        /// How.
+        #[n(2)]
+        action: FlagAction,
+        /// Which flags.
+        #[n(3)]
+        flags: Flags,
+        /// Messages changed later than this are left alone (RFC 7162 §3.1.3).
+        #[n(4)]
+        unchanged_since: Option<ModSeq>,
+    },
+    /// Messages were expunged; they are kept for the grace period.
+    #[n(9)]
+    Expunged {
+        /// Where.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// Which.
+        #[n(1)]
+        uids: UidSet,
+    },
+    /// A session was told that messages are recent, so no other will be (RFC 3501 §2.3.2).
+    #[n(10)]
+    RecentTaken {
+        /// Where.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// Messages below this UID are no longer recent.
+        #[n(1)]
+        below: Uid,
+    },
+    /// A small per-account object was stored under a name, replacing what was there.
+    #[n(11)]
+    ObjectPut {
+        /// Its name; the part before the first `/` says what kind it is.
+        #[n(0)]
+        name: String,
+        /// Its content.
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        value: Vec<u8>,
+    },
+    /// A small per-account object was removed.
+    #[n(12)]
+    ObjectRemoved {
+        /// Its name.
+        #[n(0)]
+        name: String,
+    },
+    /// The grace period of what was expunged before this time is over.
+    #[n(13)]
+    Purged {
+        /// Expunged before this.
+        #[n(0)]
+        before: Timestamp,
+    },
+    /// Expunged messages still in their grace period were placed in a mailbox again.
+    #[n(14)]
+    Restored {
+        /// Where to.
+        #[n(0)]
+        to: MailboxId,
+        /// Expunged at this time or later.
+        #[n(1)]
+        since: Timestamp,
+    },
+}
+
+/// A stored message: where its object is and how to open it. Immutable; placements point to it.
+#[derive(Clone, Encode, Decode)]
+pub struct Message {
+    /// The sealed object.
+    #[n(0)]
+    pub object: ObjectId,
+    /// Opens the object.
+    #[n(1)]
+    pub key: MessageKey,
+    /// Where in the object the raw bytes, the text and the structure are.
+    #[n(2)]
+    pub layout: Layout,
+    /// INTERNALDATE (RFC 3501 §2.3.3).
+    #[n(3)]
+    pub received: Timestamp,
+}
+
+impl Message {
+    /// RFC822.SIZE: octets of the message as it was received.
+    pub fn size(&self) -> u64 {
+        self.layout.raw_bytes
+    }
+}
+
+/// Shows the object, never the key.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Message({}, {} octets)", self.object, self.size())
+    }
+}
+
+/// How [`Event::FlagsStored`] changes flags (RFC 3501 §6.4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum FlagAction {
+    /// `FLAGS`: these and no others.
+    #[n(0)]
+    Replace,
+    /// `+FLAGS`: these too.
+    #[n(1)]
+    Add,
+    /// `-FLAGS`: without these.
+    #[n(2)]
+    Remove,
+}
+
+/// Flags by name: the system flags as bits, keywords as they were first written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Flags {
+    /// The system flags.
+    #[n(0)]
+    pub system: SystemFlags,
+    /// The keywords.
+    #[n(1)]
+    pub keywords: Vec<String>,
+}
+
+impl Flags {
+    /// System flags alone.
+    pub fn system(system: SystemFlags) -> Self {
+        Flags { system, keywords: Vec::new() }
+    }
+}
+
+/// The system flags of a placement (RFC 3501 §2.3.2), without `\Recent`, which belongs to sessions.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct SystemFlags(#[n(0)] u8);
+
+impl SystemFlags {
+    /// No flags.
+    pub const NONE: SystemFlags = SystemFlags(0);
+    /// `\Seen`
+    pub const SEEN: SystemFlags = SystemFlags(1);
+    /// `\Answered`
+    pub const ANSWERED: SystemFlags = SystemFlags(2);
+    /// `\Flagged`
+    pub const FLAGGED: SystemFlags = SystemFlags(4);
+    /// `\Deleted`
+    pub const DELETED: SystemFlags = SystemFlags(8);
+    /// `\Draft`
+    pub const DRAFT: SystemFlags = SystemFlags(16);
+
+    /// All of them with their IMAP names.
+    pub const NAMES: [(SystemFlags, &'static str); 5] = [
+        (Self::ANSWERED, "\\Answered"),
+        (Self::FLAGGED, "\\Flagged"),
+        (Self::DELETED, "\\Deleted"),
+        (Self::SEEN, "\\Seen"),
+        (Self::DRAFT, "\\Draft"),
+    ];
+
+    /// Whether all of `other` are among these.
+    pub fn contains(self, other: SystemFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These and `other`.
+    #[must_use]
+    pub fn with(self, other: SystemFlags) -> Self {
+        SystemFlags(self.0 | other.0)
+    }
+
+    /// These without `other`.
+    #[must_use]
+    pub fn without(self, other: SystemFlags) -> Self {
+        SystemFlags(self.0 & !other.0)
+    }
+
+    /// The IMAP names of those that are set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+
+    /// The flag of that IMAP name, in any case.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(_, n)| n.eq_ignore_ascii_case(name)).map(|(flag, _)| flag)
+    }
+}
+
+impl fmt::Debug for SystemFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+/// What a mailbox is for (RFC 6154 §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum SpecialUse {
+    /// `\Archive`
+    #[n(0)]
+    Archive,
+    /// `\Drafts`
+    #[n(1)]
+    Drafts,
+    /// `\Junk`
+    #[n(2)]
+    Junk,
+    /// `\Sent`
+    #[n(3)]
+    Sent,
+    /// `\Trash`
+    #[n(4)]
+    Trash,
+    /// `\Flagged`
+    #[n(5)]
+    Flagged,
+    /// `\All`
+    #[n(6)]
+    All,
+    /// `\Important` (RFC 8457)
+    #[n(7)]
+    Important,
+}
+
+impl SpecialUse {
+    /// The attribute in a LIST response.
+    pub fn attribute(self) -> &'static str {
+        match self {
+            SpecialUse::Archive => "\\Archive",
+            SpecialUse::Drafts => "\\Drafts",
+            SpecialUse::Junk => "\\Junk",
+            SpecialUse::Sent => "\\Sent",
+            SpecialUse::Trash => "\\Trash",
+            SpecialUse::Flagged => "\\Flagged",
+            SpecialUse::All => "\\All",
+            SpecialUse::Important => "\\Important",
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The end of an account's log as this process knows it, and the deliveries that wait to be appended there.
+//!
+//! Needs no keys. Deliveries that come while another is being appended go into one entry together, so that many
+//! clients share one wait for the disk.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sealpost_base::{Error, Kind, Position, Result, Timestamp, limits};
+use sealpost_journal::{Append, Journal, Seal, Tail};
+use sealpost_vault::PublicKey;
+use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
+
+use crate::event::{Batch, Event};
+
+/// One per account in use; shared by deliveries and sessions.
+pub(crate) struct Head {
+    pub(crate) journal: Journal,
+    /// Held while appending. `None`: unknown, because nothing was appended yet or the last outcome is unknown.
+    pub(crate) tail: AsyncMutex<Option<Tail>>,
+    /// The doorbell: the last position this process knows of.
+    pub(crate) bell: watch::Sender<Position>,
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+struct Waiting {
+    to: PublicKey,
+    event: Event,
+    done: oneshot::Sender<Result<(), Failure>>,
+}
+
+/// An error that several deliveries share.
+type Failure = (Kind, String);
+
+impl Head {
+    pub(crate) fn new(journal: Journal) -> Self {
+        Head {
+            journal,
+            tail: AsyncMutex::new(None),
+            bell: watch::Sender::new(Position::ZERO),
+            waiting: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Says that the log goes to `tail`. The caller holds the tail's lock.
+    pub(crate) fn advance(&self, tail: &mut Option<Tail>, to: Tail) {
+        if tail.is_none_or(|known| known.position < to.position) {
+            *tail = Some(to);
+        }
+        self.bell.send_if_modified(|position| {
+            let later = to.position > *position;
+            *position = to.position.max(*position);
+            later
+        });
+    }
+
+    /// Appends a delivery, together with others that wait. Durable when it returns.
+    pub(crate) async fn deliver(self: &Arc<Self>, to: PublicKey, event: Event, at: Timestamp) -> Result<()> {
+        let (done, result) = oneshot::channel();
+        self.waiting().push(Waiting { to, event, done });
+        // A task of its own: one client that hangs up must not interrupt what is done for others.
+        let head = self.clone();
+        tokio::spawn(async move { head.append_waiting(at).await });
+        match result.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err((kind, message))) => Err(Error::new(kind, message)),
+            Err(_) => Err(Error::retry("the delivery was interrupted")),
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn append_waiting(&self, at: Timestamp) {
+        let mut tail = self.tail.lock().await;
+        loop {
+            let batch = {
+                let mut waiting = self.waiting();
+                let Some(to) = waiting.first().map(|first| first.to) else { return };
+                let same = waiting.iter().take_while(|w| w.to == to).count();
+                waiting.drain(..same.min(limits::ENTRY_RECORDS)).collect::<Vec<_>>()
+            };
+            let to = batch[0].to;
+            let (events, done): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.event, w.done)).unzip();
+            let result = self.append(&mut tail, &to, Batch { at, events }).await;
+            for done in done {
+                // Whoever stopped waiting does not need the answer.
+                let _ = done.send(result.clone());
+            }
+        }
+    }
+
+    async fn append(
+        &self,
+        tail: &mut Option<Tail>,
+        to: &PublicKey,
+        batch: Batch,
+    ) -> Result<(), Failure> {
+        let plaintext = batch.encode();
+        let outcome = async {
+            let mut known = match *tail {
+                Some(known) => known,
+                None => self.journal.tail(Tail::EMPTY).await?,
+            };
+            loop {
+                match self.journal.append(&known, Seal::Delivery(to), &plaintext).await? {
+                    Append::Done(end) => return Ok(end),
+                    Append::Lost => known = self.journal.tail(known).await?,
+                    Append::Trimmed => known = self.journal.tail(Tail::EMPTY).await?,
+                }
+            }
+        };
+        match outcome.await {
+            Ok(end) => {
+                self.advance(tail, end);
+                Ok(())
+            }
+            Err(e) => {
+                *tail = None;
+                let e: Error = e;
+                Err((e.kind(), e.to_string()))
+            }
+        }
+    }
+}

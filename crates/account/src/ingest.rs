@@ -1,0 +1,81 @@
+//! Storing a message as its bytes arrive: scanned, sealed and written chunk by chunk.
+//!
+//! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
+//! the object until an event does; one that never gets an event is collected after the grace period.
+
+use sealpost_base::{AccountId, ObjectId, Result, Timestamp};
+use sealpost_mime::{CappedText, Scanner};
+use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
+
+use crate::accounts::Accounts;
+use crate::event::Message;
+
+/// A message on its way into the store. Dropping it leaves nothing behind.
+pub struct Ingest {
+    object: ObjectId,
+    key: MessageKey,
+    scanner: Scanner<CappedText>,
+    writer: MessageWriter,
+    size: u64,
+}
+
+/// A stored message that no event refers to yet.
+#[derive(Clone)]
+pub struct Stored {
+    object: ObjectId,
+    key: MessageKey,
+    layout: Layout,
+}
+
+impl Ingest {
+    pub(crate) async fn new(accounts: &Accounts, account: AccountId) -> Result<Self> {
+        let random = accounts.random();
+        let object = ObjectId::random(random);
+        let key = MessageKey::generate(random);
+        let writer =
+            MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
+        Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0 })
+    }
+
+    /// Takes the next bytes of the message, exactly as they are.
+    ///
+    /// # Errors
+    /// What the store says; the ingest is of no use after that.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.scanner.push(bytes);
+        self.size += bytes.len() as u64;
+        self.writer.write(bytes).await
+    }
+
+    /// Octets so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Stores what is left of it, with its text and structure. Durable when it returns.
+    ///
+    /// # Errors
+    /// What the store says; nothing is left behind then.
+    pub async fn finish(self) -> Result<Stored> {
+        let (structure, text) = self.scanner.finish();
+        let layout = self.writer.finish(&text.into_text().encode(), &structure.encode()).await?;
+        Ok(Stored { object: self.object, key: self.key, layout })
+    }
+}
+
+impl Stored {
+    /// RFC822.SIZE of the message.
+    pub fn size(&self) -> u64 {
+        self.layout.raw_bytes
+    }
+
+    /// The sealed object.
+    pub fn object(&self) -> ObjectId {
+        self.object
+    }
+
+    /// The message as events carry it.
+    pub fn message(&self, received: Timestamp) -> Message {
+        Message { object: self.object, key: self.key.clone(), layout: self.layout, received }
+    }
+}

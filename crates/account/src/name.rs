@@ -1,0 +1,38 @@
+//! Mailbox names: what is allowed as one.
+
+use std::borrow::Cow;
+
+use sealpost_base::{Error, Result, limits};
+
+use crate::state::INBOX;
+
+/// The name as the account knows it: a first level of `INBOX`, in any case, is the inbox (RFC 3501 §5.1).
+pub fn canonical(name: &str) -> Cow<'_, str> {
+    let first = name.split('/').next().unwrap_or_default();
+    if first.eq_ignore_ascii_case(INBOX) && first != INBOX {
+        Cow::Owned(format!("{INBOX}{}", &name[first.len()..]))
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
+/// Whether `name` may name a mailbox: levels separated by `/`, none of them empty, no control characters.
+///
+/// # Errors
+/// `Invalid` or `Limit`, saying what is wrong with it.
+pub fn check(name: &str) -> Result<()> {
+    if name.len() > limits::MAILBOX_NAME_BYTES {
+        return Err(Error::limit(format!("a mailbox name has at most {} bytes", limits::MAILBOX_NAME_BYTES)));
+    }
+    if name.split('/').count() > limits::MAILBOX_LEVELS {
+        return Err(Error::limit(format!("mailboxes nest at most {} levels", limits::MAILBOX_LEVELS)));
+    }
+    if name.split('/').any(str::is_empty) {
+        return Err(Error::invalid("a mailbox name has no empty level"));
+    }
+    // RFC 9051 §5.1: control characters and U+2028, U+2029 have no place in a name.
+    if name.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+        return Err(Error::invalid("a mailbox name has no control characters"));
+    }
+    Ok(())
+}

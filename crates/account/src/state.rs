@@ -1,0 +1,257 @@
+//! The state of an account: a view of its log, made by [`AccountState::apply`] and by nothing else.
+//!
+//! Columns, about a hundred bytes a message, shared by all sessions of the account. Replaying the same entries
+//! gives the same state on every node and after every restart, byte for byte (`state/chunks.rs` has the bytes).
+
+mod apply;
+mod chunks;
+mod flags;
+mod mailbox;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU32;
+
+pub use apply::Applied;
+pub use chunks::{ChunkNames, Restore};
+pub use flags::{FlagSet, FlagSetId, KeywordId};
+pub use mailbox::{Mailbox, Row};
+pub use messages::MessageNumber;
+use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, Uid, UidValidity};
+
+use crate::event::{Message, SpecialUse};
+use crate::name;
+use flags::FlagTable;
+use messages::MessageTable;
+
+/// The mailbox that always exists (RFC 3501 §5.1).
+pub const INBOX: &str = "INBOX";
+
+/// Mailboxes that exist from the start, after the inbox.
+const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
+    ("Drafts", SpecialUse::Drafts),
+    ("Sent", SpecialUse::Sent),
+    ("Junk", SpecialUse::Junk),
+    ("Trash", SpecialUse::Trash),
+    ("Archive", SpecialUse::Archive),
+];
+
+/// Everything that the log of an account says, up to a position.
+#[derive(Clone)]
+pub struct AccountState {
+    position: Position,
+    last_uid_validity: u32,
+    next_mailbox: u32,
+    mailboxes: BTreeMap<MailboxId, Mailbox>,
+    by_name: BTreeMap<String, MailboxId>,
+    subscriptions: BTreeSet<String>,
+    messages: MessageTable,
+    flags: FlagTable,
+    graveyard: VecDeque<Buried>,
+    objects: BTreeMap<String, Vec<u8>>,
+}
+
+/// A placement that was expunged and is still in its grace period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
+pub struct Buried {
+    /// The message.
+    #[n(0)]
+    pub message: MessageNumber,
+    /// Where it was; that mailbox may be gone too.
+    #[n(1)]
+    pub mailbox: MailboxId,
+    /// The UID it had there.
+    #[n(2)]
+    pub uid: Uid,
+    /// The flags it had.
+    #[n(3)]
+    pub flags: FlagSetId,
+    /// When it was expunged.
+    #[n(4)]
+    pub at: Timestamp,
+}
+
+impl AccountState {
+    /// The state before the first entry: the inbox and the mailboxes for special uses, empty.
+    ///
+    /// UIDVALIDITY starts at a number made from the account's id, so that an account that is made anew under an
+    /// old name is not taken for the old one by its clients.
+    pub fn new(account: AccountId) -> Self {
+        let [a, b, c, d, ..] = account.0;
+        let mut state = AccountState {
+            position: Position::ZERO,
+            last_uid_validity: u32::from_be_bytes([a, b, c, d]) >> 2,
+            next_mailbox: 1,
+            mailboxes: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            subscriptions: BTreeSet::from([INBOX.to_owned()]),
+            messages: MessageTable::default(),
+            flags: FlagTable::new(),
+            graveyard: VecDeque::new(),
+            objects: BTreeMap::new(),
+        };
+        state.add_mailbox(INBOX.to_owned(), None);
+        for (name, special_use) in FIRST_MAILBOXES {
+            state.add_mailbox(name.to_owned(), Some(special_use));
+            state.subscriptions.insert(name.to_owned());
+        }
+        state
+    }
+
+    /// The last log position this state includes.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The mailboxes, by name.
+    pub fn mailboxes(&self) -> impl Iterator<Item = &Mailbox> {
+        self.by_name.values().filter_map(|id| self.mailboxes.get(id))
+    }
+
+    /// How many mailboxes there are.
+    pub fn mailbox_count(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// The mailbox with that id, if it has not been deleted.
+    pub fn mailbox(&self, id: MailboxId) -> Option<&Mailbox> {
+        self.mailboxes.get(&id)
+    }
+
+    /// The mailbox of that name. `INBOX` may be in any case (RFC 3501 §5.1).
+    pub fn mailbox_named(&self, name: &str) -> Option<&Mailbox> {
+        self.mailboxes.get(self.by_name.get(&*name::canonical(name))?)
+    }
+
+    /// The inbox.
+    ///
+    /// # Panics
+    /// Never: no event can remove it.
+    pub fn inbox(&self) -> &Mailbox {
+        self.mailbox_named(INBOX).expect("the inbox always exists")
+    }
+
+    /// Whether some mailbox is below `name` in the hierarchy.
+    pub fn has_inferiors(&self, name: &str) -> bool {
+        self.inferiors(name).next().is_some()
+    }
+
+    /// The mailboxes below `name` in the hierarchy, by name.
+    pub fn inferiors<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Mailbox> + use<'a> {
+        let prefix = format!("{name}/");
+        let inside = prefix.clone();
+        self.by_name
+            .range(prefix..)
+            .take_while(move |(name, _)| name.starts_with(&inside))
+            .filter_map(|(_, id)| self.mailboxes.get(id))
+    }
+
+    /// The subscribed names, whether or not such mailboxes exist.
+    pub fn subscriptions(&self) -> impl Iterator<Item = &str> {
+        self.subscriptions.iter().map(String::as_str)
+    }
+
+    /// Whether the name is subscribed to.
+    pub fn is_subscribed(&self, name: &str) -> bool {
+        self.subscriptions.contains(name)
+    }
+
+    /// The message of that number, while a placement points to it.
+    pub fn message(&self, number: MessageNumber) -> Option<&Message> {
+        self.messages.get(number)
+    }
+
+    /// How many messages there are, each counted once; expunged ones in their grace period included.
+    pub fn message_count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// All messages, expunged ones in their grace period included.
+    pub fn messages(&self) -> impl Iterator<Item = (MessageNumber, &Message)> {
+        self.messages.from(0)
+    }
+
+    /// The flags of that set.
+    pub fn flags(&self, id: FlagSetId) -> &FlagSet {
+        self.flags.set(id)
+    }
+
+    /// A keyword's name as it was first written.
+    pub fn keyword_name(&self, id: KeywordId) -> &str {
+        self.flags.keyword_name(id)
+    }
+
+    /// The keyword of that name, in any case, if some message ever had it.
+    pub fn keyword(&self, name: &str) -> Option<KeywordId> {
+        self.flags.keyword(name)
+    }
+
+    /// All keywords, in the order in which they were first used.
+    pub fn keywords(&self) -> &[String] {
+        self.flags.keywords()
+    }
+
+    /// How many different sets of flags are in use.
+    pub fn flag_set_count(&self) -> usize {
+        self.flags.sets().flatten().count()
+    }
+
+    /// Expunged placements in their grace period, oldest first.
+    pub fn graveyard(&self) -> impl ExactSizeIterator<Item = &Buried> {
+        self.graveyard.iter()
+    }
+
+    /// The objects of messages that `Purged { before }` would leave without any placement.
+    pub fn purgeable(&self, before: Timestamp) -> Vec<ObjectId> {
+        let mut buried: BTreeMap<MessageNumber, u32> = BTreeMap::new();
+        for gone in self.graveyard.iter().filter(|gone| gone.at < before) {
+            *buried.entry(gone.message).or_default() += 1;
+        }
+        buried.retain(|number, count| self.messages.uses(*number) == *count);
+        buried.keys().filter_map(|number| Some(self.message(*number)?.object)).collect()
+    }
+
+    /// A small per-account object.
+    pub fn object(&self, name: &str) -> Option<&[u8]> {
+        self.objects.get(name).map(Vec::as_slice)
+    }
+
+    /// The small per-account objects whose names start with `prefix`, by name.
+    pub fn objects<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let from = self.objects.range(prefix.to_owned()..);
+        from.take_while(move |(name, _)| name.starts_with(prefix)).map(|(n, v)| (n.as_str(), v.as_slice()))
+    }
+
+    /// Octets of all small per-account objects together.
+    pub fn objects_bytes(&self) -> usize {
+        self.objects.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    /// The id that the next mailbox to be made will get.
+    pub fn next_mailbox_id(&self) -> MailboxId {
+        MailboxId(self.next_mailbox)
+    }
+
+    /// About how much memory this state takes, in bytes.
+    pub fn memory(&self) -> usize {
+        let rows: usize = self.mailboxes.values().map(|m| m.len() * 28 + m.vanished.len() * 16 + 300).sum();
+        rows + self.messages.len() * 112 + self.graveyard.len() * 32 + self.objects_bytes() + 4096
+    }
+
+    /// The next UIDVALIDITY; never given twice in an account.
+    fn next_uid_validity(&mut self) -> UidValidity {
+        self.last_uid_validity = self.last_uid_validity.saturating_add(1);
+        UidValidity(NonZeroU32::new(self.last_uid_validity).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn add_mailbox(&mut self, name: String, special_use: Option<SpecialUse>) -> MailboxId {
+        let id = MailboxId(self.next_mailbox);
+        self.next_mailbox += 1;
+        let uid_validity = self.next_uid_validity();
+        self.by_name.insert(name.clone(), id);
+        self.mailboxes.insert(id, Mailbox::new(id, name, uid_validity, special_use, self.position));
+        id
+    }
+}

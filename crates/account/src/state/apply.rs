@@ -1,0 +1,393 @@
+//! The one function that changes an account's state.
+//!
+//! Total, deterministic, without clock, randomness or I/O. It never fails: an event that refers to something gone
+//! does nothing. Limits are enforced here too, the same way on every replay; operations check them first to say why.
+
+use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
+use sealpost_vault::entry::Origin;
+
+use super::flags::{FlagSet, FlagSetId, FlagTable};
+use super::mailbox::{Mailbox, Row};
+use super::messages::MessageNumber;
+use super::{AccountState, Buried, INBOX};
+use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
+use crate::name;
+
+/// What an event did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// Nothing: what it refers to is gone, or it was so already.
+    Nothing,
+    /// Something with nothing to tell.
+    Done,
+    /// A mailbox was made.
+    Created(MailboxId),
+    /// Messages were placed in a mailbox.
+    Placed {
+        /// Where.
+        mailbox: MailboxId,
+        /// UIDVALIDITY there.
+        uid_validity: UidValidity,
+        /// The UIDs they had where they came from, ascending; empty for new messages.
+        from: UidSet,
+        /// Their UIDs, ascending, in the same order.
+        uids: UidSet,
+    },
+    /// Flags were stored.
+    Stored {
+        /// Messages whose flags are now different.
+        changed: UidSet,
+        /// Messages left alone because they changed after `unchanged_since` (RFC 7162 §3.1.3 MODIFIED).
+        modified: UidSet,
+    },
+    /// Messages went away.
+    Removed(UidSet),
+}
+
+impl AccountState {
+    /// Applies all events of the entry at `position`; what each did, in order.
+    ///
+    /// From an entry that was sealed to the public key only deliveries count: whoever made it need not have been
+    /// the owner.
+    pub fn apply(&mut self, position: Position, origin: Origin, batch: &Batch) -> Vec<Applied> {
+        self.position = position;
+        let allowed = |event: &Event| origin == Origin::Owner || matches!(event, Event::Delivered { .. });
+        batch
+            .events
+            .iter()
+            .map(|event| if allowed(event) { self.apply_event(batch.at, event) } else { Applied::Nothing })
+            .collect()
+    }
+
+    /// What replay does with an entry that cannot be read: its events are lost, so UIDs given after it may differ
+    /// from those that clients have seen. Every mailbox gets a new UIDVALIDITY.
+    pub fn apply_damage(&mut self, position: Position) {
+        self.position = position;
+        let ids: Vec<_> = self.mailboxes.keys().copied().collect();
+        for id in ids {
+            let uid_validity = self.next_uid_validity();
+            if let Some(mailbox) = self.mailboxes.get_mut(&id) {
+                mailbox.uid_validity = uid_validity;
+                mailbox.highest_modseq = position;
+            }
+        }
+    }
+
+    fn apply_event(&mut self, at: Timestamp, event: &Event) -> Applied {
+        match event {
+            Event::MailboxCreated { name, special_use } => {
+                if self.by_name.contains_key(name)
+                    || self.mailboxes.len() >= limits::MAILBOXES
+                    || name::check(name).is_err()
+                {
+                    return Applied::Nothing;
+                }
+                Applied::Created(self.add_mailbox(name.clone(), *special_use))
+            }
+            Event::MailboxRenamed { mailbox, name } => self.rename(*mailbox, name),
+            Event::MailboxDeleted { mailbox } => self.delete(*mailbox, at),
+            Event::Subscribed { name, on } => self.subscribe(name, *on),
+            Event::Delivered { mailbox, message } => {
+                let named = mailbox.as_deref().and_then(|name| self.mailbox_named(name));
+                let id = named.unwrap_or_else(|| self.inbox()).id();
+                self.place_new(id, message, &Flags::default(), at)
+            }
+            Event::Appended { mailbox, message, flags } => self.place_new(*mailbox, message, flags, at),
+            Event::Copied { from, uids, to } => self.copy(*from, uids, *to, at),
+            Event::Moved { from, uids, to } => self.relocate(*from, uids, *to, at),
+            Event::FlagsStored { mailbox, uids, action, flags, unchanged_since } => {
+                self.store_flags(*mailbox, uids, *action, flags, *unchanged_since)
+            }
+            Event::Expunged { mailbox, uids } => self.expunge(*mailbox, uids, at),
+            Event::RecentTaken { mailbox, below } => match self.mailboxes.get_mut(mailbox) {
+                Some(m) if m.recent_from < *below => {
+                    m.recent_from = (*below).min(m.uid_next);
+                    Applied::Done
+                }
+                _ => Applied::Nothing,
+            },
+            Event::ObjectPut { name, value } => self.put_object(name, value),
+            Event::ObjectRemoved { name } => match self.objects.remove(name) {
+                Some(_) => Applied::Done,
+                None => Applied::Nothing,
+            },
+            Event::Purged { before } => {
+                self.purge(*before);
+                Applied::Done
+            }
+            Event::Restored { to, since } => self.restore(*to, *since, at),
+        }
+    }
+
+    fn rename(&mut self, id: MailboxId, to: &str) -> Applied {
+        let Some(from) = self.mailboxes.get(&id).map(|m| m.name.clone()) else { return Applied::Nothing };
+        let below_itself = to.strip_prefix(&from).is_some_and(|rest| rest.starts_with('/'));
+        if from == INBOX || self.by_name.contains_key(to) || below_itself {
+            return Applied::Nothing;
+        }
+        // RFC 3501 §6.3.5: inferior hierarchical names are renamed too.
+        let prefix = format!("{from}/");
+        let mut renamed = vec![(from.clone(), to.to_owned())];
+        for name in self.by_name.range(prefix.clone()..).map(|(n, _)| n).take_while(|n| n.starts_with(&prefix))
+        {
+            renamed.push((name.clone(), format!("{to}/{}", &name[prefix.len()..])));
+        }
+        if renamed.iter().any(|(_, to)| self.by_name.contains_key(to) || name::check(to).is_err()) {
+            return Applied::Nothing;
+        }
+        for (from, to) in renamed {
+            if let Some(id) = self.by_name.remove(&from) {
+                self.by_name.insert(to.clone(), id);
+                if let Some(mailbox) = self.mailboxes.get_mut(&id) {
+                    mailbox.name = to;
+                }
+            }
+        }
+        Applied::Done
+    }
+
+    fn delete(&mut self, id: MailboxId, at: Timestamp) -> Applied {
+        match self.mailboxes.get(&id) {
+            None => return Applied::Nothing,
+            Some(m) if m.name == INBOX => return Applied::Nothing,
+            Some(_) => {}
+        }
+        let Some(mailbox) = self.mailboxes.remove(&id) else { return Applied::Nothing };
+        self.by_name.remove(&mailbox.name);
+        let rows: Vec<_> = mailbox.all_rows().collect();
+        self.bury(id, &rows, at);
+        Applied::Done
+    }
+
+    fn subscribe(&mut self, name: &str, on: bool) -> Applied {
+        let changed = if !on {
+            self.subscriptions.remove(name)
+        } else if self.subscriptions.len() < limits::MAILBOXES && name.len() <= limits::MAILBOX_NAME_BYTES {
+            self.subscriptions.insert(name.to_owned())
+        } else {
+            false
+        };
+        if changed { Applied::Done } else { Applied::Nothing }
+    }
+
+    fn place_new(&mut self, to: MailboxId, message: &Message, flags: &Flags, at: Timestamp) -> Applied {
+        if !self.mailboxes.contains_key(&to) {
+            return Applied::Nothing;
+        }
+        let Some(number) = self.messages.add(message.clone()) else { return Applied::Nothing };
+        let set = self.flags.intern_names(flags);
+        let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
+        let placed = self.place(to, &[(number, flags)], at);
+        self.placed(to, UidSet::new(), placed)
+    }
+
+    fn copy(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {
+        let rows = self.rows_of(from, uids);
+        if rows.is_empty() || !self.mailboxes.contains_key(&to) {
+            return Applied::Nothing;
+        }
+        let placements: Vec<_> = rows
+            .iter()
+            .filter(|row| self.messages.retain(row.message))
+            .map(|row| (row.message, row.flags))
+            .collect();
+        for (_, flags) in &placements {
+            self.flags.retain(*flags);
+        }
+        let placed = self.place(to, &placements, at);
+        self.placed(to, rows.iter().map(|row| row.uid).collect(), placed)
+    }
+
+    fn relocate(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {
+        if !self.mailboxes.contains_key(&to) {
+            return Applied::Nothing;
+        }
+        let rows = self.take_rows(from, uids);
+        if rows.is_empty() {
+            return Applied::Nothing;
+        }
+        let placements: Vec<_> = rows.iter().map(|row| (row.message, row.flags)).collect();
+        let placed = self.place(to, &placements, at);
+        self.placed(to, rows.iter().map(|row| row.uid).collect(), placed)
+    }
+
+    fn expunge(&mut self, from: MailboxId, uids: &UidSet, at: Timestamp) -> Applied {
+        let rows = self.take_rows(from, uids);
+        if rows.is_empty() {
+            return Applied::Nothing;
+        }
+        self.bury(from, &rows, at);
+        Applied::Removed(rows.iter().map(|row| row.uid).collect())
+    }
+
+    fn restore(&mut self, to: MailboxId, since: Timestamp, at: Timestamp) -> Applied {
+        if !self.mailboxes.contains_key(&to) {
+            return Applied::Nothing;
+        }
+        // They move out of the graveyard, so what pointed to message and flags goes on pointing to them.
+        let (back, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.graveyard).into_iter().partition(|buried| buried.at >= since);
+        self.graveyard = kept.into();
+        if back.is_empty() {
+            return Applied::Nothing;
+        }
+        let placements: Vec<_> = back.iter().map(|buried| (buried.message, buried.flags)).collect();
+        let placed = self.place(to, &placements, at);
+        let deleted = Flags::system(SystemFlags::DELETED);
+        self.store_flags(to, &placed, FlagAction::Remove, &deleted, None);
+        self.placed(to, UidSet::new(), placed)
+    }
+
+    fn store_flags(
+        &mut self,
+        id: MailboxId,
+        uids: &UidSet,
+        action: FlagAction,
+        flags: &Flags,
+        unchanged_since: Option<Position>,
+    ) -> Applied {
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return Applied::Nothing };
+        let set = self.flags.intern_names(flags);
+        if action != FlagAction::Remove {
+            mailbox.keywords.extend(&set.keywords);
+        }
+        let (mut changed, mut modified) = (Vec::new(), Vec::new());
+        for (first, last) in uids.ranges() {
+            for i in mailbox.span(first, last) {
+                let row = mailbox.row_at(i);
+                if unchanged_since.is_some_and(|modseq| row.modseq > modseq) {
+                    modified.push(row.uid);
+                } else if let Some(after) = self.flags.change(row.flags, action, &set) {
+                    mailbox.count(self.flags.set(row.flags), -1);
+                    mailbox.count(self.flags.set(after), 1);
+                    self.flags.release(row.flags);
+                    mailbox.columns.flags[i] = after.0;
+                    mailbox.columns.modseqs[i] = self.position.0;
+                    changed.push(row.uid);
+                }
+            }
+        }
+        if !changed.is_empty() {
+            mailbox.highest_modseq = self.position;
+        }
+        if changed.is_empty() && modified.is_empty() {
+            return Applied::Nothing;
+        }
+        Applied::Stored { changed: changed.into_iter().collect(), modified: modified.into_iter().collect() }
+    }
+
+    fn put_object(&mut self, name: &str, value: &[u8]) -> Applied {
+        let old = self.objects.get(name).map_or(0, |old| name.len() + old.len());
+        if value.len() > limits::ACCOUNT_OBJECT_BYTES
+            || name.len() > limits::MAILBOX_NAME_BYTES
+            || (old == 0 && self.objects.len() >= limits::ACCOUNT_OBJECTS)
+            || self.objects_bytes() - old + name.len() + value.len() > limits::ACCOUNT_OBJECTS_BYTES
+        {
+            return Applied::Nothing;
+        }
+        self.objects.insert(name.to_owned(), value.to_vec());
+        Applied::Done
+    }
+
+    fn purge(&mut self, before: Timestamp) {
+        let messages = &mut self.messages;
+        let flags = &mut self.flags;
+        self.graveyard.retain(|buried| {
+            let keep = buried.at >= before;
+            if !keep {
+                messages.release(buried.message);
+                flags.release(buried.flags);
+            }
+            keep
+        });
+        self.messages.sweep();
+    }
+
+    fn bury(&mut self, mailbox: MailboxId, rows: &[Row], at: Timestamp) {
+        self.graveyard.extend(rows.iter().map(|row| Buried {
+            message: row.message,
+            mailbox,
+            uid: row.uid,
+            flags: row.flags,
+            at,
+        }));
+    }
+
+    fn rows_of(&self, mailbox: MailboxId, uids: &UidSet) -> Vec<Row> {
+        let Some(mailbox) = self.mailboxes.get(&mailbox) else { return Vec::new() };
+        uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last)).collect()
+    }
+
+    fn take_rows(&mut self, from: MailboxId, uids: &UidSet) -> Vec<Row> {
+        let Some(mailbox) = self.mailboxes.get_mut(&from) else { return Vec::new() };
+        let rows = mailbox.remove(uids, self.position);
+        for row in &rows {
+            mailbox.count(self.flags.set(row.flags), -1);
+            mailbox.bytes -= self.messages.get(row.message).map_or(0, Message::size);
+        }
+        if !rows.is_empty() {
+            mailbox.highest_modseq = self.position;
+        }
+        rows
+    }
+
+    /// Gives the placements the next UIDs of a mailbox that exists.
+    fn place(&mut self, to: MailboxId, placements: &[(MessageNumber, FlagSetId)], at: Timestamp) -> UidSet {
+        let needed = u32::try_from(placements.len()).unwrap_or(u32::MAX);
+        let exhausted =
+            self.mailboxes.get(&to).is_some_and(|m| m.uid_next.get().checked_add(needed).is_none());
+        if exhausted {
+            self.renumber(to);
+        }
+        let Some(mailbox) = self.mailboxes.get_mut(&to) else { return UidSet::new() };
+        let mut uids = UidSet::new();
+        let first = mailbox.uid_next;
+        for (message, flags) in placements {
+            let uid = mailbox.uid_next;
+            let Some(next) = uid.get().checked_add(1).and_then(Uid::new) else { break };
+            mailbox.push(Row { uid, message: *message, modseq: self.position, flags: *flags, saved: at });
+            let set = self.flags.set(*flags);
+            mailbox.count(set, 1);
+            mailbox.keywords.extend(&set.keywords);
+            mailbox.bytes += self.messages.get(*message).map_or(0, Message::size);
+            mailbox.uid_next = next;
+            uids.insert_range(first, uid);
+        }
+        mailbox.highest_modseq = self.position;
+        uids
+    }
+
+    fn placed(&self, mailbox: MailboxId, from: UidSet, uids: UidSet) -> Applied {
+        match self.mailboxes.get(&mailbox) {
+            Some(m) => Applied::Placed { mailbox, uid_validity: m.uid_validity, from, uids },
+            None => Applied::Nothing,
+        }
+    }
+
+    /// All UIDs are used up: start again at 1 under a new UIDVALIDITY (RFC 3501 §2.3.1.1).
+    fn renumber(&mut self, id: MailboxId) {
+        let uid_validity = self.next_uid_validity();
+        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
+        mailbox.uid_validity = uid_validity;
+        for (uid, n) in mailbox.columns.uids.iter_mut().zip(1u32..) {
+            *uid = n;
+        }
+        let next = u32::try_from(mailbox.len()).ok().and_then(|n| n.checked_add(1)).and_then(Uid::new);
+        mailbox.uid_next = next.unwrap_or(Uid::MIN);
+        mailbox.recent_from = mailbox.uid_next;
+        mailbox.vanished.clear();
+        mailbox.vanished_floor = self.position;
+    }
+}
+
+impl Mailbox {
+    /// Keeps the counts of unseen and deleted messages: `by` more with these flags.
+    pub(super) fn count(&mut self, flags: &FlagSet, by: isize) {
+        if !flags.system.contains(SystemFlags::SEEN) {
+            self.unseen = self.unseen.saturating_add_signed(by);
+        }
+        if flags.system.contains(SystemFlags::DELETED) {
+            self.deleted = self.deleted.saturating_add_signed(by);
+        }
+    }
+}

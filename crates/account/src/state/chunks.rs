@@ -1,0 +1,387 @@
+//! A state as chunks of bytes and back: what checkpoints are made of.
+//!
+//! A chunk holds a block of messages, a block of one mailbox's rows, or what is left: small enough to be handled
+//! one at a time, and named so that a block in which nothing changed has the same name and the same bytes in the
+//! next checkpoint. `docs/format/checkpoint.md` gives the bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Error, MailboxId, ModSeq, Position, Result, Timestamp, Uid, UidValidity};
+
+use super::flags::{FlagSet, FlagTable, KeywordId};
+use super::mailbox::{Columns, Mailbox, Row, Vanished};
+use super::messages::{MessageNumber, MessageTable};
+use super::{AccountState, Buried};
+use crate::event::{Message, SpecialUse};
+
+/// Message numbers in one chunk.
+const MESSAGES_PER_CHUNK: u32 = 512;
+/// UIDs in one chunk of rows.
+const UIDS_PER_CHUNK: u32 = 2048;
+/// Expunged placements in one chunk.
+const BURIED_PER_CHUNK: usize = 4096;
+
+const VERSION: u32 = 1;
+
+#[derive(Encode, Decode)]
+struct Head {
+    #[n(0)]
+    version: u32,
+    #[n(1)]
+    position: Position,
+    #[n(2)]
+    last_uid_validity: u32,
+    #[n(3)]
+    next_mailbox: u32,
+    #[n(4)]
+    next_message: u32,
+    #[n(5)]
+    mailboxes: Vec<MailboxHead>,
+    #[n(6)]
+    subscriptions: BTreeSet<String>,
+    #[n(7)]
+    keywords: Vec<String>,
+    #[n(8)]
+    flag_sets: Vec<Option<FlagSet>>,
+}
+
+#[derive(Encode, Decode)]
+struct MailboxHead {
+    #[n(0)]
+    id: MailboxId,
+    #[n(1)]
+    name: String,
+    #[n(2)]
+    uid_validity: UidValidity,
+    #[n(3)]
+    uid_next: Uid,
+    #[n(4)]
+    created: ModSeq,
+    #[n(5)]
+    highest_modseq: ModSeq,
+    #[n(6)]
+    special_use: Option<SpecialUse>,
+    #[n(7)]
+    recent_from: Uid,
+    #[n(8)]
+    keywords: BTreeSet<KeywordId>,
+    #[n(9)]
+    vanished_floor: ModSeq,
+}
+
+#[derive(Encode, Decode)]
+struct RowsChunk {
+    #[n(0)]
+    uids: Vec<u32>,
+    #[n(1)]
+    messages: Vec<u32>,
+    #[n(2)]
+    flags: Vec<u32>,
+    #[n(3)]
+    modseqs: Vec<u64>,
+    #[n(4)]
+    saved: Vec<i64>,
+}
+
+/// The names of a state's chunks, in an order in which they can be restored.
+pub struct ChunkNames(Vec<String>);
+
+impl IntoIterator for ChunkNames {
+    type Item = String;
+    type IntoIter = std::vec::IntoIter<String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// What a chunk's name says it holds.
+#[derive(Debug, PartialEq, Eq)]
+enum Content {
+    Head,
+    Messages(u32),
+    Rows(MailboxId, u32),
+    Vanished(MailboxId),
+    Buried(usize),
+    Objects,
+}
+
+impl Content {
+    fn name(&self) -> String {
+        match self {
+            Content::Head => "head".to_owned(),
+            Content::Messages(block) => format!("messages-{block:08x}"),
+            Content::Rows(mailbox, block) => format!("rows-{:08x}-{block:08x}", mailbox.0),
+            Content::Vanished(mailbox) => format!("vanished-{:08x}", mailbox.0),
+            Content::Buried(block) => format!("buried-{block:08x}"),
+            Content::Objects => "objects".to_owned(),
+        }
+    }
+
+    fn parse(name: &str) -> Option<Content> {
+        let hex = |s: &str| u32::from_str_radix(s, 16).ok();
+        let mut parts = name.split('-');
+        let content = match (parts.next()?, parts.next(), parts.next()) {
+            ("head", None, _) => Content::Head,
+            ("objects", None, _) => Content::Objects,
+            ("messages", Some(block), None) => Content::Messages(hex(block)?),
+            ("vanished", Some(mailbox), None) => Content::Vanished(MailboxId(hex(mailbox)?)),
+            ("buried", Some(block), None) => Content::Buried(hex(block)? as usize),
+            ("rows", Some(mailbox), Some(block)) => Content::Rows(MailboxId(hex(mailbox)?), hex(block)?),
+            _ => return None,
+        };
+        Some(content)
+    }
+}
+
+impl AccountState {
+    /// The names of the chunks that this state consists of.
+    pub fn chunk_names(&self) -> ChunkNames {
+        let mut contents = vec![Content::Head];
+        let mut last = None;
+        for (number, _) in self.messages.from(0) {
+            let block = number.0 / MESSAGES_PER_CHUNK;
+            if last != Some(block) {
+                contents.push(Content::Messages(block));
+                last = Some(block);
+            }
+        }
+        for mailbox in self.mailboxes.values() {
+            let mut last = None;
+            for block in mailbox.columns.uids.iter().map(|uid| uid / UIDS_PER_CHUNK) {
+                if last != Some(block) {
+                    contents.push(Content::Rows(mailbox.id, block));
+                    last = Some(block);
+                }
+            }
+            if !mailbox.vanished.is_empty() {
+                contents.push(Content::Vanished(mailbox.id));
+            }
+        }
+        contents.extend((0..self.graveyard.len().div_ceil(BURIED_PER_CHUNK)).map(Content::Buried));
+        if !self.objects.is_empty() {
+            contents.push(Content::Objects);
+        }
+        ChunkNames(contents.iter().map(Content::name).collect())
+    }
+
+    /// The bytes of the chunk of that name; empty if this state has no such chunk.
+    pub fn chunk(&self, name: &str) -> Vec<u8> {
+        let bytes = match Content::parse(name) {
+            None => return Vec::new(),
+            Some(Content::Head) => minicbor::to_vec(self.head()),
+            Some(Content::Messages(block)) => {
+                let first = block.saturating_mul(MESSAGES_PER_CHUNK);
+                let messages = self.messages.from(first);
+                let messages = messages.take_while(|(number, _)| number.0 / MESSAGES_PER_CHUNK == block);
+                minicbor::to_vec(messages.collect::<Vec<_>>())
+            }
+            Some(Content::Rows(mailbox, block)) => {
+                let Some(mailbox) = self.mailboxes.get(&mailbox) else { return Vec::new() };
+                minicbor::to_vec(RowsChunk::new(&mailbox.columns, block))
+            }
+            Some(Content::Vanished(mailbox)) => {
+                let Some(mailbox) = self.mailboxes.get(&mailbox) else { return Vec::new() };
+                minicbor::to_vec(&mailbox.vanished)
+            }
+            Some(Content::Buried(block)) => {
+                let buried = self.graveyard.iter().skip(block * BURIED_PER_CHUNK).take(BURIED_PER_CHUNK);
+                minicbor::to_vec(buried.collect::<Vec<_>>())
+            }
+            Some(Content::Objects) => {
+                let objects = self.objects.iter().map(|(name, value)| (name, <&minicbor::bytes::ByteSlice>::from(value.as_slice())));
+                minicbor::to_vec(objects.collect::<BTreeMap<_, _>>())
+            }
+        };
+        bytes.unwrap_or_default()
+    }
+
+    fn head(&self) -> Head {
+        let mailbox = |m: &Mailbox| MailboxHead {
+            id: m.id,
+            name: m.name.clone(),
+            uid_validity: m.uid_validity,
+            uid_next: m.uid_next,
+            created: m.created,
+            highest_modseq: m.highest_modseq,
+            special_use: m.special_use,
+            recent_from: m.recent_from,
+            keywords: m.keywords.clone(),
+            vanished_floor: m.vanished_floor,
+        };
+        Head {
+            version: VERSION,
+            position: self.position,
+            last_uid_validity: self.last_uid_validity,
+            next_mailbox: self.next_mailbox,
+            next_message: self.messages.next(),
+            mailboxes: self.mailboxes.values().map(mailbox).collect(),
+            subscriptions: self.subscriptions.clone(),
+            keywords: self.flags.keywords().to_vec(),
+            flag_sets: self.flags.sets().map(|set| set.cloned()).collect(),
+        }
+    }
+}
+
+impl RowsChunk {
+    fn new(columns: &Columns, block: u32) -> Self {
+        let start = columns.uids.partition_point(|uid| uid / UIDS_PER_CHUNK < block);
+        let end = columns.uids.partition_point(|uid| uid / UIDS_PER_CHUNK <= block);
+        RowsChunk {
+            uids: columns.uids[start..end].to_vec(),
+            messages: columns.messages[start..end].to_vec(),
+            flags: columns.flags[start..end].to_vec(),
+            modseqs: columns.modseqs[start..end].to_vec(),
+            saved: columns.saved[start..end].to_vec(),
+        }
+    }
+}
+
+/// Makes a state from its chunks, in the order of [`AccountState::chunk_names`].
+pub struct Restore {
+    state: AccountState,
+    headless: bool,
+    lenient: bool,
+}
+
+fn decode<'a, T: Decode<'a, ()>>(bytes: &'a [u8]) -> Result<T> {
+    minicbor::decode(bytes).map_err(|e| Error::corrupt("a checkpoint chunk cannot be read").with_source(e))
+}
+
+impl Restore {
+    /// Nothing restored yet.
+    pub fn new(account: AccountId) -> Self {
+        Restore { state: AccountState::new(account), headless: true, lenient: false }
+    }
+
+    /// As [`Restore::new`], for a checkpoint of which chunks are missing: what refers to a missing message is left out.
+    pub fn lenient(account: AccountId) -> Self {
+        Restore { lenient: true, ..Self::new(account) }
+    }
+
+    /// Adds one chunk.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not what its name says, or does not fit what came before.
+    pub fn chunk(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let bad = || Error::corrupt(format!("checkpoint chunk {name} does not fit the others"));
+        let content = Content::parse(name).ok_or_else(bad)?;
+        if self.headless != (content == Content::Head) {
+            return Err(bad());
+        }
+        match content {
+            Content::Head => self.head(decode(bytes)?)?,
+            Content::Messages(_) => {
+                for (number, message) in decode::<Vec<(MessageNumber, Message)>>(bytes)? {
+                    if !self.state.messages.restore_push(number.0, message) {
+                        return Err(bad());
+                    }
+                }
+            }
+            Content::Rows(mailbox, _) => self.rows(mailbox, decode(bytes)?).ok_or_else(bad)?,
+            Content::Vanished(mailbox) => {
+                let vanished: Vec<Vanished> = decode(bytes)?;
+                self.state.mailboxes.get_mut(&mailbox).ok_or_else(bad)?.vanished = vanished;
+            }
+            Content::Buried(_) => {
+                for buried in decode::<Vec<Buried>>(bytes)? {
+                    if !self.state.messages.retain(buried.message) {
+                        if self.lenient {
+                            continue;
+                        }
+                        return Err(bad());
+                    }
+                    self.state.flags.retain(buried.flags);
+                    self.state.graveyard.push_back(buried);
+                }
+            }
+            Content::Objects => {
+                let objects: BTreeMap<String, minicbor::bytes::ByteVec> = decode(bytes)?;
+                self.state.objects = objects.into_iter().map(|(name, value)| (name, value.into())).collect();
+            }
+        }
+        Ok(())
+    }
+
+    /// The restored state.
+    ///
+    /// # Errors
+    /// `Corrupt` if there was no head.
+    pub fn finish(self) -> Result<AccountState> {
+        if self.headless || self.state.mailbox_named(super::INBOX).is_none() {
+            return Err(Error::corrupt("a checkpoint without a head"));
+        }
+        Ok(self.state)
+    }
+
+    fn head(&mut self, head: Head) -> Result<()> {
+        if head.version != VERSION {
+            return Err(Error::corrupt(format!("checkpoint version {} is not known here", head.version)));
+        }
+        if !matches!(head.flag_sets.first(), Some(Some(set)) if *set == FlagSet::default()) {
+            return Err(Error::corrupt("a checkpoint without the empty set of flags"));
+        }
+        let state = &mut self.state;
+        state.position = head.position;
+        state.last_uid_validity = head.last_uid_validity;
+        state.next_mailbox = head.next_mailbox;
+        state.messages = MessageTable::restore(head.next_message);
+        state.flags = FlagTable::restore(head.keywords, head.flag_sets);
+        state.subscriptions = head.subscriptions;
+        state.by_name = head.mailboxes.iter().map(|m| (m.name.clone(), m.id)).collect();
+        state.mailboxes = head.mailboxes.into_iter().map(|m| (m.id, m.into())).collect();
+        self.headless = false;
+        Ok(())
+    }
+
+    fn rows(&mut self, mailbox: MailboxId, chunk: RowsChunk) -> Option<()> {
+        let state = &mut self.state;
+        let mailbox = state.mailboxes.get_mut(&mailbox)?;
+        let len = chunk.uids.len();
+        let lengths = [chunk.messages.len(), chunk.flags.len(), chunk.modseqs.len(), chunk.saved.len()];
+        let mut last = mailbox.columns.uids.last().copied().unwrap_or(0);
+        for uid in &chunk.uids {
+            if *uid <= last || *uid >= mailbox.uid_next.get() {
+                return None;
+            }
+            last = *uid;
+        }
+        if lengths.iter().any(|l| *l != len) {
+            return None;
+        }
+        for i in 0..len {
+            let number = MessageNumber(chunk.messages[i]);
+            if !state.messages.retain(number) {
+                if self.lenient {
+                    continue;
+                }
+                return None;
+            }
+            let flags = state.flags.retain(super::FlagSetId(chunk.flags[i]));
+            mailbox.push(Row {
+                uid: Uid::new(chunk.uids[i])?,
+                message: number,
+                modseq: Position(chunk.modseqs[i]),
+                flags,
+                saved: Timestamp(chunk.saved[i]),
+            });
+            mailbox.count(state.flags.set(flags), 1);
+            mailbox.bytes += state.messages.get(number).map_or(0, Message::size);
+        }
+        Some(())
+    }
+}
+
+impl From<MailboxHead> for Mailbox {
+    fn from(head: MailboxHead) -> Self {
+        Mailbox {
+            recent_from: head.recent_from,
+            uid_next: head.uid_next,
+            highest_modseq: head.highest_modseq,
+            keywords: head.keywords,
+            vanished_floor: head.vanished_floor,
+            ..Mailbox::new(head.id, head.name, head.uid_validity, head.special_use, head.created)
+        }
+    }
+}

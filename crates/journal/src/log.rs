@@ -1,0 +1,214 @@
+//! Appending to the log and reading it.
+
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use sealpost_base::{Kind, Position, Result};
+use sealpost_vault::entry::{self, Origin};
+use sealpost_vault::{AccountKeys, Hash, PublicKey, Put, Sealed};
+use zeroize::Zeroizing;
+
+use crate::{Journal, Tail, position_in};
+
+/// How often an append is repeated when it is unknown whether it took effect.
+const APPEND_ATTEMPTS: usize = 3;
+/// Entries read ahead during replay.
+const READ_AHEAD: usize = 16;
+
+/// Whose seal an entry gets.
+#[derive(Clone, Copy)]
+pub enum Seal<'a> {
+    /// The owner's: any event.
+    Owner(&'a AccountKeys),
+    /// Anybody's, to the account's public key: deliveries only.
+    Delivery(&'a PublicKey),
+}
+
+/// What became of an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Append {
+    /// The entry is there, durably; this is the end of the log now.
+    Done(Tail),
+    /// Somebody else's entry is at that position. Read on from the known end, and decide anew.
+    Lost,
+    /// The log below the position is gone: the known end is older than the checkpoints. Load the account anew.
+    Trimmed,
+}
+
+/// One entry as replay sees it.
+pub struct Entry {
+    /// Where.
+    pub position: Position,
+    /// Its hash, which the next entry carries.
+    pub hash: Hash,
+    /// Whether it carries the hash of the entry before.
+    pub chained: bool,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What an entry says.
+pub enum Content {
+    /// It could be opened.
+    Plain(Origin, Zeroizing<Vec<u8>>),
+    /// It is not what was sealed, or not there although later ones are; why, for the operator.
+    Damaged(String),
+}
+
+impl Journal {
+    /// Appends one entry right after `after`; durable when it returns `Done`.
+    ///
+    /// # Errors
+    /// `Retry` when the store did not take it. It may still turn up: whoever appends next must be ready to lose to it.
+    pub async fn append(&self, after: &Tail, seal: Seal<'_>, plaintext: &[u8]) -> Result<Append> {
+        let position = after.position.next();
+        let random = &*self.random;
+        let sealed = match seal {
+            Seal::Owner(keys) => {
+                entry::seal_owner(keys, self.account, position, &after.hash, plaintext, random)
+            }
+            Seal::Delivery(to) => {
+                entry::seal_delivery(to, self.account, position, &after.hash, plaintext, random)?
+            }
+        };
+        let hash = entry::hash(sealed.as_ref());
+        if !self.put(position, sealed, hash).await? {
+            return Ok(Append::Lost);
+        }
+        // Entries are removed lowest first. If the one before is still there, this position had not been trimmed when
+        // it was taken; if it is gone, the log went on long ago without us, and nobody will ever read what we wrote.
+        if after.position > Position::ZERO && !self.exists(after.position).await? {
+            self.store.delete(&self.log_path(position)).await?;
+            return Ok(Append::Trimmed);
+        }
+        Ok(Append::Done(Tail { position, hash }))
+    }
+
+    /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes are put again: the
+    /// position holds either them or somebody else's.
+    async fn put(&self, position: Position, sealed: Sealed, hash: Hash) -> Result<bool> {
+        let path = self.log_path(position);
+        let mut attempt = 1;
+        loop {
+            match self.store.put_new(&path, sealed.clone()).await {
+                Ok(Put::Created) => return Ok(true),
+                Ok(Put::Exists) if attempt == 1 => return Ok(false),
+                Ok(Put::Exists) => return Ok(entry::hash(&self.store.read(&path).await?) == hash),
+                Err(e) if e.kind() == Kind::Retry && attempt < APPEND_ATTEMPTS => attempt += 1,
+                Err(e) => return Err(e.context(format!("append {position}"))),
+            }
+        }
+    }
+
+    async fn exists(&self, position: Position) -> Result<bool> {
+        match self.store.read_range(&self.log_path(position), 0..1).await {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == Kind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The positions after `known`, ascending. `None` if the log no longer reaches back to `known`.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn positions_after(&self, known: Position) -> Result<Option<Vec<Position>>> {
+        let before = known.0.checked_sub(1).map(|p| self.log_path(Position(p)));
+        let mut listed = self.store.list(&self.log_prefix(), before.as_deref());
+        let mut positions = Vec::new();
+        let mut found = known == Position::ZERO;
+        while let Some(object) = listed.try_next().await? {
+            match object.path.rsplit('/').next().and_then(position_in) {
+                Some(position) if position == known => found = true,
+                Some(position) if position > known => positions.push(position),
+                _ => {}
+            }
+        }
+        // An empty log reaches back to the start only if its first entry was never trimmed.
+        let whole = found && (known > Position::ZERO || positions.first().is_none_or(|p| p.0 == 1));
+        Ok(whole.then_some(positions))
+    }
+
+    /// The entries at `positions`, which follow `known`, opened and checked against the chain. Positions that are
+    /// missing in between come as damaged entries.
+    pub fn entries<'a>(
+        &'a self,
+        keys: &'a AccountKeys,
+        known: Tail,
+        positions: &'a [Position],
+    ) -> impl Stream<Item = Result<Entry>> + 'a {
+        let start = known.position.0 + 1;
+        let end = positions.last().map_or(start, |p| p.0 + 1);
+        let mut present = positions.iter().peekable();
+        let wanted = (start..end).map(move |p| {
+            let here = present.next_if(|q| q.0 == p).is_some();
+            (Position(p), here)
+        });
+        stream::iter(wanted)
+            .map(move |(position, here)| async move {
+                let object = if here { self.read(position).await? } else { None };
+                Ok((position, object))
+            })
+            .buffered(READ_AHEAD)
+            .scan(known.hash, move |before, read: Result<(Position, Option<Bytes>)>| {
+                let entry = read.map(|(position, object)| self.open(keys, position, object, before));
+                futures::future::ready(Some(entry))
+            })
+    }
+
+    async fn read(&self, position: Position) -> Result<Option<Bytes>> {
+        match self.store.read(&self.log_path(position)).await {
+            Ok(object) => Ok(Some(object)),
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn open(
+        &self,
+        keys: &AccountKeys,
+        position: Position,
+        object: Option<Bytes>,
+        before: &mut Hash,
+    ) -> Entry {
+        let Some(object) = object else {
+            let content = Content::Damaged(format!("log entry {position} is missing"));
+            return Entry { position, hash: Hash::ZERO, chained: false, content };
+        };
+        let chained = entry::prev(&object).is_ok_and(|prev| prev == *before);
+        let hash = entry::hash(&object);
+        *before = hash;
+        let content = match entry::open(keys, self.account, position, &object) {
+            Ok((origin, plaintext)) => Content::Plain(origin, plaintext),
+            Err(e) => Content::Damaged(e.to_string()),
+        };
+        Entry { position, hash, chained, content }
+    }
+
+    /// The end of the log for somebody without keys, from what is known of it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn tail(&self, known: Tail) -> Result<Tail> {
+        let last = match self.positions_after(known.position).await? {
+            Some(positions) => match positions.last() {
+                Some(last) => *last,
+                None => return Ok(known),
+            },
+            None => match self.last_position().await? {
+                Some(last) => last,
+                None => return Ok(Tail::EMPTY),
+            },
+        };
+        let object = self.store.read(&self.log_path(last)).await?;
+        Ok(Tail { position: last, hash: entry::hash(&object) })
+    }
+
+    async fn last_position(&self) -> Result<Option<Position>> {
+        let mut listed = self.store.list(&self.log_prefix(), None);
+        let mut last = None;
+        while let Some(object) = listed.try_next().await? {
+            last = object.path.rsplit('/').next().and_then(position_in).max(last);
+        }
+        Ok(last)
+    }
+}

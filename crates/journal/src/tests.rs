@@ -1,0 +1,181 @@
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use sealpost_base::{AccountId, Position, SeededRandom};
+use sealpost_vault::{AccountKeys, RootKey, Store};
+
+use super::*;
+
+const ACCOUNT: AccountId = AccountId([7; 16]);
+
+struct World {
+    store: Store,
+    journal: Journal,
+    keys: AccountKeys,
+}
+
+fn world() -> World {
+    let random = Arc::new(SeededRandom::new(1));
+    let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
+    let store = Store::memory();
+    World { journal: Journal::new(store.clone(), ACCOUNT, random), store, keys }
+}
+
+impl World {
+    async fn append(&self, after: &Tail, text: &str) -> Append {
+        self.journal.append(after, Seal::Owner(&self.keys), text.as_bytes()).await.unwrap()
+    }
+
+    async fn fill(&self, from: Tail, texts: &[&str]) -> Tail {
+        let mut tail = from;
+        for text in texts {
+            match self.append(&tail, text).await {
+                Append::Done(next) => tail = next,
+                other => panic!("{other:?}"),
+            }
+        }
+        tail
+    }
+
+    async fn read(&self, known: Tail) -> Vec<String> {
+        let positions = self.journal.positions_after(known.position).await.unwrap().unwrap();
+        let mut entries = pin!(self.journal.entries(&self.keys, known, &positions));
+        let mut out = Vec::new();
+        while let Some(entry) = entries.next().await {
+            let entry = entry.unwrap();
+            let chained = if entry.chained { "" } else { "!" };
+            out.push(match entry.content {
+                Content::Plain(_, text) => format!("{chained}{}", String::from_utf8_lossy(&text)),
+                Content::Damaged(_) => format!("{chained}damaged"),
+            });
+        }
+        out
+    }
+
+    async fn checkpoint(
+        &self,
+        tail: Tail,
+        previous: Option<&Checkpoint>,
+        chunks: &[(&str, &str)],
+    ) -> Checkpoint {
+        let names = chunks.iter().map(|(name, _)| (*name).to_owned());
+        let chunk = |name: &str| {
+            let found = chunks.iter().find(|(n, _)| *n == name).unwrap();
+            found.1.as_bytes().to_vec()
+        };
+        self.journal.write_checkpoint(&self.keys, tail, previous, names, chunk).await.unwrap()
+    }
+
+    async fn paths(&self, prefix: &str) -> Vec<String> {
+        let prefix = format!("acct/{ACCOUNT}/{prefix}");
+        let listed: Vec<_> = self.store.list(&prefix, None).collect().await;
+        listed.into_iter().map(|object| object.unwrap().path[prefix.len()..].to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn what_is_appended_is_read_back_in_order() {
+    let w = world();
+    let tail = w.fill(Tail::EMPTY, &["one", "two"]).await;
+    w.fill(tail, &["three"]).await;
+    assert_eq!(w.read(Tail::EMPTY).await, ["one", "two", "three"]);
+    assert_eq!(w.read(tail).await, ["three"]);
+}
+
+#[tokio::test]
+async fn deliveries_need_only_the_public_key() {
+    let w = world();
+    let public = w.keys.public();
+    let done = w.journal.append(&Tail::EMPTY, Seal::Delivery(&public), b"mail").await.unwrap();
+    let Append::Done(tail) = done else { panic!("{done:?}") };
+    w.fill(tail, &["owner"]).await;
+    assert_eq!(w.read(Tail::EMPTY).await, ["mail", "owner"]);
+}
+
+#[tokio::test]
+async fn of_two_that_append_at_once_one_loses_and_finds_the_other() {
+    let w = world();
+    let tail = w.fill(Tail::EMPTY, &["one"]).await;
+    w.fill(tail, &["two"]).await;
+    assert_eq!(w.append(&tail, "also two").await, Append::Lost);
+    let end = w.journal.tail(tail).await.unwrap();
+    w.fill(end, &["three"]).await;
+    assert_eq!(w.read(Tail::EMPTY).await, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn a_missing_entry_is_told_and_the_rest_is_read() {
+    let w = world();
+    w.fill(Tail::EMPTY, &["one", "two", "three", "four"]).await;
+    w.store.delete(&format!("acct/{ACCOUNT}/log/{:016x}", 2)).await.unwrap();
+    assert_eq!(w.read(Tail::EMPTY).await, ["one", "!damaged", "!three", "four"]);
+}
+
+#[tokio::test]
+async fn an_entry_of_another_log_is_not_taken() {
+    let (w, other) = (world(), world());
+    let tail = w.fill(Tail::EMPTY, &["one"]).await;
+    // The same keys and the same position, but what it follows is another entry.
+    let foreign = other.fill(Tail::EMPTY, &["eins", "zwei"]).await;
+    assert_ne!(foreign.hash, tail.hash);
+    assert_eq!(w.append(&foreign, "three").await, Append::Trimmed, "there is no entry 2 to follow");
+    let wrong = Tail { position: tail.position, hash: foreign.hash };
+    w.fill(wrong, &["two"]).await;
+    assert_eq!(w.read(Tail::EMPTY).await, ["one", "!two"]);
+}
+
+#[tokio::test]
+async fn unchanged_chunks_are_not_written_again() {
+    let w = world();
+    let tail = w.fill(Tail::EMPTY, &["one"]).await;
+    let first = w.checkpoint(tail, None, &[("head", "h1"), ("rows", "r")]).await;
+    let tail = w.fill(tail, &["two"]).await;
+    let second = w.checkpoint(tail, Some(&first), &[("head", "h2"), ("rows", "r")]).await;
+    assert_eq!(second.chunks[1], first.chunks[1]);
+    assert_eq!(w.journal.checkpoints().await.unwrap(), [Position(2), Position(1)]);
+    let read = w.journal.checkpoint(&w.keys, Position(2)).await.unwrap();
+    assert_eq!(read, second);
+    assert_eq!(&*w.journal.chunk(&w.keys, &read.chunks[1]).await.unwrap(), b"r");
+}
+
+#[tokio::test]
+async fn trimming_keeps_what_the_last_two_checkpoints_need() {
+    let w = world();
+    let mut tail = Tail::EMPTY;
+    let mut checkpoints: Vec<Checkpoint> = Vec::new();
+    for head in ["h1", "h2", "h3"] {
+        tail = w.fill(tail, &["x", "y"]).await;
+        let chunks = [("head", head), ("rows", "same")];
+        checkpoints.push(w.checkpoint(tail, checkpoints.last(), &chunks).await);
+    }
+    w.journal.trim(&checkpoints[2], &checkpoints[1]).await.unwrap();
+    assert_eq!(w.paths("log").await, ["/0000000000000005", "/0000000000000006"]);
+    assert_eq!(
+        w.paths("snap").await,
+        [
+            "/0000000000000002/rows",
+            "/0000000000000004/head",
+            "/0000000000000004/manifest",
+            "/0000000000000006/head",
+            "/0000000000000006/manifest",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
+    let w = world();
+    let old = w.fill(Tail::EMPTY, &["one"]).await;
+    let two = w.fill(old, &["two"]).await;
+    let first = w.checkpoint(two, None, &[("head", "h")]).await;
+    let three = w.fill(two, &["three"]).await;
+    let second = w.checkpoint(three, Some(&first), &[("head", "h3")]).await;
+    w.journal.trim(&second, &first).await.unwrap();
+
+    assert_eq!(w.journal.positions_after(old.position).await.unwrap(), None);
+    assert_eq!(w.append(&old, "stale").await, Append::Trimmed);
+    assert_eq!(w.paths("log").await, ["/0000000000000003"], "nothing is left of the stale append");
+    assert_eq!(w.journal.tail(old).await.unwrap(), three);
+    assert_eq!(w.journal.tail(Tail::EMPTY).await.unwrap(), three);
+}
