@@ -18,6 +18,8 @@ use crate::state::{AccountState, Restore};
 
 /// How often loading starts again because the log was trimmed meanwhile.
 const LOAD_ATTEMPTS: usize = 5;
+/// Chunks of a checkpoint read at once.
+const READ_AHEAD: usize = 8;
 
 impl Account {
     /// Loads the account from its last checkpoint and the log after it.
@@ -148,14 +150,15 @@ async fn restore_one(
 ) -> Result<(AccountState, Checkpoint)> {
     let checkpoint = journal.checkpoint(keys, position).await?;
     let mut restore = if strict { Restore::new(id) } else { Restore::lenient(id) };
-    let read = checkpoint.chunks.iter().map(|chunk| async move {
-        let plain = journal.chunk(keys, chunk).await;
-        (chunk.name.as_str(), plain)
-    });
-    let mut chunks = futures::stream::iter(read).buffered(8);
+    let mut chunks = futures::stream::iter(checkpoint.chunks.clone())
+        .map(|chunk| async move {
+            let plain = journal.chunk(keys, &chunk).await;
+            (chunk.name, plain)
+        })
+        .buffered(READ_AHEAD);
     while let Some((name, plain)) = chunks.next().await {
         match plain {
-            Ok(plain) => restore.chunk(name, &plain)?,
+            Ok(plain) => restore.chunk(&name, &plain)?,
             Err(e) if !strict && matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
                 tracing::error!(account = %id, chunk = name, error = %e, "part of the account is lost");
             }

@@ -2,7 +2,6 @@
 //! for longer than it takes to look at the state once.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
@@ -154,13 +153,5 @@ impl Account {
     pub async fn tail_entries(&self) -> usize {
         let work = self.work.lock().await;
         work.since_checkpoint
-    }
-}
-
-impl Account {
-    /// Forgets which messages were claimed as recent; for tests of what outlives a process.
-    #[cfg(test)]
-    pub(crate) fn forget_claims(&self) {
-        self.recents.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
