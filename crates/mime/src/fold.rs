@@ -1,0 +1,131 @@
+//! The one folding for search: text and search strings go through it, then a plain substring search decides.
+//!
+//! Character by character: compatibility decomposition (NFKD) and lower case, in the manner of `i;unicode-casemap`
+//! (RFC 5051). Nothing looks at neighbours except CR LF, so a text may be folded in pieces cut anywhere. Combining
+//! marks are kept and not reordered. Hangul syllables stay composed: their decomposition says nothing about case or
+//! width and would triple the stored text.
+
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+
+/// Folds `s` for searching: compatibility decomposition, lower case, and line ends as `\n`.
+pub fn fold(s: &str) -> String {
+    let mut out = String::with_capacity(s.len());
+    let mut folder = Folder::default();
+    folder.push(s, &mut out);
+    folder.finish(&mut out);
+    out
+}
+
+/// Folds a text that arrives in pieces; where it was cut does not change the result.
+#[derive(Debug, Default, Clone)]
+pub struct Folder {
+    /// A CR was seen and the next character decides whether it was half of a CRLF.
+    cr: bool,
+}
+
+impl Folder {
+    /// Appends the folded form of `s` to `out`.
+    pub fn push(&mut self, s: &str, out: &mut String) {
+        let mut rest = s;
+        if self.cr && !rest.is_empty() {
+            self.cr = false;
+            if !rest.starts_with('\n') {
+                out.push('\n');
+            }
+        }
+        while !rest.is_empty() {
+            let plain = rest.bytes().position(|b| !b.is_ascii() || b == b'\r').unwrap_or(rest.len());
+            let (ascii, more) = rest.split_at(plain);
+            let start = out.len();
+            out.push_str(ascii);
+            out[start..].make_ascii_lowercase();
+            let mut chars = more.chars();
+            match chars.next() {
+                None => return,
+                Some('\r') => match chars.clone().next() {
+                    None => self.cr = true,
+                    Some('\n') => {}
+                    Some(_) => out.push('\n'),
+                },
+                Some(c) => fold_char(c, out),
+            }
+            rest = chars.as_str();
+        }
+    }
+
+    /// Ends the text: a CR that was waiting for its LF becomes a line end of its own.
+    pub fn finish(&mut self, out: &mut String) {
+        if std::mem::take(&mut self.cr) {
+            out.push('\n');
+        }
+    }
+}
+
+/// The folded form of one character that is not CR.
+fn fold_char(c: char, out: &mut String) {
+    // CJK, kana and Hangul have neither case nor, outside the compatibility blocks, a decomposition worth its bytes.
+    if matches!(c, '\u{3041}'..='\u{3096}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}') {
+        if matches!(c, '\u{3041}'..='\u{3096}') {
+            decompose_compatible(c, |d| out.push(d));
+        } else {
+            out.push(c);
+        }
+        return;
+    }
+    decompose_compatible(c, |d| {
+        if is_combining_mark(d) {
+            // A few marks have a lower case of their own kind (U+0345); they are left as they are.
+            out.push(d);
+        } else if d == 'ς' {
+            // Final sigma is a matter of position, not of meaning.
+            out.push('σ');
+        } else {
+            out.extend(d.to_lowercase());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn case_width_and_compatibility_forms_are_one() {
+        assert_eq!(fold("Hello, WORLD"), "hello, world");
+        assert_eq!(fold("ＦＵＬＬ ﬁne"), "full fine");
+        assert_eq!(fold("ΟΔΟΣ"), fold("οδος"));
+        assert_eq!(fold("ÄÖÜ"), fold("äöü"));
+        assert_eq!(fold("e\u{301}"), fold("é"));
+        assert_eq!(fold("ПРИВЕТ"), "привет");
+        assert_eq!(fold("한국어 日本語"), "한국어 日本語");
+        assert_eq!(fold("ｶﾞ"), fold("ガ"));
+    }
+
+    #[test]
+    fn line_ends_become_lf() {
+        assert_eq!(fold("a\r\nb\rc\n\r"), "a\nb\nc\n\n");
+    }
+
+    #[test]
+    fn folding_twice_changes_nothing() {
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let once = fold(&c.to_string());
+            assert_eq!(fold(&once), once, "U+{:04X}", c as u32);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn cuts_do_not_matter(pieces in proptest::collection::vec("[a-zÄéς\r\nＡ]{0,6}", 0..6)) {
+            let mut out = String::new();
+            let mut folder = Folder::default();
+            for piece in &pieces {
+                folder.push(piece, &mut out);
+            }
+            folder.finish(&mut out);
+            prop_assert_eq!(out, fold(&pieces.concat()));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Content-Type and Content-Disposition: a value and its parameters (RFC 2045 §5.1, RFC 2183, RFC 2231).
+
+use minicbor::{Decode, Encode};
+use sealpost_base::limits;
+
+use super::word;
+use crate::decode::charset;
+
+/// A parameter as written: the name in lower case, the value unquoted and not decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Parameter {
+    /// The name, lower case, with the `*` and `*0*` of RFC 2231 if they are there.
+    #[n(0)]
+    pub name: String,
+    /// The value, quotes removed.
+    #[n(1)]
+    pub value: String,
+}
+
+impl Parameter {
+    /// A parameter with this name and value.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Parameter { name: name.into(), value: value.into() }
+    }
+}
+
+/// A media type and its parameters, type and subtype in lower case; `None` if the value has no `type/subtype`.
+pub fn content_type(value: &str) -> Option<(String, String, Vec<Parameter>)> {
+    let (head, rest) = split_head(value);
+    let (media_type, subtype) = head.split_once('/')?;
+    let token = |s: &str| {
+        let s = s.trim();
+        let ok = !s.is_empty() && s.bytes().all(is_token);
+        ok.then(|| s.to_ascii_lowercase())
+    };
+    // What follows a subtype without a `;` is not part of it: `text/plain charset=x` is seen in real mail.
+    let subtype = subtype.trim_start().split([' ', '\t']).next().unwrap_or_default();
+    Some((token(media_type)?, token(subtype)?, parameters(rest)))
+}
+
+/// A disposition and its parameters, the disposition in lower case; `None` if there is none.
+pub fn disposition(value: &str) -> Option<(String, Vec<Parameter>)> {
+    let (head, rest) = split_head(value);
+    let kind = head.trim().to_ascii_lowercase();
+    (!kind.is_empty() && kind.bytes().all(is_token)).then(|| (kind, parameters(rest)))
+}
+
+/// The bare token of a field such as Content-Transfer-Encoding, comments removed, lower case.
+pub fn token(value: &str) -> Option<String> {
+    let (head, _) = split_head(value);
+    let word = head.split_whitespace().next()?;
+    Some(word.to_ascii_lowercase())
+}
+
+/// RFC 2045 §5.1 `token`, with 8-bit characters let through.
+fn is_token(byte: u8) -> bool {
+    !matches!(
+        byte,
+        0..=b' '
+            | 0x7f
+            | b'('
+            | b')'
+            | b'<'
+            | b'>'
+            | b'@'
+            | b','
+            | b';'
+            | b':'
+            | b'\\'
+            | b'"'
+            | b'/'
+            | b'['
+            | b']'
+            | b'?'
+            | b'='
+    )
+}
+
+/// What stands before the first `;`, comments removed, and what follows it.
+fn split_head(value: &str) -> (String, &str) {
+    let mut head = String::new();
+    let mut at = Cursor(value);
+    loop {
+        match at.peek() {
+            None => return (head, ""),
+            Some(';') => return (head, &at.0[1..]),
+            Some('(') => at.comment(),
+            Some(c) => {
+                head.push(c);
+                at.skip(c);
+            }
+        }
+    }
+}
+
+/// The parameters in `rest`, at most `limits::MIME_PARAMETERS`.
+fn parameters(rest: &str) -> Vec<Parameter> {
+    let mut found = Vec::new();
+    let mut at = Cursor(rest);
+    while found.len() < limits::MIME_PARAMETERS {
+        at.blank();
+        let Some(c) = at.peek() else { break };
+        if c == ';' {
+            at.skip(c);
+            continue;
+        }
+        let name = at.take_while(|c| !matches!(c, '=' | ';' | '('));
+        at.blank();
+        if at.peek() != Some('=') {
+            // A word that is no parameter; pass over it to the next `;`.
+            at.take_while(|c| c != ';');
+            continue;
+        }
+        at.skip('=');
+        at.blank();
+        let value = if at.peek() == Some('"') { at.quoted() } else { at.bare() };
+        // Whatever stands between a value and the next `;` is ignored.
+        at.blank();
+        at.take_while(|c| c != ';');
+        let name = name.trim().to_ascii_lowercase();
+        if !name.is_empty() {
+            found.push(Parameter { name, value });
+        }
+    }
+    found
+}
+
+/// A position in a value.
+struct Cursor<'a>(&'a str);
+
+impl<'a> Cursor<'a> {
+    fn peek(&self) -> Option<char> {
+        self.0.chars().next()
+    }
+
+    fn skip(&mut self, c: char) {
+        self.0 = &self.0[c.len_utf8()..];
+    }
+
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        let (taken, rest) = self.0.split_at(self.0.find(|c| !keep(c)).unwrap_or(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// Passes over white space and comments.
+    fn blank(&mut self) {
+        loop {
+            self.take_while(char::is_whitespace);
+            match self.peek() {
+                Some('(') => self.comment(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Passes over a comment; nested ones are counted, not recursed into. An unclosed one ends the value.
+    fn comment(&mut self) {
+        let mut depth = 0usize;
+        while let Some(c) = self.peek() {
+            self.skip(c);
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                '\\' => {
+                    if let Some(quoted) = self.peek() {
+                        self.skip(quoted);
+                    }
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// A quoted-string, unquoted; one that is never closed goes to the end.
+    fn quoted(&mut self) -> String {
+        let mut value = String::new();
+        self.skip('"');
+        while let Some(c) = self.peek() {
+            self.skip(c);
+            match c {
+                '"' => break,
+                '\\' => {
+                    if let Some(quoted) = self.peek() {
+                        self.skip(quoted);
+                        value.push(quoted);
+                    }
+                }
+                _ => value.push(c),
+            }
+        }
+        value
+    }
+
+    /// A value without quotes: up to `;`, inner spaces kept (unquoted file names are common), comments dropped.
+    fn bare(&mut self) -> String {
+        let mut value = String::new();
+        while let Some(c) = self.peek() {
+            match c {
+                ';' => break,
+                '(' if value.ends_with([' ', '\t']) => self.comment(),
+                _ => {
+                    value.push(c);
+                    self.skip(c);
+                }
+            }
+        }
+        value.truncate(value.trim_end().len());
+        value
+    }
+}
+
+/// The value of the parameter `name` (lower case): RFC 2231 continuations put together, percent and charset decoded; a
+/// plain value with its encoded-words decoded, as mail programs write them against RFC 2047 §5.
+pub fn decoded(params: &[Parameter], name: &str) -> Option<String> {
+    extended(params, name).or_else(|| {
+        let plain = params.iter().find(|p| p.name == name)?;
+        Some(word::decode(&plain.value))
+    })
+}
+
+/// `name*`, or `name*0`, `name*1`, … in order (RFC 2231 §3, §4).
+fn extended(params: &[Parameter], name: &str) -> Option<String> {
+    let section = |p: &Parameter| -> Option<(usize, bool)> {
+        let rest = p.name.strip_prefix(name)?.strip_prefix('*')?;
+        let (number, percent) = match rest.strip_suffix('*') {
+            Some(number) => (number, true),
+            None if rest.is_empty() => ("", true),
+            None => (rest, false),
+        };
+        let number = if number.is_empty() {
+            0
+        } else {
+            number.parse().ok().filter(|n| *n < limits::MIME_PARAMETERS)?
+        };
+        Some((number, percent))
+    };
+    let mut sections: Vec<_> = params.iter().filter_map(|p| Some((section(p)?, p.value.as_str()))).collect();
+    sections.sort_by_key(|((number, _), _)| *number);
+    sections.dedup_by_key(|((number, _), _)| *number);
+    let ((first, percent), head) = *sections.first()?;
+    if first != 0 {
+        return None;
+    }
+    let mut charset = None;
+    let mut bytes = Vec::new();
+    for (expected, ((number, percent_here), value)) in sections.iter().enumerate() {
+        // A gap ends the value: what comes after it would be put in the wrong place.
+        if *number != expected {
+            break;
+        }
+        let mut value = *value;
+        if expected == 0 && percent {
+            // charset'language'value
+            let mut pieces = head.splitn(3, '\'');
+            if let (Some(label), Some(_), Some(rest)) = (pieces.next(), pieces.next(), pieces.next()) {
+                charset = Some(label).filter(|label| !label.is_empty());
+                value = rest;
+            }
+        }
+        if *percent_here { percent_decode(value, &mut bytes) } else { bytes.extend(value.as_bytes()) }
+    }
+    Some(charset::decode(charset, &bytes))
+}
+
+fn percent_decode(value: &str, out: &mut Vec<u8>) {
+    let mut bytes = value.as_bytes();
+    while let Some((&byte, rest)) = bytes.split_first() {
+        bytes = rest;
+        let digit = |i: usize| rest.get(i).and_then(|b| (*b as char).to_digit(16));
+        if byte == b'%'
+            && let (Some(high), Some(low)) = (digit(0), digit(1))
+        {
+            out.push((high << 4 | low) as u8);
+            bytes = &rest[2..];
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(value: &str) -> Vec<(String, String)> {
+        content_type(value).unwrap().2.into_iter().map(|p| (p.name, p.value)).collect()
+    }
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.into(), value.into())
+    }
+
+    #[test]
+    fn rfc_2045_examples() {
+        let (t, s, p) = content_type("text/plain; charset=us-ascii (Plain text)").unwrap();
+        assert_eq!((t.as_str(), s.as_str()), ("text", "plain"));
+        assert_eq!(p, [Parameter::new("charset", "us-ascii")]);
+        assert_eq!(params("Text/Plain; Charset=\"us-ascii\""), [pair("charset", "us-ascii")]);
+    }
+
+    #[test]
+    fn broken_forms() {
+        assert_eq!(params("a/b; name=My File.pdf; x"), [pair("name", "My File.pdf")]);
+        assert_eq!(params("a/b; name=\"never closed; x=1"), [pair("name", "never closed; x=1")]);
+        assert_eq!(params("a/b;; ; =x; b = \"q\\\"q\" junk; c=(no)d"), [pair("b", "q\"q"), pair("c", "d")]);
+        assert_eq!(params("a/b (c;d(e)f\\)); x=1"), [pair("x", "1")]);
+        assert_eq!(content_type("text"), None);
+        assert_eq!(content_type("/x"), None);
+        assert_eq!(content_type("te xt/plain"), None);
+        assert_eq!(content_type("text/plain charset=x").unwrap().1, "plain");
+        assert_eq!(disposition("ATTACHMENT; filename=x").unwrap().0, "attachment");
+        assert_eq!(token(" Base64 (really)").unwrap(), "base64");
+    }
+
+    #[test]
+    fn rfc_2231_forms() {
+        let get = |value: &str, name: &str| decoded(&content_type(value).unwrap().2, name);
+        let long = "message/external-body; access-type=URL; URL*0=\"ftp://\"; URL*1=\"cs.utk.edu/pub/moore/bulk-mailer/bulk-mailer.tar\"";
+        assert_eq!(get(long, "url").unwrap(), "ftp://cs.utk.edu/pub/moore/bulk-mailer/bulk-mailer.tar");
+        assert_eq!(
+            get("a/b; title*=us-ascii'en-us'This%20is%20%2A%2A%2Afun%2A%2A%2A", "title").unwrap(),
+            "This is ***fun***"
+        );
+        let mixed = "a/b; title*1*=%2A%2A%2Afun%2A%2A%2A%20; title*0*=us-ascii'en'This%20is%20even%20more%20; title*2=\"isn't it!\"";
+        assert_eq!(get(mixed, "title").unwrap(), "This is even more ***fun*** isn't it!");
+        assert_eq!(get("a/b; name=\"=?utf-8?Q?=C3=A9t=C3=A9?=\"", "name").unwrap(), "été");
+        assert_eq!(get("a/b; name*=utf-8''%c3%a9; name=plain", "name").unwrap(), "é");
+        assert_eq!(get("a/b; name*1=x; name=plain", "name").unwrap(), "plain");
+        assert_eq!(get("a/b; name*0=a; name*2=c", "name").unwrap(), "a");
+        assert_eq!(get("a/b", "name"), None);
+    }
+
+    #[test]
+    fn parameters_are_limited() {
+        let many = "; x=1".repeat(limits::MIME_PARAMETERS + 5);
+        assert_eq!(params(&format!("a/b{many}")).len(), limits::MIME_PARAMETERS);
+    }
+}

@@ -1,0 +1,156 @@
+//! Encoded-words (RFC 2047): decoding them, the way real mail needs it.
+//!
+//! White space between two encoded-words is not shown (§6.2). Neighbours with one charset and encoding are decoded as one
+//! string, because programs cut multi-byte characters in two although §5 forbids it. Encoded-words are found anywhere:
+//! glued to other text, inside quoted strings, with spaces in their text. What does not parse stays as it is.
+
+use crate::decode::charset;
+use crate::decode::transfer::{Encoding, TransferDecoder};
+
+/// `value` with its encoded-words decoded. CR, LF and NUL that were encoded become spaces: decoded text is one line.
+pub fn decode(value: &str) -> String {
+    if !value.contains("=?") {
+        return value.to_owned();
+    }
+    let mut out = String::with_capacity(value.len());
+    let mut run: Option<Run> = None;
+    let mut rest = value;
+    while let Some(start) = rest.find("=?") {
+        let between = &rest[..start];
+        let Some((word, after)) = parse(&rest[start..]) else {
+            flush(&mut run, &mut out);
+            out.push_str(&rest[..start + 2]);
+            rest = &rest[start + 2..];
+            continue;
+        };
+        let adjacent = run.is_some() && between.trim_matches([' ', '\t', '\r', '\n']).is_empty();
+        if !adjacent {
+            flush(&mut run, &mut out);
+            out.push_str(between);
+        }
+        match &mut run {
+            Some(run) if run.continues(&word) => word.bytes(&mut run.bytes),
+            _ => {
+                flush(&mut run, &mut out);
+                let mut bytes = Vec::new();
+                word.bytes(&mut bytes);
+                run = Some(Run { charset: word.charset.to_owned(), bytes });
+            }
+        }
+        rest = after;
+    }
+    flush(&mut run, &mut out);
+    out.push_str(rest);
+    out
+}
+
+/// One `=?charset?encoding?text?=`.
+struct Word<'a> {
+    charset: &'a str,
+    base64: bool,
+    text: &'a str,
+}
+
+/// Bytes of neighbouring encoded-words that are decoded together.
+struct Run {
+    charset: String,
+    bytes: Vec<u8>,
+}
+
+impl Run {
+    fn continues(&self, word: &Word) -> bool {
+        self.charset.eq_ignore_ascii_case(word.charset)
+    }
+}
+
+impl Word<'_> {
+    fn bytes(&self, out: &mut Vec<u8>) {
+        let mut decoder;
+        if self.base64 {
+            decoder = TransferDecoder::new(Encoding::Base64);
+            decoder.push(self.text.as_bytes(), out);
+        } else {
+            // RFC 2047 §4.2: as quoted-printable, with `_` for a space.
+            let text = self.text.replace('_', " ");
+            decoder = TransferDecoder::new(Encoding::QuotedPrintable);
+            decoder.push(text.as_bytes(), out);
+        }
+        decoder.finish(out);
+    }
+}
+
+fn flush(run: &mut Option<Run>, out: &mut String) {
+    if let Some(run) = run.take() {
+        let text = charset::decode(Some(&run.charset), &run.bytes);
+        out.extend(text.chars().map(|c| if matches!(c, '\r' | '\n' | '\0') { ' ' } else { c }));
+    }
+}
+
+/// The encoded-word that `s` starts with, and what follows it.
+fn parse(s: &str) -> Option<(Word<'_>, &str)> {
+    let (charset, rest) = s.strip_prefix("=?")?.split_once('?')?;
+    let (encoding, rest) = rest.split_once('?')?;
+    let base64 = match encoding {
+        "B" | "b" => true,
+        "Q" | "q" => false,
+        _ => return None,
+    };
+    // RFC 2231 §5: a language may follow the charset.
+    let charset = charset.split('*').next().unwrap_or_default();
+    if charset.is_empty() || charset.len() > 64 || charset.contains(char::is_whitespace) {
+        return None;
+    }
+    let end = rest.find("?=")?;
+    // `=?utf-8?Q??=41?=` hardly happens; `=?utf-8?Q?=3F?=` must not end at the `?` of an encoded text that begins with `=`.
+    let text = &rest[..end];
+    (!text.contains('?') || !base64).then_some((Word { charset, base64, text }, &rest[end + 2..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc_2047_section_8() {
+        for (encoded, shown) in [
+            ("=?ISO-8859-1?Q?a?=", "a"),
+            ("=?ISO-8859-1?Q?a?= b", "a b"),
+            ("=?ISO-8859-1?Q?a?= =?ISO-8859-1?Q?b?=", "ab"),
+            ("=?ISO-8859-1?Q?a?=  =?ISO-8859-1?Q?b?=", "ab"),
+            ("=?ISO-8859-1?Q?a?=\r\n    =?ISO-8859-1?Q?b?=", "ab"),
+            ("=?ISO-8859-1?Q?a_b?=", "a b"),
+            ("=?ISO-8859-1?Q?a?= =?ISO-8859-2?Q?_b?=", "a b"),
+            ("=?US-ASCII?Q?Keith_Moore?= <moore@cs.utk.edu>", "Keith Moore <moore@cs.utk.edu>"),
+            ("=?ISO-8859-1?Q?Andr=E9?= Pirard", "André Pirard"),
+            (
+                "=?ISO-8859-1?B?SWYgeW91IGNhbiByZWFkIHRoaXMgeW8=?=\r\n =?ISO-8859-2?B?dSB1bmRlcnN0YW5kIHRoZSBleGFtcGxlLg==?=",
+                "If you can read this you understand the example.",
+            ),
+        ] {
+            assert_eq!(decode(encoded), shown, "{encoded}");
+        }
+    }
+
+    #[test]
+    fn real_mail() {
+        // A character cut in two, in both encodings.
+        assert_eq!(decode("=?utf-8?B?w6TD?= =?utf-8?B?tg==?="), "äö");
+        assert_eq!(decode("=?utf-8?Q?=E2=82?=\t=?UTF-8?Q?=AC?="), "€");
+        assert_eq!(decode("\"=?utf-8?q?in_quotes?=\" <a@b>"), "\"in quotes\" <a@b>");
+        assert_eq!(decode("x=?utf-8?q?glued?=y"), "xgluedy");
+        assert_eq!(decode("=?utf-8?q?with space?="), "with space");
+        assert_eq!(decode("=?utf-8*en?q?lang?="), "lang");
+        assert_eq!(decode("=?iso-2022-jp?B?GyRCJDMkcyRLJEEkTxsoQg==?="), "こんにちは");
+        assert_eq!(decode("=?nonsense?Q?caf=C3=A9?="), "café");
+        assert_eq!(decode("=?utf-8?q?a=0D=0Ab?="), "a  b");
+        assert_eq!(decode("=?utf-8?q?Really=3F?="), "Really?");
+    }
+
+    #[test]
+    fn what_does_not_parse_stays() {
+        for s in ["=?", "=?x", "=?utf-8?x?a?=", "=?utf-8?q?a", "=??q?a?=", "a =?= b", "=?utf-8?q"] {
+            assert_eq!(decode(s), s);
+        }
+        assert_eq!(decode("=?x =?utf-8?q?ok?="), "=?x ok");
+    }
+}

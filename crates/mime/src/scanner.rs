@@ -1,0 +1,345 @@
+//! The scanner: a message is pushed through it in pieces and leaves its structure and its text behind.
+//!
+//! Lines are what MIME is made of, so the scanner goes from LF to LF. In a header every line is collected (up to
+//! `limits::HEADER_FIELD_BYTES`). In a body a line is only looked at if it starts with `--`; all others are passed by at the
+//! speed of `memchr`, and on to the text [`pipe`] if the part is text. A line end is withheld from the text until the next
+//! line is known not to be a boundary, because the line end before a boundary belongs to the boundary (RFC 2046 §5.1.1).
+//!
+//! What is decided here:
+//! - A boundary is compared with the beginning of the line, as RFC 2046 §5.1.1 asks; if several parts are open, an exact match
+//!   goes before a longer line, the innermost part before an outer one. A boundary also ends a header.
+//! - A part that is never closed ends where the part around it ends, or with the message.
+//! - Boundaries beyond `limits::MIME_PARTS` are ordinary lines. Multiparts and messages nested deeper than
+//!   `limits::MIME_DEPTH` are `application/octet-stream`, not looked into.
+
+mod fields;
+mod frame;
+mod pipe;
+
+use memchr::memchr;
+use sealpost_base::limits;
+
+use crate::envelope::Envelope;
+use crate::header::line_content;
+use crate::structure::{Part, Structure};
+use crate::text::{CappedText, TextSink};
+use fields::Room;
+use frame::Frame;
+use pipe::{Pipe, Preview};
+
+/// Bytes of a line that decide whether it is a boundary.
+const BOUNDARY_LINE_BYTES: usize = 512;
+
+/// Scans one message. Memory is bounded, whatever is pushed.
+pub struct Scanner<S: TextSink = CappedText> {
+    sink: S,
+    /// Bytes taken so far: the offset of the next one.
+    offset: u64,
+    /// LF seen so far.
+    lines: u64,
+    mode: Mode,
+    /// In a header: the line so far. In a body: the start of a line that may be a boundary.
+    line: Vec<u8>,
+    /// Where that line starts.
+    line_offset: u64,
+    /// The header field so far, unfinished because the next line may continue it.
+    field: Vec<u8>,
+    /// In a body, the next byte begins a line.
+    line_start: bool,
+    /// The last byte was CR.
+    cr: bool,
+    /// Bytes of the line end before the current line, if it belongs to the body being scanned.
+    eol: u64,
+    /// The parts that are open, outermost first.
+    frames: Vec<Frame>,
+    /// Parts opened so far.
+    parts: usize,
+    root: Part,
+    envelope: Envelope,
+    pipe: Option<Pipe>,
+    /// The line end withheld from the pipe: nothing, CR, LF or CRLF.
+    held: &'static [u8],
+    preview: Preview,
+    room: Room,
+    received_fields: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// In the header of the innermost part.
+    Header,
+    /// In the body of the innermost part; if that is a multipart, in its preamble or epilogue.
+    Body,
+    /// In a boundary line, after what decided it.
+    Boundary { closing: bool },
+}
+
+impl Scanner<CappedText> {
+    /// A scanner that keeps `limits::TEXT_BYTES` of text.
+    pub fn new() -> Self {
+        Self::with_sink(CappedText::default())
+    }
+}
+
+impl Default for Scanner<CappedText> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: TextSink> Scanner<S> {
+    /// A scanner that gives the text to `sink`.
+    pub fn with_sink(sink: S) -> Self {
+        Scanner {
+            sink,
+            offset: 0,
+            lines: 0,
+            mode: Mode::Header,
+            line: Vec::new(),
+            line_offset: 0,
+            field: Vec::new(),
+            line_start: true,
+            cr: false,
+            eol: 0,
+            frames: vec![Frame::message(0, 0)],
+            parts: 1,
+            root: Part::default(),
+            envelope: Envelope::default(),
+            pipe: None,
+            held: b"",
+            preview: Preview::default(),
+            room: Room::default(),
+            received_fields: 0,
+        }
+    }
+
+    /// Takes the next bytes of the message.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let used = match self.mode {
+                Mode::Header => self.header(bytes),
+                Mode::Body if !self.line.is_empty() => self.doubtful_line(bytes),
+                Mode::Body => self.body(bytes),
+                Mode::Boundary { closing } => self.rest_of_boundary(bytes, closing),
+            };
+            bytes = &bytes[used..];
+        }
+    }
+
+    /// Ends the message.
+    pub fn finish(mut self) -> (Structure, S) {
+        let line = std::mem::take(&mut self.line);
+        match self.mode {
+            Mode::Header if !line.is_empty() => self.header_line(&line, 0),
+            Mode::Body if !line.is_empty() => self.decide(&line),
+            _ => {}
+        }
+        if let Mode::Boundary { closing } = self.mode {
+            self.after_boundary(closing);
+        }
+        self.end_open_headers(self.offset);
+        self.end_text(true);
+        while !self.frames.is_empty() {
+            self.close(self.offset, self.lines);
+        }
+        let structure = Structure {
+            size: self.offset,
+            lines: self.lines,
+            root: self.root,
+            envelope: self.envelope,
+            preview: Some(self.preview.into_text()),
+            received_fields: self.received_fields,
+            limited: self.room.limited,
+        };
+        (structure, self.sink)
+    }
+
+    /// Collects a header line up to its end, as much of it as is looked at.
+    fn header(&mut self, bytes: &[u8]) -> usize {
+        let lf = memchr(b'\n', bytes);
+        let used = lf.map_or(bytes.len(), |lf| lf + 1);
+        let fits = (limits::HEADER_FIELD_BYTES - self.line.len()).min(used);
+        self.line.extend_from_slice(&bytes[..fits]);
+        self.room.limited |= fits < used;
+        self.offset += used as u64;
+        let crlf = lf.is_some_and(|lf| if lf > 0 { bytes[lf - 1] == b'\r' } else { self.cr });
+        self.cr = bytes[..used].ends_with(b"\r");
+        if lf.is_some() {
+            let mut line = std::mem::take(&mut self.line);
+            self.header_line(&line, 1 + u64::from(crlf));
+            line.clear();
+            self.line = line;
+            self.line_offset = self.offset;
+        }
+        used
+    }
+
+    /// Takes one header line, which ends at the current offset with a line end of `eol` bytes; only the end of the message
+    /// leaves a line without one.
+    fn header_line(&mut self, line: &[u8], eol: u64) {
+        let lf = eol.min(1);
+        if let Some((index, closing)) = self.boundary_of(line) {
+            self.boundary(index, closing, self.line_offset);
+            self.lines += lf;
+            self.eol = eol;
+            self.after_boundary(closing);
+        } else if line_content(line).is_empty() {
+            self.lines += lf;
+            self.end_header(self.offset);
+        } else {
+            self.lines += lf;
+            if !matches!(line[0], b' ' | b'\t') || self.field.is_empty() {
+                self.end_field();
+            }
+            let fits = (limits::HEADER_FIELD_BYTES - self.field.len()).min(line.len());
+            self.field.extend_from_slice(&line[..fits]);
+            self.room.limited |= fits < line.len();
+        }
+    }
+
+    /// Takes the lines of a body up to a boundary, whose line is left, or to a line start that may become one.
+    fn body(&mut self, bytes: &[u8]) -> usize {
+        if !self.frames.iter().any(|frame| frame.boundary.is_some()) {
+            // Nothing but the end of the message can end this body.
+            self.text(bytes);
+            self.lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+            self.offset += bytes.len() as u64;
+            return bytes.len();
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            if self.line_start && rest[0] == b'-' && rest.get(1).is_none_or(|second| *second == b'-') {
+                let window = &rest[..rest.len().min(BOUNDARY_LINE_BYTES)];
+                let lf = memchr(b'\n', window);
+                if lf.is_none() && rest.len() < BOUNDARY_LINE_BYTES {
+                    self.text(&bytes[..at]);
+                    self.line.extend_from_slice(rest);
+                    self.line_offset = self.offset + at as u64;
+                    self.offset += bytes.len() as u64;
+                    return bytes.len();
+                }
+                if let Some((index, closing)) =
+                    self.boundary_of(&window[..lf.map_or(window.len(), |lf| lf + 1)])
+                {
+                    self.text(&bytes[..at]);
+                    self.offset += at as u64;
+                    self.boundary(index, closing, self.offset);
+                    return at;
+                }
+            }
+            match memchr(b'\n', rest) {
+                Some(length) => {
+                    let lf = at + length;
+                    self.end_line(if lf > 0 { bytes[lf - 1] == b'\r' } else { self.cr });
+                    at = lf + 1;
+                }
+                None => {
+                    self.cr = bytes.ends_with(b"\r");
+                    self.line_start = false;
+                    at = bytes.len();
+                }
+            }
+        }
+        self.text(bytes);
+        self.offset += bytes.len() as u64;
+        bytes.len()
+    }
+
+    /// A body line ended, with CRLF or with a bare LF.
+    fn end_line(&mut self, crlf: bool) {
+        self.lines += 1;
+        self.eol = 1 + u64::from(crlf);
+        self.line_start = true;
+        self.cr = false;
+    }
+
+    /// Completes a withheld line start as far as is needed to tell whether it is a boundary.
+    fn doubtful_line(&mut self, bytes: &[u8]) -> usize {
+        let room = (BOUNDARY_LINE_BYTES - self.line.len()).min(bytes.len());
+        let lf = memchr(b'\n', &bytes[..room]);
+        let used = lf.map_or(room, |lf| lf + 1);
+        self.line.extend_from_slice(&bytes[..used]);
+        self.offset += used as u64;
+        let may_be = self.line.len() < 2 || self.line.starts_with(b"--");
+        if lf.is_some() || self.line.len() == BOUNDARY_LINE_BYTES || !may_be {
+            let mut line = std::mem::take(&mut self.line);
+            self.decide(&line);
+            line.clear();
+            self.line = line;
+        }
+        used
+    }
+
+    /// Decides a withheld line start, which ends at the current offset.
+    fn decide(&mut self, line: &[u8]) {
+        let complete = line.ends_with(b"\n");
+        if let Some((index, closing)) = self.boundary_of(line) {
+            self.boundary(index, closing, self.line_offset);
+            if complete {
+                self.lines += 1;
+                self.eol = (line.len() - line_content(line).len()) as u64;
+                self.after_boundary(closing);
+            } else {
+                self.cr = line.ends_with(b"\r");
+            }
+            return;
+        }
+        self.text(line);
+        if complete {
+            self.end_line(line.ends_with(b"\r\n"));
+        } else {
+            self.line_start = false;
+            self.cr = line.ends_with(b"\r");
+        }
+    }
+
+    /// Passes over what is left of a boundary line.
+    fn rest_of_boundary(&mut self, bytes: &[u8], closing: bool) -> usize {
+        let lf = memchr(b'\n', bytes);
+        let used = lf.map_or(bytes.len(), |lf| lf + 1);
+        self.offset += used as u64;
+        match lf {
+            Some(lf) => {
+                let crlf = if lf > 0 { bytes[lf - 1] == b'\r' } else { self.cr };
+                self.end_line(crlf);
+                self.after_boundary(closing);
+            }
+            None => self.cr = bytes.ends_with(b"\r"),
+        }
+        used
+    }
+
+    /// Gives body bytes to the text pipe, except for a line end at their end, which is withheld.
+    fn text(&mut self, bytes: &[u8]) {
+        let Some(pipe) = &mut self.pipe else { return };
+        let Some((&last, before)) = bytes.split_last() else { return };
+        let joins = before.is_empty() && self.held == b"\r" && last == b'\n';
+        let (now, hold): (&[u8], &'static [u8]) = match last {
+            _ if joins => (b"", b"\r\n"),
+            b'\n' if before.ends_with(b"\r") => (&before[..before.len() - 1], b"\r\n"),
+            b'\n' => (before, b"\n"),
+            b'\r' => (before, b"\r"),
+            _ => (bytes, b""),
+        };
+        if !joins {
+            pipe.push(self.held, &mut self.preview, &mut self.sink);
+            pipe.push(now, &mut self.preview, &mut self.sink);
+        }
+        self.held = hold;
+    }
+
+    /// Ends the text of a part; `whole`: the withheld line end belongs to it.
+    fn end_text(&mut self, whole: bool) {
+        let held = std::mem::take(&mut self.held);
+        if let Some(mut pipe) = self.pipe.take() {
+            if whole {
+                pipe.push(held, &mut self.preview, &mut self.sink);
+            }
+            pipe.finish(&mut self.preview, &mut self.sink);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

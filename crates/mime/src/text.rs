@@ -1,0 +1,170 @@
+//! The searchable text of a message, and the sinks a scanner can write it to.
+
+use sealpost_base::{Error, Result, limits};
+
+/// Receives the decoded and folded text of a message, in order, in pieces cut anywhere between two characters.
+pub trait TextSink {
+    /// A piece of the top-level header: `name: value\n` for each field, decoded (RFC 2047) and folded.
+    fn header(&mut self, folded_line: &str);
+    /// A piece of the body: text parts decoded and folded, headers of nested messages, names of attachments.
+    fn body(&mut self, folded_text: &str);
+    /// True once nothing more is wanted; the scanner then stops decoding text.
+    fn full(&self) -> bool {
+        false
+    }
+}
+
+/// For those who want the structure alone.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct NoText;
+
+impl TextSink for NoText {
+    fn header(&mut self, _: &str) {}
+    fn body(&mut self, _: &str) {}
+    fn full(&self) -> bool {
+        true
+    }
+}
+
+/// Searchable text of a message, as stored with it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// One line `name: value\n` for each top-level header field, decoded and folded; runs of white space are one space.
+    pub headers: String,
+    /// Decoded, folded text of the text parts, in order; nested messages with their headers.
+    pub body: String,
+    /// The message has more text than `limits::TEXT_BYTES`; a search that finds nothing here must read the message.
+    pub truncated: bool,
+}
+
+const VERSION: u8 = 1;
+const PREFIX: usize = 6;
+
+impl Text {
+    /// The stored form: version, truncated flag, length of the headers (u32, little-endian), headers, body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PREFIX + self.headers.len() + self.body.len());
+        // A sink without a cap can collect more than 4 GiB of headers only from a message that is larger than that;
+        // whatever does not fit the length is cut and said to be.
+        let headers = cut(&self.headers, u32::MAX as usize);
+        let truncated = self.truncated || headers.len() < self.headers.len();
+        out.extend([VERSION, u8::from(truncated)]);
+        out.extend((headers.len() as u32).to_le_bytes());
+        out.extend(headers.as_bytes());
+        out.extend(self.body.as_bytes());
+        out
+    }
+
+    /// The text that [`Text::encode`] wrote; `Corrupt` if these bytes are something else.
+    pub fn decode(bytes: &[u8]) -> Result<Text> {
+        let corrupt = || Error::corrupt("stored message text is not readable");
+        let (prefix, rest) = bytes.split_first_chunk::<PREFIX>().ok_or_else(corrupt)?;
+        let [VERSION, flag @ (0 | 1), length @ ..] = *prefix else { return Err(corrupt()) };
+        let length = u32::from_le_bytes(length) as usize;
+        let (headers, body) = rest.split_at_checked(length).ok_or_else(corrupt)?;
+        let utf8 = |b: &[u8]| std::str::from_utf8(b).map(str::to_owned).map_err(|_| corrupt());
+        Ok(Text { headers: utf8(headers)?, body: utf8(body)?, truncated: flag == 1 })
+    }
+}
+
+/// Collects [`Text`] up to a number of bytes, headers and body together; the rest is dropped and marked as truncated.
+#[derive(Debug, Clone)]
+pub struct CappedText {
+    text: Text,
+    room: usize,
+}
+
+impl Default for CappedText {
+    fn default() -> Self {
+        Self::new(limits::TEXT_BYTES)
+    }
+}
+
+impl CappedText {
+    /// Keeps at most `bytes` bytes.
+    pub fn new(bytes: usize) -> Self {
+        CappedText { text: Text::default(), room: bytes }
+    }
+
+    /// What was collected.
+    pub fn into_text(self) -> Text {
+        self.text
+    }
+
+    /// The part of `piece` that still fits. After the first cut nothing fits, so pieces do not matter.
+    fn take<'a>(&mut self, piece: &'a str) -> &'a str {
+        let fits = cut(piece, self.room);
+        self.room -= fits.len();
+        if fits.len() < piece.len() {
+            self.room = 0;
+            self.text.truncated = true;
+        }
+        fits
+    }
+}
+
+impl TextSink for CappedText {
+    fn header(&mut self, folded_line: &str) {
+        let fits = self.take(folded_line);
+        self.text.headers.push_str(fits);
+    }
+
+    fn body(&mut self, folded_text: &str) {
+        let fits = self.take(folded_text);
+        self.text.body.push_str(fits);
+    }
+
+    fn full(&self) -> bool {
+        self.text.truncated
+    }
+}
+
+/// The longest prefix of `s` of at most `bytes` bytes that ends between two characters.
+fn cut(s: &str, bytes: usize) -> &str {
+    &s[..s.floor_char_boundary(bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_text_reads_back() {
+        let text = Text { headers: "subject: é\n".into(), body: "körper".into(), truncated: true };
+        assert_eq!(Text::decode(&text.encode()).unwrap(), text);
+        for bytes in [
+            &b""[..],
+            b"\x01\x00\x05\x00\x00\x00abc",
+            b"\x02\0\0\0\0\0",
+            b"\x01\x02\0\0\0\0",
+            b"\x01\0\0\0\0\0\xff",
+        ] {
+            assert!(Text::decode(bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn the_cap_is_exact_and_does_not_split_characters() {
+        let mut sink = CappedText::new(6);
+        sink.header("ab");
+        sink.body("cdé");
+        assert!(!sink.full());
+        let mut one = CappedText::new(5);
+        one.header("ab");
+        one.body("cdéf");
+        one.body("g");
+        let text = one.into_text();
+        assert_eq!((text.headers.as_str(), text.body.as_str(), text.truncated), ("ab", "cd", true));
+        assert_eq!(sink.into_text().body, "cdé");
+    }
+
+    #[test]
+    fn default_cap_is_the_named_limit() {
+        let mut sink = CappedText::default();
+        for _ in 0..3 {
+            sink.body(&"x".repeat(limits::TEXT_BYTES / 2));
+        }
+        let text = sink.into_text();
+        assert_eq!((text.body.len(), text.truncated), (limits::TEXT_BYTES, true));
+    }
+}
