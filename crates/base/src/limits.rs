@@ -43,6 +43,10 @@ pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 8 * 1024;
 pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
 /// Nesting of lists and search keys in an IMAP command.
 pub const IMAP_NESTING: usize = 64;
+/// Nesting of lists in an IMAP response that a client reads: body structures nest deeper than commands.
+pub const IMAP_VALUE_NESTING: usize = 200;
+/// FETCH or STATUS items, header field names of one section, or LIST patterns of one command.
+pub const IMAP_ITEMS: usize = 1000;
 /// Ranges in one IMAP sequence set.
 pub const IMAP_SEQUENCE_RANGES: usize = 32 * 1024;
 /// Search keys of one command.

@@ -1,1 +1,21 @@
-//! Command and response parsers, over complete buffers.
+//! Parsers over complete buffers: one command or one response, its literals where they stand.
+//!
+//! The rule of RFC 3501 §9 that a function reads stands above it. No parser looks back, none allocates more than a
+//! constant times its input, recursion is bounded by `limits::IMAP_NESTING`.
+
+mod append;
+mod command;
+mod cursor;
+mod fetch;
+mod list;
+mod response;
+mod search;
+mod value;
+
+pub(crate) use append::append_head;
+pub(crate) use command::tag_of;
+pub use command::{Refused, command};
+pub(crate) use cursor::{LiteralHeader, literal_at_end};
+pub use response::response;
+pub(crate) use response::{FetchStep, fetch_begin, fetch_step};
+pub use value::Value;

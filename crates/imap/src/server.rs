@@ -11,10 +11,17 @@
 //! }
 //! ```
 
+mod decoder;
+mod skip;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use sealpost_base::limits;
+
+pub use decoder::Decoder;
 
 use crate::types::{AppendHead, Code, Command, Tag};
 
@@ -64,8 +71,8 @@ pub enum Event {
 pub struct Limits {
     /// Bytes of one command, literals included, a message's not.
     pub command_bytes: usize,
-    /// Octets of one message of APPEND: above it the answer is NO `[TOOBIG]`.
-    pub append_bytes: u64,
+    /// Octets of one message of APPEND: above it the answer is NO `[TOOBIG]`. `None`: APPEND is answered BAD.
+    pub append_bytes: Option<u64>,
     /// Bytes of one refused command that are thrown away before the connection is given up.
     pub skipped_bytes: u64,
 }
@@ -75,7 +82,7 @@ impl Limits {
     pub fn anonymous() -> Self {
         Limits {
             command_bytes: limits::IMAP_COMMAND_BYTES_ANONYMOUS,
-            append_bytes: 0,
+            append_bytes: None,
             skipped_bytes: limits::IMAP_SKIPPED_BYTES_ANONYMOUS,
         }
     }
@@ -84,66 +91,8 @@ impl Limits {
     pub fn authenticated(append_bytes: u64) -> Self {
         Limits {
             command_bytes: limits::IMAP_COMMAND_BYTES,
-            append_bytes,
+            append_bytes: Some(append_bytes),
             skipped_bytes: limits::IMAP_SKIPPED_BYTES,
         }
-    }
-}
-
-/// The decoder: one for each connection.
-#[derive(Debug)]
-pub struct Decoder {
-    input: BytesMut,
-    limits: Limits,
-    utf8: bool,
-}
-
-impl Decoder {
-    /// A decoder that waits for a command.
-    pub fn new(limits: Limits) -> Self {
-        Decoder { input: BytesMut::new(), limits, utf8: false }
-    }
-
-    /// Other limits from the next command on.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-    }
-
-    /// Mailbox names are UTF-8, not modified UTF-7, after `ENABLE IMAP4rev2` or `UTF8=ACCEPT`.
-    pub fn set_utf8(&mut self, utf8: bool) {
-        self.utf8 = utf8;
-    }
-
-    /// Adds bytes that came from the client. Take every event first, or the buffer grows.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
-    }
-
-    /// Where to read bytes into directly: only append to it.
-    pub fn buffer(&mut self) -> &mut BytesMut {
-        &mut self.input
-    }
-
-    /// The next event; `None`: more bytes are needed.
-    #[allow(clippy::should_implement_trait, reason = "None is not the end, only a pause")]
-    pub fn next(&mut self) -> Option<Event> {
-        None
-    }
-
-    /// The next line is not a command: it comes as [`Event::Line`] (AUTHENTICATE, IDLE). Call it once for each line.
-    /// A line over `limits::IMAP_LINE_BYTES` comes as [`Event::Bad`] without a tag, and the exchange is over.
-    pub fn expect_line(&mut self) {}
-
-    /// After [`Event::AppendBegin`], or while its data comes: the message is not wanted. Octets that come
-    /// nevertheless are thrown away; no further event for this command follows, unless it is [`Event::Fatal`].
-    pub fn refuse_append(&mut self) {}
-
-    /// Forgets what was received and not yet taken: before the TLS handshake, what came in the clear must not be
-    /// taken for what was protected (RFC 3501 §6.2.1).
-    pub fn clear(&mut self) {}
-
-    /// Bytes received and not yet turned into events.
-    pub fn pending(&self) -> usize {
-        self.input.len()
     }
 }

@@ -1,7 +1,7 @@
 //! [`Response`]: what a server says, except FETCH data, which streams; status and response codes.
 
 use super::flag::{Flag, PermanentFlag};
-use super::list::{ListItem, Namespaces};
+use super::list::{ListItem, MailboxAttribute, Namespaces};
 use super::mailbox::Mailbox;
 use super::sequence::SequenceSet;
 use super::status::StatusValue;
@@ -99,6 +99,15 @@ pub enum Response {
     List(ListItem),
     /// `LSUB`
     Lsub(ListItem),
+    /// `LIST` or `LSUB` of a name that is not modified UTF-7: only read, from servers that do not keep to it.
+    ListUndecodable {
+        /// Attributes.
+        attributes: Vec<MailboxAttribute>,
+        /// The hierarchy delimiter.
+        delimiter: Option<char>,
+        /// The name as it was sent: commands must send it the same way ([`crate::write::Writer::astring`]).
+        wire: AString,
+    },
     /// `STATUS`
     MailboxStatus {
         /// Which mailbox.

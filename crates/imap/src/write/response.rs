@@ -1,7 +1,9 @@
 //! Responses (RFC 3501 §7).
 
 use super::Writer;
-use crate::types::{AString, Atom, Code, ListItem, NamespaceEntry, PermanentFlag, Response, Status, Tag};
+use crate::types::{
+    AString, Atom, Code, ListItem, MailboxAttribute, NamespaceEntry, PermanentFlag, Response, Status, Tag,
+};
 
 impl Writer {
     /// `tag OK [CODE] text`, or `* …` without a tag.
@@ -28,6 +30,11 @@ impl Writer {
         self.raw(b"+ ").text(text).crlf()
     }
 
+    /// `+ base64`: a SASL challenge, which may be empty (RFC 3501 §7.5).
+    pub fn challenge(&mut self, base64: &str) -> &mut Self {
+        self.raw(b"+ ").raw(base64).crlf()
+    }
+
     /// `* n FETCH (`: items follow, each after [`Writer::item`] or the caller's own space; end with
     /// [`Writer::fetch_end`].
     pub fn fetch_begin(&mut self, sequence: u32) -> &mut Self {
@@ -49,6 +56,13 @@ impl Writer {
             Response::Capability(names) => self.raw(b"* CAPABILITY").each_atom(names),
             Response::List(item) => self.raw(b"* LIST ").list_item(item),
             Response::Lsub(item) => self.raw(b"* LSUB ").list_item(item),
+            Response::ListUndecodable { attributes, delimiter, wire } => self
+                .raw(b"* LIST ")
+                .attributes(attributes)
+                .space()
+                .delimiter(*delimiter)
+                .space()
+                .astring(wire.as_bytes()),
             Response::MailboxStatus { mailbox, values } => {
                 self.raw(b"* STATUS ").mailbox(mailbox).space().list(values, |w, value| {
                     w.raw(value.item.name()).space().number(value.value);
@@ -132,10 +146,13 @@ impl Writer {
     }
 
     fn list_item(&mut self, item: &ListItem) -> &mut Self {
-        self.list(&item.attributes, |w, attribute| {
+        self.attributes(&item.attributes).space().delimiter(item.delimiter).space().mailbox(&item.mailbox)
+    }
+
+    fn attributes(&mut self, attributes: &[MailboxAttribute]) -> &mut Self {
+        self.list(attributes, |w, attribute| {
             w.raw(b"\\").raw(attribute.name());
-        });
-        self.space().delimiter(item.delimiter).space().mailbox(&item.mailbox)
+        })
     }
 
     fn delimiter(&mut self, delimiter: Option<char>) -> &mut Self {

@@ -11,8 +11,10 @@ use crate::utf7;
 /// How literals are announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Literals {
-    /// `{n}`: a server's, or a client's that waits for the continuation request.
+    /// `{n}`: a server's.
     #[default]
+    Response,
+    /// `{n}`: a client's that waits for the continuation request; see [`Writer::take_pieces`].
     Synchronizing,
     /// `{n+}`: a client's that does not wait (RFC 7888).
     NonSynchronizing,
@@ -28,6 +30,8 @@ pub struct Writer {
     out: BytesMut,
     utf8: bool,
     literals: Literals,
+    /// Where a client must wait.
+    cuts: Vec<usize>,
 }
 
 /// Longest string sent in quotes; a longer one is a literal, which readers take without scanning.
@@ -62,6 +66,7 @@ impl Writer {
 
     /// What was written so far, leaving the writer empty with its settings.
     pub fn take(&mut self) -> BytesMut {
+        self.cuts.clear();
         self.out.split()
     }
 
@@ -182,7 +187,11 @@ impl Writer {
         if self.literals == Literals::NonSynchronizing {
             self.raw(b"+");
         }
-        self.raw(b"}\r\n")
+        self.raw(b"}\r\n");
+        if self.literals == Literals::Synchronizing {
+            self.cuts.push(self.out.len());
+        }
+        self
     }
 
     /// A literal, whole.
@@ -301,6 +310,10 @@ impl Writer {
     /// A mailbox name or pattern in the encoding in force.
     pub(super) fn encoded(&self, name: &str) -> String {
         if self.utf8 { name.to_owned() } else { utf7::encode(name) }
+    }
+
+    pub(super) fn take_cuts(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.cuts)
     }
 
     fn names(&mut self, names: &[AString]) -> &mut Self {

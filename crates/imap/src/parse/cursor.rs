@@ -1,0 +1,375 @@
+//! [`Cursor`]: a place in a buffer, and the words every rule is made of.
+
+use crate::types::{
+    AString, Atom, Date, DateTime, Flag, InvalidMailbox, MONTHS, Mailbox, SeqNumber, SeqRange, SequenceSet,
+    is_astring_char, is_atom_char,
+};
+use crate::utf7;
+use sealpost_base::limits;
+
+/// Why a rule did not match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The syntax is wrong.
+    Bad(&'static str),
+    /// The syntax is right, the mailbox name is not.
+    Name(InvalidMailbox),
+    /// The buffer ends where a literal's octets should begin.
+    Incomplete,
+}
+
+pub(crate) type Parsed<T> = Result<T, Failure>;
+
+impl From<InvalidMailbox> for Failure {
+    fn from(invalid: InvalidMailbox) -> Self {
+        Failure::Name(invalid)
+    }
+}
+
+/// `{n}`, `{n+}` or `~{n}` with its CRLF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LiteralHeader {
+    pub size: u64,
+    pub sync: bool,
+    pub binary: bool,
+}
+
+/// Digits a literal's size may have: more than a 64-bit number needs, and few enough to be found at a line's end
+/// without the line.
+const LITERAL_DIGITS: usize = 20;
+
+/// The literal header at the end of `line` (which has no line end), if there is one. A size over 64 bits is
+/// `u64::MAX`.
+pub(crate) fn literal_at_end(line: &[u8]) -> Option<LiteralHeader> {
+    let line = line.strip_suffix(b"}")?;
+    let (line, sync) = match line.strip_suffix(b"+") {
+        Some(line) => (line, false),
+        None => (line, true),
+    };
+    let digits = line.iter().rev().take(LITERAL_DIGITS + 1).take_while(|b| b.is_ascii_digit()).count();
+    if digits == 0 || digits > LITERAL_DIGITS {
+        return None;
+    }
+    let (line, digits) = line.split_at(line.len() - digits);
+    let line = line.strip_suffix(b"{")?;
+    let size = decimal(digits).unwrap_or(u64::MAX);
+    Some(LiteralHeader { size, sync, binary: line.ends_with(b"~") })
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    digits
+        .iter()
+        .try_fold(0u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit.wrapping_sub(b'0'))))
+}
+
+/// A place in a buffer.
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor<'a> {
+    input: &'a [u8],
+    at: usize,
+    pub(crate) utf8: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(input: &'a [u8], utf8: bool) -> Self {
+        Cursor { input, at: 0, utf8 }
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.input[self.at..]
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.input.get(self.at).copied()
+    }
+
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.at = self.input.len().min(self.at + bytes);
+    }
+
+    /// Reads `byte` if it comes next.
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
+        let next = self.peek() == Some(byte);
+        self.at += usize::from(next);
+        next
+    }
+
+    /// Reads `word`, in any case, if it comes next.
+    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
+        let next = self.rest().get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+        self.at += if next { word.len() } else { 0 };
+        next
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
+        if self.eat(byte) { Ok(()) } else { Err(Failure::Bad(what)) }
+    }
+
+    /// `SP`
+    pub(crate) fn space(&mut self) -> Parsed<()> {
+        self.expect(b' ', "a space is missing")
+    }
+
+    /// `CRLF` at the end of the buffer. A bare LF is taken for it, and spaces before it are ignored.
+    pub(crate) fn end(&mut self) -> Parsed<()> {
+        while self.eat(b' ') {}
+        if matches!(self.rest(), b"\r\n" | b"\n" | b"") {
+            self.at = self.input.len();
+            return Ok(());
+        }
+        Err(Failure::Bad("unexpected text after the command"))
+    }
+
+    pub(crate) fn at_end(&self) -> bool {
+        matches!(self.rest(), b"\r\n" | b"\n" | b"")
+    }
+
+    pub(crate) fn take_while(&mut self, keep: impl Fn(u8) -> bool) -> &'a [u8] {
+        let rest = self.rest();
+        let end = rest.iter().position(|&b| !keep(b)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    /// The longest run of ASCII characters that `keep`, as text.
+    pub(crate) fn word(&mut self, keep: impl Fn(u8) -> bool) -> &'a str {
+        std::str::from_utf8(self.take_while(|b| b.is_ascii() && keep(b))).unwrap_or("")
+    }
+
+    /// `atom = 1*ATOM-CHAR`
+    pub(crate) fn atom(&mut self) -> Parsed<Atom> {
+        Atom::new(self.word(is_atom_char)).map_err(|_| Failure::Bad("an atom is missing"))
+    }
+
+    /// `number64`, at most 63 bits (RFC 9051 §9); RFC 3501's `number` is a part of it.
+    pub(crate) fn number(&mut self) -> Parsed<u64> {
+        let digits = self.take_while(|b| b.is_ascii_digit());
+        if digits.is_empty() {
+            return Err(Failure::Bad("a number is missing"));
+        }
+        let number = decimal(digits).filter(|n| i64::try_from(*n).is_ok());
+        number.ok_or(Failure::Bad("a number is too large"))
+    }
+
+    /// `number`: 32 bits.
+    pub(crate) fn number32(&mut self) -> Parsed<u32> {
+        u32::try_from(self.number()?).map_err(|_| Failure::Bad("a number is too large"))
+    }
+
+    /// `quoted = DQUOTE *QUOTED-CHAR DQUOTE`. Octets above 127 are let through, as servers do.
+    pub(crate) fn quoted(&mut self) -> Parsed<Vec<u8>> {
+        self.expect(b'"', "a quoted string is missing")?;
+        let mut out = Vec::new();
+        loop {
+            out.extend_from_slice(self.take_while(|b| !matches!(b, b'"' | b'\\' | b'\r' | b'\n' | 0)));
+            match self.rest() {
+                [b'"', ..] => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                [b'\\', escaped @ (b'"' | b'\\'), ..] => {
+                    out.push(*escaped);
+                    self.at += 2;
+                }
+                [b'\\', ..] => return Err(Failure::Bad("only \\\" and \\\\ may be escaped")),
+                [0, ..] => return Err(Failure::Bad("NUL in a quoted string")),
+                _ => return Err(Failure::Bad("a quoted string does not end")),
+            }
+        }
+    }
+
+    /// `"{" number ["+"] "}" CRLF`, the octets not included.
+    pub(crate) fn literal_header(&mut self) -> Parsed<LiteralHeader> {
+        let binary = self.eat(b'~');
+        self.expect(b'{', "a literal is missing")?;
+        let size = self.number()?;
+        let sync = !self.eat(b'+');
+        self.expect(b'}', "a literal's size does not end")?;
+        self.eat(b'\r');
+        self.expect(b'\n', "a literal must end its line")?;
+        Ok(LiteralHeader { size, sync, binary })
+    }
+
+    /// `literal = "{" number "}" CRLF *CHAR8`
+    pub(crate) fn literal(&mut self) -> Parsed<&'a [u8]> {
+        let header = self.literal_header()?;
+        let octets = usize::try_from(header.size).ok().and_then(|size| self.rest().get(..size));
+        let octets = octets.ok_or(Failure::Incomplete)?;
+        self.at += octets.len();
+        // CHAR8 = %x01-ff, unless it is a literal8 (RFC 3516 §4.4).
+        if !header.binary && memchr::memchr(0, octets).is_some() {
+            return Err(Failure::Bad("NUL in a literal"));
+        }
+        Ok(octets)
+    }
+
+    /// `string = quoted / literal`
+    pub(crate) fn string(&mut self) -> Parsed<Vec<u8>> {
+        match self.peek() {
+            Some(b'"') => self.quoted(),
+            Some(b'{') => Ok(self.literal()?.to_vec()),
+            _ => Err(Failure::Bad("a string is missing")),
+        }
+    }
+
+    /// `astring = 1*ASTRING-CHAR / string`
+    pub(crate) fn astring_bytes(&mut self) -> Parsed<Vec<u8>> {
+        let word = self.take_while(is_astring_char);
+        if word.is_empty() { self.string() } else { Ok(word.to_vec()) }
+    }
+
+    /// `astring`
+    pub(crate) fn astring(&mut self) -> Parsed<AString> {
+        AString::new(self.astring_bytes()?).map_err(|_| Failure::Bad("NUL in a string"))
+    }
+
+    /// `nil`
+    pub(crate) fn nil(&mut self) -> bool {
+        let mut probe = self.clone();
+        let nil = probe.eat_word("NIL") && !probe.peek().is_some_and(is_astring_char);
+        if nil {
+            *self = probe;
+        }
+        nil
+    }
+
+    /// `nstring = string / nil`
+    pub(crate) fn nstring(&mut self) -> Parsed<Option<Vec<u8>>> {
+        if self.nil() { Ok(None) } else { self.string().map(Some) }
+    }
+
+    /// `mailbox = "INBOX" / astring`
+    pub(crate) fn mailbox(&mut self) -> Parsed<Mailbox> {
+        Ok(utf7::name(&self.astring_bytes()?, self.utf8)?)
+    }
+
+    /// `flag = "\Answered" / … / flag-keyword / flag-extension`
+    pub(crate) fn flag(&mut self) -> Parsed<Flag> {
+        let start = self.at;
+        self.eat(b'\\');
+        self.take_while(is_atom_char);
+        let text = std::str::from_utf8(&self.input[start..self.at]).unwrap_or("");
+        Flag::new(text).map_err(|invalid| Failure::Bad(invalid.0))
+    }
+
+    /// `flag-list = "(" [flag *(SP flag)] ")"`
+    pub(crate) fn flag_list(&mut self) -> Parsed<Vec<Flag>> {
+        self.list(Self::flag)
+    }
+
+    /// `"(" [item *(SP item)] ")"`
+    pub(crate) fn list<T>(&mut self, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        self.expect(b'(', "a list is missing")?;
+        let mut items = Vec::new();
+        if self.eat(b')') {
+            return Ok(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if self.eat(b')') {
+                return Ok(items);
+            }
+            self.space()?;
+        }
+    }
+
+    /// As [`Cursor::list`], of at least one item.
+    pub(crate) fn list1<T>(&mut self, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let items = self.list(item)?;
+        if items.is_empty() { Err(Failure::Bad("an empty list")) } else { Ok(items) }
+    }
+
+    /// `sequence-set = (seq-number / seq-range) *("," sequence-set)`
+    pub(crate) fn sequence_set(&mut self) -> Parsed<SequenceSet> {
+        let mut ranges = Vec::new();
+        loop {
+            let start = self.seq_number()?;
+            let end = if self.eat(b':') { self.seq_number()? } else { start };
+            if ranges.len() == limits::IMAP_SEQUENCE_RANGES {
+                return Err(Failure::Bad("too many ranges in a sequence set"));
+            }
+            ranges.push(SeqRange { start, end });
+            if !self.eat(b',') {
+                return SequenceSet::new(ranges).ok_or(Failure::Bad("a sequence set is missing"));
+            }
+        }
+    }
+
+    /// `seq-number = nz-number / "*"`
+    fn seq_number(&mut self) -> Parsed<SeqNumber> {
+        if self.eat(b'*') {
+            return Ok(SeqNumber::STAR);
+        }
+        if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            return Err(Failure::Bad("a sequence set is missing"));
+        }
+        SeqNumber::new(self.number32()?).ok_or(Failure::Bad("0 is no message number"))
+    }
+
+    /// `date = date-text / DQUOTE date-text DQUOTE`
+    pub(crate) fn date(&mut self) -> Parsed<Date> {
+        let quoted = self.eat(b'"');
+        let date = self.date_text()?;
+        if quoted {
+            self.expect(b'"', "a date's quote does not end")?;
+        }
+        Ok(date)
+    }
+
+    /// `date-text = date-day "-" date-month "-" date-year`
+    fn date_text(&mut self) -> Parsed<Date> {
+        const WRONG: &str = "a date must be like 1-Feb-2026";
+        let day = self.digits(1, 2, WRONG)?;
+        self.expect(b'-', WRONG)?;
+        let name = self.word(|b| b.is_ascii_alphabetic());
+        let month = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(name));
+        let month = month.ok_or(Failure::Bad(WRONG))? + 1;
+        self.expect(b'-', WRONG)?;
+        let year = self.digits(4, 4, WRONG)?;
+        Date::new(year, month as u8, day as u8).ok_or(Failure::Bad("there is no such day"))
+    }
+
+    /// `date-time = DQUOTE date-day-fixed "-" date-month "-" date-year SP time SP zone DQUOTE`
+    pub(crate) fn date_time(&mut self) -> Parsed<DateTime> {
+        const WRONG: &str = "a date-time must be like \" 1-Feb-2026 10:00:00 +0100\"";
+        self.expect(b'"', WRONG)?;
+        self.eat(b' ');
+        let date = self.date_text()?;
+        self.expect(b' ', WRONG)?;
+        let hour = self.digits(2, 2, WRONG)?;
+        self.expect(b':', WRONG)?;
+        let minute = self.digits(2, 2, WRONG)?;
+        self.expect(b':', WRONG)?;
+        let second = self.digits(2, 2, WRONG)?;
+        self.expect(b' ', WRONG)?;
+        let west = match self.peek() {
+            Some(b'+') => false,
+            Some(b'-') => true,
+            _ => return Err(Failure::Bad(WRONG)),
+        };
+        self.advance(1);
+        let zone = self.digits(4, 4, WRONG)?;
+        self.expect(b'"', WRONG)?;
+        if zone % 100 > 59 {
+            return Err(Failure::Bad("there is no such zone"));
+        }
+        let minutes = (zone / 100 * 60 + zone % 100) as i16;
+        let zone = if west { -minutes } else { minutes };
+        DateTime::new(date, hour as u8, minute as u8, second as u8, zone)
+            .ok_or(Failure::Bad("there is no such time"))
+    }
+
+    /// A number of `min` to `max` digits (at most 4).
+    fn digits(&mut self, min: usize, max: usize, wrong: &'static str) -> Parsed<u16> {
+        let digits = self.take_while(|b| b.is_ascii_digit());
+        if digits.len() < min || digits.len() > max {
+            return Err(Failure::Bad(wrong));
+        }
+        Ok(decimal(digits).unwrap_or(0) as u16)
+    }
+}

@@ -1,0 +1,111 @@
+//! FETCH items and sections (RFC 3501 §6.4.5).
+
+use std::num::NonZeroU32;
+
+use sealpost_base::limits;
+
+use super::cursor::{Cursor, Failure, Parsed};
+use crate::types::{FetchItem, Partial, Section, SectionText};
+
+/// `… ("ALL" / "FULL" / "FAST" / fetch-att / "(" fetch-att *(SP fetch-att) ")")`
+pub(super) fn items(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
+    if cursor.peek() == Some(b'(') {
+        let items = cursor.list1(item)?;
+        if items.len() > limits::IMAP_ITEMS {
+            return Err(Failure::Bad("too many FETCH items"));
+        }
+        return Ok(items);
+    }
+    let macros: [(&str, &[FetchItem]); 3] =
+        [("ALL", &FetchItem::ALL), ("FULL", &FetchItem::FULL), ("FAST", &FetchItem::FAST)];
+    for (name, items) in macros {
+        if cursor.eat_word(name) {
+            return Ok(items.to_vec());
+        }
+    }
+    Ok(vec![item(cursor)?])
+}
+
+/// `fetch-att`
+fn item(cursor: &mut Cursor<'_>) -> Parsed<FetchItem> {
+    let word = cursor.word(|b| b.is_ascii_alphanumeric() || b == b'.').to_ascii_uppercase();
+    let has_section = cursor.peek() == Some(b'[');
+    Ok(match word.as_str() {
+        "BODY" | "BODY.PEEK" if has_section => {
+            let section = section(cursor)?;
+            FetchItem::BodySection { section, partial: partial(cursor)?, peek: word == "BODY.PEEK" }
+        }
+        _ if has_section => return Err(Failure::Bad("unknown FETCH item")),
+        "UID" => FetchItem::Uid,
+        "FLAGS" => FetchItem::Flags,
+        "INTERNALDATE" => FetchItem::InternalDate,
+        "RFC822.SIZE" => FetchItem::Rfc822Size,
+        "ENVELOPE" => FetchItem::Envelope,
+        "BODY" => FetchItem::Body,
+        "BODYSTRUCTURE" => FetchItem::BodyStructure,
+        "RFC822" => FetchItem::Rfc822,
+        "RFC822.HEADER" => FetchItem::Rfc822Header,
+        "RFC822.TEXT" => FetchItem::Rfc822Text,
+        _ => return Err(Failure::Bad("unknown FETCH item")),
+    })
+}
+
+/// `section = "[" [section-msgtext / (section-part ["." section-text])] "]"`
+pub(super) fn section(cursor: &mut Cursor<'_>) -> Parsed<Section> {
+    cursor.expect(b'[', "a section is missing")?;
+    let mut path = Vec::new();
+    while cursor.peek().is_some_and(|b| b.is_ascii_digit()) {
+        if path.len() == limits::IMAP_NESTING {
+            return Err(Failure::Bad("a part number is too deep"));
+        }
+        path.push(NonZeroU32::new(cursor.number32()?).ok_or(Failure::Bad("0 is no part number"))?);
+        if cursor.eat(b']') {
+            return Ok(Section { path, text: SectionText::Everything });
+        }
+        cursor.expect(b'.', "a section does not end")?;
+    }
+    if path.is_empty() && cursor.eat(b']') {
+        return Ok(Section::default());
+    }
+    let text = section_text(cursor, !path.is_empty())?;
+    cursor.expect(b']', "a section does not end")?;
+    Ok(Section { path, text })
+}
+
+/// `section-text = section-msgtext / "MIME"`
+fn section_text(cursor: &mut Cursor<'_>, of_part: bool) -> Parsed<SectionText> {
+    let word = cursor.word(|b| b.is_ascii_alphabetic() || b == b'.').to_ascii_uppercase();
+    Ok(match word.as_str() {
+        "HEADER" => SectionText::Header,
+        "TEXT" => SectionText::Text,
+        "MIME" if of_part => SectionText::Mime,
+        "HEADER.FIELDS" => SectionText::HeaderFields(header_list(cursor)?),
+        "HEADER.FIELDS.NOT" => SectionText::HeaderFieldsNot(header_list(cursor)?),
+        _ => return Err(Failure::Bad("unknown section")),
+    })
+}
+
+/// `SP header-list = "(" header-fld-name *(SP header-fld-name) ")"`
+fn header_list(cursor: &mut Cursor<'_>) -> Parsed<Vec<crate::types::AString>> {
+    cursor.space()?;
+    let names = cursor.list1(Cursor::astring)?;
+    if names.len() > limits::IMAP_ITEMS {
+        return Err(Failure::Bad("too many header fields"));
+    }
+    Ok(names)
+}
+
+/// `["<" number "." nz-number ">"]`
+fn partial(cursor: &mut Cursor<'_>) -> Parsed<Option<Partial>> {
+    if !cursor.eat(b'<') {
+        return Ok(None);
+    }
+    let start = cursor.number()?;
+    cursor.expect(b'.', "a partial must be like <0.1000>")?;
+    let count = cursor.number()?;
+    cursor.expect(b'>', "a partial does not end")?;
+    if count == 0 {
+        return Err(Failure::Bad("a partial of no octets"));
+    }
+    Ok(Some(Partial { start, count }))
+}

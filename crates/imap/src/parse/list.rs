@@ -1,0 +1,72 @@
+//! LIST and LSUB (RFC 3501 §6.3.8, with the options of RFC 5258 that RFC 6154 uses).
+
+use sealpost_base::limits;
+
+use super::cursor::{Cursor, Failure, Parsed};
+use crate::types::{CommandBody, List, ListPattern, ReturnOption, SelectionOption, is_astring_char};
+use crate::utf7;
+
+/// `list = "LIST" [SP list-select-opts] SP mailbox SP mbox-or-pat [SP "RETURN" SP "(" … ")"]`
+pub(super) fn list(cursor: &mut Cursor<'_>) -> Parsed<List> {
+    let mut selection = None;
+    if cursor.peek() == Some(b'(') {
+        selection = Some(options(cursor, selection_option)?);
+        cursor.space()?;
+    }
+    let reference = cursor.mailbox()?;
+    cursor.space()?;
+    let patterns = match cursor.peek() {
+        Some(b'(') => cursor.list1(pattern)?,
+        _ => vec![pattern(cursor)?],
+    };
+    if patterns.len() > limits::IMAP_ITEMS {
+        return Err(Failure::Bad("too many patterns"));
+    }
+    let mut returns = Vec::new();
+    if !cursor.at_end() && cursor.eat(b' ') && !cursor.at_end() {
+        if !cursor.eat_word("RETURN ") {
+            return Err(Failure::Bad("only RETURN may follow the pattern"));
+        }
+        returns = options(cursor, return_option)?;
+    }
+    Ok(List { selection, reference, patterns, returns })
+}
+
+/// `lsub = "LSUB" SP mailbox SP list-mailbox`
+pub(super) fn lsub(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
+    let reference = cursor.mailbox()?;
+    cursor.space()?;
+    Ok(CommandBody::Lsub { reference, pattern: pattern(cursor)? })
+}
+
+fn options<T>(cursor: &mut Cursor<'_>, option: fn(&mut Cursor<'_>) -> Parsed<T>) -> Parsed<Vec<T>> {
+    let options = cursor.list(option)?;
+    if options.len() > limits::IMAP_ITEMS {
+        return Err(Failure::Bad("too many LIST options"));
+    }
+    Ok(options)
+}
+
+/// `list-select-opt =/ "SPECIAL-USE"` (RFC 6154 §6)
+fn selection_option(cursor: &mut Cursor<'_>) -> Parsed<SelectionOption> {
+    match cursor.atom()?.as_str().to_ascii_uppercase().as_str() {
+        "SPECIAL-USE" => Ok(SelectionOption::SpecialUse),
+        _ => Err(Failure::Bad("unknown LIST selection option")),
+    }
+}
+
+/// `return-option =/ "SPECIAL-USE"` (RFC 6154 §6)
+fn return_option(cursor: &mut Cursor<'_>) -> Parsed<ReturnOption> {
+    match cursor.atom()?.as_str().to_ascii_uppercase().as_str() {
+        "SPECIAL-USE" => Ok(ReturnOption::SpecialUse),
+        "CHILDREN" => Ok(ReturnOption::Children),
+        _ => Err(Failure::Bad("unknown LIST return option")),
+    }
+}
+
+/// `list-mailbox = 1*list-char / string`
+fn pattern(cursor: &mut Cursor<'_>) -> Parsed<ListPattern> {
+    let word = cursor.take_while(|b| is_astring_char(b) || matches!(b, b'%' | b'*'));
+    let wire = if word.is_empty() { cursor.string()? } else { word.to_vec() };
+    Ok(ListPattern::new(&utf7::text(&wire, cursor.utf8)?)?)
+}

@@ -1,0 +1,381 @@
+//! [`Decoder`]: where one command ends and the next begins, and when the client waits.
+
+use std::borrow::Cow;
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
+use sealpost_base::limits;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::skip::{Outcome, Skip};
+use super::{Event, Limits};
+use crate::parse::{self, LiteralHeader, Refused, append_head, literal_at_end, tag_of};
+use crate::types::{AppendHead, Code, Tag};
+
+/// The decoder: one for each connection. Holds at most one command and what was fed beyond it.
+#[derive(Debug)]
+pub struct Decoder {
+    /// Bytes not yet turned into events; begins with the command, message or line being read.
+    input: BytesMut,
+    limits: Limits,
+    utf8: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Command(Collect),
+    /// The octets of a message.
+    Message {
+        tag: Tag,
+        left: u64,
+        sync: bool,
+        binary: bool,
+        /// Whether the session has seen the head and gone on.
+        wanted: bool,
+    },
+    /// The end of the line after a message.
+    Tail(Tag),
+    /// A line that is no command.
+    Line,
+    Skip(Skip),
+    Dead,
+}
+
+/// How far a command was looked at.
+#[derive(Debug, Default)]
+struct Collect {
+    /// Where the present line begins: after the last literal.
+    line: usize,
+    /// Up to where no line end was found.
+    scanned: usize,
+    literals: usize,
+}
+
+const TOO_LONG: &str = "the command is too long";
+const NO_LITERAL8: &str = "only a message may be a literal8";
+
+impl Decoder {
+    /// A decoder that waits for a command.
+    pub fn new(limits: Limits) -> Self {
+        Decoder { input: BytesMut::new(), limits, utf8: false, state: State::command() }
+    }
+
+    /// Other limits from the next command on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Mailbox names are UTF-8, not modified UTF-7, after `ENABLE IMAP4rev2` or `UTF8=ACCEPT`.
+    pub fn set_utf8(&mut self, utf8: bool) {
+        self.utf8 = utf8;
+    }
+
+    /// Adds bytes that came from the client. Take every event first, or the buffer grows.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Where to read bytes into directly: only append to it.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// Bytes received and not yet turned into events.
+    pub fn pending(&self) -> usize {
+        self.input.len()
+    }
+
+    /// The next line is not a command: it comes as [`Event::Line`] (AUTHENTICATE, IDLE). Call it once for each line.
+    /// A line over `limits::IMAP_LINE_BYTES` comes as [`Event::Bad`] without a tag, and the exchange is over.
+    pub fn expect_line(&mut self) {
+        if matches!(self.state, State::Command(_)) {
+            self.state = State::Line;
+        }
+    }
+
+    /// After [`Event::AppendBegin`], or while its data comes: the message is not wanted. Octets that come
+    /// nevertheless are thrown away; no further event for this command follows, unless it is [`Event::Fatal`].
+    pub fn refuse_append(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Dead) {
+            // The client waits for `+ `, and takes the NO as the answer (RFC 3501 §7.5).
+            State::Message { sync: true, wanted: false, .. } => State::command(),
+            State::Message { left, .. } => State::Skip(Skip::silent(left)),
+            State::Tail(_) => State::Skip(Skip::silent(0)),
+            other => other,
+        };
+    }
+
+    /// Forgets what was received and not yet taken: before the TLS handshake, what came in the clear must not be
+    /// taken for what was protected (RFC 3501 §6.2.1).
+    pub fn clear(&mut self) {
+        self.input.zeroize_all();
+        self.state = State::command();
+    }
+
+    /// The next event; `None`: more bytes are needed.
+    #[allow(clippy::should_implement_trait, reason = "None is not the end, only a pause")]
+    pub fn next(&mut self) -> Option<Event> {
+        loop {
+            let step = match &mut self.state {
+                State::Command(_) => self.collect(),
+                State::Message { .. } => self.message(),
+                State::Tail(_) => self.tail(),
+                State::Line => self.line(),
+                State::Skip(_) => self.skip(),
+                State::Dead => {
+                    self.input.clear();
+                    Step::Wait
+                }
+            };
+            match step {
+                Step::Event(event) => return Some(event),
+                Step::Wait => return None,
+                Step::Again => {}
+            }
+        }
+    }
+}
+
+/// What one look at the input came to.
+enum Step {
+    Event(Event),
+    /// More bytes are needed.
+    Wait,
+    /// The state changed: look again.
+    Again,
+}
+
+impl State {
+    fn command() -> State {
+        State::Command(Collect::default())
+    }
+}
+
+impl Decoder {
+    fn collect(&mut self) -> Step {
+        let State::Command(collect) = &mut self.state else { return Step::Again };
+        let Some(rest) = self.input.get(collect.scanned..) else { return Step::Wait };
+        let line_end = memchr(b'\n', rest).map(|at| collect.scanned + at);
+        let Some(line_end) = line_end else {
+            collect.scanned = self.input.len();
+            return if self.input.len() > self.limits.command_bytes {
+                self.skip_line(TOO_LONG)
+            } else {
+                Step::Wait
+            };
+        };
+        if line_end > self.limits.command_bytes {
+            return self.skip_line(TOO_LONG);
+        }
+        let line = &self.input[collect.line..line_end];
+        match literal_at_end(line.strip_suffix(b"\r").unwrap_or(line)) {
+            None => self.complete(line_end + 1),
+            Some(literal) => self.literal(line_end + 1, literal),
+        }
+    }
+
+    /// The command is all there.
+    fn complete(&mut self, end: usize) -> Step {
+        let mut command = self.take(end);
+        let event = match parse::command(&command, self.utf8) {
+            Ok(command) => Event::Command(command),
+            Err(refused) => answer(refused),
+        };
+        // It may have held a password.
+        command.as_mut().zeroize();
+        Step::Event(event)
+    }
+
+    /// A literal is announced at the end of `input[..end]`.
+    fn literal(&mut self, end: usize, literal: LiteralHeader) -> Step {
+        let State::Command(collect) = &mut self.state else { return Step::Again };
+        collect.literals += 1;
+        let (count, first) = (collect.literals, collect.literals == 1);
+        // The message is the first literal, or the second if the mailbox's name is one too.
+        if count <= 2
+            && let Some(head) = append_head(&self.input[..end], self.utf8)
+        {
+            return match head {
+                Ok(head) => self.append(end, head),
+                Err(refused) => self.refuse(end, literal, answer(refused)),
+            };
+        }
+        let over = literal.size > self.limits.command_bytes as u64
+            || end + literal.size as usize > self.limits.command_bytes
+            || count > limits::IMAP_LITERALS;
+        if over || literal.binary {
+            let reason = if over { TOO_LONG } else { NO_LITERAL8 };
+            let bad = self.bad(reason);
+            return self.refuse(end, literal, bad);
+        }
+        // Once, while the client waits: do not ask for more of what is already wrong.
+        if first && literal.sync {
+            match parse::command(&self.input[..end], self.utf8) {
+                Err(Refused::Incomplete) => {}
+                Err(refused) => return self.refuse(end, literal, answer(refused)),
+                Ok(_) => {
+                    let bad = self.bad("a literal is out of place");
+                    return self.refuse(end, literal, bad);
+                }
+            }
+        }
+        let State::Command(collect) = &mut self.state else { return Step::Again };
+        collect.line = end + literal.size as usize;
+        collect.scanned = collect.line;
+        if literal.sync { Step::Event(Event::NeedContinuation) } else { Step::Again }
+    }
+
+    fn append(&mut self, end: usize, head: AppendHead) -> Step {
+        let literal = LiteralHeader { size: head.size, sync: head.sync, binary: head.binary };
+        match self.limits.append_bytes {
+            None => {
+                let bad = self.bad("APPEND is not possible before login");
+                self.refuse(end, literal, bad)
+            }
+            Some(most) if head.size > most => {
+                let reason = Cow::Owned(format!("a message may have at most {most} octets"));
+                // RFC 4469 §4.2, RFC 7889 §4
+                self.refuse(end, literal, Event::No { tag: head.tag, code: Some(Code::TooBig), reason })
+            }
+            Some(_) => {
+                self.take(end).as_mut().zeroize();
+                self.state = State::Message {
+                    tag: head.tag.clone(),
+                    left: head.size,
+                    sync: head.sync,
+                    binary: head.binary,
+                    wanted: false,
+                };
+                Step::Event(Event::AppendBegin(head))
+            }
+        }
+    }
+
+    fn message(&mut self) -> Step {
+        let State::Message { tag, left, binary, wanted, .. } = &mut self.state else { return Step::Again };
+        *wanted = true;
+        if *left == 0 {
+            self.state = State::Tail(tag.clone());
+            return Step::Again;
+        }
+        let here = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.len());
+        if here == 0 {
+            return Step::Wait;
+        }
+        let nul = if *binary { None } else { memchr(0, &self.input[..here]) };
+        let good = nul.unwrap_or(here);
+        *left -= good as u64;
+        if nul.is_some() {
+            // CHAR8 excludes NUL; literal8 is the way to send it (RFC 3501 §9, RFC 3516 §4.4).
+            let bad =
+                Event::Bad { tag: Some(tag.clone()), reason: "NUL in a message that is no literal8".into() };
+            self.state = State::Skip(Skip::new(*left, Some(bad)));
+        }
+        if good == 0 {
+            return Step::Again;
+        }
+        Step::Event(Event::AppendData(self.input.split_to(good).freeze()))
+    }
+
+    fn tail(&mut self) -> Step {
+        let State::Tail(tag) = &self.state else { return Step::Again };
+        let end = match &self.input[..] {
+            [] | [b'\r'] => return Step::Wait,
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            _ => {
+                let reason = "unexpected text after the message".into();
+                let bad = Event::Bad { tag: Some(tag.clone()), reason };
+                self.state = State::Skip(Skip::new(0, Some(bad)));
+                return Step::Again;
+            }
+        };
+        self.take(end);
+        Step::Event(Event::AppendEnd)
+    }
+
+    fn line(&mut self) -> Step {
+        let end = memchr(b'\n', &self.input);
+        if end.unwrap_or(self.input.len()) > limits::IMAP_LINE_BYTES {
+            let bad = Event::Bad { tag: None, reason: "the line is too long".into() };
+            self.state = State::Skip(Skip::line(bad));
+            return Step::Again;
+        }
+        let Some(end) = end else { return Step::Wait };
+        let mut taken = self.take(end + 1);
+        let line = &taken[..end];
+        // It may be a password: wiped here, and by its last owner.
+        let line = Zeroizing::new(line.strip_suffix(b"\r").unwrap_or(line).to_vec());
+        taken.as_mut().zeroize();
+        Step::Event(Event::Line(Bytes::from_owner(line)))
+    }
+
+    fn skip(&mut self) -> Step {
+        let State::Skip(skip) = &mut self.state else { return Step::Again };
+        match skip.advance(&mut self.input, self.limits.skipped_bytes) {
+            Outcome::Wait => Step::Wait,
+            Outcome::Done(event) => {
+                self.state = State::command();
+                event.map_or(Step::Again, Step::Event)
+            }
+            Outcome::TooMuch => {
+                self.state = State::Dead;
+                self.input.clear();
+                Step::Event(Event::Fatal { reason: "too much of a refused command".into() })
+            }
+        }
+    }
+
+    /// The command is refused at a literal: a client that waits is answered, what another sends is thrown away.
+    fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
+        self.take(end).as_mut().zeroize();
+        if literal.sync {
+            return Step::Event(event);
+        }
+        self.state = State::Skip(Skip::new(literal.size, Some(event)));
+        Step::Again
+    }
+
+    /// The command is refused in the middle of a line.
+    fn skip_line(&mut self, reason: &'static str) -> Step {
+        let bad = self.bad(reason);
+        let State::Command(collect) = &self.state else { return Step::Again };
+        let line = collect.line;
+        self.input.advance(line);
+        self.state = State::Skip(Skip::new(0, Some(bad)));
+        Step::Again
+    }
+
+    fn bad(&self, reason: &'static str) -> Event {
+        Event::Bad { tag: tag_of(&self.input), reason: reason.into() }
+    }
+
+    /// Takes the first `end` bytes; what follows is a new command.
+    fn take(&mut self, end: usize) -> BytesMut {
+        self.state = State::command();
+        self.input.split_to(end)
+    }
+}
+
+fn answer(refused: Refused) -> Event {
+    match refused {
+        Refused::Bad { tag, reason } => Event::Bad { tag, reason: reason.into() },
+        Refused::Name { tag, invalid } => {
+            Event::No { tag, code: Some(Code::Cannot), reason: invalid.to_string().into() }
+        }
+        Refused::Incomplete => Event::Bad { tag: None, reason: "a literal is incomplete".into() },
+    }
+}
+
+/// Wiping what is thrown away unread.
+trait ZeroizeAll {
+    fn zeroize_all(&mut self);
+}
+
+impl ZeroizeAll for BytesMut {
+    fn zeroize_all(&mut self) {
+        self.as_mut().zeroize();
+        self.clear();
+    }
+}
