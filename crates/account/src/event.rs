@@ -10,7 +10,7 @@ use sealpost_base::{Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, 
 use sealpost_vault::message::{Layout, MessageKey};
 
 /// What one log entry carries: events that happened together, at one time.
-#[derive(Clone, Encode, Decode)]
+#[derive(Debug, Clone, Encode, Decode)]
 pub struct Batch {
     /// When whoever appended the entry made it.
     #[n(0)]
@@ -36,7 +36,7 @@ impl Batch {
 }
 
 /// One event. An event that refers to something gone does nothing.
-#[derive(Clone, Encode, Decode)]
+#[derive(Debug, Clone, Encode, Decode)]
 pub enum Event {
     /// A mailbox was made. It gets the next id and the next UIDVALIDITY.
     #[n(0)]

@@ -127,7 +127,7 @@ impl Journal {
         Ok(checkpoint)
     }
 
-    /// Removes what the last two checkpoints make superfluous: log entries up to the older one, and chunks and
+    /// Removes what the last two checkpoints make superfluous: log entries below the older one's last, and chunks and
     /// manifests that neither refers to.
     ///
     /// Entries go lowest first and one at a time: [`Journal::append`] relies on it.
@@ -140,7 +140,7 @@ impl Journal {
         let mut listed = self.store.list(&self.log_prefix(), None);
         while let Some(object) = listed.try_next().await? {
             match object.path.rsplit('/').next().and_then(position_in) {
-                Some(position) if position <= end => superfluous.push(object.path),
+                Some(position) if position < end => superfluous.push(object.path),
                 _ => break,
             }
         }

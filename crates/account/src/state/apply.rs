@@ -128,7 +128,8 @@ impl AccountState {
         // RFC 3501 §6.3.5: inferior hierarchical names are renamed too.
         let prefix = format!("{from}/");
         let mut renamed = vec![(from.clone(), to.to_owned())];
-        for name in self.by_name.range(prefix.clone()..).map(|(n, _)| n).take_while(|n| n.starts_with(&prefix))
+        for name in
+            self.by_name.range(prefix.clone()..).map(|(n, _)| n).take_while(|n| n.starts_with(&prefix))
         {
             renamed.push((name.clone(), format!("{to}/{}", &name[prefix.len()..])));
         }

@@ -190,7 +190,10 @@ impl AccountState {
                 minicbor::to_vec(buried.collect::<Vec<_>>())
             }
             Some(Content::Objects) => {
-                let objects = self.objects.iter().map(|(name, value)| (name, <&minicbor::bytes::ByteSlice>::from(value.as_slice())));
+                let objects = self
+                    .objects
+                    .iter()
+                    .map(|(name, value)| (name, <&minicbor::bytes::ByteSlice>::from(value.as_slice())));
                 minicbor::to_vec(objects.collect::<BTreeMap<_, _>>())
             }
         };

@@ -208,7 +208,7 @@ impl Sink {
         self.finish_upload(&sealed_text, &sealed_structure, layout).await
     }
 
-    async fn put(&self, object: Vec<u8>, layout: Layout) -> Result<Layout> {
+    async fn put(&mut self, object: Vec<u8>, layout: Layout) -> Result<Layout> {
         match self.store.put_new(&self.path, Sealed::new(object)).await? {
             Put::Created => Ok(layout),
             // Object ids are random: this is this very object, written by an attempt whose reply was lost below us.

@@ -1,0 +1,373 @@
+//! Accounts over a store: deliveries and sessions at once, several processes on one store, checkpoints and trimming,
+//! the grace period, damage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use sealpost_account::{
+    Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, ops,
+};
+use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+
+const ID: AccountId = AccountId([3; 16]);
+
+struct World {
+    store: Store,
+    clock: Arc<FakeClock>,
+    random: Arc<SeededRandom>,
+    root: RootKey,
+}
+
+impl World {
+    fn new() -> Self {
+        let random = Arc::new(SeededRandom::new(5));
+        let root = RootKey::generate(&*random);
+        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+        World { store: Store::memory(), clock, random, root }
+    }
+
+    /// As another process would see it.
+    fn accounts(&self) -> Accounts {
+        let random: Arc<dyn Random> = self.random.clone();
+        Accounts::new(self.store.clone(), self.clock.clone(), random, Budget::new(64 << 20))
+    }
+
+    fn public(&self) -> PublicKey {
+        AccountKeys::derive(&self.root, ID).public()
+    }
+
+    async fn open(&self, accounts: &Accounts) -> Arc<Account> {
+        accounts.open(ID, &self.root).await.unwrap()
+    }
+
+    async fn deliver(&self, accounts: &Accounts, subject: &str) {
+        let stored = store(accounts, subject).await;
+        accounts.deliver(ID, &self.public(), stored, Delivery::default()).await.unwrap();
+    }
+}
+
+fn mail(subject: &str) -> Vec<u8> {
+    format!("Subject: {subject}\r\nFrom: a@example.org\r\n\r\nBody of {subject}.\r\n").into_bytes()
+}
+
+async fn store(accounts: &Accounts, subject: &str) -> Stored {
+    let mut ingest = accounts.ingest(ID).await.unwrap();
+    ingest.write(&mail(subject)).await.unwrap();
+    ingest.finish().await.unwrap()
+}
+
+async fn append(account: &Account, accounts: &Accounts, mailbox: &str, subject: &str) -> Uid {
+    let stored = store(accounts, subject).await;
+    let mailbox = account.state().mailbox_named(mailbox).unwrap().id();
+    let new = NewMessage { stored, flags: Flags::default(), received: Timestamp(0) };
+    account.append(mailbox, vec![new]).await.unwrap().1[0]
+}
+
+/// The subjects in the inbox, in order, as the stored structures have them.
+async fn subjects(account: &Account) -> Vec<String> {
+    let messages: Vec<_> = {
+        let state = account.state();
+        state.inbox().all_rows().map(|row| state.message(row.message).unwrap().clone()).collect()
+    };
+    let mut out = Vec::new();
+    for message in messages {
+        let structure = account.structure(&message).await.unwrap();
+        out.push(structure.envelope.subject.clone().unwrap());
+    }
+    out
+}
+
+async fn log_entries(store: &Store) -> usize {
+    store.list(&format!("acct/{ID}/log"), None).count().await
+}
+
+#[tokio::test]
+async fn what_is_delivered_is_read_back_exactly() {
+    let w = World::new();
+    let accounts = w.accounts();
+    w.deliver(&accounts, "hello").await;
+    let account = w.open(&accounts).await;
+    assert_eq!(subjects(&account).await, ["hello"]);
+    let message = account.state().messages().next().unwrap().1.clone();
+    let pieces: Vec<_> = account.reader(&message).raw(0..message.size()).collect().await;
+    let raw: Vec<u8> = pieces.into_iter().flat_map(|piece| piece.unwrap().to_vec()).collect();
+    assert_eq!(raw, mail("hello"));
+    assert!(account.text(&message).await.unwrap().body.contains("body of hello."));
+}
+
+#[tokio::test]
+async fn another_key_opens_nothing() {
+    let w = World::new();
+    let accounts = w.accounts();
+    w.deliver(&accounts, "secret").await;
+    let account = w.open(&accounts).await;
+    let other = RootKey::generate(&SeededRandom::new(99));
+    assert_eq!(accounts.open(ID, &other).await.err().unwrap().kind(), Kind::Denied);
+    drop(account);
+    let elsewhere = w.accounts();
+    let unreadable = elsewhere.open(ID, &other).await.unwrap();
+    assert!(unreadable.is_damaged());
+    assert!(unreadable.state().inbox().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_that_come_at_once_share_entries_and_all_arrive() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    let mut tasks = Vec::new();
+    for i in 0..200 {
+        let (accounts, public) = (accounts.clone(), w.public());
+        tasks.push(tokio::spawn(async move {
+            let stored = store(&accounts, &format!("m{i}")).await;
+            accounts.deliver(ID, &public, stored, Delivery::default()).await.unwrap();
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    account.catch_up().await.unwrap();
+    assert_eq!(account.state().inbox().len(), 200);
+    let mut seen = subjects(&account).await;
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_and_deliveries_of_two_processes_lose_nothing_and_agree() {
+    let w = World::new();
+    let (here, there) = (w.accounts(), w.accounts());
+    let (a, b) = (w.open(&here).await, w.open(&there).await);
+    let mut tasks = Vec::new();
+    for i in 0..120 {
+        let (accounts, account) =
+            if i % 2 == 0 { (here.clone(), a.clone()) } else { (there.clone(), b.clone()) };
+        let public = w.public();
+        tasks.push(tokio::spawn(async move {
+            match i % 3 {
+                0 => {
+                    let stored = store(&accounts, &format!("m{i}")).await;
+                    accounts.deliver(ID, &public, stored, Delivery::default()).await.unwrap();
+                }
+                1 => {
+                    append(&account, &accounts, "INBOX", &format!("m{i}")).await;
+                }
+                _ => {
+                    let decide = |state: &sealpost_account::AccountState| {
+                        let name = format!("box{i}");
+                        Ok((ops::create_mailbox(state, &name, None)?, ()))
+                    };
+                    account.commit(decide).await.unwrap();
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for account in [&a, &b] {
+        account.refresh().await.unwrap();
+        assert_eq!(account.state().inbox().len(), 80);
+        assert_eq!(account.state().mailbox_count(), 6 + 40);
+    }
+    assert_eq!(a.state().inbox().uids(), b.state().inbox().uids());
+    assert_eq!(subjects(&a).await, subjects(&b).await);
+}
+
+#[tokio::test]
+async fn one_command_is_one_entry_however_many_messages_it_touches() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    for i in 0..50 {
+        append(&account, &accounts, "INBOX", &format!("m{i}")).await;
+    }
+    let before = log_entries(&w.store).await;
+    let decide = |state: &sealpost_account::AccountState| {
+        let inbox = state.inbox();
+        let (mailbox, uids) = (inbox.id(), inbox.uids());
+        let flags = Flags::system(SystemFlags::SEEN);
+        let action = FlagAction::Add;
+        Ok((vec![Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None }], ()))
+    };
+    account.commit(decide).await.unwrap();
+    assert_eq!(account.state().inbox().unseen(), 0);
+    assert_eq!(log_entries(&w.store).await, before + 1);
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_loaded_and_the_log_below_is_gone() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    for round in 0..3 {
+        for i in 0..5 {
+            append(&account, &accounts, "INBOX", &format!("m{round}.{i}")).await;
+        }
+        account.checkpoint().await.unwrap();
+    }
+    assert_eq!(
+        log_entries(&w.store).await,
+        6,
+        "from the last that the older has on: the older of the last two checkpoints"
+    );
+    let other = w.accounts();
+    let again = w.open(&other).await;
+    assert!(!again.is_damaged());
+    assert_eq!(subjects(&again).await, subjects(&account).await);
+    assert_eq!(again.state().position(), account.state().position());
+}
+
+#[tokio::test]
+async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
+    let w = World::new();
+    let (here, there) = (w.accounts(), w.accounts());
+    let (a, b) = (w.open(&here).await, w.open(&there).await);
+    append(&b, &there, "INBOX", "first").await;
+    for _ in 0..3 {
+        append(&a, &here, "INBOX", "more").await;
+        a.checkpoint().await.unwrap();
+    }
+    // One delivers without keys, the other changes something: both know only an end of the log that is gone.
+    w.deliver(&there, "late").await;
+    let uid = append(&b, &there, "INBOX", "later").await;
+    assert_eq!(uid.get(), 6);
+    a.refresh().await.unwrap();
+    assert_eq!(subjects(&a).await, ["first", "more", "more", "more", "late", "later"]);
+    assert_eq!(subjects(&b).await, subjects(&a).await);
+}
+
+#[tokio::test]
+async fn expunged_messages_can_be_restored_until_their_grace_period_is_over() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    for i in 0..3 {
+        append(&account, &accounts, "INBOX", &format!("m{i}")).await;
+    }
+    store(&accounts, "never delivered").await;
+    let inbox = account.state().inbox().id();
+    let expunge = |n: u32| {
+        let uid = Uid::new(n).unwrap();
+        vec![Event::Expunged { mailbox: inbox, uids: UidSet::range(uid, uid) }]
+    };
+    account.commit(|_| Ok((expunge(1), ()))).await.unwrap();
+    w.clock.advance(Duration::from_secs(4 * 24 * 3600));
+    account.commit(|_| Ok((expunge(2), ()))).await.unwrap();
+    let since = sealpost_base::Clock::now(&*w.clock);
+    let restore = Event::Restored { to: inbox, since };
+    account.commit(|_| Ok((vec![restore.clone()], ()))).await.unwrap();
+    assert_eq!(subjects(&account).await, ["m2", "m1"]);
+    assert_eq!(account.state().inbox().uids().to_string(), "3:4", "restored under a new UID");
+
+    // The memory store dates objects with the machine's clock, so only what the fake clock dates is purged here.
+    w.clock.advance(Duration::from_secs(4 * 24 * 3600));
+    let done = account.collect_garbage().await.unwrap();
+    assert_eq!(done.purged, 1);
+    assert_eq!(account.state().message_count(), 2);
+    assert_eq!(subjects(&account).await, ["m2", "m1"]);
+}
+
+#[tokio::test]
+async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() {
+    let w = World::new();
+    let long_after = Timestamp(4_000_000_000_000);
+    let clock = Arc::new(FakeClock::new(long_after));
+    let random: Arc<dyn Random> = w.random.clone();
+    let accounts = Accounts::new(w.store.clone(), clock, random, Budget::new(64 << 20));
+    let account = w.open(&accounts).await;
+    append(&account, &accounts, "INBOX", "kept").await;
+    store(&accounts, "never delivered").await;
+    let done = account.collect_garbage().await.unwrap();
+    assert_eq!((done.purged, done.orphans), (0, 1));
+    assert_eq!(subjects(&account).await, ["kept"]);
+    let left: Vec<_> = w.store.list(&format!("acct/{ID}/msg"), None).collect().await;
+    assert_eq!(left.len(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_message_is_told_and_the_others_are_read() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    append(&account, &accounts, "INBOX", "lost").await;
+    append(&account, &accounts, "INBOX", "kept").await;
+    let lost = account.state().messages().next().unwrap().1.clone();
+    w.store.delete(&format!("acct/{ID}/msg/{}", lost.object)).await.unwrap();
+    assert_eq!(account.structure(&lost).await.unwrap_err().kind(), Kind::NotFound);
+    let kept = account.state().messages().nth(1).unwrap().1.clone();
+    assert!(account.structure(&kept).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_damaged_entry_changes_uidvalidity_and_stops_nothing() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    let before = account.state().inbox().uid_validity();
+    for subject in ["one", "two", "three"] {
+        append(&account, &accounts, "INBOX", subject).await;
+    }
+    w.store.delete(&format!("acct/{ID}/log/{:016x}", 2)).await.unwrap();
+    let other = w.accounts();
+    let damaged = w.open(&other).await;
+    assert!(damaged.is_damaged());
+    assert!(damaged.state().inbox().uid_validity() > before);
+    assert_eq!(subjects(&damaged).await, ["one", "three"]);
+    assert_eq!(damaged.checkpoint().await.unwrap_err().kind(), Kind::Corrupt, "nothing is removed from it");
+    append(&damaged, &other, "INBOX", "four").await;
+    assert_eq!(subjects(&damaged).await, ["one", "three", "four"]);
+}
+
+#[tokio::test]
+async fn a_damaged_checkpoint_is_passed_over() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    for subject in ["one", "two", "three"] {
+        append(&account, &accounts, "INBOX", subject).await;
+        account.checkpoint().await.unwrap();
+    }
+    w.store.delete(&format!("acct/{ID}/snap/{:016x}/manifest", 3)).await.unwrap();
+    let again = w.open(&w.accounts()).await;
+    assert!(!again.is_damaged(), "the older one and the log after it have everything");
+    assert_eq!(subjects(&again).await, ["one", "two", "three"]);
+
+    w.store.delete(&format!("acct/{ID}/snap/{:016x}/head", 2)).await.unwrap();
+    let beyond = w.accounts().open(ID, &w.root).await;
+    assert_eq!(beyond.err().unwrap().kind(), Kind::Corrupt);
+}
+
+#[tokio::test]
+async fn recent_messages_are_recent_for_one_session_only() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    append(&account, &accounts, "INBOX", "one").await;
+    let inbox = account.state().inbox().id();
+    assert_eq!(account.claim_recent(inbox).get(), 1);
+    assert_eq!(account.claim_recent(inbox).get(), 2);
+    let mut bell = account.subscribe();
+    bell.wait_for(|_| account.state().inbox().recent_from().get() == 2).await.unwrap();
+    append(&account, &accounts, "INBOX", "two").await;
+    assert_eq!(account.claim_recent(inbox).get(), 2);
+}
+
+#[tokio::test]
+async fn accounts_are_shared_while_used_and_unloaded_after() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let (one, two) = (w.open(&accounts).await, w.open(&accounts).await);
+    assert!(Arc::ptr_eq(&one, &two));
+    drop((one, two));
+    assert_eq!(accounts.loaded(), 1);
+    w.clock.advance(Duration::from_secs(120));
+    // Loading started a round of maintenance, which holds the account until it is done.
+    while accounts.loaded() > 0 {
+        accounts.unload_idle();
+        tokio::task::yield_now().await;
+    }
+}
