@@ -47,3 +47,37 @@ impl Start for Sealpost {
         serde_json::from_str(&line).with_context(|| format!("not the line of JSON we expect: {line}"))
     }
 }
+
+impl Sealpost {
+    /// Runs `sealpost check` on a directory no server has open.
+    pub fn check(&self, dir: &Path) -> Result<std::process::Output> {
+        let mut command = std::process::Command::new(&self.path);
+        command.arg("check").arg("--dir").arg(dir).arg("--password-file").arg(dir.with_extension("password"));
+        command.output().context("sealpost check")
+    }
+
+    /// Runs `sealpost export` of one account to a Maildir; its output, and its peak resident set in MiB as GNU
+    /// `time` measures it, where that is installed.
+    pub fn export(
+        &self,
+        dir: &Path,
+        account: &str,
+        to: &Path,
+    ) -> Result<(std::process::Output, Option<u64>)> {
+        let time = Path::new("/usr/bin/time");
+        let mut command = if time.exists() {
+            let mut command = std::process::Command::new(time);
+            command.args(["-f", "peak-kilobytes %M"]).arg(&self.path);
+            command
+        } else {
+            std::process::Command::new(&self.path)
+        };
+        command.args(["export", "--format", "maildir", "--account", account, "--dir"]).arg(dir);
+        command.arg("--password-file").arg(dir.with_extension("password")).arg(to);
+        let output = command.output().context("sealpost export")?;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let kilobytes =
+            text.lines().find_map(|line| line.strip_prefix("peak-kilobytes ")?.parse::<u64>().ok());
+        Ok((output, kilobytes.map(|kb| kb / 1024)))
+    }
+}
