@@ -59,3 +59,36 @@ pub fn open(
 fn context(account: AccountId, position: Position, name: &str) -> [u8; 32] {
     sha256(&[b"sealpost checkpoint v1", &account.0, &position.0.to_be_bytes(), name.as_bytes()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RootKey;
+    use sealpost_base::{Kind, SeededRandom};
+
+    #[test]
+    fn opens_for_its_account_position_and_name_only() {
+        let random = SeededRandom::new(1);
+        let (account, at) = (AccountId([3; 16]), Position(256));
+        let keys = AccountKeys::derive(&RootKey::generate(&random), account);
+        let text = vec![5; 200_000];
+        let object = seal(&keys, account, at, "state", &text, &random);
+        let object = object.as_ref();
+        assert!(object.len() < 2000, "a state of zeros compresses");
+        assert_eq!(*open(&keys, account, at, "state", object).unwrap(), text);
+        for refused in [
+            open(&keys, AccountId([4; 16]), at, "state", object),
+            open(&keys, account, at.next(), "state", object),
+            open(&keys, account, at, "stat", object),
+            open(&keys, account, at, "state", &object[..object.len() - 1]),
+            open(&keys, account, at, "state", &[object, b"x"].concat()),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), Kind::Corrupt);
+        }
+        for bit in 0..object.len() * 8 {
+            let mut damaged = object.to_vec();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(open(&keys, account, at, "state", &damaged).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -196,3 +196,66 @@ impl RngCore for Rng<'_> {
 }
 
 impl CryptoRng for Rng<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RootKey;
+    use sealpost_base::{Kind, SeededRandom};
+
+    const ACCOUNT: AccountId = AccountId([3; 16]);
+    const AT: Position = Position(9);
+
+    fn sealed(text: &[u8]) -> (AccountKeys, [Sealed; 2], Hash) {
+        let random = SeededRandom::new(1);
+        let keys = AccountKeys::derive(&RootKey::generate(&random), ACCOUNT);
+        let prev = Hash::of(b"the entry before");
+        let owner = seal_owner(&keys, ACCOUNT, AT, &prev, text, &random);
+        let delivery = seal_delivery(&keys.public(), ACCOUNT, AT, &prev, text, &random).unwrap();
+        (keys, [owner, delivery], prev)
+    }
+
+    #[test]
+    fn both_kinds_open_and_carry_the_chain() {
+        for size in [0u64, 1, 300, 65536, 65537, 1_000_000] {
+            let text: Vec<u8> = (0..size).map(|i| (i * i >> 7) as u8).collect();
+            let (keys, objects, before) = sealed(&text);
+            for (object, expected) in objects.iter().zip([Origin::Owner, Origin::Delivery]) {
+                let (found, plain) = open(&keys, ACCOUNT, AT, object.as_ref()).unwrap();
+                assert_eq!((found, &plain[..]), (expected, &text[..]));
+                assert_eq!(prev(object.as_ref()).unwrap(), before);
+                assert_eq!(origin(object.as_ref()).unwrap(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn any_change_and_any_other_place_is_refused() {
+        let (keys, objects, _) = sealed(b"one event");
+        for object in &objects {
+            let object = object.as_ref();
+            for bit in 0..object.len() * 8 {
+                let mut damaged = object.to_vec();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                let refused = open(&keys, ACCOUNT, AT, &damaged);
+                // RFC 7748 §5: the top bit of an encapsulated key's last byte means nothing, but the key schedule
+                // of RFC 9180 §4.1 covers it.
+                assert_eq!(refused.unwrap_err().kind(), Kind::Corrupt, "bit {bit}");
+            }
+            for length in 0..object.len() {
+                assert!(open(&keys, ACCOUNT, AT, &object[..length]).is_err());
+            }
+            assert!(open(&keys, ACCOUNT, AT, &[object, b"x"].concat()).is_err());
+            assert!(open(&keys, ACCOUNT, AT.next(), object).is_err());
+            assert!(open(&keys, AccountId([4; 16]), AT, object).is_err());
+            let other = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(2)), ACCOUNT);
+            assert!(open(&other, ACCOUNT, AT, object).is_err());
+        }
+    }
+
+    #[test]
+    fn a_public_key_of_small_order_is_refused() {
+        let sealed = seal_delivery(&PublicKey([0; 32]), ACCOUNT, AT, &Hash::ZERO, b"", &SeededRandom::new(1));
+        assert_eq!(sealed.err().unwrap().kind(), Kind::Corrupt);
+    }
+}

@@ -1,8 +1,302 @@
-//! The local backend: SQLite for small objects and the names of all, files for large ones.
+//! The local backend: SQLite for small objects and for the names of all, files for large ones.
+//!
+//! One thread commits whatever has queued up as one transaction, so that many writers wait for the disk together;
+//! a few threads read. Several processes may open one directory: SQLite's locks order their commits, and each
+//! sees the commits of the others within a fifth of a second ([`LocalStore::changes`]).
+//!
+//! What makes it safe to kill at any moment: a row is there after its transaction was synced to the write-ahead
+//! log and not before; the file that a row names was synced, renamed and its directory synced before the row was
+//! written, and is unlinked after the row is gone. What a crash can leave is a file without a row, which is swept
+//! up at a later start. The bytes on disk: `docs/format/local-store.md`; why: `docs/decisions/0003-local-store.md`.
+
+mod files;
+mod reader;
+mod schema;
+mod upload;
+mod writer;
 
 use std::fmt;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
-/// An object whose bytes are not there although its row is: damage, not absence.
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+};
+use sealpost_base::limits::INLINE_OBJECT_BYTES;
+use sealpost_base::{Clock, Error, Result, SystemClock};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use crate::StoreStats;
+use files::Files;
+use reader::{Found, Readers, Row};
+use upload::LocalUpload;
+use writer::{Body, Mode, Outcome, Writer};
+
+const STORE: &str = "local";
+/// Rows of one page of a listing.
+const LIST_ROWS: usize = 500;
+
+/// Objects in a directory of this machine.
+pub struct LocalStore {
+    files: Arc<Files>,
+    readers: Readers,
+    writer: Writer,
+    changes: watch::Receiver<u64>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Counters {
+    commits: AtomicU64,
+    file_syncs: AtomicU64,
+    objects: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl LocalStore {
+    /// Opens the store in `dir`, made with mode 0700 if absent. Blocks the thread.
+    ///
+    /// # Errors
+    /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of this program made it.
+    pub fn open(dir: &FilePath) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let files =
+            Arc::new(Files::open(dir).map_err(|e| {
+                Error::retry(format!("opening the store in {}", dir.display())).with_source(e)
+            })?);
+        let database = schema::create(dir)?;
+        let counters = Arc::new(Counters::default());
+        let (ring, changes) = watch::channel(0);
+        let readers = Readers::start(&database, &files)?;
+        let writer = Writer::start(database.clone(), files.clone(), clock.clone(), counters.clone(), ring)?;
+        files::sweep_aside(files.clone(), database, clock);
+        Ok(LocalStore { files, readers, writer, changes, counters })
+    }
+
+    /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// What was done since this instance was opened.
+    pub fn stats(&self) -> StoreStats {
+        let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let commits = load(&self.counters.commits);
+        StoreStats {
+            commits,
+            fsyncs: commits + load(&self.counters.file_syncs),
+            objects: load(&self.counters.objects),
+            bytes: load(&self.counters.bytes),
+        }
+    }
+
+    async fn put_body(&self, path: &Path, body: Body, mode: Mode) -> object_store::Result<PutResult> {
+        match self.writer.put(path.to_string(), body, mode).await? {
+            Outcome::Done => Ok(PutResult { e_tag: None, version: None }),
+            Outcome::Exists => Err(object_store::Error::AlreadyExists {
+                path: path.to_string(),
+                source: "an object of this path is there".into(),
+            }),
+        }
+    }
+
+    /// Makes `payload` a body that a row can hold: small ones as they are, large ones as a durable file.
+    async fn body(&self, payload: PutPayload) -> object_store::Result<Body> {
+        if payload.content_length() <= INLINE_OBJECT_BYTES {
+            return Ok(Body::Inline(Bytes::from(payload)));
+        }
+        let (files, counters) = (self.files.clone(), self.counters.clone());
+        blocking(move || {
+            let mut file = files.create()?;
+            for segment in &payload {
+                file.append(segment)?;
+            }
+            counters.file_syncs.fetch_add(2, Ordering::Relaxed);
+            file.keep()
+        })
+        .await
+    }
+
+    async fn duplicate(&self, from: &Path, to: &Path, mode: Mode) -> object_store::Result<()> {
+        let Found { row, bytes } = self.readers.get(from, None, false).await?;
+        let body = match row.file {
+            None => Body::Inline(bytes),
+            Some(name) => {
+                let files = self.files.clone();
+                self.counters.file_syncs.fetch_add(1, Ordering::Relaxed);
+                blocking(move || files.link(&name, row.size)).await?
+            }
+        };
+        self.put_body(to, body, mode).await.map(drop)
+    }
+
+    async fn find(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
+        self.readers.get(path, range, head).await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for LocalStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        let mode = match options.mode {
+            PutMode::Create => Mode::Create,
+            PutMode::Overwrite => Mode::Overwrite,
+            PutMode::Update(_) => return Err(unsupported("conditional update: objects are written once")),
+        };
+        let body = self.body(payload).await?;
+        self.put_body(location, body, mode).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        _: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        let files = self.files.clone();
+        let file = blocking(move || files.create()).await?;
+        let (writer, counters) = (self.writer.clone(), self.counters.clone());
+        Ok(Box::new(LocalUpload::new(location.to_string(), file, writer, counters)))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        let conditional = options.if_match.is_some()
+            || options.if_none_match.is_some()
+            || options.if_modified_since.is_some()
+            || options.if_unmodified_since.is_some();
+        if conditional || options.version.is_some() {
+            return Err(unsupported("conditional reads: objects never change"));
+        }
+        let range = match &options.range {
+            Some(range) => range.clone(),
+            None => GetRange::Offset(0),
+        };
+        if options.head {
+            let found = self.find(location, None, true).await?;
+            let meta = meta(location.clone(), &found.row);
+            return Ok(GetResult {
+                payload: once(Bytes::new()),
+                range: 0..0,
+                meta,
+                attributes: Default::default(),
+            });
+        }
+        let found = self.find(location, options.range, false).await?;
+        let start = match range {
+            GetRange::Bounded(range) => range.start,
+            GetRange::Offset(start) => start,
+            GetRange::Suffix(length) => found.row.size.saturating_sub(length),
+        };
+        let range = start..start + found.bytes.len() as u64;
+        let meta = meta(location.clone(), &found.row);
+        Ok(GetResult { payload: once(found.bytes), range, meta, attributes: Default::default() })
+    }
+
+    async fn get_range(&self, location: &Path, range: std::ops::Range<u64>) -> object_store::Result<Bytes> {
+        Ok(self.find(location, Some(GetRange::Bounded(range)), false).await?.bytes)
+    }
+
+    async fn delete(&self, location: &Path) -> object_store::Result<()> {
+        self.writer.delete(location.to_string()).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.list_from(prefix, None)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.list_from(prefix, Some(offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        let depth = prefix.map_or(0, |p| p.parts().count());
+        let mut found = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
+        let mut below = self.list_from(prefix, None);
+        while let Some(meta) = below.try_next().await? {
+            if meta.location.parts().count() == depth + 1 {
+                found.objects.push(meta);
+                continue;
+            }
+            let common: Path = meta.location.parts().take(depth + 1).collect();
+            if found.common_prefixes.last() != Some(&common) {
+                found.common_prefixes.push(common);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn copy(&self, from: &Path, to: &Path) -> object_store::Result<()> {
+        self.duplicate(from, to, Mode::Overwrite).await
+    }
+
+    async fn copy_if_not_exists(&self, from: &Path, to: &Path) -> object_store::Result<()> {
+        self.duplicate(from, to, Mode::Create).await
+    }
+}
+
+impl LocalStore {
+    /// Objects below `prefix` and after `offset`, read a page at a time.
+    fn list_from(
+        &self,
+        prefix: Option<&Path>,
+        offset: Option<&Path>,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        let readers = self.readers.clone();
+        let (low, high) = match prefix.map(AsRef::<str>::as_ref) {
+            // '0' is the character after '/': everything below the prefix, as whole segments, is between the two.
+            Some(prefix) if !prefix.is_empty() => (format!("{prefix}/"), Some(format!("{prefix}0"))),
+            _ => (String::new(), None),
+        };
+        let after = offset.map_or("", AsRef::as_ref).max(&low).to_owned();
+        let pages = stream::try_unfold(Some(after), move |after| {
+            let (readers, high) = (readers.clone(), high.clone());
+            async move {
+                let Some(after) = after else { return Ok(None) };
+                let rows = readers.list(after, high, LIST_ROWS).await?;
+                let next =
+                    (rows.len() == LIST_ROWS).then(|| rows.last().map(|(path, _)| path.clone())).flatten();
+                Ok::<_, object_store::Error>(Some((rows, next)))
+            }
+        });
+        pages
+            .map_ok(|rows| {
+                stream::iter(rows.into_iter().map(|(path, row)| Ok(meta(Path::parse(path)?, &row))))
+            })
+            .try_flatten()
+            .boxed()
+    }
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalStore({})", self.files.root().display())
+    }
+}
+
+impl fmt::Debug for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An object whose bytes are not there although its row is, or a row that SQLite cannot read: damage, not absence.
 #[derive(Debug)]
 pub(crate) struct Damaged(pub String);
 
@@ -13,3 +307,34 @@ impl fmt::Display for Damaged {
 }
 
 impl std::error::Error for Damaged {}
+
+fn meta(location: Path, row: &Row) -> ObjectMeta {
+    let modified = UNIX_EPOCH + Duration::from_millis(u64::try_from(row.modified.0).unwrap_or(0));
+    ObjectMeta { location, last_modified: modified.into(), size: row.size, e_tag: None, version: None }
+}
+
+fn once(bytes: Bytes) -> GetResultPayload {
+    GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed())
+}
+
+fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_store::Error {
+    object_store::Error::Generic { store: STORE, source: source.into() }
+}
+
+fn unsupported(what: &str) -> object_store::Error {
+    object_store::Error::NotSupported { source: what.into() }
+}
+
+fn not_found(path: &str) -> object_store::Error {
+    object_store::Error::NotFound { path: path.to_owned(), source: "no such object".into() }
+}
+
+/// Runs file work on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> object_store::Result<T> {
+    spawn_blocking(work).await?.map_err(generic)
+}
+
+#[cfg(test)]
+mod tests;

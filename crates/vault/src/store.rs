@@ -5,6 +5,7 @@
 //! another's" and read the object to find out which.
 
 use std::ops::Range;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +20,7 @@ use sealpost_base::{Error, Result, Timestamp};
 use tokio::sync::watch;
 
 use crate::Sealed;
-use crate::local::Damaged;
+use crate::local::{Damaged, LocalStore};
 
 /// A handle on an object store; cloning shares it.
 #[derive(Clone)]
@@ -27,6 +28,7 @@ pub struct Store(Arc<Shared>);
 
 struct Shared {
     objects: Arc<dyn ObjectStore>,
+    local: Option<Arc<LocalStore>>,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
     silent: watch::Sender<u64>,
     part_bytes: usize,
@@ -74,17 +76,26 @@ const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
 impl Store {
     /// A store in memory, for tests.
     pub fn memory() -> Self {
-        Self::new(Arc::new(InMemory::new()), CHUNK_BYTES)
+        Self::new(Arc::new(InMemory::new()), None, CHUNK_BYTES)
+    }
+
+    /// The local store in `dir`, which is created if absent. Several processes may open one directory.
+    pub async fn local(dir: &FilePath) -> Result<Self> {
+        let dir = dir.to_owned();
+        let opened = tokio::task::spawn_blocking(move || LocalStore::open(&dir)).await;
+        let local =
+            Arc::new(opened.map_err(|e| Error::internal("opening a store panicked").with_source(e))??);
+        Ok(Self::new(local.clone(), Some(local), CHUNK_BYTES))
     }
 
     /// A store over any backend that has conditional create.
     pub fn over(inner: Arc<dyn ObjectStore>) -> Self {
-        Self::new(inner, REMOTE_PART_BYTES)
+        Self::new(inner, None, REMOTE_PART_BYTES)
     }
 
-    fn new(objects: Arc<dyn ObjectStore>, part_bytes: usize) -> Self {
+    fn new(objects: Arc<dyn ObjectStore>, local: Option<Arc<LocalStore>>, part_bytes: usize) -> Self {
         let silent = watch::Sender::new(0);
-        Store(Arc::new(Shared { objects, silent, part_bytes, puts: 0.into(), bytes: 0.into() }))
+        Store(Arc::new(Shared { objects, local, silent, part_bytes, puts: 0.into(), bytes: 0.into() }))
     }
 
     /// Creates the object `path`, unless it exists. Durable when it returns.
@@ -170,15 +181,21 @@ impl Store {
     /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
     /// of other processes within a fifth of a second, the others never ring.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.silent.subscribe()
+        match &self.0.local {
+            Some(local) => local.changes(),
+            None => self.0.silent.subscribe(),
+        }
     }
 
     /// What this store has done since it was opened.
     pub fn stats(&self) -> StoreStats {
-        StoreStats {
-            objects: self.0.puts.load(Ordering::Relaxed),
-            bytes: self.0.bytes.load(Ordering::Relaxed),
-            ..StoreStats::default()
+        match &self.0.local {
+            Some(local) => local.stats(),
+            None => StoreStats {
+                objects: self.0.puts.load(Ordering::Relaxed),
+                bytes: self.0.bytes.load(Ordering::Relaxed),
+                ..StoreStats::default()
+            },
         }
     }
 

@@ -1,1 +1,268 @@
+//! Round trips, damage of every kind, and what an aborted writer leaves behind.
 
+use futures::StreamExt;
+use proptest::prelude::*;
+use sealpost_base::{Budget, Kind, SeededRandom};
+
+use super::*;
+use crate::{Sealed, Store};
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// A message that does not compress (`noise`) or does.
+fn sample(size: usize, noise: bool) -> Vec<u8> {
+    let mut bytes = vec![0; size];
+    if noise {
+        SeededRandom::new(size as u64).fill(&mut bytes);
+    } else {
+        bytes.iter_mut().enumerate().for_each(|(i, b)| *b = b"All work and no play. "[i * i % 22]);
+    }
+    bytes
+}
+
+struct Written {
+    store: Store,
+    account: AccountId,
+    object: ObjectId,
+    key: MessageKey,
+    layout: Layout,
+}
+
+impl Written {
+    async fn new(raw: &[u8], piece: usize, text: &[u8], structure: &[u8]) -> Self {
+        let random = SeededRandom::new(raw.len() as u64);
+        let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
+        let (store, key) = (Store::memory(), MessageKey::generate(&random));
+        let budget = Budget::new(8 * WRITER_BYTES);
+        let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
+        for piece in raw.chunks(piece) {
+            writer.write(piece).await.unwrap();
+        }
+        assert_eq!(writer.size(), raw.len() as u64);
+        let layout = writer.finish(text, structure).await.unwrap();
+        assert_eq!(budget.in_use(), 0);
+        Written { store, account, object, key, layout }
+    }
+
+    fn reader(&self) -> MessageReader {
+        MessageReader::new(&self.store, self.account, self.object, &self.key, self.layout)
+    }
+
+    fn path(&self) -> String {
+        path(self.account, self.object)
+    }
+}
+
+async fn collect(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut pieces = reader.raw(range);
+    while let Some(piece) = pieces.next().await {
+        let piece = piece?;
+        assert!(!piece.is_empty() && piece.len() <= CHUNK_BYTES);
+        out.extend_from_slice(&piece);
+    }
+    Ok(out)
+}
+
+#[test]
+fn every_section_comes_back() {
+    let chunk = CHUNK_BYTES;
+    for noise in [false, true] {
+        for size in [0, 1, 500, chunk - 1, chunk, chunk + 1, 3 * chunk, 5 * chunk + 17, 20 * chunk] {
+            block_on(async {
+                let raw = sample(size, noise);
+                let text = sample(size.min(100_000), false);
+                let written = Written::new(&raw, 4321, &text, b"structure").await;
+                let reader = written.reader();
+                assert_eq!(reader.structure().await.unwrap(), b"structure");
+                assert_eq!(reader.text().await.unwrap(), text);
+                assert_eq!(collect(&reader, 0..u64::MAX).await.unwrap(), raw);
+                reader.verify().await.unwrap();
+                assert_eq!(written.layout.raw_bytes, size as u64);
+                assert_eq!(written.layout.is_compact(), written.layout.object_bytes() <= 65536, "{size}");
+                let size = written.store.size(&written.path()).await.unwrap();
+                assert_eq!(size, written.layout.object_bytes());
+            });
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_range_is_what_the_message_has_there(
+        size in 0usize..300_000, noise: bool, start in 0u64..310_000, length in 0u64..310_000, piece in 1usize..100_000,
+    ) {
+        block_on(async {
+            let raw = sample(size, noise);
+            let written = Written::new(&raw, piece, b"", b"").await;
+            let got = collect(&written.reader(), start..start + length).await.unwrap();
+            let (start, end) = ((start as usize).min(size), ((start + length) as usize).min(size));
+            assert_eq!(got, raw[start..end.max(start)]);
+        });
+    }
+}
+
+/// Puts `bytes` in the place of the object and checks that reading it all is refused as damage.
+async fn refuses(written: &Written, bytes: Vec<u8>, what: &str) {
+    let store = Store::memory();
+    store.put_new(&written.path(), Sealed::new(bytes)).await.unwrap();
+    let reader = MessageReader::new(&store, written.account, written.object, &written.key, written.layout);
+    assert_eq!(reader.verify().await.unwrap_err().kind(), Kind::Corrupt, "{what}");
+}
+
+#[test]
+fn every_flipped_bit_of_a_small_object_is_noticed() {
+    block_on(async {
+        let written = Written::new(b"Subject: x\r\n\r\nbody\r\n", 100, b"text", b"structure").await;
+        let object = written.store.read(&written.path()).await.unwrap().to_vec();
+        for bit in 0..object.len() * 8 {
+            let mut damaged = object.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            refuses(&written, damaged, &format!("bit {bit}")).await;
+        }
+        for length in 0..object.len() {
+            refuses(&written, object[..length].to_vec(), &format!("cut to {length}")).await;
+        }
+        refuses(&written, [&object[..], b"x"].concat(), "something appended").await;
+    });
+}
+
+#[test]
+fn damage_in_a_large_object_is_noticed_and_stays_where_it_is() {
+    block_on(async {
+        let raw = sample(4 * CHUNK_BYTES + 100, true);
+        let written = Written::new(&raw, 10_000, b"text", b"structure").await;
+        let object = written.store.read(&written.path()).await.unwrap().to_vec();
+        for at in (0..object.len()).step_by(9973).chain(object.len() - 200..object.len()) {
+            let mut damaged = object.clone();
+            damaged[at] ^= 0x10;
+            refuses(&written, damaged, &format!("byte {at}")).await;
+        }
+        // The second chunk is damaged: all other bytes are still served.
+        let mut damaged = object.clone();
+        damaged[CHUNK_BYTES + 1000] ^= 1;
+        let store = Store::memory();
+        store.put_new(&written.path(), Sealed::new(damaged)).await.unwrap();
+        let reader =
+            MessageReader::new(&store, written.account, written.object, &written.key, written.layout);
+        let (first, third) = (CHUNK_BYTES as u64, 2 * CHUNK_BYTES as u64);
+        assert_eq!(collect(&reader, 0..first).await.unwrap(), raw[..CHUNK_BYTES]);
+        assert_eq!(collect(&reader, third..u64::MAX).await.unwrap(), raw[2 * CHUNK_BYTES..]);
+        assert_eq!(collect(&reader, 0..u64::MAX).await.unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(reader.structure().await.unwrap(), b"structure");
+    });
+}
+
+#[test]
+fn chunks_cannot_change_places() {
+    block_on(async {
+        let written = Written::new(&sample(3 * CHUNK_BYTES, true), 10_000, b"text", b"strc").await;
+        let object = written.store.read(&written.path()).await.unwrap().to_vec();
+        let size = chunk::MAX_SEALED_BYTES;
+        let swapped = [&object[size..2 * size], &object[..size], &object[2 * size..]].concat();
+        refuses(&written, swapped, "chunks swapped").await;
+        let text = written.layout.range(TEXT);
+        let structure = written.layout.range(STRUCTURE);
+        assert_eq!(text.end - text.start, structure.end - structure.start);
+        let mut swapped = object.clone();
+        let half = (text.end - text.start) as usize;
+        swapped[text.start as usize..structure.end as usize].rotate_left(half);
+        refuses(&written, swapped, "sections swapped").await;
+    });
+}
+
+#[test]
+fn an_object_opens_only_as_itself() {
+    block_on(async {
+        let written = Written::new(b"raw", 100, b"text", b"structure").await;
+        let object = written.store.read(&written.path()).await.unwrap();
+        let (other_account, other_object) = (AccountId([1; 16]), ObjectId([2; 16]));
+        let (key, layout) = (&written.key, written.layout);
+        for (account, id) in [(other_account, written.object), (written.account, other_object)] {
+            written.store.put_new(&path(account, id), Sealed::new(object.clone())).await.unwrap();
+            let reader = MessageReader::new(&written.store, account, id, key, layout);
+            assert_eq!(reader.text().await.unwrap_err().kind(), Kind::Corrupt);
+        }
+        let other_key = MessageKey::from_bytes([9; 32]);
+        let reader = MessageReader::new(&written.store, written.account, written.object, &other_key, layout);
+        assert_eq!(reader.structure().await.unwrap_err().kind(), Kind::Corrupt);
+    });
+}
+
+#[test]
+fn any_layout_is_refused_or_fails_without_harm() {
+    let extremes = [0, 1, 20, 65536, u64::from(u32::MAX), u64::MAX - 1, u64::MAX];
+    block_on(async {
+        let written = Written::new(&sample(2 * CHUNK_BYTES, true), 10_000, b"text", b"structure").await;
+        for raw_bytes in extremes {
+            for sealed_raw in extremes {
+                for rest in extremes.map(|n| n as u32) {
+                    let layout = Layout {
+                        raw_bytes,
+                        sealed_raw,
+                        sealed_text: rest,
+                        sealed_structure: rest,
+                        sealed_index: rest,
+                    };
+                    let (account, object) = (written.account, written.object);
+                    let reader = MessageReader::new(&written.store, account, object, &written.key, layout);
+                    assert!(reader.structure().await.is_err());
+                    assert!(reader.text().await.is_err());
+                    assert!(raw_bytes == 0 || collect(&reader, 0..u64::MAX).await.is_err());
+                    assert!(reader.verify().await.is_err());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_dropped_writer_leaves_nothing() {
+    block_on(async {
+        let store = Store::memory();
+        let budget = Budget::new(8 * WRITER_BYTES);
+        let random = SeededRandom::new(3);
+        for size in [100, 10 * CHUNK_BYTES] {
+            let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
+            let key = MessageKey::generate(&random);
+            let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
+            writer.write(&sample(size, true)).await.unwrap();
+            drop(writer);
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(store.list("acct", None).count().await, 0);
+    });
+}
+
+#[test]
+fn text_beyond_the_limit_is_refused() {
+    block_on(async {
+        let store = Store::memory();
+        let budget = Budget::new(8 * WRITER_BYTES);
+        let key = MessageKey::from_bytes([1; 32]);
+        let writer = MessageWriter::new(&store, AccountId([0; 16]), ObjectId([0; 16]), &key, &budget).await;
+        let refused = writer.unwrap().finish(&vec![0; SECTION_BYTES + 1], b"").await;
+        assert_eq!(refused.unwrap_err().kind(), Kind::Limit);
+    });
+}
+
+#[test]
+fn a_chunk_that_claims_too_much_is_refused() {
+    let cipher = cipher(AccountId([0; 16]), ObjectId([0; 16]), &MessageKey::from_bytes([1; 32]));
+    let place = crate::cipher::Place { section: TEXT, number: 0, last: true };
+    for size in [CHUNK_BYTES, CHUNK_BYTES + 1, 100 * CHUNK_BYTES] {
+        let bomb = zstd::bulk::compress(&vec![0; size], 1).unwrap();
+        let mut sealed = vec![0; 4];
+        sealed.extend_from_slice(&bomb);
+        let mut header = ((bomb.len() + 16) as u32).to_be_bytes();
+        header[0] = 1;
+        sealed[..4].copy_from_slice(&header);
+        cipher.seal(place, header, &mut sealed, 4);
+        let opened = chunk::open_section(&cipher, TEXT, &sealed, SECTION_BYTES);
+        assert_eq!(opened.is_ok(), size <= CHUNK_BYTES, "{size}");
+    }
+}

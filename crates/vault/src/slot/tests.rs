@@ -1,1 +1,102 @@
+//! Slots open with their secret, for their account, and with nothing else.
 
+use proptest::prelude::*;
+use sealpost_base::SeededRandom;
+
+use super::*;
+
+const ACCOUNT: AccountId = AccountId([7; 16]);
+/// Argon2 at its cheapest: these tests are about slots.
+const CHEAP: PasswordParams = PasswordParams { memory_kib: 8, passes: 1, lanes: 1 };
+
+#[test]
+fn a_password_opens_its_slot_only() {
+    let random = SeededRandom::new(1);
+    let root = RootKey::generate(&random);
+    let slot = Slot::password(&root, ACCOUNT, b"correct horse", CHEAP, &random);
+    assert!(slot.open(ACCOUNT, b"correct horse").unwrap().same(&root));
+    for wrong in [&b"correct hors"[..], b"", b"correct horse ", b"Correct horse"] {
+        assert!(slot.open(ACCOUNT, wrong).is_none());
+    }
+    assert!(slot.open(AccountId([8; 16]), b"correct horse").is_none());
+    let cheaper = Slot { params: Some(PasswordParams { memory_kib: 16, ..CHEAP }), ..slot.clone() };
+    assert!(cheaper.open(ACCOUNT, b"correct horse").is_none());
+    let renamed = Slot { id: SlotId([0; 8]), ..slot.clone() };
+    assert!(renamed.open(ACCOUNT, b"correct horse").is_none());
+    assert!(Slot::decoy(CHEAP, &random).open(ACCOUNT, b"").is_none());
+}
+
+#[test]
+fn the_default_cost_is_the_designed_one_and_a_slot_cannot_ask_for_the_whole_machine() {
+    let PasswordParams { memory_kib, passes, lanes } = PasswordParams::default();
+    assert_eq!((memory_kib, passes, lanes), (19456, 2, 1));
+    let random = SeededRandom::new(1);
+    let greedy = PasswordParams { memory_kib: u32::MAX, passes: u32::MAX, lanes: u32::MAX };
+    assert!(Slot::decoy(greedy, &random).open(ACCOUNT, b"x").is_none());
+}
+
+#[test]
+fn argon2id_matches_the_reference_implementation() {
+    // echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1 (the reference implementation's own test).
+    let params = PasswordParams { memory_kib: 65536, passes: 2, lanes: 1 };
+    let out = stretch(b"password", b"somesalt", params).unwrap();
+    assert_eq!(out.0[..8], [0x09, 0x31, 0x61, 0x15, 0xd5, 0xcf, 0x24, 0xed]);
+}
+
+#[test]
+fn a_token_says_which_slot_it_opens() {
+    let random = SeededRandom::new(2);
+    let root = RootKey::generate(&random);
+    let (slot, token) = Slot::token(&root, ACCOUNT, &random);
+    let (other, other_token) = Slot::token(&root, ACCOUNT, &random);
+    let password = Slot::password(&root, ACCOUNT, b"p", CHEAP, &random);
+    let slots = [password, other, slot];
+    assert!(token.starts_with("sp_") && token.len() == 67);
+    let found = for_login(&slots, token.as_bytes());
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].id(), slots[2].id());
+    assert!(found[0].open(ACCOUNT, token.as_bytes()).unwrap().same(&root));
+    assert!(found[0].open(ACCOUNT, other_token.as_bytes()).is_none());
+    assert!(found[0].open(ACCOUNT, token.to_uppercase().replace("SP_", "sp_").as_bytes()).is_some());
+    let found = for_login(&slots, b"sp_not a token");
+    assert_eq!(found[0].kind(), SlotKind::Password);
+}
+
+#[test]
+fn a_recovery_code_survives_handwriting_but_no_mistake() {
+    let random = SeededRandom::new(3);
+    let root = RootKey::generate(&random);
+    let (slot, code) = Slot::recovery(&root, ACCOUNT, &random);
+    assert_eq!(code.len(), 9 * 4 + 8);
+    assert!(slot.open(ACCOUNT, code.as_bytes()).unwrap().same(&root));
+    let written = code.to_lowercase().replace('-', " ").replace('0', "o").replace('1', "l");
+    assert!(slot.open(ACCOUNT, format!(" {written}\n").as_bytes()).is_some());
+    for i in 0..code.len() {
+        let mut typed = code.as_bytes().to_vec();
+        typed[i] = if typed[i] == b'7' { b'8' } else { b'7' };
+        assert!(recovery::parse(&typed).is_none(), "{i}");
+    }
+    assert!(for_login(std::slice::from_ref(&slot), code.as_bytes()).is_empty());
+}
+
+#[test]
+fn slots_survive_storage() {
+    let random = SeededRandom::new(4);
+    let root = RootKey::generate(&random);
+    let (slot, token) = Slot::token(&root, ACCOUNT, &random);
+    let slot = slot.labelled(Some("phone".into()), Timestamp(5));
+    let stored: Slot = minicbor::decode(&minicbor::to_vec(&slot).unwrap()).unwrap();
+    assert_eq!((stored.label(), stored.created()), (Some("phone"), Some(Timestamp(5))));
+    assert!(stored.open(ACCOUNT, token.as_bytes()).unwrap().same(&root));
+}
+
+proptest! {
+    #[test]
+    fn secrets_round_trip_and_anything_parses_safely(bytes: [u8; 20], id: [u8; 8], key: [u8; 32], junk: Vec<u8>) {
+        prop_assert_eq!(*recovery::parse(recovery::format(&bytes).as_bytes()).unwrap(), bytes);
+        let (found, secret) = token::parse(token::format(SlotId(id), &Secret(key)).as_bytes()).unwrap();
+        prop_assert_eq!((found.0, secret.0), (id, key));
+        recovery::parse(&junk);
+        token::parse(&[b"sp_", &junk[..]].concat());
+    }
+}

@@ -1,0 +1,211 @@
+//! Files of large objects: `objects/xx/yyyy…`, named at random, written once, never renamed after they are named by
+//! a row.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
+
+use crate::local::schema::{self, Access};
+use crate::local::writer::Body;
+
+/// Files without a row are left alone for this long: their row may be about to be written, by any process.
+const ORPHAN_SECONDS: i64 = 60 * 60;
+/// Time between two sweeps of one store, however often it is opened.
+const SWEEP_SECONDS: i64 = 24 * 60 * 60;
+
+/// The directory of large objects.
+pub(super) struct Files {
+    root: PathBuf,
+    objects: PathBuf,
+}
+
+impl Files {
+    /// Makes the directories if they are absent.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let objects = root.join("objects");
+        DirBuilder::new().recursive(true).mode(0o700).create(&objects)?;
+        File::open(root)?.sync_all()?;
+        if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(Files { root: root.to_owned(), objects })
+    }
+
+    /// The directory of the store.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Starts a new file under a temporary name.
+    pub fn create(self: &Arc<Self>) -> io::Result<NewFile> {
+        let name = self.new_name()?;
+        let temporary = self.path(&name).with_extension("tmp");
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        Ok(NewFile { files: self.clone(), file: Arc::new(file), name, size: 0, kept: false })
+    }
+
+    /// A second name for the file `name`, whose bytes never change.
+    pub fn link(&self, name: &str, size: u64) -> io::Result<Body> {
+        let new = self.new_name()?;
+        std::fs::hard_link(self.path(name), self.path(&new))?;
+        self.sync_directory_of(&new)?;
+        Ok(Body::File { name: new, size })
+    }
+
+    /// The bytes `start..start + length` of the file `name`.
+    pub fn read(&self, name: &str, start: u64, length: usize) -> io::Result<Vec<u8>> {
+        let file = File::open(self.path(name))?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes)
+    }
+
+    /// Removes the file `name`, whose row is gone.
+    pub fn remove(&self, name: &str) {
+        if let Err(e) = std::fs::remove_file(self.path(name))
+            && e.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(error = %e, name, "a removed object's file stays until the next sweep");
+        }
+    }
+
+    /// A random name in a directory that exists and is durable.
+    fn new_name(&self) -> io::Result<String> {
+        let random = u128::from(SystemRandom.next_u64()) << 64 | u128::from(SystemRandom.next_u64());
+        let hex = format!("{random:032x}");
+        match DirBuilder::new().mode(0o700).create(self.objects.join(&hex[..2])) {
+            Ok(()) => File::open(&self.objects)?.sync_all()?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        Ok(format!("{}/{}", &hex[..2], &hex[2..]))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.objects.join(name)
+    }
+
+    fn sync_directory_of(&self, name: &str) -> io::Result<()> {
+        File::open(self.path(name).parent().unwrap_or(&self.objects))?.sync_all()
+    }
+}
+
+/// A file that is being written. Dropped before [`NewFile::keep`], it is removed.
+pub(super) struct NewFile {
+    files: Arc<Files>,
+    file: Arc<File>,
+    name: String,
+    size: u64,
+    kept: bool,
+}
+
+impl NewFile {
+    /// Writes `bytes` at the end.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        (&*self.file).write_all(bytes)?;
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Reserves the next `length` bytes: the file and the offset to write them at, on any thread.
+    pub fn reserve(&mut self, length: usize) -> (Arc<File>, u64) {
+        let offset = self.size;
+        self.size += length as u64;
+        (self.file.clone(), offset)
+    }
+
+    /// Makes the file durable under its name: only then may a row point to it.
+    pub fn keep(mut self) -> io::Result<Body> {
+        self.file.sync_all()?;
+        let path = self.files.path(&self.name);
+        std::fs::rename(path.with_extension("tmp"), &path)?;
+        self.kept = true;
+        self.files.sync_directory_of(&self.name)?;
+        Ok(Body::File { name: std::mem::take(&mut self.name), size: self.size })
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What cannot be removed now is swept up later.
+            let _ = std::fs::remove_file(self.files.path(&self.name).with_extension("tmp"));
+        }
+    }
+}
+
+/// Removes old files without a row, on a thread of its own, at most once a day.
+pub(super) fn sweep_aside(files: Arc<Files>, database: PathBuf, clock: Arc<dyn Clock>) {
+    let swept = std::thread::Builder::new().name("sealpost-sweep".into()).spawn(move || {
+        match sweep(&files, &database, clock.now()) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "removed files that no object points to"),
+            Err(e) => tracing::warn!(error = %e, "looking for files that no object points to failed"),
+        }
+    });
+    if let Err(e) = swept {
+        tracing::warn!(error = %e, "no thread to look for files that no object points to");
+    }
+}
+
+pub(super) fn sweep(
+    files: &Files,
+    database: &Path,
+    now: Timestamp,
+) -> Result<usize, Box<dyn std::error::Error + Send + Sync>> {
+    let connection = schema::connect(database, Access::Write)?;
+    let last: Option<i64> = connection
+        .query_row("SELECT value FROM state WHERE name = 'swept'", [], |row| row.get(0))
+        .optional()?;
+    if last.is_some_and(|last| now.seconds() - last < SWEEP_SECONDS) {
+        return Ok(0);
+    }
+    let mut removed = 0;
+    for directory in std::fs::read_dir(&files.objects)? {
+        let directory = directory?;
+        let Ok(entries) = std::fs::read_dir(directory.path()) else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let name = format!(
+                "{}/{}",
+                directory.file_name().to_string_lossy(),
+                entry.file_name().to_string_lossy()
+            );
+            if is_orphan(&connection, &entry, &name, now)? {
+                files.remove(&name);
+                removed += 1;
+            }
+        }
+    }
+    connection.execute(
+        "INSERT INTO state (name, value) VALUES ('swept', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1",
+        [now.seconds()],
+    )?;
+    Ok(removed)
+}
+
+/// Age first, row second: a file that is old when looked at has had its row for long, or never will.
+fn is_orphan(
+    connection: &Connection,
+    entry: &std::fs::DirEntry,
+    name: &str,
+    now: Timestamp,
+) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    let metadata = match entry.metadata() {
+        Ok(metadata) => metadata,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e.into()),
+    };
+    // The change time, unlike the modification time, is set by the rename that comes before the row.
+    let changed = metadata.mtime().max(metadata.ctime());
+    if !metadata.is_file() || now.seconds() - changed < ORPHAN_SECONDS {
+        return Ok(false);
+    }
+    let mut known = connection.prepare_cached("SELECT 1 FROM objects WHERE file = ?1")?;
+    Ok(!known.exists([name])?)
+}

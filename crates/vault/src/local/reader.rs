@@ -1,0 +1,323 @@
+//! Reads: a few threads, each with a connection, that take requests from one queue.
+//!
+//! A thread takes what has queued up, a fair part of it, and answers it within one read transaction: under load the
+//! locks of a transaction and the waking of a thread are shared by many reads.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use object_store::GetRange;
+use object_store::path::Path;
+use rusqlite::{Connection, OptionalExtension, params};
+use sealpost_base::{Error, Result, Timestamp};
+use tokio::sync::oneshot;
+
+use crate::local::files::Files;
+use crate::local::schema::{self, Access, HEAD_BYTES};
+use crate::local::{Damaged, generic, not_found};
+
+/// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
+const THREADS: usize = 3;
+/// The most requests a thread answers within one transaction.
+const BATCH: usize = 16;
+
+/// A row without its bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub id: i64,
+    pub size: u64,
+    pub modified: Timestamp,
+    pub file: Option<String>,
+}
+
+/// An object, or the part of it that was asked for.
+pub(super) struct Found {
+    pub row: Row,
+    pub bytes: Bytes,
+}
+
+type Reply<T> = oneshot::Sender<object_store::Result<T>>;
+
+enum Request {
+    Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<Found> },
+    List { after: String, before: Option<String>, limit: usize, reply: Reply<Vec<(String, Row)>> },
+}
+
+/// A handle on the reader threads, which end when the last one is dropped.
+#[derive(Clone)]
+pub(super) struct Readers(Arc<Handle>);
+
+struct Handle(Arc<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    requests: VecDeque<Request>,
+    closed: bool,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.wake.notify_all();
+    }
+}
+
+impl Readers {
+    /// Starts the threads.
+    pub fn start(database: &FilePath, files: &Arc<Files>) -> Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let handle = Handle(queue.clone());
+        for _ in 0..THREADS {
+            let reader = Reader {
+                queue: queue.clone(),
+                database: database.to_owned(),
+                files: files.clone(),
+                connection: None,
+            };
+            std::thread::Builder::new()
+                .name("sealpost-read".into())
+                .spawn(move || reader.run())
+                .map_err(|e| Error::retry("starting a reader thread").with_source(e))?;
+        }
+        Ok(Readers(Arc::new(handle)))
+    }
+
+    /// The object `path`, or `range` of it; with `head`, its row alone.
+    pub async fn get(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
+        self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
+    }
+
+    /// Up to `limit` objects after the path `after` and before `before`, sorted.
+    pub async fn list(
+        &self,
+        after: String,
+        before: Option<String>,
+        limit: usize,
+    ) -> object_store::Result<Vec<(String, Row)>> {
+        self.ask(|reply| Request::List { after, before, limit, reply }).await
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> object_store::Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.0.0.lock().requests.push_back(request(reply));
+        self.0.0.wake.notify_one();
+        answer.await.unwrap_or_else(|_| Err(generic("a reader thread ended")))
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Waits for requests; `None` when there will be no more.
+    fn take(&self) -> Option<Vec<Request>> {
+        let mut state = self.lock();
+        while state.requests.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.wake.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        let share = state.requests.len().div_ceil(THREADS).min(BATCH);
+        Some(state.requests.drain(..share).collect())
+    }
+}
+
+struct Reader {
+    queue: Arc<Queue>,
+    database: PathBuf,
+    files: Arc<Files>,
+    connection: Option<Connection>,
+}
+
+impl Reader {
+    fn run(mut self) {
+        while let Some(requests) = self.queue.take() {
+            let connection = match self.connection.take() {
+                Some(connection) => Ok(connection),
+                None => schema::connect(&self.database, Access::Read),
+            };
+            match connection {
+                Ok(connection) => {
+                    if self.answer_all(&connection, requests) {
+                        self.connection = Some(connection);
+                    }
+                }
+                Err(e) => {
+                    let message = format!("opening the store: {e}");
+                    requests.into_iter().for_each(|request| request.fail(&message));
+                }
+            }
+        }
+    }
+
+    /// Whether the connection can be used again.
+    fn answer_all(&self, connection: &Connection, requests: Vec<Request>) -> bool {
+        let several = requests.len() > 1;
+        let mut sound = !several || connection.execute_batch("BEGIN").is_ok();
+        for request in requests {
+            // Somebody who gave up waiting needs no answer.
+            match request {
+                Request::Get { reply, .. } if reply.is_closed() => {}
+                Request::Get { path, range, head, reply } => {
+                    let found = self.get(connection, &path, range, head);
+                    sound &= found.as_ref().map_or_else(is_about_the_object, |_| true);
+                    let _ = reply.send(found);
+                }
+                Request::List { after, before, limit, reply } => {
+                    let rows = list(connection, &after, before.as_deref(), limit).map_err(failed);
+                    sound &= rows.is_ok();
+                    let _ = reply.send(rows);
+                }
+            }
+        }
+        sound && (!several || connection.execute_batch("COMMIT").is_ok())
+    }
+
+    fn get(
+        &self,
+        connection: &Connection,
+        path: &str,
+        range: Option<GetRange>,
+        head: bool,
+    ) -> object_store::Result<Found> {
+        let (row, first) = find(connection, path)?.ok_or_else(|| not_found(path))?;
+        if head {
+            return Ok(Found { row, bytes: Bytes::new() });
+        }
+        let range = resolve(range, row.size)?;
+        let bytes = match &row.file {
+            None => inline(connection, &row, first, range).map_err(failed)?,
+            Some(name) => match self.files.read(name, range.start, (range.end - range.start) as usize) {
+                Ok(bytes) => bytes,
+                // Deleted (or replaced) between the row and the file: only this transaction still sees the row.
+                Err(e) if e.kind() == ErrorKind::NotFound && !self.still_there(&row) => {
+                    return Err(not_found(path));
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+                    return Err(generic(Damaged(format!("file {name}: {e}"))));
+                }
+                Err(e) => return Err(generic(e)),
+            },
+        };
+        Ok(Found { row, bytes: Bytes::from(bytes) })
+    }
+
+    /// Whether a fresh look finds the row. On a connection of its own: the other one may be within a transaction.
+    fn still_there(&self, row: &Row) -> bool {
+        let look = || {
+            let connection = schema::connect(&self.database, Access::Read)?;
+            connection
+                .prepare("SELECT 1 FROM objects WHERE id = ?1 AND file = ?2")?
+                .exists(params![row.id, row.file])
+        };
+        look().unwrap_or(true)
+    }
+}
+
+impl Request {
+    fn fail(self, message: &str) {
+        match self {
+            Request::Get { reply, .. } => drop(reply.send(Err(generic(message)))),
+            Request::List { reply, .. } => drop(reply.send(Err(generic(message)))),
+        }
+    }
+}
+
+/// The row of `path`, and its head.
+fn find(connection: &Connection, path: &str) -> object_store::Result<Option<(Row, Option<Vec<u8>>)>> {
+    let find = || {
+        let mut query = connection
+            .prepare_cached("SELECT id, size, modified, file, head FROM objects WHERE path = ?1")?;
+        query
+            .query_row([path], |row| {
+                let found = Row {
+                    id: row.get(0)?,
+                    size: row.get(1)?,
+                    modified: Timestamp(row.get(2)?),
+                    file: row.get(3)?,
+                };
+                Ok((found, row.get(4)?))
+            })
+            .optional()
+    };
+    find().map_err(failed)
+}
+
+fn inline(
+    connection: &Connection,
+    row: &Row,
+    head: Option<Vec<u8>>,
+    range: Range<u64>,
+) -> rusqlite::Result<Vec<u8>> {
+    let mut bytes = head.unwrap_or_default();
+    let (start, end) = (range.start as usize, range.end as usize);
+    if end > bytes.len() {
+        let mut query = connection.prepare_cached("SELECT rest FROM objects WHERE id = ?1")?;
+        query.query_row([row.id], |found| {
+            if let Some(rest) = found.get_ref(0)?.as_blob_or_null()? {
+                bytes.reserve_exact(rest.len());
+                bytes.extend_from_slice(rest);
+            }
+            Ok(())
+        })?;
+    }
+    debug_assert!(bytes.len() >= HEAD_BYTES || bytes.len() as u64 == row.size);
+    bytes.truncate(end);
+    bytes.drain(..start.min(bytes.len()));
+    Ok(bytes)
+}
+
+fn resolve(range: Option<GetRange>, size: u64) -> object_store::Result<Range<u64>> {
+    let range = match range {
+        None => 0..size,
+        Some(GetRange::Bounded(range)) => range.start..range.end.min(size),
+        Some(GetRange::Offset(start)) => start..size,
+        Some(GetRange::Suffix(length)) => size.saturating_sub(length)..size,
+    };
+    if range.start > range.end {
+        return Err(generic(format!("a range from {} of an object of {size} bytes", range.start)));
+    }
+    Ok(range)
+}
+
+fn list(
+    connection: &Connection,
+    after: &str,
+    before: Option<&str>,
+    limit: usize,
+) -> rusqlite::Result<Vec<(String, Row)>> {
+    let mut query = connection.prepare_cached(
+        "SELECT id, size, modified, path FROM objects
+         WHERE path > ?1 AND (?2 IS NULL OR path < ?2) ORDER BY path LIMIT ?3",
+    )?;
+    let rows = query.query_map(params![after, before, limit as i64], |row| {
+        let found = Row { id: row.get(0)?, size: row.get(1)?, modified: Timestamp(row.get(2)?), file: None };
+        Ok((row.get(3)?, found))
+    })?;
+    rows.collect()
+}
+
+fn failed(e: rusqlite::Error) -> object_store::Error {
+    if schema::is_damage(&e) { generic(Damaged(e.to_string())) } else { generic(e) }
+}
+
+/// Errors that say something about one object, and nothing about the connection.
+fn is_about_the_object(e: &object_store::Error) -> bool {
+    match e {
+        object_store::Error::NotFound { .. } => true,
+        object_store::Error::Generic { source, .. } => !source.is::<rusqlite::Error>(),
+        _ => false,
+    }
+}

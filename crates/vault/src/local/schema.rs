@@ -1,0 +1,128 @@
+//! The database: its one table, and how connections to it are set up.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::park_timeout;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use sealpost_base::{Error, Result};
+
+/// The version of the schema, in `PRAGMA user_version`.
+const VERSION: i64 = 1;
+/// "SPst" in `PRAGMA application_id`, so that `file` can tell what the database is.
+const APPLICATION_ID: i64 = 0x5350_7374;
+/// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the front, so what
+/// is within the head (a small message's structure) is read without the rest.
+pub(super) const HEAD_BYTES: usize = 4096;
+/// How often a locked database is tried again, a millisecond apart, before the caller is told to.
+const BUSY_TRIES: i32 = 10_000;
+
+const TABLES: &str = "
+    CREATE TABLE objects (
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE,
+        size INTEGER NOT NULL,
+        modified INTEGER NOT NULL,
+        file TEXT,
+        head BLOB,
+        rest BLOB
+    ) STRICT;
+    CREATE UNIQUE INDEX objects_file ON objects (file) WHERE file IS NOT NULL;
+    CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+";
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// Makes sure that the database in `dir` exists and is of this version; returns its path.
+pub(super) fn create(dir: &Path) -> Result<PathBuf> {
+    let path = dir.join("objects.sqlite");
+    let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
+        Error::retry(format!("opening {}", path.display())).with_source(e)
+    };
+    // SQLite gives its other files the permissions of this one.
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
+    file.and_then(|_| File::open(dir)?.sync_all()).map_err(|e| failed(e.into()))?;
+    let mut connection = connect(&path, Access::Write).map_err(|e| failed(e.into()))?;
+    match prepare(&mut connection) {
+        Ok(VERSION) => Ok(path),
+        Ok(version) => Err(Error::invalid(format!(
+            "{} has version {version}; this program knows {VERSION}",
+            path.display()
+        ))),
+        Err(e) => Err(failed(e.into())),
+    }
+}
+
+/// Creates the tables if they are not there, and returns the version of what is.
+fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let mut version = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+        version = VERSION;
+    }
+    transaction.commit()?;
+    Ok(version)
+}
+
+/// A connection with what this store relies on: write-ahead log, a commit that returns is on the disk, and little
+/// memory (the operating system caches the pages).
+pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(wait_for_lock))?;
+    if access == Access::Write {
+        // Only a database without pages takes a page size; others ignore it.
+        connection.pragma_update(None, "page_size", 8192)?;
+        write_ahead(&connection)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // Checkpoints are made by the writer, after those who wait have been answered.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    } else {
+        connection.pragma_update(None, "query_only", true)?;
+    }
+    connection.pragma_update(None, "cache_size", -1024)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.set_prepared_statement_cache_capacity(16);
+    Ok(connection)
+}
+
+/// Two processes that create a database at once may find it locked here without SQLite waiting for them.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(_) => return Ok(()),
+            Err(e) if is_busy(&e) && wait_for_lock(tries) => tries += 1,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Whether the database was locked by somebody else for longer than was waited.
+pub(super) fn is_busy(e: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+}
+
+/// Whether SQLite found its own file damaged.
+pub(super) fn is_damage(e: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(e.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+fn wait_for_lock(tries: i32) -> bool {
+    // SQLite's own handler waits up to 100 ms between tries; a busy server would never let another process in.
+    park_timeout(Duration::from_millis(1));
+    tries < BUSY_TRIES
+}

@@ -1,0 +1,375 @@
+//! The local store as callers see it: durable, shared between instances, and patient with a failing disk.
+
+use std::path::Path as FilePath;
+use std::process::Command;
+
+use futures::future::join_all;
+use sealpost_base::{Kind, Random, SeededRandom, Timestamp};
+
+use super::*;
+use crate::{Put, Sealed, Store};
+
+const LARGE: usize = INLINE_OBJECT_BYTES + 1;
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
+    runtime.unwrap().block_on(future)
+}
+
+fn sealed(size: usize, seed: u64) -> Sealed {
+    let mut bytes = vec![0; size];
+    SeededRandom::new(seed).fill(&mut bytes);
+    Sealed::new(bytes)
+}
+
+async fn open(dir: &FilePath) -> Store {
+    Store::local(dir).await.unwrap()
+}
+
+fn files_below(dir: &FilePath) -> Vec<String> {
+    let mut names = Vec::new();
+    for directory in std::fs::read_dir(dir.join("objects")).unwrap() {
+        for file in std::fs::read_dir(directory.unwrap().path()).unwrap() {
+            names.push(file.unwrap().file_name().into_string().unwrap());
+        }
+    }
+    names
+}
+
+async fn listed(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String> {
+    store.list(prefix, after).map(|found| found.unwrap().path).collect().await
+}
+
+#[test]
+fn objects_come_back_whole_and_in_ranges() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let sizes = [0, 1, 4095, 4096, 4097, 30_000, INLINE_OBJECT_BYTES, LARGE, 300_000];
+        let store = open(dir.path()).await;
+        for (i, size) in sizes.into_iter().enumerate() {
+            let path = format!("a/{i}");
+            assert_eq!(store.put_new(&path, sealed(size, i as u64)).await.unwrap(), Put::Created);
+            assert_eq!(store.put_new(&path, sealed(5, 99)).await.unwrap(), Put::Exists);
+        }
+        // Another instance, so that nothing comes from this one's memory.
+        let again = open(dir.path()).await;
+        for (i, size) in sizes.into_iter().enumerate() {
+            let (path, expected) = (format!("a/{i}"), sealed(size, i as u64));
+            assert_eq!(again.read(&path).await.unwrap(), expected.as_ref(), "{size}");
+            assert_eq!(again.size(&path).await.unwrap(), size as u64);
+            for range in [0..1, 0..4096, 1..4097, 4000..5000, 5000..30_000, 65_000..65_536] {
+                let got = again.read_range(&path, range.clone()).await;
+                if range.end <= size as u64 {
+                    assert_eq!(got.unwrap(), expected.as_ref()[range.start as usize..range.end as usize]);
+                } else {
+                    assert_eq!(got.unwrap_err().kind(), Kind::Corrupt, "{size} {range:?}");
+                }
+            }
+        }
+        assert_eq!(files_below(dir.path()).len(), 2, "what lost against an existing object leaves no file");
+        assert_eq!(again.read("a/none").await.unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(again.read("a").await.unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(again.read("../a").await.unwrap_err().kind(), Kind::Invalid);
+    });
+}
+
+#[test]
+fn lists_are_sorted_and_stay_below_their_prefix() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        let puts = (0..1200).rev().map(|i| {
+            let store = store.clone();
+            async move { store.put_new(&format!("acct/x/log/{i:04}"), sealed(10, i)).await.unwrap() }
+        });
+        join_all(puts).await;
+        for path in ["acct/x/log0", "acct/x/lo", "acct/x/log-1/a", "acct/y/log/0001", "b@ä"] {
+            store.put_new(path, sealed(10, 0)).await.unwrap();
+        }
+        let all = listed(&store, "acct/x/log", None).await;
+        assert_eq!(all.len(), 1200);
+        assert!(all.is_sorted());
+        let tail = listed(&store, "acct/x/log", Some("acct/x/log/1197")).await;
+        assert_eq!(tail, ["acct/x/log/1198", "acct/x/log/1199"]);
+        assert_eq!(listed(&store, "acct/x/log", Some("acct/x/log/9")).await.len(), 0);
+        assert_eq!(listed(&store, "acct/x/log", Some("a")).await.len(), 1200);
+        assert_eq!(listed(&store, "", None).await.len(), 1205);
+        assert_eq!(listed(&store, "b@ä", None).await.len(), 0);
+        assert_eq!(store.read("b@ä").await.unwrap().len(), 10);
+        let one = store.list("acct/y", None).next().await.unwrap().unwrap();
+        assert_eq!((one.path.as_str(), one.size), ("acct/y/log/0001", 10));
+        assert!(one.modified.seconds() > 1_700_000_000);
+    });
+}
+
+#[test]
+fn the_trait_is_kept_where_the_platform_does_not_look() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = LocalStore::open(dir.path()).unwrap();
+        let path = |s: &str| Path::parse(s).unwrap();
+        for (name, size) in [("d/small", 100), ("d/large", LARGE)] {
+            let bytes = sealed(size, 1).into_bytes();
+            store.put(&path(name), bytes.clone().into()).await.unwrap();
+            let copy = path("d/sub/copy");
+            store.copy(&path(name), &copy).await.unwrap();
+            let refused = store.copy_if_not_exists(&path(name), &copy).await;
+            assert!(matches!(refused, Err(object_store::Error::AlreadyExists { .. })));
+            store.rename(&copy, &path("d/sub/moved")).await.unwrap();
+            assert!(matches!(store.head(&copy).await, Err(object_store::Error::NotFound { .. })));
+            store.delete(&path(name)).await.unwrap();
+            let got = store.get(&path("d/sub/moved")).await.unwrap();
+            assert_eq!((got.meta.size, got.range.clone()), (size as u64, 0..size as u64));
+            assert_eq!(got.bytes().await.unwrap(), bytes);
+            let options = GetOptions { range: Some(GetRange::Suffix(7)), ..GetOptions::default() };
+            let got = store.get_opts(&path("d/sub/moved"), options).await.unwrap();
+            assert_eq!(got.range, size as u64 - 7..size as u64);
+            assert_eq!(got.bytes().await.unwrap(), bytes[size - 7..]);
+            store.put(&path(name), bytes.into()).await.unwrap();
+        }
+        let found = store.list_with_delimiter(Some(&path("d"))).await.unwrap();
+        assert_eq!(found.common_prefixes, [path("d/sub")]);
+        assert_eq!(found.objects.len(), 2);
+        // Overwriting removes the file of what was there.
+        store.put(&path("d/large"), Bytes::from_static(b"x").into()).await.unwrap();
+        assert_eq!(files_below(dir.path()).len(), 1);
+    });
+}
+
+#[test]
+fn deleting_removes_the_file_too_and_an_aborted_upload_leaves_none() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        store.put_new("a", sealed(LARGE, 1)).await.unwrap();
+        let mut upload = store.upload("b").await.unwrap();
+        upload.part(sealed(LARGE, 2)).await.unwrap();
+        assert_eq!(files_below(dir.path()).len(), 2);
+        drop(upload);
+        store.delete("a").await.unwrap();
+        store.delete("a").await.unwrap();
+        // The abort runs on its own: another upload takes the same way, after it.
+        let mut upload = store.upload("c").await.unwrap();
+        upload.part(sealed(70_000, 3)).await.unwrap();
+        upload.part(sealed(100, 4)).await.unwrap();
+        upload.complete().await.unwrap();
+        while files_below(dir.path()).len() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(listed(&store, "", None).await, ["c"]);
+        assert_eq!(store.read("c").await.unwrap()[70_000..], *sealed(100, 4).as_ref());
+    });
+}
+
+#[test]
+fn many_writers_share_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        let clients = (0..32).map(|client| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                for i in 0..20 {
+                    let path = format!("c/{client}/{i}");
+                    assert_eq!(store.put_new(&path, sealed(500, i)).await.unwrap(), Put::Created);
+                    assert_eq!(store.read(&path).await.unwrap(), sealed(500, i).as_ref());
+                }
+            })
+        });
+        join_all(clients).await.into_iter().for_each(|joined| joined.unwrap());
+        let stats = store.stats();
+        assert_eq!((stats.objects, stats.bytes), (640, 320_000));
+        assert!(stats.commits < 320, "{} commits for 640 objects", stats.commits);
+    });
+}
+
+#[test]
+fn of_two_stores_on_one_directory_one_creates() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let stores = [open(dir.path()).await, open(dir.path()).await];
+        let mut rings = stores[0].changes();
+        for i in 0..40 {
+            let size = if i % 10 == 0 { LARGE } else { 100 };
+            let path = format!("race/{i}");
+            let [a, b] = [0, 1].map(|n| {
+                let (store, path) = (stores[n].clone(), path.clone());
+                tokio::spawn(async move { store.put_new(&path, sealed(size, n as u64)).await.unwrap() })
+            });
+            let (a, b) = (a.await.unwrap(), b.await.unwrap());
+            let winner = u64::from(a != Put::Created);
+            assert_eq!((a == Put::Created) as u8 + (b == Put::Created) as u8, 1);
+            for store in &stores {
+                assert_eq!(store.read(&path).await.unwrap(), sealed(size, winner).as_ref());
+            }
+        }
+        stores[1].put_new("race/last", sealed(1, 1)).await.unwrap();
+        rings.changed().await.unwrap();
+        assert_eq!(files_below(dir.path()).len(), 4);
+    });
+}
+
+#[test]
+fn own_commits_do_not_ring() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        let mut rings = store.changes();
+        // The first sweep of a new store may ring once: it has a connection of its own.
+        let _ = tokio::time::timeout(Duration::from_millis(300), rings.changed()).await;
+        store.put_new("a", sealed(1, 1)).await.unwrap();
+        let waited = tokio::time::timeout(Duration::from_millis(500), rings.changed()).await;
+        assert!(waited.is_err());
+    });
+}
+
+#[test]
+fn permissions_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    block_on(async {
+        let store = open(&dir).await;
+        store.put_new("a", sealed(LARGE, 1)).await.unwrap();
+        let mode = |path: &FilePath| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&dir), 0o700);
+        assert_eq!(mode(&dir.join("objects")), 0o700);
+        for file in ["objects.sqlite", "objects.sqlite-wal", "objects.sqlite-shm"] {
+            assert_eq!(mode(&dir.join(file)), 0o600, "{file}");
+        }
+        for directory in std::fs::read_dir(dir.join("objects")).unwrap() {
+            let directory = directory.unwrap().path();
+            assert_eq!(mode(&directory), 0o700);
+            let file = std::fs::read_dir(&directory).unwrap().next().unwrap().unwrap().path();
+            assert_eq!(mode(&file), 0o600);
+        }
+    });
+}
+
+#[test]
+fn old_files_without_a_row_are_swept_once_a_day() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        store.put_new("a", sealed(LARGE, 1)).await.unwrap();
+        let stray = dir.path().join("objects/00");
+        std::fs::create_dir_all(&stray).unwrap();
+        std::fs::write(stray.join("x.tmp"), b"half a message").unwrap();
+        std::fs::write(stray.join("y"), b"a message without a row").unwrap();
+        let files = Files::open(dir.path()).unwrap();
+        let database = dir.path().join("objects.sqlite");
+        let now = SystemClock::new().now();
+        let hours = |n: i64| Timestamp(now.0 + n * 3_600_000);
+        // The sweep of the opening itself may or may not have run: these are days later.
+        assert_eq!(files::sweep(&files, &database, hours(-48)).unwrap_or(9), 0, "young files stay");
+        assert_eq!(files::sweep(&files, &database, hours(48)).unwrap(), 2);
+        assert_eq!(files::sweep(&files, &database, hours(49)).unwrap(), 0);
+        assert_eq!(files_below(dir.path()).len(), 1);
+        assert_eq!(store.read("a").await.unwrap().len(), LARGE);
+    });
+}
+
+#[test]
+fn a_lost_or_shortened_file_is_damage_of_that_object_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        store.put_new("lost", sealed(LARGE, 1)).await.unwrap();
+        let entry = std::fs::read_dir(dir.path().join("objects")).unwrap().next().unwrap().unwrap().path();
+        let file = std::fs::read_dir(entry).unwrap().next().unwrap().unwrap().path();
+        store.put_new("whole", sealed(LARGE, 2)).await.unwrap();
+        std::fs::write(&file, b"short").unwrap();
+        assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(store.read("lost").await.unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(store.read("whole").await.unwrap().len(), LARGE);
+    });
+}
+
+#[test]
+fn a_newer_store_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(LocalStore::open(dir.path()).unwrap());
+    let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
+    connection.pragma_update(None, "user_version", 2).unwrap();
+    assert_eq!(LocalStore::open(dir.path()).unwrap_err().kind(), Kind::Invalid);
+}
+
+/// Runs the ignored test `name` of this binary, as `sh` sets it up.
+fn in_child(setup: &str, name: &str, dir: &FilePath) {
+    let binary = std::env::current_exe().unwrap();
+    let script = format!("{setup}; exec \"$0\" --exact --ignored --nocapture \"$1\"");
+    let status =
+        Command::new("sh").arg("-c").arg(script).arg(binary).arg(name).current_dir(dir).output().unwrap();
+    let output = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.status.success() && output.contains("1 passed"), "{output}");
+}
+
+#[test]
+fn a_full_disk_fails_every_waiting_write_and_the_store_recovers() {
+    let dir = tempfile::tempdir().unwrap();
+    // A limit on the size of files stands for a full disk; its signal is ignored, so that writes fail instead.
+    in_child("trap '' XFSZ; ulimit -S -f 1200", "local::tests::fills_the_disk", dir.path());
+}
+
+#[test]
+#[ignore = "started by a_full_disk_fails_every_waiting_write_and_the_store_recovers, under a file size limit"]
+fn fills_the_disk() {
+    let dir = std::env::current_dir().unwrap();
+    block_on(async {
+        let store = open(&dir).await;
+        let mut created = Vec::new();
+        let mut failed = 0;
+        for round in 0..20 {
+            let puts = (0..8).map(|i| {
+                let store = store.clone();
+                async move { (i, store.put_new(&format!("d/{round}/{i}"), sealed(30_000, i)).await) }
+            });
+            for (i, put) in join_all(puts).await {
+                match put {
+                    Ok(put) => {
+                        assert_eq!(put, Put::Created);
+                        created.push((format!("d/{round}/{i}"), i));
+                    }
+                    Err(e) => {
+                        assert_eq!(e.kind(), Kind::Retry);
+                        failed += 1;
+                    }
+                }
+            }
+        }
+        assert!(failed > 0 && !created.is_empty());
+        let large = store.put_new("large", sealed(2_000_000, 1)).await;
+        assert_eq!(large.unwrap_err().kind(), Kind::Retry);
+        assert!(files_below(&dir).is_empty());
+        for (path, seed) in &created {
+            assert_eq!(store.read(path).await.unwrap(), sealed(30_000, *seed).as_ref());
+        }
+        assert_eq!(listed(&store, "d", None).await.len(), created.len());
+
+        let pid = std::process::id().to_string();
+        let raised = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
+        if raised.is_ok_and(|status| status.success()) {
+            assert_eq!(store.put_new("after", sealed(30_000, 1)).await.unwrap(), Put::Created);
+            assert_eq!(store.put_new("large", sealed(2_000_000, 1)).await.unwrap(), Put::Created);
+            assert_eq!(listed(&store, "d", None).await.len(), created.len());
+        }
+    });
+}
+
+#[test]
+fn a_lock_held_by_another_process_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        store.put_new("a", sealed(10, 1)).await.unwrap();
+        // Somebody holds the write lock for good: the wait is bounded by the caller here.
+        let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let put = store.put_new("b", sealed(10, 1));
+        assert!(tokio::time::timeout(Duration::from_millis(100), put).await.is_err());
+        assert_eq!(store.read("a").await.unwrap().len(), 10, "readers do not wait for writers");
+        connection.execute_batch("COMMIT").unwrap();
+        assert!(store.put_new("c", sealed(10, 1)).await.is_ok());
+    });
+}

@@ -1,0 +1,316 @@
+//! Writes: one thread that commits whatever has queued up as one transaction.
+//!
+//! Every caller is answered after the commit that carries its write. A commit that failed is rolled back and all
+//! who wait are told to try again; the connection is then opened anew, so that the store recovers when the disk
+//! does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+use sealpost_base::{Clock, Error, Result, Timestamp};
+use tokio::sync::{oneshot, watch};
+
+use crate::local::files::Files;
+use crate::local::schema::{self, Access, HEAD_BYTES};
+use crate::local::{Counters, generic};
+
+/// How often the thread looks for commits of other processes.
+const POLL: Duration = Duration::from_millis(200);
+/// The most that one transaction carries; more waits for the next.
+const BATCH_JOBS: usize = 1024;
+const BATCH_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes written after which the write-ahead log is copied into the database.
+const CHECKPOINT_BYTES: u64 = 16 * 1024 * 1024;
+/// A log that grew to this (readers kept it from being reused) is emptied, waiting for readers if need be.
+const TRUNCATE_BYTES: u64 = 128 * 1024 * 1024;
+
+/// Where an object's bytes are.
+pub(super) enum Body {
+    /// In the row.
+    Inline(Bytes),
+    /// In a file that is durable already.
+    File { name: String, size: u64 },
+}
+
+/// What a put does about an object that exists.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Mode {
+    Create,
+    Overwrite,
+}
+
+/// What became of a job whose transaction was committed.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    Done,
+    Exists,
+}
+
+struct Job {
+    path: String,
+    /// `None` deletes.
+    body: Option<(Body, Mode)>,
+    reply: oneshot::Sender<std::result::Result<Outcome, Arc<str>>>,
+}
+
+/// A handle on the writer thread, which ends when the last one is dropped and everything queued is committed.
+#[derive(Clone)]
+pub(super) struct Writer(Sender<Job>);
+
+impl Writer {
+    /// Starts the thread. `ring` counts the commits of others.
+    pub fn start(
+        database: PathBuf,
+        files: Arc<Files>,
+        clock: Arc<dyn Clock>,
+        counters: Arc<Counters>,
+        ring: watch::Sender<u64>,
+    ) -> Result<Self> {
+        let (sender, queue) = mpsc::channel();
+        let thread = Thread {
+            queue,
+            database,
+            files,
+            clock,
+            counters,
+            ring,
+            connection: None,
+            seen: None,
+            looked: Duration::ZERO,
+            unchecked: 0,
+        };
+        std::thread::Builder::new()
+            .name("sealpost-write".into())
+            .spawn(move || thread.run())
+            .map_err(|e| Error::retry("starting the writer thread").with_source(e))?;
+        Ok(Writer(sender))
+    }
+
+    /// Writes one object; durable when it returns.
+    pub async fn put(&self, path: String, body: Body, mode: Mode) -> object_store::Result<Outcome> {
+        self.ask(path, Some((body, mode))).await
+    }
+
+    /// Removes one object.
+    pub async fn delete(&self, path: String) -> object_store::Result<()> {
+        self.ask(path, None).await.map(drop)
+    }
+
+    async fn ask(&self, path: String, body: Option<(Body, Mode)>) -> object_store::Result<Outcome> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.0.send(Job { path, body, reply });
+        sent.map_err(|_| generic("the writer thread ended"))?;
+        let outcome = answer.await.map_err(|_| generic("the writer thread ended"))?;
+        outcome.map_err(|message| generic(message.to_string()))
+    }
+}
+
+struct Thread {
+    queue: Receiver<Job>,
+    database: PathBuf,
+    files: Arc<Files>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<Counters>,
+    ring: watch::Sender<u64>,
+    connection: Option<Connection>,
+    /// The last `data_version`, which changes when another connection commits.
+    seen: Option<i64>,
+    looked: Duration,
+    /// Bytes written since the last checkpoint.
+    unchecked: u64,
+}
+
+/// What is known of one job within a transaction: its outcome, and the file that it leaves without a row.
+type Applied = (Outcome, Option<String>);
+
+impl Thread {
+    fn run(mut self) {
+        loop {
+            let waited = self.queue.recv_timeout(POLL);
+            self.look();
+            match waited {
+                Ok(first) => {
+                    let batch = self.gather(first);
+                    self.commit(batch);
+                    self.checkpoint();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn gather(&self, first: Job) -> Vec<Job> {
+        let mut bytes = first.bytes();
+        let mut batch = vec![first];
+        while batch.len() < BATCH_JOBS
+            && bytes < BATCH_BYTES
+            && let Ok(job) = self.queue.try_recv()
+        {
+            bytes += job.bytes();
+            batch.push(job);
+        }
+        batch
+    }
+
+    fn commit(&mut self, batch: Vec<Job>) {
+        let now = self.clock.now();
+        let applied = self.connected().and_then(|connection| transact(connection, &batch, now));
+        match applied {
+            Ok(applied) => self.answer(batch, applied),
+            Err(e) => {
+                tracing::warn!(error = %e, writes = batch.len(), "a commit failed");
+                if !schema::is_busy(&e) {
+                    self.connection = None;
+                }
+                // Files of failed writes stay: the commit may have reached the disk, and the sweep tells.
+                let message: Arc<str> = format!("commit: {e}").into();
+                batch.into_iter().for_each(|job| drop(job.reply.send(Err(message.clone()))));
+            }
+        }
+    }
+
+    fn answer(&mut self, batch: Vec<Job>, applied: Vec<Applied>) {
+        let counters = &self.counters;
+        counters.commits.fetch_add(1, Ordering::Relaxed);
+        for (job, (outcome, orphan)) in batch.into_iter().zip(applied) {
+            if let (Outcome::Done, Some((body, _))) = (outcome, &job.body) {
+                counters.objects.fetch_add(1, Ordering::Relaxed);
+                counters.bytes.fetch_add(body.size(), Ordering::Relaxed);
+                // A row dirties about a page besides its bytes.
+                self.unchecked += 8192 + job.bytes();
+            }
+            let _ = job.reply.send(Ok(outcome));
+            if let Some(name) = orphan {
+                self.files.remove(&name);
+            }
+        }
+    }
+
+    fn connected(&mut self) -> rusqlite::Result<&mut Connection> {
+        if self.connection.is_none() {
+            self.connection = Some(schema::connect(&self.database, Access::Write)?);
+            // A new connection counts from its own start: what happened meanwhile may be anything.
+            self.seen = None;
+        }
+        self.connection.as_mut().ok_or(rusqlite::Error::InvalidQuery)
+    }
+
+    /// Rings if another connection has committed since the last look.
+    fn look(&mut self) {
+        let now = self.clock.monotonic();
+        if now.saturating_sub(self.looked) < POLL && self.seen.is_some() {
+            return;
+        }
+        self.looked = now;
+        let first_ever = self.connection.is_none() && self.seen.is_none();
+        let version = self.connected().and_then(|connection| {
+            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+        });
+        match version {
+            Ok(version) => {
+                if self.seen != Some(version) && !first_ever {
+                    self.ring.send_modify(|count| *count += 1);
+                }
+                self.seen = Some(version);
+            }
+            Err(e) => {
+                tracing::debug!(error = %e, "looking for other processes' commits failed");
+                self.connection = None;
+            }
+        }
+    }
+
+    /// Copies the write-ahead log into the database when it has grown. A failure costs nothing but space: the log
+    /// keeps everything, and the next commit tries again.
+    fn checkpoint(&mut self) {
+        if self.unchecked < CHECKPOINT_BYTES {
+            return;
+        }
+        let log = self.database.with_extension("sqlite-wal");
+        let grown = std::fs::metadata(log).is_ok_and(|m| m.len() > TRUNCATE_BYTES);
+        let pragma = if grown { "PRAGMA wal_checkpoint(TRUNCATE)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
+        let Ok(connection) = self.connected() else { return };
+        match connection.query_row(pragma, [], |_| Ok(())) {
+            Ok(()) => self.unchecked = 0,
+            Err(e) => {
+                tracing::warn!(error = %e, "copying the write-ahead log into the database failed");
+                // Not at every commit: half the distance to the next try.
+                self.unchecked = CHECKPOINT_BYTES / 2;
+            }
+        }
+    }
+}
+
+impl Job {
+    /// Bytes that the database writes for this job.
+    fn bytes(&self) -> u64 {
+        match &self.body {
+            Some((Body::Inline(bytes), _)) => bytes.len() as u64,
+            _ => 0,
+        }
+    }
+}
+
+impl Body {
+    fn size(&self) -> u64 {
+        match self {
+            Body::Inline(bytes) => bytes.len() as u64,
+            Body::File { size, .. } => *size,
+        }
+    }
+}
+
+/// Applies the whole batch and commits it. Dropped on an error, the transaction is rolled back.
+fn transact(connection: &mut Connection, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let applied = batch
+        .iter()
+        .map(|job| match &job.body {
+            Some((body, mode)) => put(&transaction, &job.path, body, *mode, now),
+            None => delete(&transaction, &job.path),
+        })
+        .collect::<rusqlite::Result<_>>()?;
+    transaction.commit()?;
+    Ok(applied)
+}
+
+fn put(
+    connection: &Connection,
+    path: &str,
+    body: &Body,
+    mode: Mode,
+    now: Timestamp,
+) -> rusqlite::Result<Applied> {
+    let replaced = match mode {
+        Mode::Create => None,
+        Mode::Overwrite => delete(connection, path)?.1,
+    };
+    let (file, head, rest) = match body {
+        Body::File { name, .. } => (Some(name), None, None),
+        Body::Inline(bytes) => {
+            let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES));
+            (None, Some(head), (!rest.is_empty()).then_some(rest))
+        }
+    };
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO objects (path, size, modified, file, head, rest) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (path) DO NOTHING",
+    )?;
+    let inserted = insert.execute(params![path, body.size() as i64, now.0, file, head, rest])?;
+    if inserted == 0 {
+        return Ok((Outcome::Exists, file.cloned()));
+    }
+    Ok((Outcome::Done, replaced))
+}
+
+fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Applied> {
+    let mut delete = connection.prepare_cached("DELETE FROM objects WHERE path = ?1 RETURNING file")?;
+    let file: Option<Option<String>> = delete.query_row([path], |row| row.get(0)).optional()?;
+    Ok((Outcome::Done, file.flatten()))
+}
