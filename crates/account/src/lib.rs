@@ -4,11 +4,15 @@
 //! change an account through [`Account::commit`], deliveries reach it through [`Accounts::deliver`], which needs no
 //! more than its public key.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod account;
 pub mod accounts;
 mod cache;
 pub mod directory;
 pub mod event;
+#[doc(hidden)]
+pub mod fuzz;
 mod head;
 pub mod ingest;
 pub mod name;

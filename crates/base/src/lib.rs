@@ -3,6 +3,8 @@
 //! No I/O and no runtime here. Time and randomness are traits, so that every test and simulation decides
 //! what they return; the real ones live in this crate alone (`clippy.toml` bans them elsewhere).
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod budget;
 pub mod clock;
 pub mod error;

@@ -8,6 +8,8 @@
 //!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
 //! - The log below the older of the last two checkpoints is removed, lowest position first, never anything above.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod checkpoint;
 mod log;
 #[cfg(test)]

@@ -25,8 +25,11 @@ pub struct NewMessage {
 pub(super) struct Waiting {
     mailbox: MailboxId,
     messages: Vec<NewMessage>,
-    done: oneshot::Sender<Result<(UidValidity, Vec<Uid>), (Kind, String)>>,
+    done: oneshot::Sender<Answer>,
 }
+
+/// The UIDs, or an error that several appends share.
+type Answer = Result<(UidValidity, Vec<Uid>), (Kind, String)>;
 
 impl Account {
     /// Places stored messages in a mailbox, all or none; their UIDs in order. Durable when it returns.
@@ -105,7 +108,7 @@ fn decide(state: &AccountState, waiting: &Waiting, events: &mut Vec<Event>) -> R
     Ok(())
 }
 
-fn placed(applied: impl Iterator<Item = Applied>) -> Result<(UidValidity, Vec<Uid>), (Kind, String)> {
+fn placed(applied: impl Iterator<Item = Applied>) -> Answer {
     let mut validity = None;
     let mut placed = Vec::new();
     for one in applied {

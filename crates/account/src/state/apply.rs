@@ -324,7 +324,8 @@ impl AccountState {
         let rows = mailbox.remove(uids, self.position);
         for row in &rows {
             mailbox.count(self.flags.set(row.flags), -1);
-            mailbox.bytes -= self.messages.get(row.message).map_or(0, Message::size);
+            let size = self.messages.get(row.message).map_or(0, Message::size);
+            mailbox.bytes = mailbox.bytes.saturating_sub(size);
         }
         if !rows.is_empty() {
             mailbox.highest_modseq = self.position;
@@ -350,7 +351,8 @@ impl AccountState {
             let set = self.flags.set(*flags);
             mailbox.count(set, 1);
             mailbox.keywords.extend(&set.keywords);
-            mailbox.bytes += self.messages.get(*message).map_or(0, Message::size);
+            let size = self.messages.get(*message).map_or(0, Message::size);
+            mailbox.bytes = mailbox.bytes.saturating_add(size);
             mailbox.uid_next = next;
             uids.insert_range(first, uid);
         }

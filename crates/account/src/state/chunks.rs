@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, MailboxId, ModSeq, Position, Result, Timestamp, Uid, UidValidity};
+use sealpost_base::{
+    AccountId, Error, MailboxId, ModSeq, Position, Result, Timestamp, Uid, UidValidity, limits,
+};
 
 use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Columns, Mailbox, Row, Vanished};
@@ -325,6 +327,17 @@ impl Restore {
         if !matches!(head.flag_sets.first(), Some(Some(set)) if *set == FlagSet::default()) {
             return Err(Error::corrupt("a checkpoint without the empty set of flags"));
         }
+        let (keywords, sets) = (head.keywords.len(), head.flag_sets.len());
+        let mailboxes: BTreeSet<_> = head.mailboxes.iter().map(|m| m.id).collect();
+        let names: BTreeSet<_> = head.mailboxes.iter().map(|m| &m.name).collect();
+        if keywords > limits::KEYWORDS
+            || sets > limits::FLAG_SETS
+            || mailboxes.len() != head.mailboxes.len()
+            || names.len() != head.mailboxes.len()
+            || mailboxes.last().is_some_and(|last| last.0 >= head.next_mailbox)
+        {
+            return Err(Error::corrupt("a checkpoint head that contradicts itself"));
+        }
         let state = &mut self.state;
         state.position = head.position;
         state.last_uid_validity = head.last_uid_validity;
@@ -370,7 +383,8 @@ impl Restore {
                 saved: Timestamp(chunk.saved[i]),
             });
             mailbox.count(state.flags.set(flags), 1);
-            mailbox.bytes += state.messages.get(number).map_or(0, Message::size);
+            let size = state.messages.get(number).map_or(0, Message::size);
+            mailbox.bytes = mailbox.bytes.saturating_add(size);
         }
         Some(())
     }
