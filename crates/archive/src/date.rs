@@ -1,9 +1,10 @@
-//! The date of an mbox `From ` line: `Thu Jan  1 00:00:00 1970`, in UTC unless it names a zone.
+//! The date of an mbox `From ` line (and RFC 3339 for people and programs): `Thu Jan  1 00:00:00 1970`, in UTC unless it names a zone.
 //!
 //! Reading is generous (missing seconds or weekday, zone before or after the year, as found in the wild);
 //! writing gives exactly C's `asctime`.
 
 use sealpost_base::Timestamp;
+use sealpost_mime::header::date::{civil_from_days, days_from_civil};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -16,8 +17,16 @@ pub fn asctime(at: Timestamp) -> String {
     let (days, time) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
     let (year, month, day) = civil_from_days(days);
     let weekday = WEEKDAYS[usize::try_from(days.rem_euclid(7)).unwrap_or(0)];
-    let month = MONTHS[usize::from(month - 1)];
+    let month = MONTHS[month as usize - 1];
     format!("{weekday} {month} {day:>2} {:02}:{:02}:{:02} {year:04}", time / 3600, time / 60 % 60, time % 60)
+}
+
+/// `at` as RFC 3339 writes it, in UTC: `1970-01-01T00:00:00Z`.
+pub fn rfc3339(at: Timestamp) -> String {
+    let seconds = at.seconds();
+    let (days, time) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
+    let (year, month, day) = civil_from_days(days);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
 /// Finds `[weekday] month day hh:mm[:ss] [zone] year [zone]` at the end of `words`; returns where it begins.
@@ -25,7 +34,7 @@ pub fn parse_asctime(words: &[&str]) -> Option<(usize, Timestamp)> {
     let month_at = words.iter().rposition(|word| month(word).is_some())?;
     let mut rest = words.get(month_at + 1..)?.iter().copied();
     let month = month(words[month_at])?;
-    let day = number(rest.next()?, 1, 31)?;
+    let day = number(rest.next()?, 1, 31).and_then(|day| u32::try_from(day).ok())?;
     let time = time_of_day(rest.next()?)?;
     let (mut year, mut zone) = (None, None);
     for word in rest.take(3) {
@@ -49,9 +58,9 @@ pub fn parse_asctime(words: &[&str]) -> Option<(usize, Timestamp)> {
     Some((begins, Timestamp::from_seconds(seconds)))
 }
 
-fn month(word: &str) -> Option<i64> {
+fn month(word: &str) -> Option<u32> {
     let at = MONTHS.iter().position(|m| m.eq_ignore_ascii_case(word))?;
-    i64::try_from(at + 1).ok()
+    u32::try_from(at + 1).ok()
 }
 
 fn is_weekday(word: &str) -> bool {
@@ -96,28 +105,6 @@ fn zone_offset(word: &str) -> Option<i64> {
     Some(hours * 3600)
 }
 
-/// Days since 1970-01-01 of a date in the Gregorian calendar.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let era = shifted.div_euclid(400);
-    let year_of_era = shifted - era * 400;
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, u8, u8) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, u8::try_from(month).unwrap_or(1), u8::try_from(day).unwrap_or(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +118,7 @@ mod tests {
     #[test]
     fn known_dates() {
         assert_eq!(asctime(Timestamp(0)), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(rfc3339(Timestamp::from_seconds(951_827_696)), "2000-02-29T12:34:56Z");
         assert_eq!(asctime(Timestamp::from_seconds(951_782_399)), "Mon Feb 28 23:59:59 2000");
         for (text, seconds) in [
             ("Thu Jan  1 00:00:00 1970", 0),

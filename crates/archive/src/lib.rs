@@ -8,12 +8,14 @@
 //! CRLF is taken exactly as it is; otherwise every bare LF becomes CRLF ([`lines`]). Writers turn CRLF back into
 //! LF unless told to keep the bytes exactly.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 use std::path::PathBuf;
 
 use sealpost_base::{Error, Result, Timestamp};
 
 pub mod date;
-//pub mod discover;
+pub mod discover;
 pub mod eml;
 pub mod flags;
 pub mod lines;

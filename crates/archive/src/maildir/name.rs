@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn letters_round_trip_and_run_out() {
         let mut known = Vec::new();
-        let set: Vec<String> = ["\\Seen", "\\Draft", "$Forwarded", "zeta", "alpha"].map(String::from).to_vec();
+        let set: Vec<String> =
+            ["\\Seen", "\\Draft", "$Forwarded", "zeta", "alpha"].map(String::from).to_vec();
         let (text, lost) = letters(&set, &mut known);
         assert_eq!((text.as_str(), lost), ("DPSab", 0));
         let mut sorted = set;

@@ -136,9 +136,14 @@ impl<R: Read + Seek> MboxReader<R> {
     }
 
     fn pump_raw(&mut self) -> Result<bool> {
-        self.body
-            .pump(&mut self.window, self.variant, &mut self.raw, false)
-            .map_err(|e| io_error(&self.name, e))
+        let pumped = self.body.pump(&mut self.window, self.variant, &mut self.raw, false);
+        pumped.map_err(|e| self.give_up(e))
+    }
+
+    /// Where a file cannot be read its messages end: nothing says where the next one begins.
+    fn give_up(&mut self, error: std::io::Error) -> sealpost_base::Error {
+        self.body = Body { ended: true, ..Body::default() };
+        io_error(&self.name, error)
     }
 
     /// Reads the header, as far as it is looked at, into `raw`; tells whether an empty line ended it.
@@ -177,7 +182,7 @@ impl<R: Read + Seek> Source for MboxReader<R> {
         let Some((from, begins)) = self.body.next.take() else { return Ok(None) };
         self.body = Body::default();
         self.raw.clear();
-        let ended = self.read_head().map_err(|e| io_error(&self.name, e))?;
+        let ended = self.read_head().map_err(|e| self.give_up(e))?;
         let first_line = if self.raw.is_empty() { self.body.held.unwrap_or(b"") } else { &self.raw };
         self.to_crlf = match LineEnds::of_first_line(first_line) {
             LineEnds::Lf => Some(ToCrlf::default()),
@@ -186,7 +191,7 @@ impl<R: Read + Seek> Source for MboxReader<R> {
         let head = Head::read(&self.raw, ended);
         let length = head.content_length.filter(|_| ended && self.variant.has_length());
         let length = match length {
-            Some(length) if self.length_holds(length).map_err(|e| io_error(&self.name, e))? => Some(length),
+            Some(length) if self.length_holds(length).map_err(|e| self.give_up(e))? => Some(length),
             _ => None,
         };
         self.raw = head.without_fields(&self.raw, !self.keep_status, length.is_some());

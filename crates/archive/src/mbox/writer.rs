@@ -69,6 +69,7 @@ impl<W: Write> MboxWriter<W> {
             (None, LineEnds::Lf) => String::new(),
         };
         self.started = false;
+        self.to_lf = ToLf::default();
         self.matched = Some(0);
         self.last = b'\n';
         Ok(())
@@ -105,6 +106,12 @@ impl<W: Write> MboxWriter<W> {
             self.file.write_all(b"\n")?;
         }
         self.file.write_all(b"\n")
+    }
+
+    /// The file, for whoever wants to know where it stands or to take a message back that could not be finished;
+    /// the next thing written must be [`MboxWriter::begin`].
+    pub fn file(&mut self) -> &mut W {
+        &mut self.file
     }
 
     /// Flushes and gives the file back.

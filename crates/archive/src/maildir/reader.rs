@@ -1,0 +1,146 @@
+//! Reads one Maildir folder, in the order in which its messages came.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use sealpost_base::{Kind, Result, Timestamp};
+
+use super::{KEYWORDS_FILE, name};
+use crate::eml::{MessageFile, modified};
+use crate::{Meta, Source, io_error};
+
+/// Bytes of a keywords file that are read.
+const KEYWORDS_FILE_BYTES: u64 = 64 * 1024;
+
+/// The messages of one folder (`cur` and `new`); its subfolders are sources of their own.
+pub struct MaildirReader {
+    folder: PathBuf,
+    keywords: Vec<String>,
+    waiting: VecDeque<Entry>,
+    file: Option<MessageFile>,
+    done: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    time: Option<Timestamp>,
+    name: Box<str>,
+    seen: bool,
+}
+
+impl Entry {
+    fn directory(&self) -> &'static str {
+        if self.seen { "cur" } else { "new" }
+    }
+}
+
+impl MaildirReader {
+    /// Reads the folder at `folder`. Names are gathered now; a message that comes later is not seen.
+    ///
+    /// # Errors
+    /// If `cur` cannot be listed.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let mut entries = Vec::new();
+        for seen in [true, false] {
+            list(&folder.join(if seen { "cur" } else { "new" }), seen, &mut entries)?;
+        }
+        entries.sort_unstable();
+        Ok(MaildirReader {
+            folder: folder.to_owned(),
+            keywords: keywords(&folder.join(KEYWORDS_FILE)),
+            waiting: entries.into(),
+            file: None,
+            done: 0,
+        })
+    }
+
+    /// Messages not yet read.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Another program may have renamed the file since, for other flags or from `new` to `cur`.
+    fn find_renamed(&self, entry: &Entry) -> Result<Option<Entry>> {
+        let unique = unique(&entry.name);
+        let mut entries = Vec::new();
+        list(&self.folder.join("cur"), true, &mut entries)?;
+        Ok(entries.into_iter().find(|other| self::unique(&other.name) == unique))
+    }
+
+    fn open_entry(&mut self, entry: &Entry) -> Result<Meta> {
+        let path = self.folder.join(entry.directory()).join(&*entry.name);
+        let (file, metadata) = MessageFile::open(&path)?;
+        self.file = Some(file);
+        self.done += metadata.len();
+        let modified = modified(&metadata);
+        let received = match (entry.time, modified.filter(|at| at.0 > 0)) {
+            (Some(named), Some(changed)) => Some(named.min(changed)),
+            (named, changed) => named.or(changed),
+        };
+        let flags = if entry.seen { name::flags(&entry.name, &self.keywords) } else { Vec::new() };
+        Ok(Meta { received, modified, flags, place: path.display().to_string(), ..Meta::default() })
+    }
+}
+
+/// The part of a file name that stays when flags change.
+pub(super) fn unique(name: &str) -> &str {
+    name.split([':', ';', '!', ',']).next().unwrap_or(name)
+}
+
+fn list(directory: &Path, seen: bool, entries: &mut Vec<Entry>) -> Result<()> {
+    let listing = match std::fs::read_dir(directory) {
+        Ok(listing) => listing,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && !seen => return Ok(()),
+        Err(e) => return Err(io_error(directory, e)),
+    };
+    for entry in listing {
+        let entry = entry.map_err(|e| io_error(directory, e))?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        // Names that are not UTF-8 are nobody's message: Maildir names are printable ASCII.
+        if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
+            && !name.starts_with('.')
+        {
+            entries.push(Entry { time: name::time(&name), name: name.into(), seen });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn keywords(path: &Path) -> Vec<String> {
+    use std::io::Read;
+    let mut text = Vec::new();
+    match std::fs::File::open(path).and_then(|file| file.take(KEYWORDS_FILE_BYTES).read_to_end(&mut text)) {
+        Ok(_) => name::read_keywords(&String::from_utf8_lossy(&text)),
+        Err(_) => Vec::new(),
+    }
+}
+
+impl Source for MaildirReader {
+    fn next_message(&mut self) -> Result<Option<Meta>> {
+        self.file = None;
+        let Some(entry) = self.waiting.pop_front() else { return Ok(None) };
+        match self.open_entry(&entry) {
+            Err(e) if e.kind() == Kind::NotFound => match self.find_renamed(&entry)? {
+                Some(renamed) => self.open_entry(&renamed).map(Some),
+                None => Err(e),
+            },
+            result => result.map(Some),
+        }
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
+        match &mut self.file {
+            Some(file) => file.next_chunk(),
+            None => Ok(None),
+        }
+    }
+
+    fn bytes_done(&self) -> u64 {
+        self.done
+    }
+}

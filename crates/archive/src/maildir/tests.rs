@@ -1,0 +1,108 @@
+use proptest::prelude::*;
+use sealpost_base::Timestamp;
+
+use super::*;
+use crate::Source;
+use crate::lines::LineEnds;
+
+fn read(folder: &std::path::Path) -> Vec<(crate::Meta, Vec<u8>)> {
+    let mut reader = MaildirReader::open(folder).unwrap();
+    let mut messages = Vec::new();
+    while let Some(meta) = reader.next_message().unwrap() {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            bytes.extend_from_slice(chunk);
+        }
+        messages.push((meta, bytes));
+    }
+    messages
+}
+
+#[test]
+fn a_foreign_maildir() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path();
+    std::fs::create_dir_all(path.join("cur")).unwrap();
+    std::fs::create_dir_all(path.join("new")).unwrap();
+    std::fs::write(path.join("dovecot-keywords"), "0 work\n").unwrap();
+    std::fs::write(path.join("cur/1300000000.b.host:2,Sa"), "A: 2\n\n").unwrap();
+    std::fs::write(path.join("new/1200000000.a.host"), "A: 1\r\n\r\nx").unwrap();
+    std::fs::write(path.join("new/.hidden"), "no").unwrap();
+    std::fs::create_dir(path.join("cur/directory")).unwrap();
+    let found = read(path);
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        found[0].0.received,
+        Some(Timestamp::from_seconds(1_200_000_000)),
+        "copied: the name is older"
+    );
+    assert_eq!(found[0].1, b"A: 1\r\n\r\nx");
+    assert_eq!(found[1].0.flags, ["\\Seen", "work"]);
+    assert_eq!(found[1].1, b"A: 2\r\n\r\n");
+}
+
+#[test]
+fn a_message_renamed_while_we_read_is_found() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path();
+    std::fs::create_dir_all(path.join("cur")).unwrap();
+    std::fs::write(path.join("cur/1300000000.b.host:2,"), "A: 2\n\n").unwrap();
+    std::fs::write(path.join("cur/1300000001.c.host:2,"), "A: 3\n\n").unwrap();
+    let mut reader = MaildirReader::open(path).unwrap();
+    std::fs::rename(path.join("cur/1300000000.b.host:2,"), path.join("cur/1300000000.b.host:2,S")).unwrap();
+    std::fs::remove_file(path.join("cur/1300000001.c.host:2,")).unwrap();
+    assert_eq!(reader.next_message().unwrap().unwrap().flags, ["\\Seen"]);
+    assert!(reader.next_message().is_err(), "gone for good");
+    assert!(reader.next_message().unwrap().is_none());
+}
+
+#[test]
+fn exporting_again_writes_nothing_twice() {
+    let root = tempfile::tempdir().unwrap();
+    for (flags, expected) in [
+        (vec![], Placed::Absent),
+        (vec![], Placed::Unchanged),
+        (vec!["\\Seen".to_owned()], Placed::Renamed),
+        (vec!["\\Seen".to_owned(), "work".to_owned()], Placed::Renamed),
+    ] {
+        let mut writer = MaildirWriter::open(root.path(), "Work/2026", LineEnds::Lf).unwrap();
+        assert_eq!(writer.place("1.a", &flags).unwrap(), expected);
+        if expected == Placed::Absent {
+            writer.begin("1.a").unwrap();
+            writer.write(b"A: b\r\n\r").unwrap();
+            writer.end(&flags, Timestamp::from_seconds(1_000_000_000)).unwrap();
+        }
+        assert_eq!(writer.finish().unwrap(), 0);
+        let found = read(&root.path().join(".Work.2026"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0.flags, flags);
+        assert_eq!(found[0].0.received, Some(Timestamp::from_seconds(1_000_000_000)));
+        assert_eq!(found[0].1, b"A: b\r\n\r");
+    }
+    let mut writer = MaildirWriter::open(root.path(), "INBOX", LineEnds::Lf).unwrap();
+    for bad in ["", "../x", "a:b", ".a", "a/b"] {
+        assert!(writer.place(bad, &[]).is_err(), "{bad}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn what_is_written_is_read(lines in proptest::collection::vec("[ -~]{0,9}", 1..5), bits in 0u8..64,
+                               seconds in 100_000_000i64..2_000_000_000, exact in any::<bool>()) {
+        let root = tempfile::tempdir().unwrap();
+        let message = lines.join("\r\n") + "\r\n";
+        let all = ["$Forwarded", "\\Answered", "\\Draft", "\\Flagged", "\\Seen", "work"];
+        let flags: Vec<String> = all.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, f)| f.to_string()).collect();
+        let line_ends = if exact { LineEnds::Exact } else { LineEnds::Lf };
+        let mut writer = MaildirWriter::open(root.path(), "INBOX", line_ends).unwrap();
+        writer.begin("2000000000.x").unwrap();
+        message.as_bytes().chunks(3).for_each(|piece| writer.write(piece).unwrap());
+        writer.end(&flags, Timestamp::from_seconds(seconds)).unwrap();
+        writer.finish().unwrap();
+        let found = read(root.path());
+        prop_assert_eq!(&found[0].1, message.as_bytes());
+        prop_assert_eq!(&found[0].0.flags, &flags);
+        prop_assert_eq!(found[0].0.received, Some(Timestamp::from_seconds(seconds)));
+    }
+}
