@@ -11,7 +11,11 @@
 //!
 //! No I/O, no clock, no randomness.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod build;
 pub mod decode;
+pub mod encode;
 pub mod envelope;
 pub mod fold;
 pub mod header;
@@ -19,6 +23,7 @@ pub mod scanner;
 pub mod structure;
 pub mod text;
 
+pub use build::{Entity, MessageBuilder};
 pub use envelope::{Address, Envelope};
 pub use fold::fold;
 pub use scanner::Scanner;

@@ -22,7 +22,7 @@ impl CharsetDecoder {
     /// A decoder for the charset with this label, in any case; the guess if it is not known.
     pub fn new(label: Option<&str>) -> Self {
         match label.and_then(known) {
-            // Without sniffing of a byte order mark a Decoder would take UTF-16 labelled text the wrong way round.
+            // With sniffing: `utf-16` without a byte order mark is little-endian here, with one it is what the mark says.
             Some(encoding) => CharsetDecoder(State::Known(Box::new(encoding.new_decoder()))),
             None => CharsetDecoder(State::Guess { held: [0; 4], len: 0 }),
         }
@@ -66,7 +66,7 @@ fn known(label: &str) -> Option<&'static Encoding> {
     let label = label.trim();
     // Names in mail that the WHATWG list lacks.
     let label = match label.to_ascii_lowercase().as_str() {
-        "cp932" | "ms932" | "windows-932" | "iso-2022-jp-ms" if label.len() == 14 => "iso-2022-jp",
+        "iso-2022-jp-ms" | "iso-2022-jp-1" | "iso-2022-jp-2" | "cp50220" | "cp50221" => "iso-2022-jp",
         "cp932" | "ms932" | "windows-932" => "shift_jis",
         "cp936" | "ms936" => "gbk",
         "cp949" | "ms949" | "ks_c_5601" | "uhc" => "euc-kr",

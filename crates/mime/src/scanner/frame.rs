@@ -40,7 +40,7 @@ enum Holds {
     #[default]
     Nothing,
     Parts(Vec<Part>),
-    Message(Option<(Envelope, Part)>),
+    Message(Option<Box<(Envelope, Part)>>),
 }
 
 impl Frame {
@@ -220,7 +220,7 @@ impl<S: TextSink> Scanner<S> {
         match self.frames.last_mut().map(|around| &mut around.holds) {
             None | Some(Holds::Nothing) => (self.envelope, self.root) = (envelope, part),
             Some(Holds::Parts(parts)) => parts.push(part),
-            Some(Holds::Message(inside)) => *inside = Some((envelope, part)),
+            Some(Holds::Message(inside)) => *inside = Some(Box::new((envelope, part))),
         }
     }
 }
@@ -309,7 +309,7 @@ impl Frame {
                 PartKind::Multipart(parts)
             }
             Holds::Message(inside) => {
-                let (envelope, part) = inside.unwrap_or_default();
+                let (envelope, part) = *inside.unwrap_or_default();
                 PartKind::Message(Box::new(envelope), Box::new(part))
             }
         };

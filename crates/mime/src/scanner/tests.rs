@@ -1,1 +1,474 @@
+use proptest::prelude::*;
+use sealpost_base::limits;
 
+use crate::structure::{Part, PartKind, Structure};
+use crate::text::{CappedText, NoText, Text};
+use crate::{Disposition, Parameter, Scanner};
+
+fn scan(message: &[u8]) -> (Structure, Text) {
+    scan_pieces(&[message])
+}
+
+fn scan_pieces(pieces: &[&[u8]]) -> (Structure, Text) {
+    let mut scanner = Scanner::new();
+    pieces.iter().for_each(|piece| scanner.push(piece));
+    let (structure, sink) = scanner.finish();
+    (structure, sink.into_text())
+}
+
+/// The tree in short: `mixed(text/plain, rfc822[text/html])`.
+fn shape(part: &Part) -> String {
+    match &part.kind {
+        PartKind::Leaf => format!("{}/{}", part.media_type, part.subtype),
+        PartKind::Multipart(parts) => {
+            format!("{}({})", part.subtype, parts.iter().map(shape).collect::<Vec<_>>().join(", "))
+        }
+        PartKind::Message(_, inside) => format!("{}[{}]", part.subtype, shape(inside)),
+    }
+}
+
+fn slice<'a>(message: &'a [u8], range: &std::ops::Range<u64>) -> &'a str {
+    std::str::from_utf8(&message[range.start as usize..range.end as usize]).unwrap()
+}
+
+/// What must be true of every structure, whatever the message.
+fn check(message: &[u8], structure: &Structure) {
+    let lines = |r: &std::ops::Range<u64>| {
+        message[r.start as usize..r.end as usize].iter().filter(|b| **b == b'\n').count() as u64
+    };
+    assert_eq!(structure.size, message.len() as u64);
+    assert_eq!(structure.lines, lines(&(0..structure.size)));
+    assert_eq!((structure.root.header.start, structure.root.body.end), (0, structure.size));
+    let mut last = 0;
+    structure.root.walk(&mut |part| {
+        assert!(part.header.start >= last, "parts are in order");
+        assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
+        assert!(part.body.start <= part.body.end && part.body.end <= structure.size);
+        assert_eq!(part.lines, lines(&part.body), "{part:?}");
+        last = part.header.start;
+        let inside: Vec<&Part> = match &part.kind {
+            PartKind::Leaf => {
+                assert!(part.media_type != "multipart" && !part.is("message", "rfc822"));
+                vec![]
+            }
+            PartKind::Multipart(parts) => parts.iter().collect(),
+            PartKind::Message(_, inside) => vec![inside],
+        };
+        for child in &inside {
+            assert!(child.header.start >= part.body.start && child.body.end <= part.body.end);
+        }
+        assert_eq!(inside.is_empty(), part.kind == PartKind::Leaf);
+    });
+    assert_eq!(&Structure::decode(&structure.encode()).unwrap(), structure);
+}
+
+/// RFC 2046 §5.1.1, the example of a multipart with implicit and explicit types.
+const RFC_2046: &str = "From: Nathaniel Borenstein <nsb@bellcore.com>\r\n\
+To: Ned Freed <ned@innosoft.com>\r\n\
+Date: Sun, 21 Mar 1993 23:56:48 -0800 (PST)\r\n\
+Subject: Sample message\r\n\
+MIME-Version: 1.0\r\n\
+Content-type: multipart/mixed; boundary=\"simple boundary\"\r\n\
+\r\n\
+This is the preamble.  It is to be ignored, though it\r\n\
+is a handy place for composition agents to include an\r\n\
+explanatory note to non-MIME conformant readers.\r\n\
+\r\n\
+--simple boundary\r\n\
+\r\n\
+This is implicitly typed plain US-ASCII text.\r\n\
+It does NOT end with a linebreak.\r\n\
+--simple boundary\r\n\
+Content-type: text/plain; charset=us-ascii\r\n\
+\r\n\
+This is explicitly typed plain US-ASCII text.\r\n\
+It DOES end with a linebreak.\r\n\
+\r\n\
+--simple boundary--\r\n\
+\r\n\
+This is the epilogue.  It is also to be ignored.\r\n";
+
+#[test]
+fn rfc_2046_example() {
+    let message = RFC_2046.as_bytes();
+    let (structure, text) = scan(message);
+    check(message, &structure);
+    assert_eq!(shape(&structure.root), "mixed(text/plain, text/plain)");
+    let first = structure.part(&[1]).unwrap();
+    assert_eq!(slice(message, &first.header), "\r\n");
+    assert_eq!(
+        slice(message, &first.body),
+        "This is implicitly typed plain US-ASCII text.\r\nIt does NOT end with a linebreak."
+    );
+    assert_eq!((first.lines, first.encoding.as_str()), (1, "7bit"));
+    assert_eq!(first.params, [Parameter::new("charset", "us-ascii")]);
+    let second = structure.part(&[2]).unwrap();
+    assert!(slice(message, &second.body).ends_with("linebreak.\r\n"));
+    assert_eq!(second.lines, 2);
+    assert_eq!(structure.part(&[3]), None);
+    assert_eq!(structure.part(&[0]), None);
+    assert_eq!(structure.part(&[1, 1]), None);
+    assert_eq!(structure.envelope.sent_date, Some(732_787_008));
+    assert_eq!(structure.envelope.sent_zone, -480);
+    assert!(text.headers.starts_with("from: nathaniel borenstein <nsb@bellcore.com>\nto: ned freed"));
+    assert!(!text.body.contains("ignored"));
+    assert!(text.body.starts_with(
+        "this is implicitly typed plain us-ascii text.\nit does not end with a linebreak.\nthis"
+    ));
+    assert!(
+        structure.preview.unwrap().starts_with("This is implicitly typed plain US-ASCII text. It does NOT")
+    );
+}
+
+#[test]
+fn part_numbers_of_rfc_3501() {
+    // The message of RFC 3501 §6.4.5, with its numbers.
+    let message = "Content-Type: multipart/mixed; boundary=A\n\n--A\n\nTEXT 1\n--A\nContent-Type: application/octet-stream\n\n2\n\
+--A\nContent-Type: message/rfc822\n\nSubject: three\nContent-Type: multipart/mixed; boundary=B\n\n--B\n\n3.1\n--B\n\
+Content-Type: application/octet-stream\n\n3.2\n--B--\n\
+--A\nContent-Type: multipart/mixed; boundary=C\n\n--C\nContent-Type: image/gif\n\n4.1\n--C\nContent-Type: message/rfc822\n\n\
+Subject: four two\nContent-Type: multipart/mixed; boundary=D\n\n--D\n\n4.2.1\n--D\nContent-Type: multipart/alternative; boundary=E\n\n\
+--E\n\n4.2.2.1\n--E\nContent-Type: text/richtext\n\n4.2.2.2\n--E--\n--D--\n--C--\n--A--\n"
+        .as_bytes();
+    let (structure, _) = scan(message);
+    check(message, &structure);
+    assert_eq!(
+        shape(&structure.root),
+        "mixed(text/plain, application/octet-stream, rfc822[mixed(text/plain, application/octet-stream)], \
+         mixed(image/gif, rfc822[mixed(text/plain, alternative(text/plain, text/richtext))]))"
+    );
+    for (path, body) in [
+        (&[1][..], "TEXT 1"),
+        (&[2], "2"),
+        (&[3, 1], "3.1"),
+        (&[3, 2], "3.2"),
+        (&[4, 1], "4.1"),
+        (&[4, 2, 1], "4.2.1"),
+        (&[4, 2, 2, 1], "4.2.2.1"),
+        (&[4, 2, 2, 2], "4.2.2.2"),
+    ] {
+        assert_eq!(slice(message, &structure.part(path).unwrap().body), body, "{path:?}");
+    }
+    let (envelope, nested) = structure.part(&[3]).unwrap().message().unwrap();
+    assert_eq!(envelope.subject.as_deref(), Some("three"));
+    assert!(slice(message, &nested.header).starts_with("Subject: three\n"));
+    assert!(slice(message, &nested.body).starts_with("--B\n"));
+    let (envelope, _) = structure.part(&[4, 2]).unwrap().message().unwrap();
+    assert_eq!(envelope.subject.as_deref(), Some("four two"));
+}
+
+#[test]
+fn single_part_messages_are_their_own_part_one() {
+    let message = b"Subject: x\r\n\r\nbody\r\n";
+    let (structure, _) = scan(message);
+    assert_eq!(structure.part(&[1]), Some(&structure.root));
+    assert_eq!(structure.part(&[1, 1]), None);
+    let nested = b"Content-Type: message/rfc822\n\nSubject: in\n\ntext\n";
+    let (structure, text) = scan(nested);
+    check(nested, &structure);
+    assert_eq!(shape(&structure.root), "rfc822[text/plain]");
+    assert_eq!(slice(nested, &structure.part(&[1]).unwrap().body), "Subject: in\n\ntext\n");
+    assert_eq!(slice(nested, &structure.part(&[1, 1]).unwrap().body), "text\n");
+    assert_eq!(structure.part(&[1, 1, 1]), None);
+    assert_eq!(text.body, "subject: in\ntext\n\n");
+}
+
+#[test]
+fn extension_data() {
+    let message = b"Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: Image/PNG; Name=\"a b.png\"\n\
+Content-ID: <id@x>\nContent-Description: A\n picture\nContent-Transfer-Encoding: BASE64\nContent-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==\n\
+Content-Disposition: Inline; FileName*=utf-8''%e2%82%ac.png; size=4\nContent-Language: en, de (German)\n\
+Content-Location: http://x/\n y\nContent-Type: text/plain\n\niVBO\n--b--";
+    let (structure, _) = scan(message);
+    check(message, &structure);
+    let part = structure.part(&[1]).unwrap();
+    assert!(part.is("image", "png"));
+    assert_eq!(part.params, [Parameter::new("name", "a b.png")]);
+    assert_eq!(part.content_id.as_deref(), Some("<id@x>"));
+    assert_eq!(part.description.as_deref(), Some("A picture"));
+    assert_eq!(part.encoding, "base64");
+    assert_eq!(part.md5.as_deref(), Some("Q2hlY2sgSW50ZWdyaXR5IQ=="));
+    let params = vec![Parameter::new("filename*", "utf-8''%e2%82%ac.png"), Parameter::new("size", "4")];
+    assert_eq!(part.disposition, Some(Disposition { kind: "inline".into(), params }));
+    assert_eq!(part.filename().as_deref(), Some("€.png"));
+    assert_eq!(part.language, ["en", "de"]);
+    assert_eq!(part.location.as_deref(), Some("http://x/y"));
+}
+
+#[test]
+fn envelope_values() {
+    let message = b"Subject: =?utf-8?q?caf=C3=A9?=\r\n  folded\r\nFrom: A <a@x>\r\nReply-To:\r\nTo: b@x\r\nTo: c@x\r\nCC: g: d@x;\r\n\
+Message-ID: <m@x>\r\nIn-Reply-To: <r@x>\r\nReferences: <q@x>\r\n <r@x>\r\nSubject: second\r\nReceived: a\r\nReceived: b\r\n\r\n";
+    let (structure, text) = scan(message);
+    let e = &structure.envelope;
+    assert_eq!(e.subject.as_deref(), Some("=?utf-8?q?caf=C3=A9?=  folded"));
+    assert_eq!((e.sender.clone(), e.reply_to.clone()), (e.from.clone(), e.from.clone()));
+    assert_eq!(e.to.len(), 2);
+    assert_eq!(e.cc.len(), 3);
+    assert_eq!((e.message_id.as_deref(), e.in_reply_to.as_deref()), (Some("<m@x>"), Some("<r@x>")));
+    assert_eq!(e.references.as_deref(), Some("<q@x> <r@x>"));
+    assert_eq!((e.date.as_deref(), e.sent_day()), (None, None));
+    assert_eq!(structure.received_fields, 2);
+    assert!(text.headers.starts_with("subject: cafe\u{301} folded\n"));
+    let (structure, _) = scan(b"Date: Thu, 1 Jan 1970 23:30:00 -0100\n\n");
+    assert_eq!((structure.envelope.sent_date, structure.envelope.sent_day()), (Some(88_200), Some(0)));
+}
+
+#[test]
+fn broken_messages_have_a_defined_shape() {
+    for (message, expect) in [
+        ("", "text/plain"),
+        ("\r\n", "text/plain"),
+        ("Subject: header only", "text/plain"),
+        ("Subject: header only\r\n", "text/plain"),
+        ("no header at all\nreally\n", "text/plain"),
+        ("Content-Type: nonsense\n\nx", "text/plain"),
+        // No boundary parameter, and one that is too long.
+        ("Content-Type: multipart/mixed\n\n--b\n\nx\n--b--\n", "text/plain"),
+        ("Content-Type: multipart/mixed; boundary=\"\"\n\n--\n\nx\n----\n", "text/plain"),
+        // Never opened, never closed, closed by the part around it.
+        ("Content-Type: multipart/mixed; boundary=b\n\nx\n", "mixed(text/plain)"),
+        ("Content-Type: multipart/mixed; boundary=b\n\n--b--\n", "mixed(text/plain)"),
+        ("Content-Type: multipart/mixed; boundary=b", "mixed(text/plain)"),
+        ("Content-Type: multipart/mixed; boundary=b\n\n--b\n\nx\n", "mixed(text/plain)"),
+        ("Content-Type: multipart/mixed; boundary=b\n\n--b", "mixed(text/plain)"),
+        ("Content-Type: multipart/mixed; boundary=b\n\n--b\n--b\n--b--", "mixed(text/plain, text/plain)"),
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/alternative; boundary=c\n\n--c\n\nx\n--b\n\ny\n--b--\n--c\n\nz",
+            "mixed(alternative(text/plain), text/plain)",
+        ),
+        // A header cut short by a boundary or the end, of a part that should hold a message or parts.
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n--b--\n",
+            "mixed(rfc822[text/plain])",
+        ),
+        ("Content-Type: message/rfc822", "rfc822[text/plain]"),
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\nSubject: x\n--b\n\nz\n--b--\n",
+            "mixed(rfc822[text/plain], text/plain)",
+        ),
+        // RFC 2046 §5.1.5.
+        (
+            "Content-Type: multipart/digest; boundary=b\n\n--b\n\nSubject: x\n\ny\n--b\nContent-Type: text/plain\n\nz\n--b--\n",
+            "digest(rfc822[text/plain], text/plain)",
+        ),
+        // Encoded messages are opaque; a multipart is never encoded, whatever it says.
+        (
+            "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nU3ViamVjdDogeA==\n",
+            "application/octet-stream",
+        ),
+        ("Content-Type: message/global\n\nSubject: x\n\ny", "global[text/plain]"),
+        (
+            "Content-Type: multipart/mixed; boundary=b\nContent-Transfer-Encoding: base64\n\n--b\n\nx\n--b--\n",
+            "mixed(text/plain)",
+        ),
+        // Boundaries: white space after them, more after them (RFC 2046 §5.1.1), one being the start of another.
+        (
+            "Content-Type: multipart/mixed; boundary=\"b \"\n\n--b \t\n\nx\n--b junk\n\ny\n--bother\n\nz\n--b-- \n--b\n\nno\n",
+            "mixed(text/plain, text/plain, text/plain)",
+        ),
+        (
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/mixed; boundary=bb\n\n--bb\n\nx\n--bb--\n--b--\n",
+            "mixed(mixed(text/plain))",
+        ),
+    ] {
+        let (structure, _) = scan(message.as_bytes());
+        check(message.as_bytes(), &structure);
+        assert_eq!(shape(&structure.root), expect, "{message}");
+    }
+}
+
+#[test]
+fn text_is_decoded() {
+    let body = |header: &str, body: &[u8]| {
+        let message = [header.as_bytes(), b"\r\n\r\n", body].concat();
+        let (structure, text) = scan(&message);
+        (text.body.trim_end().to_owned(), structure.preview.unwrap())
+    };
+    let both = |s: &str| (s.to_owned(), s.to_owned());
+    assert_eq!(body("Content-Transfer-Encoding: quoted-printable", b"gr=C3=BC=\r\nn").1, "grün");
+    assert_eq!(body("Content-Type: text/plain; charset=iso-8859-1", b"gr\xfcn").1, "grün");
+    assert_eq!(body("Content-Type: text/plain; charset=iso-2022-jp", b"\x1b$B$3$s\x1b(B"), both("こん"));
+    assert_eq!(
+        body(
+            "Content-Type: text/plain; charset=gb18030\r\nContent-Transfer-Encoding: base64",
+            b"xOO6\r\nww=="
+        ),
+        both("你好")
+    );
+    assert_eq!(
+        body("Content-Type: text/html; charset=utf-8", b"<p>One &amp; <i>two</i></p><script>no</script>").1,
+        "One & two"
+    );
+    assert_eq!(body("Content-Type: text/plain", b"a \0 b\r\n\tc").1, "a b c");
+    assert_eq!(body("Content-Type: image/png", b"text?"), (String::new(), String::new()));
+    assert_eq!(
+        body("Content-Type: text/plain; charset=x-klingon", "grün \u{fffd}".as_bytes()).1,
+        "grün \u{fffd}"
+    );
+    assert_eq!(
+        body("Content-Type: text/plain\r\nContent-Disposition: attachment", b"x"),
+        ("x".into(), String::new())
+    );
+}
+
+#[test]
+fn previews_are_short_and_collapsed() {
+    let (structure, _) = scan(format!("\n{}", "Wörd \r\n\t".repeat(1000)).as_bytes());
+    let preview = structure.preview.unwrap();
+    assert!(preview.starts_with("Wörd Wörd ") && preview.chars().count() == 199, "{preview}");
+    let (structure, _) = scan(format!("\n{}", "é".repeat(1000)).as_bytes());
+    assert_eq!(structure.preview.unwrap().chars().count(), limits::PREVIEW_CHARS);
+    let (structure, _) = scan(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\n \n--b\nContent-Type: text/html\n\n<b>second</b>\n--b\n\nthird\n--b--");
+    assert_eq!(structure.preview.unwrap(), "second");
+}
+
+#[test]
+fn depth_is_limited() {
+    let mut message = String::new();
+    for n in 0..limits::MIME_DEPTH + 5 {
+        message.push_str(&format!("Content-Type: multipart/mixed; boundary=b{n}.\n\n--b{n}.\n"));
+    }
+    let (structure, _) = scan(message.as_bytes());
+    check(message.as_bytes(), &structure);
+    assert!(structure.limited);
+    let path = vec![1; limits::MIME_DEPTH];
+    assert!(structure.part(&path).unwrap().is("application", "octet-stream"));
+    let nested = "Content-Type: message/rfc822\n\n".repeat(limits::MIME_DEPTH + 5);
+    let (structure, _) = scan(nested.as_bytes());
+    check(nested.as_bytes(), &structure);
+    assert!(structure.limited);
+    let allowed = "Content-Type: message/rfc822\n\n".repeat(limits::MIME_DEPTH);
+    assert!(!scan(allowed.as_bytes()).0.limited);
+}
+
+#[test]
+fn parts_are_limited() {
+    let many = |n: usize| {
+        format!("Content-Type: multipart/mixed; boundary=b\n\n{}--b--\nafter", "--b\n\nx\n".repeat(n))
+    };
+    let fits = many(limits::MIME_PARTS - 1);
+    let (structure, _) = scan(fits.as_bytes());
+    assert!(!structure.limited);
+    let over = many(limits::MIME_PARTS + 10);
+    let (structure, _) = scan(over.as_bytes());
+    check(over.as_bytes(), &structure);
+    assert!(structure.limited);
+    let parts = structure.root.children().unwrap();
+    assert_eq!(parts.len(), limits::MIME_PARTS - 1);
+    assert!(slice(over.as_bytes(), &parts.last().unwrap().body).starts_with("x\n--b\n\nx\n--b"));
+}
+
+#[test]
+fn header_fields_are_limited() {
+    let long = format!("Subject: {}\r\nX: y\r\n\r\nbody", "a".repeat(2 * limits::HEADER_FIELD_BYTES));
+    let (structure, _) = scan(long.as_bytes());
+    check(long.as_bytes(), &structure);
+    assert!(structure.limited);
+    assert!(structure.envelope.subject.unwrap().len() <= limits::HEADER_FIELD_BYTES);
+    assert_eq!(slice(long.as_bytes(), &structure.root.body), "body");
+    let folded = format!("Subject: x{}\r\n\r\n", "\r\n more".repeat(limits::HEADER_FIELD_BYTES));
+    assert!(scan(folded.as_bytes()).0.limited);
+}
+
+#[test]
+fn structure_is_limited() {
+    let part = format!(
+        "--b\nContent-Description: {}\nContent-Type: a/b{}\n\nx\n",
+        "d".repeat(60_000),
+        "; p=v".repeat(99)
+    );
+    let message = format!("Content-Type: multipart/mixed; boundary=b\n\n{}--b--\n", part.repeat(900));
+    let (structure, _) = scan(message.as_bytes());
+    assert!(structure.limited);
+    assert!(structure.encode().len() < 2 * limits::STRUCTURE_BYTES);
+}
+
+#[test]
+fn without_a_sink_structure_is_the_same() {
+    let mut scanner = Scanner::with_sink(NoText);
+    scanner.push(RFC_2046.as_bytes());
+    assert_eq!(scanner.finish().0, scan(RFC_2046.as_bytes()).0);
+    let mut scanner = Scanner::with_sink(CappedText::new(10));
+    scanner.push(RFC_2046.as_bytes());
+    let (structure, sink) = scanner.finish();
+    assert_eq!(structure, scan(RFC_2046.as_bytes()).0);
+    assert_eq!(sink.into_text(), Text { headers: "from: nath".into(), body: String::new(), truncated: true });
+}
+
+/// Lines that a scanner finds hard, to be put together at random.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let fixed: &[&[u8]] = &[
+        b"",
+        b"\r",
+        b" ",
+        b"-",
+        b"--",
+        b"--b",
+        b"--b--",
+        b"--b ",
+        b"--bc",
+        b"--c",
+        b"--c--",
+        b"--d--",
+        b"x--b",
+        b"- -b",
+        b"\t--b",
+        b"Content-Type: multipart/mixed; boundary=b",
+        b"Content-Type: multipart/digest;\r\n boundary=c",
+        b"Content-Type: multipart/alternative; boundary=\"d\"",
+        b"Content-Type: message/rfc822",
+        b"Content-Type: text/html",
+        b"Content-Type: text/plain; charset=gb18030",
+        b"Content-Transfer-Encoding: base64",
+        b"Content-Transfer-Encoding: quoted-printable",
+        b"Subject: =?utf-8?q?=C3?=",
+        b" =?utf-8?q?=A9?=",
+        b"From: a <b@c>, d: e@f;",
+        b"Content-Disposition: attachment; filename*0*=utf-8''%c3; filename*1*=%a9",
+        b"Date: 1 Jan 2020 00:00 +0100",
+        b"aGVsbG8=",
+        b"gr=C3=\r\n=BCn",
+        b"<b>text &am",
+        b"p;</b><!-- --",
+        b"\xc4\xe3\xba",
+        b"\xff\0\xfe",
+    ];
+    prop_oneof![
+        8 => proptest::sample::select(fixed.to_vec()).prop_map(<[u8]>::to_vec),
+        1 => proptest::collection::vec(any::<u8>(), 0..20),
+        1 => (500usize..530).prop_map(|n| [b"--b".as_slice(), &vec![b' '; n]].concat()),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let end = prop_oneof![5 => Just(&b"\r\n"[..]), 2 => Just(&b"\n"[..]), 1 => Just(&b"\r"[..]), 1 => Just(&b""[..])];
+    proptest::collection::vec((line(), end), 0..40)
+        .prop_map(|lines| lines.into_iter().flat_map(|(line, end)| [line, end.to_vec()].concat()).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn cuts_do_not_matter(message in message(), cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12)) {
+        let whole = scan(&message);
+        check(&message, &whole.0);
+        let mut cuts: Vec<usize> = cuts.iter().map(|c| c.index(message.len() + 1)).collect();
+        cuts.extend([0, message.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &message[w[0]..w[1]]).collect();
+        prop_assert_eq!(&scan_pieces(&pieces), &whole);
+        let single: Vec<&[u8]> = message.chunks(1).collect();
+        prop_assert_eq!(&scan_pieces(&single), &whole);
+    }
+
+    #[test]
+    fn stored_structures_that_are_damaged_do_not_panic(message in message(), at in any::<proptest::sample::Index>(), byte in any::<u8>()) {
+        let mut stored = scan(&message).0.encode();
+        let at = at.index(stored.len());
+        stored[at] = byte;
+        let _ = Structure::decode(&stored);
+        let _ = Structure::decode(&stored[..at]);
+    }
+}

@@ -105,10 +105,8 @@ impl Structure {
         let mut out = Vec::new();
         match minicbor::encode(Stored { version: VERSION, head }, &mut out) {
             Ok(()) => out,
-            Err(never) => match never {
-                // A Vec takes every write and no value here has an encoder that refuses.
-                other => unreachable!("encoding a structure into memory: {other}"),
-            },
+            // A Vec takes every write and no value here has an encoder that refuses.
+            Err(error) => unreachable!("encoding a structure into memory: {error}"),
         }
     }
 
