@@ -1,6 +1,25 @@
 //! Listeners, TLS, authentication, policy, and the protocol sessions.
+//!
+//! [`Server::start`] opens what [`settings::Settings`] says and serves it until [`Server::stop`]. Every session is
+//! a task that gets a [`net::Stream`] and the [`context::Context`]; protocols are state machines of the protocol
+//! crates, and only the sessions here join them to accounts.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod auth;
+pub mod context;
+pub mod imap;
+mod listener;
 pub mod net;
+mod server;
 pub mod session_log;
 pub mod settings;
 pub mod shutdown;
+pub mod smtp;
+pub mod throttle;
 pub mod tls;
+
+pub use context::Context;
+pub use server::Server;
+pub use settings::Settings;
+pub use shutdown::Shutdown;

@@ -20,6 +20,7 @@ pub struct SessionLog {
     peer: Option<SocketAddr>,
     tls: Option<String>,
     user: Option<String>,
+    client: Option<String>,
     bytes_in: u64,
     bytes_out: u64,
     end: &'static str,
@@ -36,6 +37,7 @@ impl SessionLog {
             peer: stream.peer_addr(),
             tls: None,
             user: None,
+            client: None,
             bytes_in: 0,
             bytes_out: 0,
             end: "closed",
@@ -55,6 +57,11 @@ impl SessionLog {
     /// The account that logged in.
     pub fn user(&mut self, name: &str) {
         self.user = Some(name.to_owned());
+    }
+
+    /// What the client calls itself (EHLO, ID); nothing it says is to be trusted.
+    pub fn client(&mut self, name: &str) {
+        self.client = Some(name.to_owned());
     }
 
     /// Adds `n` to the count called `what` (`commands`, `messages`, `errors`, `failed_logins` …).
@@ -80,13 +87,18 @@ impl Drop for SessionLog {
     fn drop(&mut self) {
         let peer = self.peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
         let (tls, user) = (self.tls.as_deref().unwrap_or("none"), self.user.as_deref().unwrap_or("-"));
+        let client = self.client.as_deref().unwrap_or("-");
         let ms = self.clock.monotonic().saturating_sub(self.started).as_millis() as u64;
         let (protocol, counts, end) = (self.protocol, self.counts(), self.end);
         let (bytes_in, bytes_out) = (self.bytes_in, self.bytes_out);
         if self.user.is_some() || self.counts.iter().any(|(name, n)| *name == "messages" && *n > 0) {
-            tracing::info!(protocol, peer, tls, user, bytes_in, bytes_out, ms, counts, end, "session");
+            tracing::info!(
+                protocol, peer, tls, user, client, bytes_in, bytes_out, ms, counts, end, "session"
+            );
         } else {
-            tracing::debug!(protocol, peer, tls, user, bytes_in, bytes_out, ms, counts, end, "session");
+            tracing::debug!(
+                protocol, peer, tls, user, client, bytes_in, bytes_out, ms, counts, end, "session"
+            );
         }
     }
 }

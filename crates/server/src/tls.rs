@@ -195,4 +195,4 @@ pub(crate) fn self_signed_for_tests() -> Arc<ServerConfig> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,8 +7,6 @@
 
 use std::fmt::Write;
 
-use sealpost_base::{Error, Result};
-
 /// `name` as one path segment.
 pub(super) fn encode(name: &str) -> String {
     let mut segment = String::with_capacity(name.len());
@@ -22,28 +20,6 @@ pub(super) fn encode(name: &str) -> String {
     segment
 }
 
-/// The name that `segment` stands for.
-///
-/// # Errors
-/// `Corrupt` if `encode` cannot have made it.
-pub(super) fn decode(segment: &str) -> Result<String> {
-    let bad = || Error::corrupt(format!("{segment:?} is not the path of a name"));
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first == b'=' {
-            let digits = rest.get(..2).and_then(|d| std::str::from_utf8(d).ok()).ok_or_else(bad)?;
-            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
-            rest = &rest[2..];
-        } else {
-            bytes.push(first);
-        }
-    }
-    let name = String::from_utf8(bytes).map_err(|_| bad())?;
-    if encode(&name) == segment { Ok(name) } else { Err(bad()) }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -55,18 +31,26 @@ mod tests {
         assert_eq!(encode("me@localhost"), "me@localhost");
         assert_eq!(encode("a/../b+c@x"), "a=2F..=2Fb=2Bc@x");
         assert_eq!(encode("grün@x"), "gr=C3=BCn@x");
-        for bad in ["A@x", "=2f@x", "=", "=G0", "=FF@x", "a/b"] {
-            assert!(decode(bad).is_err(), "{bad}");
+    }
+
+    /// What another program that reads the store would do.
+    fn decode(segment: &str) -> String {
+        let mut pieces = segment.split('=');
+        let mut bytes = pieces.next().unwrap().as_bytes().to_vec();
+        for piece in pieces {
+            bytes.push(u8::from_str_radix(&piece[..2], 16).unwrap());
+            bytes.extend_from_slice(&piece.as_bytes()[2..]);
         }
+        String::from_utf8(bytes).unwrap()
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn round_trip(name in "\\PC{0,20}@\\PC{0,20}") {
+        fn names_and_paths_are_one_to_one(name in "\\PC{0,20}@\\PC{0,20}") {
             let segment = encode(&name);
             prop_assert!(!segment.contains('/') && segment != "." && segment != "..");
-            prop_assert_eq!(decode(&segment).unwrap(), name);
+            prop_assert_eq!(decode(&segment), name);
         }
     }
 }

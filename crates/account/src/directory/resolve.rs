@@ -63,10 +63,10 @@ impl Directory {
         let mut recipients: Vec<Recipient> = Vec::new();
         while let Some((address, detail, depth)) = queue.pop_front() {
             match self.look_up(&address, detail).await? {
-                Some((Found::Account(account), detail)) => {
-                    if recipients.iter().all(|recipient| recipient.id != account.id) {
-                        recipients.push(recipient(account, detail));
-                    }
+                Some((Found::Account(account), detail))
+                    if recipients.iter().all(|recipient| recipient.id != account.id) =>
+                {
+                    recipients.push(recipient(account, detail));
                 }
                 Some((Found::Alias(alias), detail)) => {
                     if depth == limits::ALIAS_DEPTH {
@@ -84,7 +84,7 @@ impl Directory {
                         }
                     }
                 }
-                None => {}
+                Some((Found::Account(_), _)) | None => {}
             }
         }
         Ok(recipients)

@@ -1,0 +1,211 @@
+//! Who may log in: names and secrets against the slots of account records.
+//!
+//! What holds whoever asks:
+//! - A wrong password costs what a right one does, and a name that is no account costs the same: the store is
+//!   asked the same questions and Argon2 runs in any case.
+//! - The account's record is read from the store for every login, so a changed password, a revoked token and a
+//!   removed account take effect at once, whichever process changed it.
+//! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that do not.
+//! - Recovery codes do not log in; they are for `passwd --recovery`.
+//!
+//! The reasons are in `docs/decisions/0005-authentication.md`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sealpost_account::directory::{AccountRecord, Directory, Secret};
+use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
+use sealpost_vault::RootKey;
+use sealpost_vault::slot::{PasswordParams, Slot, SlotKind, for_login};
+
+use crate::settings::Login;
+use crate::throttle::{Name, Network, Throttle};
+
+pub mod checks;
+mod remembered;
+
+#[cfg(test)]
+mod tests;
+
+use checks::Checks;
+use remembered::Remembered;
+
+/// Checks logins for all protocols.
+pub struct Authenticator {
+    directory: Directory,
+    checks: Checks,
+    remembered: Remembered,
+    throttle: Throttle,
+    decoy: Arc<Decoy>,
+}
+
+/// A slot that nothing opens, for names that are no account.
+struct Decoy {
+    account: AccountId,
+    slot: Slot,
+}
+
+/// Why a login failed. Clients are told no more than which of these it was.
+#[derive(Debug)]
+pub enum Denied {
+    /// No such account or not its password; nobody is told which.
+    Credentials,
+    /// Too many attempts are waiting already; later it may work.
+    Busy,
+    /// The store could not be asked; later it may work. The error is for the log.
+    Unavailable(Error),
+}
+
+impl Authenticator {
+    /// Starts the threads that check passwords.
+    ///
+    /// # Errors
+    /// `Retry` if they cannot be started.
+    pub fn new(
+        directory: Directory,
+        settings: &Login,
+        budget: Budget,
+        clock: Arc<dyn Clock>,
+        random: &dyn Random,
+    ) -> Result<Self> {
+        let checks = Checks::new(checks_at_once(settings, &budget), settings.checks_waiting, budget)?;
+        let remembered = Remembered::new(settings.remembered, settings.remember, clock.clone(), random);
+        let slot = Slot::decoy(PasswordParams::default(), random);
+        let decoy = Arc::new(Decoy { account: AccountId::random(random), slot });
+        Ok(Authenticator { directory, checks, remembered, throttle: Throttle::new(*settings, clock), decoy })
+    }
+
+    /// The account that `name` (in any case; without a domain, one of the host's) and `secret` (a password or a
+    /// token) open, and its key. `peer` is the client's address, `None` on a Unix socket.
+    ///
+    /// Takes as long as the client deserves; safe to drop at any point.
+    pub async fn login(
+        &self,
+        peer: Option<IpAddr>,
+        name: &str,
+        secret: &[u8],
+    ) -> Result<(AccountRecord, RootKey), Denied> {
+        let network = peer.map(Network::of);
+        let account = self.directory.account_name(name).ok();
+        let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
+        let record = match &account {
+            Some(account) => self.directory.find(account).await.map_err(Denied::Unavailable)?,
+            None => None,
+        };
+        // What cannot be anybody's secret is checked like any wrong one.
+        let (secret, record) = match Secret::new(secret) {
+            Ok(secret) => (secret, record),
+            Err(_) => (stand_in(secret), None),
+        };
+        let opened = match record {
+            Some(record) => self.open(network, tried, record, secret).await?,
+            None => self.pretend(network, tried, secret).await?,
+        };
+        if opened.is_none() {
+            self.throttle.failed(network, tried);
+        }
+        opened.ok_or(Denied::Credentials)
+    }
+
+    /// Wipes remembered logins that have expired; the server calls it now and then.
+    pub fn sweep(&self) {
+        self.remembered.sweep();
+    }
+
+    /// How many logins are remembered now.
+    pub fn remembered(&self) -> usize {
+        self.remembered.len()
+    }
+
+    async fn open(
+        &self,
+        network: Option<Network>,
+        tried: Name,
+        record: AccountRecord,
+        secret: Secret,
+    ) -> Result<Option<(AccountRecord, RootKey)>, Denied> {
+        let tag = self.remembered.tag(&record, secret.bytes());
+        if let Some(root) = self.remembered.find(tag, &record) {
+            return Ok(Some((record, root)));
+        }
+        let slots: Vec<Slot> = for_login(&record.slots, secret.bytes()).into_iter().cloned().collect();
+        // A token is 256 random bits: checking it is cheap, and there is nothing to guess.
+        if let [slot] = slots.as_slice()
+            && slot.kind() == SlotKind::Token
+        {
+            let root = slot.open(record.id, secret.bytes());
+            if root.is_none() {
+                self.hold_back(network, tried).await?;
+            }
+            return Ok(root.map(|root| (record, root)));
+        }
+        if slots.is_empty() {
+            return self.pretend(network, tried, secret).await;
+        }
+        self.hold_back(network, tried).await?;
+        let turn = self.checks.turn().await.map_err(|_| Denied::Busy)?;
+        // A client that opens several connections at once pays for the first.
+        if let Some(root) = self.remembered.find(tag, &record) {
+            return Ok(Some((record, root)));
+        }
+        let id = record.id;
+        let check = move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()));
+        let Some(root) = self.checks.run(turn, check).await.map_err(Denied::Unavailable)? else {
+            return Ok(None);
+        };
+        self.remembered.insert(tag, &record, root.clone());
+        Ok(Some((record, root)))
+    }
+
+    /// Does what a wrong password would cost.
+    async fn pretend<T>(
+        &self,
+        network: Option<Network>,
+        tried: Name,
+        secret: Secret,
+    ) -> Result<Option<T>, Denied> {
+        self.hold_back(network, tried).await?;
+        let turn = self.checks.turn().await.map_err(|_| Denied::Busy)?;
+        let decoy = Arc::clone(&self.decoy);
+        let check = move || drop(decoy.slot.open(decoy.account, secret.bytes()));
+        self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
+        Ok(None)
+    }
+
+    /// Waits as long as earlier failures demand.
+    async fn hold_back(&self, network: Option<Network>, tried: Name) -> Result<(), Denied> {
+        let turn = self.throttle.admit(network, tried).map_err(|_| Denied::Busy)?;
+        if !turn.wait().is_zero() {
+            tokio::time::sleep(turn.wait()).await;
+        }
+        Ok(())
+    }
+}
+
+/// As many as there are cores, as long as they take no more than a quarter of the memory.
+fn checks_at_once(settings: &Login, budget: &Budget) -> usize {
+    if settings.checks_at_once > 0 {
+        return settings.checks_at_once;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    cores.min(budget.total() / 4 / checks::CHECK_BYTES).max(1)
+}
+
+/// Something to check in the place of what cannot be a secret (empty, too long, with a NUL).
+fn stand_in(secret: &[u8]) -> Secret {
+    let printable: Vec<u8> = secret.iter().take(limits::SECRET_BYTES / 4).map(|b| b | 0x40).collect();
+    Secret::new(&printable).or_else(|_| Secret::new(b"-")).expect("a dash is a secret")
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::Credentials => f.write_str("no such account or not its password"),
+            Denied::Busy => f.write_str("too many logins are waiting"),
+            Denied::Unavailable(e) => write!(f, "the login could not be checked: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for Denied {}

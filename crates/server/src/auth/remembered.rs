@@ -1,0 +1,97 @@
+//! Logins that succeeded, remembered for a while, so that a client that polls does not pay for Argon2 each time.
+//!
+//! The table is keyed by HMAC-SHA256 (RFC 2104) under a key that lives as long as the process, over the account
+//! and the secret: whoever sees the table learns no password, and a wrong one finds nothing. An entry counts only
+//! for the version of the account's record that it was made for, so that a changed password or a removed account
+//! takes effect at once, whoever changed it.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use lru::LruCache;
+use ring::hmac;
+use sealpost_account::directory::AccountRecord;
+use sealpost_base::{Clock, Random};
+use sealpost_vault::RootKey;
+use zeroize::Zeroizing;
+
+/// The remembered logins. An account's key is wiped when its entry goes.
+pub struct Remembered {
+    key: hmac::Key,
+    keep: Duration,
+    clock: Arc<dyn Clock>,
+    table: Mutex<LruCache<[u8; 32], Login>>,
+}
+
+struct Login {
+    version: u64,
+    until: Duration,
+    root: RootKey,
+}
+
+/// Where a login is in the table; says nothing about the secret.
+#[derive(Clone, Copy)]
+pub struct Tag([u8; 32]);
+
+impl Remembered {
+    /// An empty table of at most `capacity` logins, each kept for `keep`.
+    pub fn new(capacity: usize, keep: Duration, clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        random.fill(&mut *key);
+        let capacity = NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN);
+        let table = Mutex::new(LruCache::new(capacity));
+        Remembered { key: hmac::Key::new(hmac::HMAC_SHA256, &*key), keep, clock, table }
+    }
+
+    /// The tag of a login at `record`'s account with `secret`.
+    pub fn tag(&self, record: &AccountRecord, secret: &[u8]) -> Tag {
+        let mut context = hmac::Context::with_key(&self.key);
+        // The id has a fixed length, so no two pairs run together.
+        context.update(&record.id.0);
+        context.update(secret);
+        let mut tag = [0; 32];
+        tag.copy_from_slice(context.sign().as_ref());
+        Tag(tag)
+    }
+
+    /// The account's key, if this login succeeded lately and the record has not changed since.
+    pub fn find(&self, tag: Tag, record: &AccountRecord) -> Option<RootKey> {
+        let now = self.clock.monotonic();
+        let mut table = self.lock();
+        // `peek` leaves the order alone: it stays the order of insertion, so the oldest make room.
+        let login = table.peek(&tag.0)?;
+        if login.until <= now || login.version != record.version {
+            table.pop(&tag.0);
+            return None;
+        }
+        Some(login.root.clone())
+    }
+
+    /// Remembers a login that succeeded with `record` as it was then.
+    pub fn insert(&self, tag: Tag, record: &AccountRecord, root: RootKey) {
+        if self.keep.is_zero() {
+            return;
+        }
+        let until = self.clock.monotonic() + self.keep;
+        self.lock().put(tag.0, Login { version: record.version, until, root });
+    }
+
+    /// Wipes what has expired; the server calls it now and then, so that no key outlives its time for long.
+    pub fn sweep(&self) {
+        let now = self.clock.monotonic();
+        let mut table = self.lock();
+        while table.peek_lru().is_some_and(|(_, login)| login.until <= now) {
+            table.pop_lru();
+        }
+    }
+
+    /// How many logins are remembered.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LruCache<[u8; 32], Login>> {
+        self.table.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}

@@ -1,0 +1,213 @@
+//! Logins over a memory store: what opens, what does not, what it costs, and what takes effect at once.
+
+use std::time::Duration;
+
+use sealpost_account::directory::{AccountName, NewAccount};
+use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_vault::Store;
+use sealpost_vault::record::ServerKey;
+
+use super::*;
+
+struct World {
+    directory: Directory,
+    auth: Arc<Authenticator>,
+    clock: Arc<FakeClock>,
+    budget: Budget,
+}
+
+impl World {
+    async fn new(settings: Login) -> Self {
+        let random = Arc::new(SeededRandom::new(3));
+        let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
+        let key = ServerKey::generate(&*random);
+        let directory = Directory::new(Store::memory(), key, clock.clone(), random.clone())
+            .on_host("mail.example", None)
+            .unwrap();
+        let budget = Budget::new(256 * 1024 * 1024);
+        let auth = Authenticator::new(directory.clone(), &settings, budget.clone(), clock.clone(), &*random);
+        World { directory, auth: Arc::new(auth.unwrap()), clock, budget }
+    }
+
+    async fn account(&self, name: &str, password: &str) -> (AccountName, RootKey) {
+        let name = AccountName::parse(name).unwrap();
+        let new = NewAccount::with_password(secret(password));
+        let (_, root) = self.directory.create(&name, new).await.unwrap();
+        (name, root)
+    }
+
+    async fn login(&self, name: &str, secret: &str) -> Result<(AccountRecord, RootKey), Denied> {
+        self.auth.login(Some([192, 0, 2, 1].into()), name, secret.as_bytes()).await
+    }
+
+    async fn refused(&self, name: &str, secret: &str) -> bool {
+        matches!(self.login(name, secret).await, Err(Denied::Credentials))
+    }
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes()).unwrap()
+}
+
+fn patient() -> Login {
+    Login { free_failures: 1000, ..Login::default() }
+}
+
+#[tokio::test]
+async fn names_in_any_case_and_secrets_to_the_letter() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@mail.example", "pässword").await;
+    for spelling in ["me@mail.example", "ME@Mail.Example", "me", "\"me\"@mail.example"] {
+        let (record, opened) = world.login(spelling, "pässword").await.unwrap();
+        assert!(record.name == name && opened.same(&root));
+    }
+    assert!(world.login("me", "pa\u{308}ssword").await.is_ok(), "however it was typed");
+    for (name, secret) in [
+        ("me", "Pässword"),
+        ("me", "pässword "),
+        ("me", ""),
+        ("me", "päss\0word"),
+        ("me", "pässwordpässword"),
+        ("you", "pässword"),
+        ("", "pässword"),
+        ("not an address@", "x"),
+    ] {
+        assert!(world.refused(name, secret).await, "{name:?} {secret:?}");
+    }
+    assert!(world.refused("me", &"x".repeat(100_000)).await);
+}
+
+#[tokio::test]
+async fn tokens_log_in_recovery_codes_do_not() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let code = world.directory.set_recovery(&name, &root).await.unwrap();
+    assert!(world.login("me@x", &token).await.unwrap().1.same(&root));
+    assert!(world.refused("me@x", &code).await);
+    let mut wrong = token.to_string();
+    let last = wrong.pop().unwrap();
+    wrong.push(if last == '0' { '1' } else { '0' });
+    assert!(world.refused("me@x", &wrong).await);
+    world.account("you@x", "pw").await;
+    assert!(world.refused("you@x", &token).await, "a token opens its own account");
+    world.directory.revoke_token(&name, info.id).await.unwrap();
+    assert!(world.refused("me@x", &token).await, "at once");
+}
+
+#[tokio::test]
+async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "old").await;
+    assert!(world.login("me@x", "old").await.is_ok());
+    assert_eq!(world.auth.remembered(), 1);
+
+    // With every turn taken nobody gets a password check: what still works is remembered.
+    let turns = take_all_turns(&world).await;
+    assert!(world.login("me@x", "old").await.is_ok());
+    let wrong = tokio::time::timeout(Duration::from_millis(50), world.login("me@x", "wrong")).await;
+    assert!(wrong.is_err(), "a wrong password for a remembered account costs a check");
+    drop(turns);
+
+    world.clock.advance(Duration::from_secs(11 * 60));
+    let turns = take_all_turns(&world).await;
+    let expired = tokio::time::timeout(Duration::from_millis(50), world.login("me@x", "old")).await;
+    assert!(expired.is_err(), "ten minutes are over");
+    drop(turns);
+
+    assert!(world.login("me@x", "old").await.is_ok());
+    world.directory.set_password(&name, &root, secret("new")).await.unwrap();
+    assert!(world.refused("me@x", "old").await, "a changed password takes effect at once");
+    assert!(world.login("me@x", "new").await.unwrap().1.same(&root));
+    world.directory.remove(&name).await.unwrap();
+    assert!(world.refused("me@x", "new").await, "and so does removal");
+
+    world.clock.advance(Duration::from_secs(11 * 60));
+    world.auth.sweep();
+    assert_eq!(world.auth.remembered(), 0, "no key outlives its time");
+}
+
+#[tokio::test]
+async fn so_many_logins_are_remembered_and_no_more() {
+    let world = World::new(Login { remembered: 2, ..patient() }).await;
+    for name in ["a@x", "b@x", "c@x"] {
+        world.account(name, "pw").await;
+        assert!(world.login(name, "pw").await.is_ok());
+    }
+    assert_eq!(world.auth.remembered(), 2);
+    let none = World::new(Login { remember: Duration::ZERO, ..patient() }).await;
+    none.account("a@x", "pw").await;
+    assert!(none.login("a@x", "pw").await.is_ok());
+    assert_eq!(none.auth.remembered(), 0);
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_account_costs_a_check_too() {
+    let world = World::new(patient()).await;
+    let turns = take_all_turns(&world).await;
+    for (name, secret) in [("nobody@x", "pw"), ("nobody@x", ""), ("@", "pw")] {
+        let attempt = tokio::time::timeout(Duration::from_millis(20), world.login(name, secret)).await;
+        assert!(attempt.is_err(), "{name:?} waits for its turn like everybody");
+    }
+    drop(turns);
+    assert!(world.refused("nobody@x", "pw").await);
+    assert_eq!(world.budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn clients_that_come_at_once_pay_for_the_first() {
+    let world = World::new(Login { checks_at_once: 1, ..patient() }).await;
+    world.account("me@x", "pw").await;
+    let logins = (0..20).map(|_| world.login("me@x", "pw"));
+    let all = futures::future::join_all(logins).await;
+    assert!(all.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn more_than_may_wait_are_told_to_come_back() {
+    let world = World::new(Login { checks_at_once: 1, checks_waiting: 2, ..patient() }).await;
+    let turns = world.auth.checks.turn().await.unwrap();
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let auth = world.auth.clone();
+            tokio::spawn(async move { auth.login(None, "a@x", b"pw").await.is_err() })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    while world.auth.checks.waiting() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(world.login("b@x", "pw").await, Err(Denied::Busy)));
+    drop(turns);
+    for task in waiting {
+        assert!(task.await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
+    let world = World::new(Login::default()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (_, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    assert!(world.login("me@x", "pw").await.is_ok(), "remembered from here on");
+    for _ in 0..4 {
+        assert!(world.refused("me@x", "wrong").await);
+    }
+    let start = tokio::time::Instant::now();
+    assert!(world.refused("me@x", "wrong").await);
+    assert!(start.elapsed() >= Duration::from_millis(250), "the fifth attempt waits");
+    let start = tokio::time::Instant::now();
+    assert!(world.login("me@x", "pw").await.is_ok());
+    assert!(world.login("me@x", &token).await.is_ok());
+    assert!(start.elapsed() < Duration::from_millis(250), "the owner's own programs go on");
+}
+
+/// So that nobody else can get a password check.
+async fn take_all_turns(world: &World) -> Vec<checks::Turn> {
+    let mut turns = Vec::new();
+    while let Ok(turn) = tokio::time::timeout(Duration::from_millis(20), world.auth.checks.turn()).await {
+        turns.push(turn.unwrap());
+    }
+    turns
+}

@@ -1,0 +1,95 @@
+//! What every session is given.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use sealpost_account::Accounts;
+use sealpost_account::directory::Directory;
+use sealpost_base::{Budget, Clock, Random, Result};
+use sealpost_vault::Store;
+use sealpost_vault::record::ServerKey;
+
+use crate::auth::Authenticator;
+use crate::net::Stream;
+use crate::settings::{PlaintextLogin, Settings};
+use crate::shutdown::Shutdown;
+use crate::smtp::Fanout;
+use crate::tls::Tls;
+
+/// The server as its sessions see it; shared by all of them.
+pub struct Context {
+    /// The server's name, for greetings and `Received` fields.
+    pub hostname: String,
+    /// The mail.
+    pub accounts: Accounts,
+    /// Who has an account, and which addresses lead to them.
+    pub directory: Directory,
+    /// Who may log in.
+    pub auth: Authenticator,
+    /// For STARTTLS; `None`: not offered.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// What every buffer over 16 KiB is drawn from.
+    pub budget: Budget,
+    /// What part of it messages with several recipients may hold while they wait for more.
+    pub fanout: Fanout,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// What the operator decided.
+    pub settings: Settings,
+    /// Tells when to end.
+    pub shutdown: Shutdown,
+    /// Where everything is, for temporary objects.
+    pub store: Store,
+}
+
+impl Context {
+    /// A context over `store`. Must be called inside a tokio runtime; starts the threads that check passwords.
+    ///
+    /// # Errors
+    /// `Invalid` if the settings contradict themselves.
+    pub fn new(
+        settings: Settings,
+        store: Store,
+        key: ServerKey,
+        tls: Option<&Tls>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self> {
+        let budget = Budget::new(settings.memory);
+        let accounts = Accounts::with_grace(
+            store.clone(),
+            clock.clone(),
+            random.clone(),
+            budget.clone(),
+            settings.retention,
+        );
+        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
+            .on_host(&settings.hostname, settings.postmaster.as_deref())?;
+        let auth =
+            Authenticator::new(directory.clone(), &settings.login, budget.clone(), clock.clone(), &*random)?;
+        Ok(Context {
+            hostname: settings.hostname.clone(),
+            accounts,
+            directory,
+            auth,
+            tls: tls.map(|tls| Arc::clone(tls.config())),
+            fanout: Fanout::of(&budget),
+            budget,
+            clock,
+            random,
+            settings,
+            shutdown: Shutdown::new(),
+            store,
+        })
+    }
+
+    /// Whether a password may be sent over `stream` as it is now: encrypted, or never leaving this machine.
+    pub fn allows_login(&self, stream: &Stream) -> bool {
+        match self.settings.plaintext_login {
+            PlaintextLogin::Loopback => stream.is_tls() || stream.is_loopback(),
+            PlaintextLogin::Never => stream.is_tls(),
+        }
+    }
+}

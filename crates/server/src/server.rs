@@ -1,0 +1,179 @@
+//! The server as a whole: started from settings and a store, stopped in an orderly way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use sealpost_base::{Clock, Error, Random, Result};
+use sealpost_vault::Store;
+use sealpost_vault::record::ServerKey;
+use tokio::task::JoinSet;
+
+use crate::context::Context;
+use crate::listener::admission::Admission;
+use crate::listener::{self, Listener, Service};
+use crate::net::Stream;
+use crate::settings::{Listen, Settings};
+use crate::smtp::Protocol;
+use crate::tls::Tls;
+
+#[cfg(test)]
+mod tests;
+
+/// How often certificates are looked at and expired logins wiped.
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
+
+/// A server that runs. Dropping it cuts everything off; [`Server::stop`] is the polite way.
+pub struct Server {
+    addresses: Listen,
+    ctx: Arc<Context>,
+    tls: Option<Arc<Tls>>,
+    admission: Admission,
+    listeners: JoinSet<()>,
+    housekeeping: JoinSet<()>,
+}
+
+impl Server {
+    /// Loads the certificate, listens on every address of the settings, and serves. Must be called inside a tokio
+    /// runtime. If anything fails nothing is left behind.
+    ///
+    /// # Errors
+    /// `Invalid` for settings that contradict themselves; as [`Tls::load`]; `Retry` or `Conflict` if an address
+    /// cannot be listened on. The message names what it was.
+    pub async fn start(
+        settings: Settings,
+        store: Store,
+        key: ServerKey,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self> {
+        let (source, hostname) = (settings.tls.clone(), settings.hostname.clone());
+        let tls = blocking(move || Tls::load(&source, &hostname)).await?.map(Arc::new);
+        let listen = settings.listen.clone();
+        if tls.is_none() && !(listen.smtps.is_empty() && listen.imaps.is_empty()) {
+            return Err(Error::invalid("listening with TLS needs a certificate"));
+        }
+        let ctx = Arc::new(Context::new(settings, store, key, tls.as_deref(), clock, random)?);
+        let admission = Admission::new(ctx.settings.connections);
+        let mut addresses = Listen::default();
+        let bound = bind_all(&listen, &mut addresses, &ctx.hostname)?;
+        let mut listeners = JoinSet::new();
+        for (socket, service) in bound {
+            listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
+        }
+        let mut housekeeping = JoinSet::new();
+        housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
+        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping })
+    }
+
+    /// Where it listens; port 0 in the settings has become the port that was free.
+    pub fn addresses(&self) -> &Listen {
+        &self.addresses
+    }
+
+    /// What its sessions are given.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.ctx
+    }
+
+    /// Its certificate; `None` without TLS.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_deref()
+    }
+
+    /// Connections served now.
+    pub fn connections(&self) -> usize {
+        self.admission.total()
+    }
+
+    /// Loads a changed certificate now rather than within a minute (for SIGHUP); says whether it did.
+    ///
+    /// # Errors
+    /// As [`Tls::load`]; the old certificate stays in use.
+    pub async fn reload(&self) -> Result<bool> {
+        match self.tls.clone() {
+            Some(tls) => blocking(move || tls.reload_if_changed()).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Takes no more connections, has every session say goodbye (BYE, 421), and returns when all have ended, or
+    /// after `grace` with those that have not cut off. Says how many those were.
+    pub async fn stop(mut self, grace: Duration) -> usize {
+        self.ctx.shutdown.begin();
+        let all_ended = async { while self.listeners.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, all_ended).await.is_ok() {
+            return 0;
+        }
+        let left = self.admission.total();
+        self.listeners.shutdown().await;
+        self.housekeeping.shutdown().await;
+        left
+    }
+}
+
+/// Opens every socket and writes down where; all or none.
+fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<Vec<(Listener, Service)>> {
+    let mut bound = Vec::new();
+    let smtp_refusal = format!("421 4.7.0 {hostname} Too many connections, come back later\r\n");
+    let imap_refusal = "* BYE [UNAVAILABLE] Too many connections, come back later\r\n".to_owned();
+    let service = |protocol, tls, serve| {
+        let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
+        Service { protocol, tls, refusal, serve }
+    };
+    for (wanted, got, service) in [
+        (&listen.smtp, &mut addresses.smtp, service("smtp", false, serve_smtp)),
+        (&listen.smtps, &mut addresses.smtps, service("smtp", true, serve_smtp)),
+        (&listen.lmtp, &mut addresses.lmtp, service("lmtp", false, serve_lmtp)),
+        (&listen.imap, &mut addresses.imap, service("imap", false, serve_imap)),
+        (&listen.imaps, &mut addresses.imaps, service("imap", true, serve_imap)),
+    ] {
+        for &address in wanted {
+            let listener = Listener::tcp(address)?;
+            got.push(listener.address().unwrap_or(address));
+            bound.push((listener, service.clone()));
+        }
+    }
+    for path in &listen.lmtp_unix {
+        bound.push((Listener::unix(path)?, service("lmtp", false, serve_lmtp)));
+        addresses.lmtp_unix.push(path.clone());
+    }
+    Ok(bound)
+}
+
+fn serve_smtp(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    crate::smtp::serve(stream, ctx, Protocol::Smtp).boxed()
+}
+
+fn serve_lmtp(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    crate::smtp::serve(stream, ctx, Protocol::Lmtp).boxed()
+}
+
+fn serve_imap(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    crate::imap::serve(stream, ctx).boxed()
+}
+
+async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
+    loop {
+        tokio::select! {
+            () = ctx.shutdown.wait() => return,
+            () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
+        }
+        ctx.auth.sweep();
+        let Some(tls) = tls.clone() else { continue };
+        match blocking(move || tls.reload_if_changed()).await {
+            Ok(true) => tracing::info!("the certificate was replaced"),
+            Ok(false) => {}
+            Err(e) => {
+                tracing::warn!(error = %e, "the certificate changed but cannot be used; the old one stays")
+            }
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(Error::internal("reading the certificate did not finish").with_source(e)))
+}

@@ -1,0 +1,119 @@
+//! The whole server on free ports of this machine: greetings, TLS, and how it stops.
+
+use rustls::pki_types::ServerName;
+use sealpost_base::{Kind, SeededRandom, SystemClock};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::settings::TlsSource;
+
+async fn start(settings: Settings) -> Result<Server> {
+    let random = Arc::new(SeededRandom::new(1));
+    let key = ServerKey::generate(&*random);
+    Server::start(settings, Store::memory(), key, Arc::new(SystemClock::new()), random).await
+}
+
+fn local() -> Vec<std::net::SocketAddr> {
+    vec!["127.0.0.1:0".parse().unwrap()]
+}
+
+async fn line(client: impl AsyncRead + Unpin) -> String {
+    let mut line = String::new();
+    BufReader::new(client).read_line(&mut line).await.unwrap();
+    line
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_service_greets_and_says_goodbye() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("lmtp.sock");
+    let listen = Listen {
+        smtp: local(),
+        smtps: local(),
+        lmtp: local(),
+        lmtp_unix: vec![socket.clone()],
+        imap: [local(), local()].concat(),
+        imaps: local(),
+    };
+    let tls = TlsSource::SelfSigned { directory: directory.path().to_owned() };
+    let server = start(Settings { listen, tls, ..Settings::default() }).await.unwrap();
+    let addresses = server.addresses().clone();
+    assert_eq!(addresses.imap.len(), 2);
+
+    let mut clients: Vec<(&str, Box<dyn AsyncRead + Unpin + Send>)> = Vec::new();
+    for (greeting, address) in [
+        ("220", addresses.smtp[0]),
+        ("220", addresses.lmtp[0]),
+        ("* OK", addresses.imap[0]),
+        ("* OK", addresses.imap[1]),
+    ] {
+        clients.push((greeting, Box::new(TcpStream::connect(address).await.unwrap())));
+    }
+    clients.push(("220", Box::new(tokio::net::UnixStream::connect(&socket).await.unwrap())));
+    let trusted = crate::tls::tests::client_config(server.tls().unwrap().certificate());
+    let connector = tokio_rustls::TlsConnector::from(trusted);
+    for (greeting, address) in [("220", addresses.smtps[0]), ("* OK", addresses.imaps[0])] {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        clients.push((greeting, Box::new(connector.connect(name, socket).await.unwrap())));
+    }
+    for (greeting, client) in &mut clients {
+        let said = line(&mut *client).await;
+        assert!(said.starts_with(*greeting), "{said:?}");
+    }
+    assert_eq!(server.connections(), clients.len());
+
+    let goodbyes = clients.into_iter().map(|(greeting, mut client)| async move {
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        let expected = if greeting == "220" { "421" } else { "* BYE" };
+        assert!(said.starts_with(expected), "{said:?}");
+    });
+    let goodbyes = futures::future::join_all(goodbyes);
+    let (cut_off, _) = tokio::join!(server.stop(Duration::from_secs(10)), goodbyes);
+    assert_eq!(cut_off, 0);
+    assert!(!socket.exists());
+}
+
+#[tokio::test]
+async fn a_client_that_never_shakes_hands_does_not_keep_the_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let tls = TlsSource::SelfSigned { directory: directory.path().to_owned() };
+    let listen = Listen { imaps: local(), ..Listen::default() };
+    let server = start(Settings { listen, tls, ..Settings::default() }).await.unwrap();
+    let _silent = TcpStream::connect(server.addresses().imaps[0]).await.unwrap();
+    while server.connections() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.stop(Duration::from_secs(10)).await, 0);
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_are_refused() {
+    let listen = Listen { imaps: local(), ..Listen::default() };
+    let error = start(Settings { listen, ..Settings::default() }).await.err().unwrap();
+    assert_eq!(error.kind(), Kind::Invalid);
+    let hostname = "no host name".to_owned();
+    assert_eq!(
+        start(Settings { hostname, ..Settings::default() }).await.err().unwrap().kind(),
+        Kind::Invalid
+    );
+}
+
+#[tokio::test]
+async fn a_port_in_use_leaves_nothing_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let listen = Listen { lmtp_unix: vec![socket.clone()], ..Listen::default() };
+    let imap = vec![taken.local_addr().unwrap()];
+    assert!(
+        start(Settings { listen: Listen { imap, ..listen.clone() }, ..Settings::default() }).await.is_err()
+    );
+    assert!(!socket.exists());
+    let server = start(Settings { listen, ..Settings::default() }).await.unwrap();
+    assert!(socket.exists());
+    assert!(!server.reload().await.unwrap());
+    server.stop(Duration::from_secs(1)).await;
+}
