@@ -8,6 +8,8 @@
 //! its syntax beside the rule it extends in `parse`, its inverse into `write`; the state machines change only
 //! when literals or the order of lines do.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod client;
 #[doc(hidden)]
 pub mod fuzz;
@@ -16,3 +18,6 @@ pub mod server;
 pub mod types;
 pub mod utf7;
 pub mod write;
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ mod sequence;
 mod status;
 mod string;
 
-pub use command::{AppendHead, Command, CommandBody, Store, StoreAction};
+pub use command::{AppendHead, Command, CommandBody, IdFields, Store, StoreAction};
 pub use date::{Date, DateTime};
 pub use fetch::{FetchItem, Partial, Section, SectionText};
 pub use flag::{Flag, PermanentFlag};

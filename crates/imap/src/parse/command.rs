@@ -5,7 +5,8 @@ use sealpost_base::limits;
 use super::cursor::{Cursor, Failure, Parsed};
 use super::{fetch, list, search};
 use crate::types::{
-    Atom, Command, CommandBody, InvalidMailbox, MailboxAttribute, Secret, StatusItem, Store, StoreAction, Tag,
+    AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
+    StatusItem, Store, StoreAction, Tag,
 };
 
 /// Why a buffer is not a command.
@@ -210,10 +211,7 @@ fn enable(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
 }
 
 /// `id-params-list = "(" [string SP nstring *(SP string SP nstring)] ")" / nil` (RFC 2971 §4)
-pub(super) fn id_fields(
-    cursor: &mut Cursor<'_>,
-) -> Parsed<Option<Vec<(crate::types::AString, Option<crate::types::AString>)>>> {
-    use crate::types::AString;
+pub(super) fn id_fields(cursor: &mut Cursor<'_>) -> Parsed<Option<IdFields>> {
     if cursor.nil() {
         return Ok(None);
     }
@@ -279,7 +277,7 @@ fn store_action(cursor: &mut Cursor<'_>) -> Parsed<(StoreAction, bool)> {
 }
 
 /// `… SP (flag-list / (flag *(SP flag)))`
-fn store_flags(cursor: &mut Cursor<'_>) -> Parsed<Vec<crate::types::Flag>> {
+fn store_flags(cursor: &mut Cursor<'_>) -> Parsed<Vec<Flag>> {
     if cursor.peek() == Some(b'(') {
         return cursor.flag_list();
     }

@@ -1,1 +1,277 @@
+//! The decoder: what each input comes to, and that its division into pieces does not matter.
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::types::{CommandBody, Flag, Mailbox};
+
+fn small() -> Limits {
+    Limits { command_bytes: 100, append_bytes: Some(50), skipped_bytes: 300 }
+}
+
+/// The events of `input` fed in pieces of the given sizes, over and over; message data joined. A session that wants
+/// lines after IDLE and AUTHENTICATE, and refuses messages for `no`.
+fn events(limits: Limits, input: &[u8], pieces: &[usize]) -> Vec<Event> {
+    let mut decoder = Decoder::new(limits);
+    let mut events: Vec<Event> = Vec::new();
+    let mut rest = input;
+    let mut sizes = pieces.iter().cycle();
+    loop {
+        while let Some(event) = decoder.next() {
+            match &event {
+                Event::Command(command) => match command.body {
+                    CommandBody::Idle | CommandBody::Authenticate { .. } => decoder.expect_line(),
+                    _ => {}
+                },
+                Event::AppendBegin(head) if head.mailbox.as_str() == "no" => decoder.refuse_append(),
+                _ => {}
+            }
+            match (events.last_mut(), event) {
+                (Some(Event::AppendData(before)), Event::AppendData(more)) => {
+                    *before = Bytes::from([&before[..], &more[..]].concat());
+                }
+                (_, event) => events.push(event),
+            }
+        }
+        if rest.is_empty() {
+            return events;
+        }
+        let size = (*sizes.next().unwrap_or(&1)).clamp(1, rest.len());
+        decoder.feed(&rest[..size]);
+        rest = &rest[size..];
+    }
+}
+
+fn brief(event: &Event) -> String {
+    let tag = |tag: &Option<Tag>| tag.as_ref().map_or("-".to_owned(), Tag::to_string);
+    match event {
+        Event::Command(command) => format!("{} {}", command.tag, command.body.name()),
+        Event::NeedContinuation => "+".into(),
+        Event::AppendBegin(head) => {
+            format!("{} APPEND {}{}", head.tag, head.size, if head.sync { "" } else { "+" })
+        }
+        Event::AppendData(data) => format!("data {}", data.escape_ascii()),
+        Event::AppendEnd => "end".into(),
+        Event::Line(line) => format!("line {}", line.escape_ascii()),
+        Event::Bad { tag: t, .. } => format!("{} BAD", tag(t)),
+        Event::No { tag, code, .. } => format!("{tag} NO {code:?}"),
+        Event::Fatal { .. } => "fatal".into(),
+    }
+}
+
+fn check(limits: Limits, input: &[u8], expected: &[&str]) {
+    for pieces in [&[usize::MAX][..], &[1], &[3, 7]] {
+        let found: Vec<String> = events(limits, input, pieces).iter().map(brief).collect();
+        assert_eq!(found, expected, "{} in {pieces:?}", input.escape_ascii());
+    }
+}
+
+#[test]
+fn commands_and_literals() {
+    check(small(), b"a NOOP\r\nb noop\nc LOGOUT \r\n", &["a NOOP", "b NOOP", "c LOGOUT"]);
+    check(small(), b"a LOGIN {2}\r\nme {3}\r\n{}x\r\nb NOOP\r\n", &["+", "+", "a LOGIN", "b NOOP"]);
+    check(small(), b"a LOGIN {2+}\r\nme {0+}\r\n\r\n", &["a LOGIN"]);
+    check(small(), b"a LOGIN me {2+}\r\n\r\n\r\n", &["a LOGIN"]);
+    check(small(), b"a LOGIN me {3+}\r\n\0\0\0\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(
+        small(),
+        b"\r\na\r\n+ x\r\n(\r\na b\r\n\0\r\n",
+        &["- BAD", "a BAD", "- BAD", "- BAD", "a BAD", "- BAD"],
+    );
+    check(small(), b"a SELECT A&B\r\nb SELECT \"A&-B\"\r\n", &["a NO Some(Cannot)", "b SELECT"]);
+}
+
+#[test]
+fn what_is_wrong_already_is_not_asked_for() {
+    check(small(), b"a FOO {3}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(small(), b"a NOOP {3}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(small(), b"a FOO {4+}\r\n\r\n\r\n {4+}\r\nxxxx\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(small(), b"a LOGIN \"x{3}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(
+        small(),
+        b"a SEARCH TEXT ~{3}\r\nb SEARCH TEXT ~{3+}\r\nabc\r\nc NOOP\r\n",
+        &["a BAD", "b BAD", "c NOOP"],
+    );
+}
+
+#[test]
+fn a_command_over_the_limit_is_skipped() {
+    let long = format!("a LOGIN x {}\r\nb NOOP\r\n", "y".repeat(200));
+    check(small(), long.as_bytes(), &["a BAD", "b NOOP"]);
+    let exact = |n: usize| format!("a LOGIN x {}\r\nb NOOP\r\n", "y".repeat(n));
+    check(small(), exact(89).as_bytes(), &["a LOGIN", "b NOOP"]);
+    check(small(), exact(90).as_bytes(), &["a BAD", "b NOOP"]);
+    check(small(), b"a LOGIN x {101}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    let literal = format!("a LOGIN x {{150+}}\r\n{} {{2+}}\r\n\r\n\r\nb NOOP\r\n", "y\n".repeat(75));
+    check(small(), literal.as_bytes(), &["a BAD", "b NOOP"]);
+    // In the middle of a long line begins a literal that must not be taken for commands.
+    let hidden = format!("a LOGIN x {} {{9+}}\r\nb LOGOUT\n\r\nc NOOP\r\n", "y".repeat(120));
+    check(small(), hidden.as_bytes(), &["a BAD", "c NOOP"]);
+    let two = format!("a LOGIN {{90+}}\r\n{} {{90+}}\r\n{}\r\nc NOOP\r\n", "x".repeat(90), "y".repeat(90));
+    check(small(), two.as_bytes(), &["a BAD", "c NOOP"]);
+}
+
+#[test]
+fn too_much_of_it_is_fatal() {
+    let endless = format!("a LOGIN x {}", "y".repeat(500));
+    check(small(), endless.as_bytes(), &["fatal"]);
+    check(small(), b"a LOGIN x {18446744073709551615+}\r\nb NOOP\r\n", &["fatal"]);
+    check(small(), b"a LOGIN x {99999999999999999999+}\r\nb NOOP\r\n", &["fatal"]);
+    check(
+        small(),
+        b"a APPEND x {9223372036854775807+}
+b NOOP
+",
+        &["fatal"],
+    );
+    check(small(), b"a LOGIN x {18446744073709551615}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+}
+
+#[test]
+fn literals_have_a_number() {
+    let limits = Limits { command_bytes: 1 << 20, append_bytes: None, skipped_bytes: 1 << 20 };
+    let mut input = b"a SEARCH".to_vec();
+    for _ in 0..=limits::IMAP_LITERALS {
+        input.extend_from_slice(b" TEXT {1+}\r\nx");
+    }
+    input.extend_from_slice(b"\r\nb NOOP\r\n");
+    let found: Vec<String> = events(limits, &input, &[usize::MAX]).iter().map(brief).collect();
+    assert_eq!(found, ["a BAD", "b NOOP"]);
+}
+
+#[test]
+fn messages_stream() {
+    check(small(), b"a APPEND x {5}\r\nhello\r\nb NOOP\r\n", &["a APPEND 5", "data hello", "end", "b NOOP"]);
+    check(
+        small(),
+        b"a append {1+}\r\nx (\\Seen) {5+}\r\nhe\r\nl\r\n",
+        &["a APPEND 5+", "data he\\r\\nl", "end"],
+    );
+    check(
+        small(),
+        b"a APPEND {1}\r\nx {5+}\r\nhello\nb NOOP\r\n",
+        &["+", "a APPEND 5+", "data hello", "end", "b NOOP"],
+    );
+    check(small(), b"a APPEND x {0}\r\n\r\nb NOOP\r\n", &["a APPEND 0", "end", "b NOOP"]);
+    check(small(), b"a APPEND x ~{3+}\r\n\0\x01\xff\r\n", &["a APPEND 3+", "data \\x00\\x01\\xff", "end"]);
+    check(
+        small(),
+        b"a APPEND x {5+}\r\nab\0cd\r\nb NOOP\r\n",
+        &["a APPEND 5+", "data ab", "a BAD", "b NOOP"],
+    );
+    check(
+        small(),
+        b"a APPEND x {2+}\r\nab junk {1+}\r\n\n\r\nb NOOP\r\n",
+        &["a APPEND 2+", "data ab", "a BAD", "b NOOP"],
+    );
+    check(small(), b"a APPEND x\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(small(), b"a APPEND x \"yesterday\" {5}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(small(), b"a APPEND x (\\Seen {2+}\r\n\n\n\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+}
+
+#[test]
+fn messages_too_big_or_refused() {
+    check(small(), b"a APPEND x {51}\r\nb NOOP\r\n", &["a NO Some(TooBig)", "b NOOP"]);
+    let big = format!("a APPEND x {{51+}}\r\n{}\r\nb NOOP\r\n", "\n".repeat(51));
+    check(small(), big.as_bytes(), &["a NO Some(TooBig)", "b NOOP"]);
+    check(small(), b"a APPEND x {301+}\r\n", &["fatal"]);
+    check(small(), b"a APPEND no {5}\r\nb NOOP\r\n", &["a APPEND 5", "b NOOP"]);
+    check(small(), b"a APPEND no {5+}\r\n\r\n\r\n\r\r\nb NOOP\r\n", &["a APPEND 5+", "b NOOP"]);
+    check(
+        Limits::anonymous(),
+        b"a APPEND x {5}\r\nb APPEND x {2+}\r\n\n\n\r\nc NOOP\r\n",
+        &["a BAD", "b BAD", "c NOOP"],
+    );
+}
+
+#[test]
+fn an_append_in_full() {
+    let input = b"a APPEND \"&AOk-\" (\\Seen $Work) \" 1-Feb-2026 10:00:00 +0100\" {3}\r\n";
+    let [Event::AppendBegin(head)] = &events(small(), input, &[1])[..] else { panic!("no head") };
+    assert_eq!(head.mailbox, Mailbox::new("é").unwrap());
+    assert_eq!(head.flags, [Flag::Seen, Flag::new("$Work").unwrap()]);
+    assert_eq!(head.date.unwrap().timestamp().seconds(), 1_769_936_400);
+    assert!(head.sync && !head.binary && head.size == 3);
+}
+
+#[test]
+fn refusing_while_the_data_comes() {
+    let mut decoder = Decoder::new(small());
+    decoder.feed(b"a APPEND x {6}\r\nab");
+    assert!(matches!(decoder.next(), Some(Event::AppendBegin(_))));
+    assert_eq!(decoder.next(), Some(Event::AppendData(Bytes::from_static(b"ab"))));
+    decoder.refuse_append();
+    assert_eq!(decoder.next(), None);
+    decoder.feed(b"\r\ncd\r\nb NOOP\r\n");
+    assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some("b NOOP"));
+}
+
+#[test]
+fn lines() {
+    check(small(), b"a IDLE\r\nDONE\r\nb NOOP\r\n", &["a IDLE", "line DONE", "b NOOP"]);
+    check(
+        small(),
+        b"a AUTHENTICATE PLAIN\r\nAG1lAHg=\r\nb NOOP\r\n",
+        &["a AUTHENTICATE", "line AG1lAHg=", "b NOOP"],
+    );
+    check(small(), b"a IDLE\r\n{5+}\n", &["a IDLE", "line {5+}"]);
+    let limits = Limits { skipped_bytes: 1 << 20, ..small() };
+    let long = format!("a IDLE\r\n{} {{7+}}\r\nb NOOP\r\n", "x".repeat(limits::IMAP_LINE_BYTES));
+    check(limits, long.as_bytes(), &["a IDLE", "- BAD", "b NOOP"]);
+}
+
+#[test]
+fn clear_forgets() {
+    let mut decoder = Decoder::new(small());
+    decoder.feed(b"a STARTTLS\r\nb LOGIN x y\r\nc LOG");
+    assert!(matches!(decoder.next(), Some(Event::Command(_))));
+    decoder.clear();
+    decoder.feed(b"((\r\n");
+    assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some("- BAD"));
+}
+
+#[test]
+fn a_skipped_command_is_not_held() {
+    let mut decoder = Decoder::new(Limits { skipped_bytes: u64::MAX, ..small() });
+    decoder.feed(b"a LOGIN x {1000000+}\r\n");
+    for _ in 0..1000 {
+        decoder.feed(&[b'x'; 1000]);
+        assert_eq!(decoder.next(), None);
+        assert_eq!(decoder.pending(), 0);
+    }
+    decoder.feed(b"\r\n");
+    assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some("a BAD"));
+}
+
+/// Streams in which commands, literals, messages and rubbish follow each other.
+fn stream() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"a NOOP\r\n".to_vec()),
+        Just(b"a IDLE\r\nDONE\r\n".to_vec()),
+        Just(b"b LOGIN ".to_vec()),
+        Just(b"c SEARCH TEXT ".to_vec()),
+        Just(b"d APPEND x ".to_vec()),
+        Just(b"d APPEND no ".to_vec()),
+        (0u32..130, any::<bool>(), any::<bool>()).prop_map(|(n, plus, binary)| {
+            format!("{}{{{n}{}}}\r\n", if binary { "~" } else { "" }, if plus { "+" } else { "" })
+                .into_bytes()
+        }),
+        proptest::collection::vec(any::<u8>(), 0..60),
+        "[a-c {}+\"\r\n]{0,12}".prop_map(String::into_bytes),
+        Just(b"\r\n".to_vec()),
+    ];
+    proptest::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+    #[test]
+    fn any_division_gives_the_same_events(
+        input in stream(),
+        pieces in proptest::collection::vec(1usize..20, 1..6),
+    ) {
+        let whole = events(small(), &input, &[usize::MAX]);
+        prop_assert_eq!(&whole, &events(small(), &input, &[1]));
+        prop_assert_eq!(&whole, &events(small(), &input, &pieces));
+    }
+}

@@ -19,6 +19,9 @@ pub struct Command {
     pub body: CommandBody,
 }
 
+/// Names and values of ID; a value may be NIL (RFC 2971 §3.3).
+pub type IdFields = Vec<(AString, Option<AString>)>;
+
 /// What a command asks. `uid: true` is the `UID` form of the same command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandBody {
@@ -29,7 +32,7 @@ pub enum CommandBody {
     /// `LOGOUT`
     Logout,
     /// `ID` (RFC 2971); `None` is NIL. At most 30 fields.
-    Id(Option<Vec<(AString, Option<AString>)>>),
+    Id(Option<IdFields>),
 
     /// `STARTTLS`
     StartTls,

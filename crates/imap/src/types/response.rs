@@ -1,5 +1,6 @@
 //! [`Response`]: what a server says, except FETCH data, which streams; status and response codes.
 
+use super::command::IdFields;
 use super::flag::{Flag, PermanentFlag};
 use super::list::{ListItem, MailboxAttribute, Namespaces};
 use super::mailbox::Mailbox;
@@ -130,7 +131,7 @@ pub enum Response {
     /// `NAMESPACE` (RFC 2342)
     Namespace(Namespaces),
     /// `ID` (RFC 2971); `None` is NIL.
-    Id(Option<Vec<(AString, Option<AString>)>>),
+    Id(Option<IdFields>),
     /// Untagged data of another kind: the line after `* `, without literals' structure.
     Other(Vec<u8>),
 }

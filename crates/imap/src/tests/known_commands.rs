@@ -1,0 +1,275 @@
+//! Commands as the RFCs and real clients write them, both ways; and what is no command.
+
+use sealpost_base::limits;
+
+use super::round_trip::written;
+use crate::parse::{Refused, command};
+use crate::types::*;
+use crate::write::Literals;
+
+fn parsed(wire: &str) -> Command {
+    match command(wire.as_bytes(), false) {
+        Ok(command) => command,
+        Err(refused) => panic!("{refused:?} for {wire:?}"),
+    }
+}
+
+/// `a ` + each, and back to the same octets.
+#[test]
+fn both_ways() {
+    for line in [
+        "CAPABILITY",
+        "LOGIN smith sesame",
+        "LOGIN \"joe smith\" \"a \\\"quoted\\\" \\\\ word\"",
+        "LOGIN \"\" \"\"",
+        "LOGIN smith {4+}\r\na\r\nb",
+        "AUTHENTICATE PLAIN",
+        "AUTHENTICATE PLAIN =",
+        "AUTHENTICATE XOAUTH2 dXNlcj1zb21l",
+        "STARTTLS",
+        "ID NIL",
+        "ID (\"name\" \"Thunderbird\" \"version\" NIL)",
+        "ENABLE CONDSTORE UTF8=ACCEPT",
+        "SELECT INBOX",
+        "EXAMINE \"a b\"",
+        "CREATE owatagusiam/",
+        "CREATE MySent (USE (\\Sent))",
+        "DELETE blurdybloop",
+        "RENAME INBOX old-mail",
+        "SUBSCRIBE #news.comp.mail.mime",
+        "UNSUBSCRIBE &Jjo-!",
+        "LIST \"\" \"\"",
+        "LIST ~/Mail/ \"%\"",
+        "LIST (SPECIAL-USE) \"\" \"*\"",
+        "LIST () \"\" (\"INBOX\" \"a/%\") RETURN (SPECIAL-USE CHILDREN)",
+        "LSUB #news. \"comp.*\"",
+        "NAMESPACE",
+        "STATUS blurdybloop (UIDNEXT MESSAGES RECENT UNSEEN UIDVALIDITY)",
+        "IDLE",
+        "CHECK",
+        "CLOSE",
+        "UNSELECT",
+        "EXPUNGE",
+        "UID EXPUNGE 3000:3002",
+        "SEARCH FLAGGED SINCE 1-Feb-1994 NOT FROM Smith",
+        "SEARCH CHARSET UTF-8 TEXT {6+}\r\n\u{43c}\u{430}\u{439}",
+        "UID SEARCH OR (UNSEEN OLD) UID 1:*,7 KEYWORD $Junk UNKEYWORD a LARGER 5 SMALLER 6",
+        "SEARCH 2:4 HEADER Message-ID \"\" SENTON 29-Feb-2024 BEFORE 1-Jan-2000 NEW RECENT ALL",
+        "FETCH 2:4 (FLAGS BODY[HEADER.FIELDS (DATE FROM)])",
+        "UID FETCH 1:* (UID RFC822.SIZE INTERNALDATE ENVELOPE BODY BODYSTRUCTURE RFC822 RFC822.HEADER RFC822.TEXT)",
+        "FETCH 4294967295 (BODY.PEEK[4.2.1.MIME]<0.2048> BODY[] BODY[TEXT] BODY[1] BODY[2.HEADER.FIELDS.NOT (X \"a b\")])",
+        "STORE 2:4 +FLAGS (\\Deleted)",
+        "STORE * -FLAGS.SILENT ($Forwarded \\Draft)",
+        "UID STORE 9 FLAGS ()",
+        "COPY 2:4 MEETING",
+        "UID COPY 4:2,* \"a b\"",
+        "MOVE 1 Trash",
+        "UID MOVE 42:69 foo",
+        "LOGOUT",
+        "NOOP",
+    ] {
+        let line = format!("a {line}\r\n");
+        let back = written(&parsed(&line), Literals::NonSynchronizing);
+        assert_eq!(String::from_utf8_lossy(&back), line);
+    }
+}
+
+/// Other spellings of the same command.
+#[test]
+fn same_meaning() {
+    for (line, same) in [
+        ("select inbox", "SELECT INBOX"),
+        ("SELECT \"Inbox\"", "SELECT INBOX"),
+        ("SELECT inbox/x", "SELECT \"INBOX/x\""),
+        ("SELECT {5+}\r\ninbox", "SELECT INBOX"),
+        ("SELECT \"Entw\u{fc}rfe\"", "SELECT Entw&APw-rfe"),
+        ("uid fetch 1 full", "UID FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE BODY)"),
+        ("FETCH 1 fast", "FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE)"),
+        ("FETCH 1 ALL", "FETCH 1 (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)"),
+        ("FETCH 1 body.peek[text]", "FETCH 1 (BODY.PEEK[TEXT])"),
+        ("FETCH 1 (bodystructure) ", "FETCH 1 (BODYSTRUCTURE)"),
+        ("STORE 1 +flags.silent \\seen \\DELETED Work", "STORE 1 +FLAGS.SILENT (\\Seen \\Deleted Work)"),
+        ("SEARCH since \"1-feb-1994\" on 01-Jan-2000", "SEARCH SINCE 1-Feb-1994 ON 1-Jan-2000"),
+        ("SEARCH NOT RECENT UNSEEN", "SEARCH NOT (RECENT) UNSEEN"),
+        ("SEARCH FROM \"nil\"", "SEARCH FROM nil"),
+        ("LIST \"\" *", "LIST \"\" \"*\""),
+        ("LIST \"\" {1+}\r\n%", "LIST \"\" \"%\""),
+        ("STATUS x (messages)", "STATUS x (MESSAGES)"),
+        ("ID nil", "ID NIL"),
+        ("AUTHENTICATE plain ", "AUTHENTICATE PLAIN"),
+        ("CREATE x (use (\\sent \\x))", "CREATE x (USE (\\Sent \\X))"),
+    ] {
+        let (mut found, mut expected) = (parsed(&format!("a {line}\r\n")), parsed(&format!("a {same}\n")));
+        // `NOT (RECENT)` and `NOT RECENT` differ by a list of one.
+        for command in [&mut found, &mut expected] {
+            if let CommandBody::Search(search) = &mut command.body {
+                for key in &mut search.keys {
+                    if let SearchKey::Not(inner) = key
+                        && let SearchKey::And(keys) = &mut **inner
+                        && keys.len() == 1
+                    {
+                        let only = keys.remove(0);
+                        **inner = only;
+                    }
+                }
+            }
+        }
+        assert_eq!(found, expected, "{line}");
+    }
+}
+
+#[test]
+fn refused() {
+    let deep = |open: &str, n: usize| format!("SEARCH {}ALL", open.repeat(n));
+    let many = |what: &str, n: usize| vec![what; n].join(" ");
+    let cases = [
+        "",
+        "NOOP x",
+        "LOGIN x",
+        "LOGIN x y z",
+        "LOGIN  x y",
+        "LOGIN x \"y",
+        "LOGIN x \"a\\b\"",
+        "LOGIN x \"a\0b\"",
+        "LOGIN x \"a\rb\"",
+        "LOGIN x (y)",
+        "LOGIN x {1+}\r\n\0",
+        "LOGIN x {1+} \r\n",
+        "LOGIN x {99999999999999999999+}\r\n",
+        "LOGIN x ~{1+}\r\ny",
+        "LOGIN x {}\r\n",
+        "LOGIN x {-1}\r\n",
+        "AUTHENTICATE",
+        "AUTHENTICATE PLAIN %",
+        "AUTHENTICATE PLAIN = =",
+        "ENABLE",
+        "SELECT",
+        "SELECT a b",
+        "SELECT a*",
+        "SELECT \u{e9}",
+        "CREATE x (COLOR (\\Red))",
+        "RENAME a",
+        "STATUS x",
+        "STATUS x ()",
+        "STATUS x (SIZES)",
+        "STATUS x MESSAGES",
+        "ID",
+        "ID (\"name\")",
+        "ID (\"name\" x)",
+        "ID (name \"x\")",
+        "LIST \"\"",
+        "LIST (REMOTE2) \"\" *",
+        "LIST \"\" * RETURN (COLOR)",
+        "LIST \"\" ()",
+        "UID NOOP",
+        "UID",
+        "SEARCH",
+        "SEARCH FOO",
+        "SEARCH ()",
+        "SEARCH (ALL",
+        "SEARCH ALL)",
+        "SEARCH OR ALL",
+        "SEARCH NOT",
+        "SEARCH KEYWORD \\Seen",
+        "SEARCH SINCE 30-Feb-2024",
+        "SEARCH SINCE 1-Foo-2024",
+        "SEARCH SINCE 1-Feb-24",
+        "SEARCH SINCE \"1-Feb-2024",
+        "SEARCH LARGER 9223372036854775808",
+        "SEARCH LARGER x",
+        "SEARCH CHARSET UTF-8",
+        "SEARCH 0",
+        "SEARCH 1:",
+        "SEARCH 1,",
+        "SEARCH 4294967296",
+        "SEARCH 99999999999999999999999",
+        "FETCH 1",
+        "FETCH 1 ()",
+        "FETCH 1 (ALL)",
+        "FETCH 1 FOO",
+        "FETCH x FLAGS",
+        "FETCH -1 FLAGS",
+        "FETCH 1 FLAGS UID",
+        "FETCH 1 BODY[",
+        "FETCH 1 BODY[MIME]",
+        "FETCH 1 BODY[0]",
+        "FETCH 1 BODY[1.]",
+        "FETCH 1 BODY[1.FOO]",
+        "FETCH 1 BODY[HEADER.FIELDS]",
+        "FETCH 1 BODY[HEADER.FIELDS ()]",
+        "FETCH 1 BODY[HEADER.FIELDS X]",
+        "FETCH 1 BODY[]<0>",
+        "FETCH 1 BODY[]<0.0>",
+        "FETCH 1 BODY[]<0.1",
+        "FETCH 1 BODY[]<99999999999999999999.1>",
+        "FETCH 1 BODY.PEEK",
+        "FETCH 1 UID[]",
+        "STORE 1 FLAGS",
+        "STORE 1 LABELS (x)",
+        "STORE 1 +FLAGS (\\*)",
+        "STORE 1 +FLAGS (a  b)",
+        "STORE 1 +FLAGS (a",
+        "STORE 1 + FLAGS a",
+        "COPY 1",
+        "APPEND x",
+        "APPEND x (a b)",
+        &deep("(", limits::IMAP_NESTING + 1),
+        &deep("NOT ", limits::IMAP_NESTING + 1),
+        &deep("(", 100_000),
+        &format!("SEARCH {}", many("ALL", limits::IMAP_SEARCH_KEYS + 1)),
+        &format!("FETCH 1 ({})", many("UID", limits::IMAP_ITEMS + 1)),
+        &format!("FETCH 1 BODY[HEADER.FIELDS ({})]", many("X", limits::IMAP_ITEMS + 1)),
+        &format!("FETCH 1 BODY[{}1]", "1.".repeat(limits::IMAP_NESTING)),
+        &format!("FETCH {}1 UID", "1,".repeat(limits::IMAP_SEQUENCE_RANGES)),
+        &format!("STATUS x ({})", many("UNSEEN", limits::IMAP_ITEMS + 1)),
+        &format!("LIST \"\" ({})", many("x", limits::IMAP_ITEMS + 1)),
+        &format!("ID ({})", many("\"a\" NIL", limits::IMAP_ID_FIELDS + 1)),
+        &format!("STORE 1 FLAGS ({})", "x".repeat(limits::KEYWORD_BYTES + 1)),
+    ];
+    for line in cases {
+        let line = format!("a {line}\r\n");
+        match command(line.as_bytes(), false) {
+            Err(Refused::Bad { tag: Some(tag), .. }) => assert_eq!(tag.as_str(), "a"),
+            Err(Refused::Incomplete) if line.contains("+}") => {}
+            other => panic!("{other:?} for {line:?}"),
+        }
+    }
+}
+
+#[test]
+fn at_the_limits() {
+    for line in [
+        format!("SEARCH {}ALL{}", "(".repeat(limits::IMAP_NESTING), ")".repeat(limits::IMAP_NESTING)),
+        format!("SEARCH {}", vec!["ALL"; limits::IMAP_SEARCH_KEYS].join(" ")),
+        format!("FETCH {}1 UID", "1,".repeat(limits::IMAP_SEQUENCE_RANGES - 1)),
+        format!("FETCH 1 ({})", vec!["UID"; limits::IMAP_ITEMS].join(" ")),
+        format!("FETCH 1 BODY[{}1]", "1.".repeat(limits::IMAP_NESTING - 1)),
+        format!("{} NOOP", "x".repeat(limits::IMAP_TAG_BYTES - 2)),
+    ] {
+        assert!(
+            command(format!("a {line}\r\n").as_bytes(), false).is_ok() || line.ends_with("NOOP"),
+            "{line}"
+        );
+    }
+    let tag = "x".repeat(limits::IMAP_TAG_BYTES);
+    assert!(command(format!("{tag} NOOP\r\n").as_bytes(), false).is_ok());
+    assert_eq!(
+        command(format!("{tag}x NOOP\r\n").as_bytes(), false),
+        Err(Refused::Bad { tag: None, reason: "a tag is missing" })
+    );
+}
+
+#[test]
+fn names_that_are_no_names() {
+    for (line, invalid) in [
+        ("SELECT A&B", InvalidMailbox::Encoding),
+        ("SELECT \"a\tb\"", InvalidMailbox::Control),
+        ("SELECT \"\u{85}\"", InvalidMailbox::Control),
+        (&*format!("SELECT {}", "x".repeat(limits::MAILBOX_NAME_BYTES + 1)), InvalidMailbox::TooLong),
+        ("LIST \"\" &", InvalidMailbox::Encoding),
+    ] {
+        let tag = Tag::new("a").unwrap();
+        assert_eq!(command(format!("a {line}\r\n").as_bytes(), false), Err(Refused::Name { tag, invalid }));
+    }
+    assert!(command(b"a SELECT A&B\r\n", true).is_ok());
+}

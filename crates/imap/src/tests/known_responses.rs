@@ -1,0 +1,177 @@
+//! Responses as the RFCs and real servers write them, both ways.
+
+use crate::client::{BodyName, Event, FetchData, Limits, ResponseDecoder, Value};
+use crate::parse::response;
+use crate::types::*;
+use crate::write::Writer;
+
+/// Read, and written as the same octets.
+#[test]
+fn both_ways() {
+    for line in [
+        "* OK [CAPABILITY IMAP4rev1 LITERAL+] hello",
+        "* OK [ALERT] System shutdown in 10 minutes",
+        "* PREAUTH IMAP4rev1 server logged in as Smith",
+        "* BYE Autologout; idle for too long",
+        "a1 NO [TRYCREATE] no such mailbox",
+        "a1 BAD [PARSE] x",
+        "* NO [BADCHARSET (UTF-8 \"US ASCII\")] x",
+        "* NO [BADCHARSET] x",
+        "* OK [PERMANENTFLAGS (\\Deleted \\Seen $a \\*)] Limited",
+        "a OK [READ-WRITE] SELECT completed",
+        "* OK [UIDVALIDITY 3857529045] UIDs valid",
+        "* OK [UIDNEXT 4392] Predicted next UID",
+        "* OK [UNSEEN 12] Message 12 is first unseen",
+        "a OK [APPENDUID 38505 3955] APPEND completed",
+        "a OK [COPYUID 38505 304,319:320 3956:3958] Done",
+        "a NO [AUTHENTICATIONFAILED] Authentication failed",
+        "a NO [OVERQUOTA] x",
+        "a NO [INUSE] x",
+        "a NO [LIMIT] x",
+        "a NO [X-SPECIAL some text (even parens)] x",
+        "* OK [HIGHESTMODSEQ 715194045007] x",
+        "+ idling",
+        "* CAPABILITY IMAP4rev1 STARTTLS AUTH=PLAIN",
+        "* LIST (\\Noselect) \"/\" foo",
+        "* LIST (\\HasNoChildren \\Sent) NIL \"&AMk-\"",
+        "* LSUB () \".\" #news.comp.mail.misc",
+        "* STATUS blurdybloop (MESSAGES 231 UIDNEXT 44292)",
+        "* SEARCH 2 84 882",
+        "* SEARCH",
+        "* FLAGS (\\Answered \\Seen work)",
+        "* 18 EXISTS",
+        "* 0 RECENT",
+        "* 44 EXPUNGE",
+        "* ENABLED CONDSTORE",
+        "* NAMESPACE ((\"\" \"/\")) ((\"~\" \"/\")) NIL",
+        "* ID NIL",
+        "* ID (\"name\" \"Sealpost\" \"os\" NIL)",
+        "* XUNKNOWN (some \"thing\") 12",
+    ] {
+        let wire = format!("{line}\r\n");
+        let parsed = response(wire.as_bytes(), false).unwrap();
+        if line.starts_with("* XUN") {
+            assert!(matches!(parsed, Response::Other(_)));
+        } else {
+            assert!(!matches!(parsed, Response::Other(_)), "{line}");
+        }
+        let mut writer = Writer::new();
+        writer.response(&parsed);
+        let back = String::from_utf8_lossy(writer.as_bytes()).into_owned();
+        assert_eq!(
+            back.to_lowercase().replace("\"&amk-\"", "&amk-"),
+            wire.to_lowercase().replace("\"&amk-\"", "&amk-")
+        );
+    }
+}
+
+#[test]
+fn what_servers_do() {
+    let parse = |line: &str| response(line.as_bytes(), false).unwrap();
+    assert_eq!(parse("* SEARCH 1 2 \r\n"), Response::Search(vec![1, 2]));
+    assert_eq!(parse("+\r\n"), Response::Continue(String::new()));
+    assert_eq!(
+        parse("* LIST () \"/\" A&B\r\n"),
+        Response::ListUndecodable { attributes: vec![], delimiter: Some('/'), wire: AString::from("A&B") }
+    );
+    assert!(matches!(parse("* LIST () \"/\" a (CHILDINFO (\"SUBSCRIBED\"))\r\n"), Response::List(_)));
+    let Response::MailboxStatus { values, .. } = parse("* STATUS a (HIGHESTMODSEQ 7 MESSAGES 1 X (a b))\r\n")
+    else {
+        panic!("no STATUS")
+    };
+    assert_eq!(values, [StatusValue { item: StatusItem::Messages, value: 1 }]);
+    assert!(matches!(parse("a OK\r\n"), Response::Status { text, .. } if text.is_empty()));
+    assert!(
+        matches!(parse("a OK [unclosed\r\n"), Response::Status { code: None, text, .. } if text == "[unclosed")
+    );
+    assert!(matches!(parse("* 5 WHAT\r\n"), Response::Other(_)));
+    assert!(response(b"hello\r\n", false).is_err());
+    assert!(response(b"\r\n", false).is_err());
+}
+
+/// What cannot be said must not be able to say something else.
+#[test]
+fn hostile_values_are_written_harmless() {
+    let mut w = Writer::new();
+    w.status(None, Status::No, None, "x\r\na1 OK fine\0\u{e9}");
+    assert_eq!(w.take(), "* NO x  a1 OK fine??\r\n");
+    w.status(None, Status::Ok, Some(&Code::Other(Atom::new("X").unwrap(), Some("a] b\r\n".into()))), "");
+    assert_eq!(w.take(), "* OK [X a? b  ] .\r\n");
+    w.string("a\r\nb");
+    assert_eq!(w.take(), "{4}\r\na\r\nb");
+    w.string("a\0b\"\\");
+    assert_eq!(w.take(), "\"ab\\\"\\\\\"");
+    w.string("\u{e9}");
+    assert_eq!(w.take(), "{2}\r\n\u{e9}");
+    w.set_utf8(true);
+    w.string("\u{e9}");
+    assert_eq!(w.take(), "\"\u{e9}\"");
+    w.string(b"\xff");
+    assert_eq!(&w.take()[..], b"{1}\r\n\xff");
+    w.astring("nil").space().astring("").space().astring("a]").space().astring("a%");
+    assert_eq!(w.take(), "\"nil\" \"\" a] \"a%\"");
+}
+
+#[test]
+fn fetch() {
+    let limits = Limits { inline_bytes: 10, response_bytes: 1000 };
+    let mut decoder = ResponseDecoder::new(limits);
+    decoder.feed(
+        b"* 12 FETCH (FLAGS (\\Seen) UID 7 INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" ENVELOPE (NIL {2}\r\nab ((\"a\")(\"b\"))) \
+          BODY[HEADER.FIELDS (A B)]<5> {3}\r\n{1} BODY[] {12}\r\n0123456789ab RFC822.SIZE 4286 X-GM-LABELS (\\Inbox \"a b\"))\r\n* 2 EXISTS\r\n",
+    );
+    let fields = SectionText::HeaderFields(vec![AString::from("A"), AString::from("B")]);
+    let date = DateTime::new(Date::new(1996, 7, 17).unwrap(), 2, 44, 25, -420).unwrap();
+    let text = |text: &str| Value::String(text.into());
+    let addresses = Value::List(vec![Value::List(vec![text("a")]), Value::List(vec![text("b")])]);
+    let expected = [
+        Event::FetchBegin(12),
+        Event::Fetch(FetchData::Flags(vec![Flag::Seen])),
+        Event::Fetch(FetchData::Uid(7)),
+        Event::Fetch(FetchData::InternalDate(date)),
+        Event::Fetch(FetchData::Envelope(Value::List(vec![Value::Nil, text("ab"), addresses]))),
+        Event::Fetch(FetchData::Body(
+            BodyName::Section { section: Section { path: vec![], text: fields }, start: Some(5) },
+            Some(b"{1}".to_vec()),
+        )),
+        Event::LiteralBegin(BodyName::Section { section: Section::default(), start: None }, 12),
+        Event::LiteralData("0123456789ab".into()),
+        Event::LiteralEnd,
+        Event::Fetch(FetchData::Rfc822Size(4286)),
+        Event::Fetch(FetchData::Other(
+            "X-GM-LABELS".into(),
+            Value::List(vec![Value::Atom("\\Inbox".into()), text("a b")]),
+        )),
+        Event::FetchEnd,
+        Event::Response(Response::Exists(2)),
+    ];
+    for event in expected {
+        assert_eq!(decoder.next(), Some(event));
+    }
+    assert_eq!(decoder.next(), None);
+}
+
+#[test]
+fn what_a_server_may_not_do() {
+    let broken = |input: &[u8]| {
+        let mut decoder = ResponseDecoder::new(Limits { inline_bytes: 10, response_bytes: 100 });
+        decoder.feed(input);
+        let mut last = None;
+        while let Some(event) = decoder.next() {
+            last = Some(event);
+        }
+        matches!(last, Some(Event::Broken(_)))
+    };
+    assert!(broken(b"hello\r\n"));
+    assert!(broken(&[b'x'; 101]));
+    assert!(broken(b"* LIST () NIL {99}\r\n"));
+    assert!(broken(b"* LIST () NIL {18446744073709551615}\r\n"));
+    assert!(broken(b"* 1 FETCH (BODY[] {12}\r\n0123456789ab OOPS\r\n"));
+    assert!(!broken(b"* 1 FETCH (OOPS\r\n"), "nothing was handed out: unknown data");
+    assert!(!broken(b"* OK text that ends like a literal {5}\r\n* OK x\r\n"));
+    let deep = format!("* 1 FETCH (ENVELOPE {}\r\n", "(".repeat(60));
+    assert!(!broken(deep.as_bytes()));
+    let mut decoder = ResponseDecoder::new(Limits::default());
+    decoder.feed(format!("* 1 FETCH (ENVELOPE {})\r\n", "(".repeat(1_000_000)).as_bytes());
+    assert!(matches!(decoder.next(), Some(Event::Response(Response::Other(_)))));
+}

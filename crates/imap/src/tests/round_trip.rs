@@ -1,0 +1,186 @@
+//! What is written is read as the same.
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::strategy;
+use crate::client::{self, BodyName, FetchData, ResponseDecoder, Value};
+use crate::parse;
+use crate::server::{self, Decoder};
+use crate::types::*;
+use crate::write::{Literals, Writer};
+
+pub(super) fn written(command: &Command, literals: Literals) -> Vec<u8> {
+    let mut writer = Writer::with_literals(literals);
+    writer.command(command);
+    writer.as_bytes().to_vec()
+}
+
+/// Writes a FETCH response as the server does.
+fn write_fetch(w: &mut Writer, number: u32, items: &[FetchData]) {
+    w.fetch_begin(number);
+    for item in items {
+        w.item();
+        match item {
+            FetchData::Uid(n) => w.raw("UID ").number(u64::from(*n)),
+            FetchData::Flags(flags) => w.raw("FLAGS ").flags(flags),
+            FetchData::InternalDate(time) => w.raw("INTERNALDATE ").date_time(*time),
+            FetchData::Rfc822Size(n) => w.raw("RFC822.SIZE ").number(*n),
+            FetchData::Envelope(value) => write_value(w.raw("ENVELOPE "), value),
+            FetchData::BodyStructure(value) => write_value(w.raw("BODYSTRUCTURE "), value),
+            FetchData::Other(name, value) => write_value(w.raw(name.as_bytes()).space(), value),
+            FetchData::Body(name, octets) => {
+                match name {
+                    BodyName::Section { section, start } => {
+                        w.body_section(section, start.map(|start| Partial { start, count: 1 }))
+                    }
+                    BodyName::Rfc822 => w.raw("RFC822"),
+                    BodyName::Rfc822Header => w.raw("RFC822.HEADER"),
+                    BodyName::Rfc822Text => w.raw("RFC822.TEXT"),
+                };
+                w.space();
+                match octets {
+                    None => w.nil(),
+                    Some(octets) => w.literal(octets),
+                }
+            }
+        };
+    }
+    w.fetch_end();
+}
+
+fn write_value<'w>(w: &'w mut Writer, value: &Value) -> &'w mut Writer {
+    match value {
+        Value::Nil => w.nil(),
+        Value::Atom(atom) => w.raw(atom),
+        Value::String(bytes) => w.string(bytes),
+        Value::List(items) => w.list(items, |w, item| {
+            write_value(w, item);
+        }),
+    }
+}
+
+/// The events of `input` fed in pieces, streamed bodies put together again.
+fn client_events(input: &[u8], pieces: &[usize]) -> Vec<client::Event> {
+    let limits = client::Limits { inline_bytes: 64, response_bytes: 100_000 };
+    let mut decoder = ResponseDecoder::new(limits);
+    let mut events = Vec::new();
+    let mut streamed: Option<(BodyName, Vec<u8>)> = None;
+    let mut rest = input;
+    let mut sizes = pieces.iter().cycle();
+    loop {
+        while let Some(event) = decoder.next() {
+            match event {
+                client::Event::LiteralBegin(name, size) => {
+                    assert!(size > 64 && streamed.is_none());
+                    streamed = Some((name, Vec::new()));
+                }
+                client::Event::LiteralData(data) => streamed.as_mut().unwrap().1.extend_from_slice(&data),
+                client::Event::LiteralEnd => {
+                    let (name, body) = streamed.take().unwrap();
+                    events.push(client::Event::Fetch(FetchData::Body(name, Some(body))));
+                }
+                event => events.push(event),
+            }
+        }
+        if rest.is_empty() {
+            assert_eq!(decoder.pending(), 0);
+            return events;
+        }
+        let size = (*sizes.next().unwrap_or(&1)).clamp(1, rest.len());
+        decoder.feed(&rest[..size]);
+        rest = &rest[size..];
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn commands(tag in strategy::tag(), body in strategy::body(), utf8 in any::<bool>()) {
+        let command = Command { tag, body };
+        for literals in [Literals::Synchronizing, Literals::NonSynchronizing] {
+            let mut writer = Writer::with_literals(literals);
+            writer.set_utf8(utf8);
+            writer.command(&command);
+            let wire = writer.as_bytes();
+            prop_assert_eq!(parse::command(wire, utf8), Ok(command.clone()), "{}", wire.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn commands_through_the_decoder(tag in strategy::tag(), body in strategy::body()) {
+        let command = Command { tag, body };
+        let mut writer = Writer::with_literals(Literals::Synchronizing);
+        writer.command(&command);
+        let mut decoder = Decoder::new(server::Limits::authenticated(0));
+        let mut pieces = writer.take_pieces().into_iter().peekable();
+        while let Some(piece) = pieces.next() {
+            decoder.feed(&piece);
+            if pieces.peek().is_some() {
+                prop_assert_eq!(decoder.next(), Some(server::Event::NeedContinuation));
+                prop_assert_eq!(decoder.next(), None);
+            }
+        }
+        prop_assert_eq!(decoder.next(), Some(server::Event::Command(command)));
+        prop_assert_eq!(decoder.next(), None);
+    }
+
+    #[test]
+    fn appends(head in strategy::append()) {
+        let mut writer = Writer::new();
+        let message = vec![b'x'; head.size as usize];
+        writer.append(&head).raw(&message).crlf();
+        let mut decoder = Decoder::new(server::Limits::authenticated(1000));
+        decoder.feed(writer.as_bytes());
+        let mut found = decoder.next();
+        if found == Some(server::Event::NeedContinuation) || !matches!(found, Some(server::Event::AppendBegin(_))) {
+            // A mailbox name in a literal is announced like any other.
+            found = decoder.next();
+        }
+        prop_assert_eq!(found, Some(server::Event::AppendBegin(head)));
+        if !message.is_empty() {
+            prop_assert_eq!(decoder.next(), Some(server::Event::AppendData(Bytes::from(message))));
+        }
+        prop_assert_eq!(decoder.next(), Some(server::Event::AppendEnd));
+    }
+
+    #[test]
+    fn responses(response in strategy::response(), utf8 in any::<bool>()) {
+        let mut writer = Writer::new();
+        writer.set_utf8(utf8);
+        writer.response(&response);
+        let wire = writer.as_bytes();
+        prop_assert_eq!(parse::response(wire, utf8), Ok(response), "{}", wire.escape_ascii());
+    }
+
+    #[test]
+    fn streams_of_responses(
+        items in vec(prop_oneof![
+            strategy::response().prop_map(Ok),
+            (1u32.., vec(strategy::fetch_data(), 1..5)).prop_map(Err),
+        ], 1..5),
+        pieces in vec(1usize..40, 1..5),
+    ) {
+        let mut writer = Writer::new();
+        let mut expected = Vec::new();
+        for item in items {
+            match item {
+                Ok(response) => {
+                    writer.response(&response);
+                    expected.push(client::Event::Response(response));
+                }
+                Err((number, data)) => {
+                    write_fetch(&mut writer, number, &data);
+                    expected.push(client::Event::FetchBegin(number));
+                    expected.extend(data.into_iter().map(client::Event::Fetch));
+                    expected.push(client::Event::FetchEnd);
+                }
+            }
+        }
+        for pieces in [&[usize::MAX][..], &[1], &pieces] {
+            prop_assert_eq!(&client_events(writer.as_bytes(), pieces), &expected);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Values to test with: any command and response that this crate can make.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::client::{BodyName, FetchData, Value};
+use crate::types::*;
+
+pub(super) fn tag() -> impl Strategy<Value = Tag> {
+    "[A-Za-z0-9.\\]]{1,8}".prop_map(|tag| Tag::new(&tag).unwrap())
+}
+
+pub(super) fn atom() -> impl Strategy<Value = Atom> {
+    "[A-Za-z0-9$+.=!-]{1,10}".prop_map(|atom| Atom::new(&atom).unwrap())
+}
+
+pub(super) fn astring() -> impl Strategy<Value = AString> {
+    prop_oneof![
+        "[A-Za-z0-9]{0,6}",
+        "[ -~]{0,10}",
+        Just("NIL".to_owned()),
+        "[\\x01-\\x7f\"\\\\]{0,10}",
+        Just("x".repeat(1100)),
+    ]
+    .prop_map(|text| AString::new(text).unwrap())
+}
+
+/// Octets of any kind, for what imap-codec does not look into.
+pub(super) fn octets() -> impl Strategy<Value = AString> {
+    vec(1u8..=255, 0..12).prop_map(|bytes| AString::new(bytes).unwrap())
+}
+
+pub(super) fn mailbox() -> impl Strategy<Value = Mailbox> {
+    prop_oneof![
+        Just("inbox".to_owned()),
+        Just("NIL".to_owned()),
+        "[A-Za-z0-9/&\"% *\\\\-]{1,8}",
+        "\\PC{1,6}",
+    ]
+    .prop_map(|name| Mailbox::new(&name).unwrap())
+}
+
+pub(super) fn flag() -> impl Strategy<Value = Flag> {
+    let system = [Flag::Seen, Flag::Answered, Flag::Flagged, Flag::Deleted, Flag::Draft];
+    prop_oneof![
+        proptest::sample::select(system.to_vec()),
+        atom().prop_map(Flag::Keyword),
+        "[a-z]{5,6}x".prop_map(|name| Flag::Extension(Atom::new(&name).unwrap())),
+    ]
+}
+
+pub(super) fn sequence_set() -> impl Strategy<Value = SequenceSet> {
+    let number = prop_oneof![
+        1 => Just(SeqNumber::STAR),
+        4 => (1u32..).prop_map(|n| SeqNumber::new(n).unwrap()),
+        4 => (1u32..40).prop_map(|n| SeqNumber::new(n).unwrap()),
+    ];
+    let range = (number, option::of(1u32..))
+        .prop_map(|(start, end)| SeqRange { start, end: end.and_then(SeqNumber::new).unwrap_or(start) });
+    vec(range, 1..6).prop_map(|ranges| SequenceSet::new(ranges).unwrap())
+}
+
+/// Ascending numbers without `*`, as UIDs in response codes.
+pub(super) fn uid_set() -> impl Strategy<Value = SequenceSet> {
+    vec(1u32..50, 1..8).prop_map(|mut uids| {
+        uids.sort_unstable();
+        uids.dedup();
+        SequenceSet::from_numbers(uids).unwrap()
+    })
+}
+
+pub(super) fn date() -> impl Strategy<Value = Date> {
+    (-25_000i64..50_000).prop_map(Date::from_days)
+}
+
+pub(super) fn date_time() -> impl Strategy<Value = DateTime> {
+    (date(), 0u8..24, 0u8..60, 0u8..60, -720i16..840).prop_map(|(date, hour, minute, second, zone)| {
+        DateTime::new(date, hour, minute, second, zone).unwrap()
+    })
+}
+
+pub(super) fn section() -> impl Strategy<Value = Section> {
+    let names = || vec("[A-Za-z-]{1,10}".prop_map(|name| AString::from(&*name)), 1..4);
+    let text = prop_oneof![
+        Just(SectionText::Everything),
+        Just(SectionText::Header),
+        Just(SectionText::Text),
+        Just(SectionText::Mime),
+        names().prop_map(SectionText::HeaderFields),
+        names().prop_map(SectionText::HeaderFieldsNot),
+    ];
+    (vec((1u32..99).prop_map(|n| n.try_into().unwrap()), 0..4), text).prop_map(|(path, text)| match text {
+        SectionText::Mime if path.is_empty() => Section { path, text: SectionText::Header },
+        text => Section { path, text },
+    })
+}
+
+fn fetch_item() -> impl Strategy<Value = FetchItem> {
+    let partial = option::of(
+        (any::<u32>(), 1u32..)
+            .prop_map(|(start, count)| Partial { start: u64::from(start), count: u64::from(count) }),
+    );
+    prop_oneof![
+        proptest::sample::select(vec![
+            FetchItem::Uid,
+            FetchItem::Flags,
+            FetchItem::InternalDate,
+            FetchItem::Rfc822Size,
+            FetchItem::Envelope,
+            FetchItem::Body,
+            FetchItem::BodyStructure,
+            FetchItem::Rfc822,
+            FetchItem::Rfc822Header,
+            FetchItem::Rfc822Text,
+        ]),
+        (section(), partial, any::<bool>()).prop_map(|(section, partial, peek)| FetchItem::BodySection {
+            section,
+            partial,
+            peek
+        }),
+    ]
+}
+
+fn search_key() -> impl Strategy<Value = SearchKey> {
+    let settable = || {
+        prop_oneof![
+            proptest::sample::select(vec![
+                Flag::Seen,
+                Flag::Answered,
+                Flag::Flagged,
+                Flag::Deleted,
+                Flag::Draft
+            ]),
+            Just(Flag::Recent),
+            atom().prop_map(Flag::Keyword)
+        ]
+    };
+    let leaf = prop_oneof![
+        Just(SearchKey::All),
+        Just(SearchKey::New),
+        settable().prop_map(SearchKey::Flag),
+        settable().prop_map(SearchKey::NotFlag),
+        date().prop_map(SearchKey::Before),
+        date().prop_map(SearchKey::On),
+        date().prop_map(SearchKey::Since),
+        date().prop_map(SearchKey::SentBefore),
+        date().prop_map(SearchKey::SentOn),
+        date().prop_map(SearchKey::SentSince),
+        astring().prop_map(SearchKey::Bcc),
+        astring().prop_map(SearchKey::Cc),
+        astring().prop_map(SearchKey::From),
+        astring().prop_map(SearchKey::Subject),
+        astring().prop_map(SearchKey::To),
+        octets().prop_map(SearchKey::Body),
+        octets().prop_map(SearchKey::Text),
+        ("[A-Za-z-]{1,8}", astring()).prop_map(|(name, text)| SearchKey::Header(AString::from(&*name), text)),
+        any::<u32>().prop_map(|n| SearchKey::Larger(u64::from(n))),
+        any::<u32>().prop_map(|n| SearchKey::Smaller(u64::from(n))),
+        sequence_set().prop_map(SearchKey::Sequence),
+        sequence_set().prop_map(SearchKey::Uid),
+    ];
+    leaf.prop_recursive(4, 12, 3, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|key| SearchKey::Not(Box::new(key))),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| SearchKey::Or(Box::new(a), Box::new(b))),
+            vec(inner, 1..4).prop_map(SearchKey::And),
+        ]
+    })
+}
+
+fn pattern() -> impl Strategy<Value = ListPattern> {
+    prop_oneof!["[A-Za-z/%*]{0,8}", "\\PC{0,6}"].prop_map(|pattern| ListPattern::new(&pattern).unwrap())
+}
+
+/// Commands of RFC 3501 and of the extensions that imap-codec knows too.
+pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
+    let secret = || astring().prop_map(|text| Secret::new(text.into_bytes()));
+    let items = vec(proptest::sample::select(StatusItem::NAMES.map(|(item, _)| item).to_vec()), 1..5);
+    let plain = proptest::sample::select(vec![
+        CommandBody::Capability,
+        CommandBody::Noop,
+        CommandBody::Logout,
+        CommandBody::StartTls,
+        CommandBody::Namespace,
+        CommandBody::Idle,
+        CommandBody::Check,
+        CommandBody::Close,
+        CommandBody::Unselect,
+        CommandBody::Expunge { uids: None },
+    ]);
+    let action = proptest::sample::select(vec![StoreAction::Replace, StoreAction::Add, StoreAction::Remove]);
+    let list = (mailbox(), pattern()).prop_map(|(reference, pattern)| List {
+        selection: None,
+        reference,
+        patterns: vec![pattern],
+        returns: Vec::new(),
+    });
+    let account = prop_oneof![
+        plain,
+        (astring(), secret()).prop_map(|(user, password)| CommandBody::Login { user, password }),
+        option::of(Just(Secret::new(b"AG1lAHg=".to_vec()))).prop_map(|initial| CommandBody::Authenticate {
+            mechanism: Atom::new("PLAIN").unwrap(),
+            initial
+        }),
+        vec(atom(), 1..3).prop_map(CommandBody::Enable),
+        (mailbox(), any::<bool>())
+            .prop_map(|(mailbox, read_only)| CommandBody::Select { mailbox, read_only }),
+        mailbox().prop_map(|mailbox| CommandBody::Create { mailbox, special_use: Vec::new() }),
+        mailbox().prop_map(CommandBody::Delete),
+        (mailbox(), mailbox()).prop_map(|(from, to)| CommandBody::Rename { from, to }),
+        mailbox().prop_map(CommandBody::Subscribe),
+        mailbox().prop_map(CommandBody::Unsubscribe),
+        list.prop_map(CommandBody::List),
+        (mailbox(), pattern()).prop_map(|(reference, pattern)| CommandBody::Lsub { reference, pattern }),
+        (mailbox(), items).prop_map(|(mailbox, items)| CommandBody::Status { mailbox, items }),
+        id().prop_map(CommandBody::Id),
+    ];
+    let messages = prop_oneof![
+        sequence_set().prop_map(|uids| CommandBody::Expunge { uids: Some(uids) }),
+        (any::<bool>(), option::of(Just(AString::from("UTF-8"))), vec(search_key(), 1..4))
+            .prop_map(|(uid, charset, keys)| CommandBody::Search(Search { uid, charset, keys })),
+        (any::<bool>(), sequence_set(), vec(fetch_item(), 1..4))
+            .prop_map(|(uid, set, items)| CommandBody::Fetch { uid, set, items }),
+        (any::<bool>(), sequence_set(), action, any::<bool>(), vec(flag(), 0..4)).prop_map(
+            |(uid, set, action, silent, flags)| CommandBody::Store(Store { uid, set, action, silent, flags })
+        ),
+        (any::<bool>(), sequence_set(), mailbox()).prop_map(|(uid, set, mailbox)| CommandBody::Copy {
+            uid,
+            set,
+            mailbox
+        }),
+        (any::<bool>(), sequence_set(), mailbox()).prop_map(|(uid, set, mailbox)| CommandBody::Move {
+            uid,
+            set,
+            mailbox
+        }),
+    ];
+    prop_oneof![account, messages]
+}
+
+/// Every command.
+pub(super) fn body() -> impl Strategy<Value = CommandBody> {
+    let list = (
+        option::of(vec(Just(SelectionOption::SpecialUse), 0..2)),
+        mailbox(),
+        vec(pattern(), 1..3),
+        vec(proptest::sample::select(vec![ReturnOption::SpecialUse, ReturnOption::Children]), 0..3),
+    )
+        .prop_map(|(selection, reference, patterns, returns)| List {
+            selection,
+            reference,
+            patterns,
+            returns,
+        });
+    prop_oneof![
+        5 => common_body(),
+        1 => list.prop_map(CommandBody::List),
+        1 => (mailbox(), vec(attribute(), 0..3))
+            .prop_map(|(mailbox, special_use)| CommandBody::Create { mailbox, special_use }),
+    ]
+}
+
+pub(super) fn append() -> impl Strategy<Value = AppendHead> {
+    (tag(), mailbox(), vec(flag(), 0..3), option::of(date_time()), 0u64..1000, any::<bool>(), any::<bool>())
+        .prop_map(|(tag, mailbox, flags, date, size, sync, binary)| AppendHead {
+            tag,
+            mailbox,
+            flags,
+            date,
+            size,
+            sync,
+            binary,
+        })
+}
+
+fn id() -> impl Strategy<Value = Option<IdFields>> {
+    option::of(vec((astring(), option::of(astring())), 0..3))
+}
+
+fn attribute() -> impl Strategy<Value = MailboxAttribute> {
+    "(HasChildren|HasNoChildren|NoSelect|Sent|Trash|Archive|[a-z]{3,5}x)"
+        .prop_map(|name| MailboxAttribute::new(Atom::new(&name).unwrap()))
+}
+
+fn list_item() -> impl Strategy<Value = ListItem> {
+    (vec(attribute(), 0..3), option::of(proptest::sample::select(vec!['/', '.', '\\', '"'])), mailbox())
+        .prop_map(|(attributes, delimiter, mailbox)| ListItem { attributes, delimiter, mailbox })
+}
+
+pub(super) fn code() -> impl Strategy<Value = Code> {
+    let permanent = prop_oneof![flag().prop_map(PermanentFlag::Flag), Just(PermanentFlag::Any)];
+    prop_oneof![
+        proptest::sample::select(Code::SIMPLE.map(|(code, _)| code).to_vec()),
+        vec("[A-Za-z0-9-]{1,8}".prop_map(|name| AString::from(&*name)), 1..3).prop_map(Code::BadCharset),
+        vec(atom(), 1..3).prop_map(Code::Capability),
+        vec(permanent, 0..3).prop_map(Code::PermanentFlags),
+        (1u32..).prop_map(Code::UidNext),
+        (1u32..).prop_map(Code::UidValidity),
+        (1u32..).prop_map(Code::Unseen),
+        (1u32.., uid_set()).prop_map(|(uid_validity, uids)| Code::AppendUid { uid_validity, uids }),
+        (1u32.., uid_set(), uid_set()).prop_map(|(uid_validity, from, to)| Code::CopyUid {
+            uid_validity,
+            from,
+            to
+        }),
+        ("[A-Z]{3}X", option::of("[a-z0-9 ]{1,8}"))
+            .prop_map(|(name, text)| Code::Other(Atom::new(&name).unwrap(), text)),
+    ]
+}
+
+/// Every response but those only read.
+pub(super) fn response() -> impl Strategy<Value = Response> {
+    let text = || "[A-Za-z0-9][ -Z^-~]{0,12}";
+    let tagged = proptest::sample::select(vec![Status::Ok, Status::No, Status::Bad]);
+    let untagged =
+        proptest::sample::select(vec![Status::Ok, Status::No, Status::Bad, Status::PreAuth, Status::Bye]);
+    let value = (proptest::sample::select(StatusItem::NAMES.map(|(item, _)| item).to_vec()), any::<u32>())
+        .prop_map(|(item, value)| StatusValue { item, value: u64::from(value) });
+    let space = || {
+        let entry = (mailbox(), option::of(Just('/')))
+            .prop_map(|(prefix, delimiter)| NamespaceEntry { prefix, delimiter });
+        vec(entry, 0..3)
+    };
+    prop_oneof![
+        (tag(), tagged, option::of(code()), text()).prop_map(|(tag, status, code, text)| Response::Status {
+            tag: Some(tag),
+            status,
+            code,
+            text
+        }),
+        (untagged, option::of(code()), text()).prop_map(|(status, code, text)| Response::Status {
+            tag: None,
+            status,
+            code,
+            text
+        }),
+        text().prop_map(Response::Continue),
+        vec(atom(), 1..4).prop_map(Response::Capability),
+        list_item().prop_map(Response::List),
+        list_item().prop_map(Response::Lsub),
+        (mailbox(), vec(value, 0..5))
+            .prop_map(|(mailbox, values)| Response::MailboxStatus { mailbox, values }),
+        vec(1u32.., 0..5).prop_map(Response::Search),
+        vec(flag(), 0..4).prop_map(Response::Flags),
+        any::<u32>().prop_map(Response::Exists),
+        any::<u32>().prop_map(Response::Recent),
+        (1u32..).prop_map(Response::Expunge),
+        vec(atom(), 0..3).prop_map(Response::Enabled),
+        (space(), space(), space()).prop_map(|(personal, other, shared)| Response::Namespace(Namespaces {
+            personal,
+            other,
+            shared
+        })),
+        id().prop_map(Response::Id),
+    ]
+}
+
+/// Items of a FETCH response.
+pub(super) fn fetch_data() -> impl Strategy<Value = FetchData> {
+    let name = prop_oneof![
+        (section(), option::of(any::<u32>()))
+            .prop_map(|(section, start)| BodyName::Section { section, start: start.map(u64::from) }),
+        Just(BodyName::Rfc822),
+        Just(BodyName::Rfc822Header),
+        Just(BodyName::Rfc822Text),
+    ];
+    let body = option::of(prop_oneof![vec(any::<u8>(), 0..20), vec(any::<u8>(), 90..200)]);
+    let leaf = prop_oneof![
+        Just(Value::Nil),
+        any::<u32>().prop_map(|n| Value::Atom(n.to_string())),
+        octets().prop_map(|bytes| Value::String(bytes.into_bytes())),
+    ];
+    let value = leaf.prop_recursive(4, 16, 4, |inner| vec(inner, 0..4).prop_map(Value::List));
+    prop_oneof![
+        (1u32..).prop_map(FetchData::Uid),
+        vec(flag(), 0..4).prop_map(FetchData::Flags),
+        date_time().prop_map(FetchData::InternalDate),
+        (0u64..1 << 63).prop_map(FetchData::Rfc822Size),
+        value.clone().prop_map(FetchData::Envelope),
+        value.prop_map(FetchData::BodyStructure),
+        (name, body).prop_map(|(name, body)| FetchData::Body(name, body)),
+    ]
+}
