@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn both_kinds_open_and_carry_the_chain() {
         for size in [0u64, 1, 300, 65536, 65537, 1_000_000] {
-            let text: Vec<u8> = (0..size).map(|i| (i * i >> 7) as u8).collect();
+            let text: Vec<u8> = (0..size).map(|i| ((i * i) >> 7) as u8).collect();
             let (keys, objects, before) = sealed(&text);
             for (object, expected) in objects.iter().zip([Origin::Owner, Origin::Delivery]) {
                 let (found, plain) = open(&keys, ACCOUNT, AT, object.as_ref()).unwrap();

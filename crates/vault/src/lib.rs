@@ -7,6 +7,8 @@
 //!
 //! The bytes on disk are described in `docs/format/`.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod chunk;
 mod cipher;
 mod compress;
@@ -15,11 +17,16 @@ mod sealed;
 
 pub mod checkpoint;
 pub mod entry;
+pub mod faulty;
 pub mod keys;
 pub mod message;
 pub mod record;
 pub mod slot;
+pub mod spool;
 pub mod store;
+
+#[doc(hidden)]
+pub mod fuzz;
 
 pub use keys::{AccountKeys, PublicKey, RootKey};
 pub use sealed::{Hash, Sealed};

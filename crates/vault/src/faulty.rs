@@ -1,0 +1,268 @@
+//! An object store that misbehaves by a seeded plan: for tests and simulations of everything above the store.
+//!
+//! It delays, fails before the effect, loses the reply after the effect, and lists late. The same seed and the same
+//! calls in the same order give the same faults; delays go through tokio's clock, which tests can stop.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, UploadPart,
+};
+use sealpost_base::SeededRandom;
+
+/// How often what goes wrong, per thousand calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plan {
+    /// Calls that fail before they have any effect.
+    pub fail: u64,
+    /// Writes and deletes that happen but are answered with an error.
+    pub lose_reply: u64,
+    /// Calls that are delayed, before and after their effect.
+    pub delay: u64,
+    /// The longest delay.
+    pub delay_max: Duration,
+    /// Objects that a listing leaves out, as if they had been written a moment later.
+    pub late: u64,
+}
+
+/// A wrapper around another store. Cloning shares the plan and its progress.
+#[derive(Clone)]
+pub struct Faulty(Arc<Shared>);
+
+struct Shared {
+    inner: Arc<dyn ObjectStore>,
+    plan: Plan,
+    random: SeededRandom,
+    calm: AtomicBool,
+    faults: AtomicU64,
+}
+
+impl Faulty {
+    /// `inner` with the faults of `plan`, chosen by `seed`.
+    pub fn new(inner: Arc<dyn ObjectStore>, plan: Plan, seed: u64) -> Self {
+        let random = SeededRandom::new(seed);
+        Faulty(Arc::new(Shared { inner, plan, random, calm: false.into(), faults: 0.into() }))
+    }
+
+    /// Ends the faults (`true`) or lets them begin again: to check what is there in the end.
+    pub fn calm(&self, calm: bool) {
+        self.0.calm.store(calm, Ordering::SeqCst);
+    }
+
+    /// Faults so far, delays not counted.
+    pub fn faults(&self) -> u64 {
+        self.0.faults.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    fn chance(&self, per_thousand: u64) -> bool {
+        per_thousand > 0 && !self.calm.load(Ordering::SeqCst) && self.random.below(1000) < per_thousand
+    }
+
+    fn fault(&self, per_thousand: u64, what: &'static str) -> object_store::Result<()> {
+        if !self.chance(per_thousand) {
+            return Ok(());
+        }
+        self.faults.fetch_add(1, Ordering::SeqCst);
+        Err(object_store::Error::Generic { store: "faulty", source: what.into() })
+    }
+
+    async fn delay(&self) {
+        if self.chance(self.plan.delay) && !self.plan.delay_max.is_zero() {
+            let micros = self.random.below(self.plan.delay_max.as_micros() as u64 + 1);
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+        }
+    }
+
+    /// A call without effect: delayed, or failed.
+    async fn read<T>(
+        &self,
+        call: impl Future<Output = object_store::Result<T>> + Send,
+    ) -> object_store::Result<T> {
+        self.delay().await;
+        self.fault(self.plan.fail, "planned failure")?;
+        call.await
+    }
+
+    /// A call with an effect, whose reply may be lost.
+    async fn write<T>(
+        &self,
+        call: impl Future<Output = object_store::Result<T>> + Send,
+    ) -> object_store::Result<T> {
+        let done = self.read(call).await?;
+        self.delay().await;
+        self.fault(self.plan.lose_reply, "planned loss of the reply")?;
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        self.0.write(self.0.inner.put_opts(location, payload, options)).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        let inner = self.0.read(self.0.inner.put_multipart_opts(location, options)).await?;
+        Ok(Box::new(FaultyUpload { shared: self.0.clone(), inner }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        self.0.read(self.0.inner.get_opts(location, options)).await
+    }
+
+    async fn get_range(&self, location: &Path, range: Range<u64>) -> object_store::Result<Bytes> {
+        self.0.read(self.0.inner.get_range(location, range)).await
+    }
+
+    async fn delete(&self, location: &Path) -> object_store::Result<()> {
+        self.0.write(self.0.inner.delete(location)).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        faulty_list(self.0.clone(), self.0.inner.list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        faulty_list(self.0.clone(), self.0.inner.list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        self.0.read(self.0.inner.list_with_delimiter(prefix)).await
+    }
+
+    async fn copy(&self, from: &Path, to: &Path) -> object_store::Result<()> {
+        self.0.write(self.0.inner.copy(from, to)).await
+    }
+
+    async fn copy_if_not_exists(&self, from: &Path, to: &Path) -> object_store::Result<()> {
+        self.0.write(self.0.inner.copy_if_not_exists(from, to)).await
+    }
+}
+
+fn faulty_list(
+    shared: Arc<Shared>,
+    found: BoxStream<'static, object_store::Result<ObjectMeta>>,
+) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+    if let Err(e) = shared.fault(shared.plan.fail, "planned failure") {
+        return stream::once(async { Err(e) }).boxed();
+    }
+    let start = {
+        let shared = shared.clone();
+        async move { shared.delay().await }
+    };
+    let kept = found.filter(move |_| futures::future::ready(!shared.chance(shared.plan.late)));
+    start.map(move |()| kept).flatten_stream().boxed()
+}
+
+struct FaultyUpload {
+    shared: Arc<Shared>,
+    inner: Box<dyn MultipartUpload>,
+}
+
+#[async_trait]
+impl MultipartUpload for FaultyUpload {
+    fn put_part(&mut self, payload: PutPayload) -> UploadPart {
+        let (shared, part) = (self.shared.clone(), self.inner.put_part(payload));
+        async move { shared.write(part).await }.boxed()
+    }
+
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
+        let shared = self.shared.clone();
+        shared.write(self.inner.complete()).await
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.inner.abort().await
+    }
+}
+
+impl fmt::Debug for FaultyUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faulty({:?})", self.inner)
+    }
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faulty({:?})", self.0.inner)
+    }
+}
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faulty({})", self.0.inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Put, Sealed, Store};
+    use object_store::memory::InMemory;
+    use sealpost_base::Kind;
+
+    const PLAN: Plan =
+        Plan { fail: 100, lose_reply: 100, delay: 300, delay_max: Duration::from_micros(200), late: 0 };
+
+    async fn run(seed: u64) -> (Vec<bool>, u64) {
+        let faulty = Faulty::new(Arc::new(InMemory::new()), PLAN, seed);
+        let store = Store::over(Arc::new(faulty.clone()));
+        let mut answers = Vec::new();
+        for i in 0..300 {
+            let put = store.put_new(&format!("a/{i}"), Sealed::new(vec![1])).await;
+            assert!(matches!(put, Ok(Put::Created)) || put.as_ref().is_err_and(|e| e.kind() == Kind::Retry));
+            answers.push(put.is_ok());
+        }
+        faulty.calm(true);
+        let there = store.list("a", None).count().await;
+        let acknowledged = answers.iter().filter(|&&ok| ok).count();
+        assert!(acknowledged < there && there < 300, "some replies were lost, some writes failed");
+        (answers, faulty.faults())
+    }
+
+    #[tokio::test]
+    async fn the_same_seed_gives_the_same_faults() {
+        let (first, faults) = run(1).await;
+        assert!(faults > 10);
+        assert_eq!((first.clone(), faults), run(1).await);
+        assert_ne!(first, run(2).await.0);
+    }
+
+    #[tokio::test]
+    async fn a_repeated_write_finds_what_it_wrote() {
+        let plan = Plan { lose_reply: 500, ..Plan::default() };
+        let faulty = Faulty::new(Arc::new(InMemory::new()), plan, 3);
+        let store = Store::over(Arc::new(faulty.clone()));
+        for i in 0..50 {
+            let path = format!("a/{i}");
+            while store.put_new(&path, Sealed::new(vec![i])).await.is_err() {}
+            assert_eq!(store.read(&path).await.unwrap()[..], [i]);
+        }
+        assert!(faulty.faults() > 0);
+    }
+}
