@@ -28,6 +28,12 @@ pub const PREVIEW_CHARS: usize = 200;
 pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Recipients of one SMTP or LMTP transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const SMTP_RECIPIENTS: usize = 1000;
+/// Accounts that the recipients of one SMTP or LMTP transaction may lead to through aliases.
+pub const SMTP_ACCOUNTS: usize = 10_000;
+/// Bytes of a message that a session holds before it draws on the memory budget.
+pub const SMTP_HEAD_BYTES: usize = 16 * 1024;
+/// Bytes of a message to several recipients that are held in memory (drawn from the budget); a larger one is spooled.
+pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
 pub const SMTP_COMMAND_BYTES: usize = 4096;
 /// Bytes that are dropped while looking for the end of a bad SMTP command line before the session is closed.

@@ -5,8 +5,6 @@
 //! size takes constant memory.
 
 mod decoder;
-#[cfg(test)]
-mod tests;
 
 use bytes::Bytes;
 

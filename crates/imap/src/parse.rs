@@ -6,6 +6,7 @@
 mod append;
 mod command;
 mod cursor;
+mod date;
 mod fetch;
 mod list;
 mod response;

@@ -12,6 +12,7 @@
 //! ```
 
 mod decoder;
+mod message;
 mod skip;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,8 @@ pub enum Event {
     /// The message was complete and so was the command line: commit and answer. If the line goes on wrongly,
     /// [`Event::Bad`] comes instead and the message must be forgotten.
     AppendEnd,
-    /// A line, without its end, after [`Decoder::expect_line`].
+    /// A line, without its end, after [`Decoder::expect_line`]. It may be a secret: wiped when the last owner drops it,
+    /// and never to be logged.
     Line(Bytes),
     /// Answer BAD, with the tag if there was one, and go on.
     Bad {

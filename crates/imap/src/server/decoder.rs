@@ -1,7 +1,5 @@
 //! [`Decoder`]: where one command ends and the next begins, and when the client waits.
 
-use std::borrow::Cow;
-
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 use sealpost_base::limits;
@@ -10,20 +8,20 @@ use zeroize::{Zeroize, Zeroizing};
 use super::skip::{Outcome, Skip};
 use super::{Event, Limits};
 use crate::parse::{self, LiteralHeader, Refused, append_head, literal_at_end, tag_of};
-use crate::types::{AppendHead, Code, Tag};
+use crate::types::{Code, Tag};
 
 /// The decoder: one for each connection. Holds at most one command and what was fed beyond it.
 #[derive(Debug)]
 pub struct Decoder {
     /// Bytes not yet turned into events; begins with the command, message or line being read.
-    input: BytesMut,
-    limits: Limits,
+    pub(super) input: BytesMut,
+    pub(super) limits: Limits,
     utf8: bool,
-    state: State,
+    pub(super) state: State,
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Command(Collect),
     /// The octets of a message.
     Message {
@@ -44,7 +42,7 @@ enum State {
 
 /// How far a command was looked at.
 #[derive(Debug, Default)]
-struct Collect {
+pub(super) struct Collect {
     /// Where the present line begins: after the last literal.
     line: usize,
     /// Up to where no line end was found.
@@ -106,6 +104,13 @@ impl Decoder {
         };
     }
 
+    /// Gives back the buffer's memory if nothing is in it: before a long wait, as in IDLE.
+    pub fn release(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+    }
+
     /// Forgets what was received and not yet taken: before the TLS handshake, what came in the clear must not be
     /// taken for what was protected (RFC 3501 §6.2.1).
     pub fn clear(&mut self) {
@@ -138,7 +143,7 @@ impl Decoder {
 }
 
 /// What one look at the input came to.
-enum Step {
+pub(super) enum Step {
     Event(Event),
     /// More bytes are needed.
     Wait,
@@ -147,7 +152,7 @@ enum Step {
 }
 
 impl State {
-    fn command() -> State {
+    pub(super) fn command() -> State {
         State::Command(Collect::default())
     }
 }
@@ -226,75 +231,6 @@ impl Decoder {
         if literal.sync { Step::Event(Event::NeedContinuation) } else { Step::Again }
     }
 
-    fn append(&mut self, end: usize, head: AppendHead) -> Step {
-        let literal = LiteralHeader { size: head.size, sync: head.sync, binary: head.binary };
-        match self.limits.append_bytes {
-            None => {
-                let bad = self.bad("APPEND is not possible before login");
-                self.refuse(end, literal, bad)
-            }
-            Some(most) if head.size > most => {
-                let reason = Cow::Owned(format!("a message may have at most {most} octets"));
-                // RFC 4469 §4.2, RFC 7889 §4
-                self.refuse(end, literal, Event::No { tag: head.tag, code: Some(Code::TooBig), reason })
-            }
-            Some(_) => {
-                self.take(end).as_mut().zeroize();
-                self.state = State::Message {
-                    tag: head.tag.clone(),
-                    left: head.size,
-                    sync: head.sync,
-                    binary: head.binary,
-                    wanted: false,
-                };
-                Step::Event(Event::AppendBegin(head))
-            }
-        }
-    }
-
-    fn message(&mut self) -> Step {
-        let State::Message { tag, left, binary, wanted, .. } = &mut self.state else { return Step::Again };
-        *wanted = true;
-        if *left == 0 {
-            self.state = State::Tail(tag.clone());
-            return Step::Again;
-        }
-        let here = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.len());
-        if here == 0 {
-            return Step::Wait;
-        }
-        let nul = if *binary { None } else { memchr(0, &self.input[..here]) };
-        let good = nul.unwrap_or(here);
-        *left -= good as u64;
-        if nul.is_some() {
-            // CHAR8 excludes NUL; literal8 is the way to send it (RFC 3501 §9, RFC 3516 §4.4).
-            let bad =
-                Event::Bad { tag: Some(tag.clone()), reason: "NUL in a message that is no literal8".into() };
-            self.state = State::Skip(Skip::new(*left, Some(bad)));
-        }
-        if good == 0 {
-            return Step::Again;
-        }
-        Step::Event(Event::AppendData(self.input.split_to(good).freeze()))
-    }
-
-    fn tail(&mut self) -> Step {
-        let State::Tail(tag) = &self.state else { return Step::Again };
-        let end = match &self.input[..] {
-            [] | [b'\r'] => return Step::Wait,
-            [b'\n', ..] => 1,
-            [b'\r', b'\n', ..] => 2,
-            _ => {
-                let reason = "unexpected text after the message".into();
-                let bad = Event::Bad { tag: Some(tag.clone()), reason };
-                self.state = State::Skip(Skip::new(0, Some(bad)));
-                return Step::Again;
-            }
-        };
-        self.take(end);
-        Step::Event(Event::AppendEnd)
-    }
-
     fn line(&mut self) -> Step {
         let end = memchr(b'\n', &self.input);
         if end.unwrap_or(self.input.len()) > limits::IMAP_LINE_BYTES {
@@ -328,7 +264,7 @@ impl Decoder {
     }
 
     /// The command is refused at a literal: a client that waits is answered, what another sends is thrown away.
-    fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
+    pub(super) fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
         self.take(end).as_mut().zeroize();
         if literal.sync {
             return Step::Event(event);
@@ -347,12 +283,12 @@ impl Decoder {
         Step::Again
     }
 
-    fn bad(&self, reason: &'static str) -> Event {
+    pub(super) fn bad(&self, reason: &'static str) -> Event {
         Event::Bad { tag: tag_of(&self.input), reason: reason.into() }
     }
 
     /// Takes the first `end` bytes; what follows is a new command.
-    fn take(&mut self, end: usize) -> BytesMut {
+    pub(super) fn take(&mut self, end: usize) -> BytesMut {
         self.state = State::command();
         self.input.split_to(end)
     }

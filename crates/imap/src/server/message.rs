@@ -1,0 +1,83 @@
+//! APPEND's message: announced, refused, or handed out piece by piece.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+use zeroize::Zeroize;
+
+use super::Event;
+use super::decoder::{Decoder, State, Step};
+use super::skip::Skip;
+use crate::parse::LiteralHeader;
+use crate::types::{AppendHead, Code};
+
+impl Decoder {
+    pub(super) fn append(&mut self, end: usize, head: AppendHead) -> Step {
+        let literal = LiteralHeader { size: head.size, sync: head.sync, binary: head.binary };
+        match self.limits.append_bytes {
+            None => {
+                let bad = self.bad("APPEND is not possible before login");
+                self.refuse(end, literal, bad)
+            }
+            Some(most) if head.size > most => {
+                let reason = Cow::Owned(format!("a message may have at most {most} octets"));
+                // RFC 4469 §4.2, RFC 7889 §4
+                self.refuse(end, literal, Event::No { tag: head.tag, code: Some(Code::TooBig), reason })
+            }
+            Some(_) => {
+                self.take(end).as_mut().zeroize();
+                self.state = State::Message {
+                    tag: head.tag.clone(),
+                    left: head.size,
+                    sync: head.sync,
+                    binary: head.binary,
+                    wanted: false,
+                };
+                Step::Event(Event::AppendBegin(head))
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self) -> Step {
+        let State::Message { tag, left, binary, wanted, .. } = &mut self.state else { return Step::Again };
+        *wanted = true;
+        if *left == 0 {
+            self.state = State::Tail(tag.clone());
+            return Step::Again;
+        }
+        let here = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.len());
+        if here == 0 {
+            return Step::Wait;
+        }
+        let nul = if *binary { None } else { memchr(0, &self.input[..here]) };
+        let good = nul.unwrap_or(here);
+        *left -= good as u64;
+        if nul.is_some() {
+            // CHAR8 excludes NUL; literal8 is the way to send it (RFC 3501 §9, RFC 3516 §4.4).
+            let bad =
+                Event::Bad { tag: Some(tag.clone()), reason: "NUL in a message that is no literal8".into() };
+            self.state = State::Skip(Skip::new(*left, Some(bad)));
+        }
+        if good == 0 {
+            return Step::Again;
+        }
+        Step::Event(Event::AppendData(self.input.split_to(good).freeze()))
+    }
+
+    pub(super) fn tail(&mut self) -> Step {
+        let State::Tail(tag) = &self.state else { return Step::Again };
+        let end = match &self.input[..] {
+            [] | [b'\r'] => return Step::Wait,
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            _ => {
+                let reason = "unexpected text after the message".into();
+                let bad = Event::Bad { tag: Some(tag.clone()), reason };
+                self.state = State::Skip(Skip::new(0, Some(bad)));
+                return Step::Again;
+            }
+        };
+        self.take(end);
+        Step::Event(Event::AppendEnd)
+    }
+}
