@@ -23,6 +23,7 @@ mod path;
 mod punycode;
 mod record;
 mod resolve;
+mod retire;
 mod secret;
 mod versions;
 

@@ -8,6 +8,7 @@
 
 pub mod auth;
 pub mod context;
+mod files;
 pub mod imap;
 mod listener;
 pub mod net;

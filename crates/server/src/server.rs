@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use sealpost_base::{Clock, Error, Random, Result};
+use sealpost_base::{Clock, Error, Random, Result, Timestamp};
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 use tokio::task::JoinSet;
@@ -23,6 +23,9 @@ mod tests;
 
 /// How often certificates are looked at and expired logins wiped.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
+
+/// Every so many of those periods, accounts removed longer ago than the retention period are deleted.
+const RETIREMENT_PERIODS: u64 = 60;
 
 /// A server that runs. Dropping it cuts everything off; [`Server::stop`] is the polite way.
 pub struct Server {
@@ -55,7 +58,17 @@ impl Server {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
         let ctx = Arc::new(Context::new(settings, store, key, tls.as_deref(), clock, random)?);
-        let admission = Admission::new(ctx.settings.connections);
+        let mut connections = ctx.settings.connections;
+        let room = crate::files::room_for_connections();
+        if room < connections.total {
+            tracing::warn!(
+                room,
+                wanted = connections.total,
+                "the limit of open files allows fewer connections"
+            );
+            connections.total = room;
+        }
+        let admission = Admission::new(connections);
         let mut addresses = Listen::default();
         let bound = bind_all(&listen, &mut addresses, &ctx.hostname)?;
         let mut listeners = JoinSet::new();
@@ -155,7 +168,15 @@ fn serve_imap(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
-    loop {
+    for minute in 0u64.. {
+        if minute.is_multiple_of(RETIREMENT_PERIODS) {
+            let removed_before = before(ctx.clock.now(), ctx.settings.retention);
+            match ctx.directory.delete_expired(removed_before).await {
+                Ok(0) => {}
+                Ok(accounts) => tracing::info!(accounts, "removed accounts were deleted for good"),
+                Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts"),
+            }
+        }
         tokio::select! {
             () = ctx.shutdown.wait() => return,
             () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
@@ -170,6 +191,10 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             }
         }
     }
+}
+
+fn before(now: Timestamp, by: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_sub(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

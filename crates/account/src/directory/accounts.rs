@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{AccountName, AccountRecord, Directory, Role, Secret, TokenInfo, path};
 
-const ROOT: &str = "accounts";
+pub(super) const ROOT: &str = "accounts";
 
 /// What a new account starts with.
 pub struct NewAccount {
@@ -304,7 +304,7 @@ fn directory(name: &AccountName) -> String {
     format!("{ROOT}/{}", path::encode(name.as_str()))
 }
 
-fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountRecord> {
+pub(super) fn decode(at: &str, version: u64, bytes: &[u8]) -> Result<AccountRecord> {
     let corrupt =
         |why: String| Error::corrupt(format!("the account record {at}/{version:016x}")).with_source(why);
     let mut record: AccountRecord = minicbor::decode(bytes).map_err(|e| corrupt(e.to_string()))?;

@@ -106,6 +106,38 @@ async fn an_account_from_the_cradle_to_the_grave() {
 }
 
 #[tokio::test]
+async fn what_was_removed_long_ago_is_deleted_and_nothing_else() {
+    let world = World::new();
+    let directory = world.directory();
+    let mut paths = Vec::new();
+    for account in ["gone@x", "kept@x", "removed@x"] {
+        let (record, _) = directory.create(&name(account), new("pw")).await.unwrap();
+        let path = format!("acct/{}/log/0000000000000001", record.id);
+        // Any object will do; its content is not looked at.
+        world.store.put_new(&path, seal_record(&world.key, &path, b"x")).await.unwrap();
+        paths.push(path);
+    }
+    directory.remove(&name("gone@x")).await.unwrap();
+    world.clock.advance(Duration::from_secs(10));
+    let removed_before = world.clock.now();
+    directory.remove(&name("removed@x")).await.unwrap();
+
+    assert_eq!(directory.delete_expired(removed_before).await.unwrap(), 1);
+    let mut left = paths[1..].to_vec();
+    left.sort();
+    assert_eq!(world.paths("acct").await, left);
+    assert_eq!(kind(directory.undelete(&name("gone@x"))).await, Kind::NotFound);
+    directory.undelete(&name("removed@x")).await.unwrap();
+
+    // A run that was interrupted between the record and the objects is finished by the next.
+    let leftover = &paths[0];
+    world.store.put_new(leftover, seal_record(&world.key, leftover, b"x")).await.unwrap();
+    assert_eq!(directory.delete_expired(removed_before).await.unwrap(), 1);
+    assert_eq!(directory.delete_expired(removed_before).await.unwrap(), 0);
+    assert_eq!(world.paths("acct").await, left);
+}
+
+#[tokio::test]
 async fn tokens_and_the_recovery_code() {
     let world = World::new();
     let directory = world.directory();

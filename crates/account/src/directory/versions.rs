@@ -30,6 +30,10 @@ impl Versions {
         Versions { store, key: Arc::new(key) }
     }
 
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The newest version of the record `directory`; `None` if there never was one.
     ///
     /// # Errors

@@ -1,0 +1,63 @@
+//! The end of removed accounts: when their time is over their keys are wiped, and then their objects.
+//!
+//! The order matters. Once the record says purged nothing brings the account back, so a crash in between leaves
+//! objects that the next run deletes, never an account with half of its mail.
+
+use futures::StreamExt;
+use sealpost_base::{AccountId, Error, Kind, Result, Timestamp};
+
+use super::Directory;
+use super::accounts::{ROOT, decode};
+
+impl Directory {
+    /// Deletes, for good, the accounts removed before `removed_before`, and what earlier runs left of others.
+    /// Says how many accounts had objects to delete. An account that fails is logged and does not stop the rest.
+    ///
+    /// # Errors
+    /// Whatever the store says when the accounts cannot be listed.
+    pub async fn delete_expired(&self, removed_before: Timestamp) -> Result<usize> {
+        let mut records = self.versions.all(ROOT);
+        let mut deleted = 0;
+        while let Some((directory, newest)) = records.next().await {
+            let record = match newest.and_then(|newest| decode(&directory, newest.version, &newest.bytes)) {
+                Ok(record) => record,
+                // Listing itself failed; the others are records that somebody has to look at.
+                Err(e) if directory.is_empty() => return Err(e),
+                Err(_) => continue,
+            };
+            let expired = record.purged || record.removed.is_some_and(|removed| removed < removed_before);
+            if !expired {
+                continue;
+            }
+            match self.retire(&record.name, record.purged.then_some(record.id), removed_before).await {
+                Ok(objects) => deleted += usize::from(objects > 0),
+                // Brought back just now, or given up by another process.
+                Err(e) if matches!(e.kind(), Kind::Conflict | Kind::NotFound) => {}
+                Err(e) => {
+                    tracing::warn!(account = %record.name, error = %e, "a removed account was not deleted")
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn retire(
+        &self,
+        name: &super::AccountName,
+        purged: Option<AccountId>,
+        removed_before: Timestamp,
+    ) -> Result<usize> {
+        let id = match purged {
+            Some(id) => id,
+            None => self.purge(name, removed_before).await?,
+        };
+        let mut listed = self.versions.store().list(&format!("acct/{id}"), None);
+        let mut deleted = 0;
+        while let Some(object) = listed.next().await {
+            let object = object.map_err(|e: Error| e.context(format!("the objects of {name}")))?;
+            self.versions.store().delete(&object.path).await?;
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+}
