@@ -1,0 +1,68 @@
+//! What the server announces. Nothing is named here that is not complete.
+
+use sealpost_imap::types::{Atom, Code, Response};
+
+/// At any time.
+const ALWAYS: [&str; 5] = ["IMAP4rev1", "SASL-IR", "LITERAL+", "ID", "ENABLE"];
+/// After login.
+const AUTHENTICATED: [&str; 8] =
+    ["IDLE", "NAMESPACE", "CHILDREN", "UIDPLUS", "MOVE", "UNSELECT", "SPECIAL-USE", "CREATE-SPECIAL-USE"];
+
+/// Where in its life a connection is, as far as capabilities depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Not logged in.
+    Anonymous {
+        /// STARTTLS is possible.
+        start_tls: bool,
+        /// A password may be said.
+        login: bool,
+    },
+    /// Logged in.
+    Authenticated,
+}
+
+/// The capabilities at that stage (RFC 3501 §6.1.1, §7.2.1).
+pub(super) fn names(stage: Stage) -> Vec<Atom> {
+    let more: Vec<&str> = match stage {
+        Stage::Authenticated => AUTHENTICATED.to_vec(),
+        Stage::Anonymous { start_tls, login } => {
+            let mut more = Vec::new();
+            if start_tls {
+                more.push("STARTTLS");
+            }
+            // RFC 3501 §6.2.3: LOGINDISABLED while a password would go over the wire in clear.
+            more.extend(if login { &["AUTH=PLAIN", "AUTH=LOGIN"][..] } else { &["LOGINDISABLED"][..] });
+            more
+        }
+    };
+    ALWAYS.into_iter().chain(more).filter_map(|name| Atom::new(name).ok()).collect()
+}
+
+/// `[CAPABILITY …]`, which spares the client a round trip (RFC 3501 §7.1).
+pub(super) fn code(stage: Stage) -> Code {
+    Code::Capability(names(stage))
+}
+
+/// `* CAPABILITY …`
+pub(super) fn response(stage: Stage) -> Response {
+    Response::Capability(names(stage))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(stage: Stage) -> String {
+        names(stage).iter().map(Atom::as_str).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn no_password_is_invited_in_clear() {
+        let clear = line(Stage::Anonymous { start_tls: true, login: false });
+        assert!(clear.contains("STARTTLS") && clear.contains("LOGINDISABLED") && !clear.contains("AUTH="));
+        let private = line(Stage::Anonymous { start_tls: false, login: true });
+        assert!(private.contains("AUTH=PLAIN") && !private.contains("LOGINDISABLED"));
+        assert!(line(Stage::Authenticated).ends_with("CREATE-SPECIAL-USE"));
+    }
+}

@@ -1,0 +1,306 @@
+//! The connection of a session: events in, bounded output out, and everything that ends it.
+//!
+//! Output collects in one buffer and is sent when the input is used up or more than [`FLUSH_BYTES`] wait, so that
+//! pipelined commands share their packets. A client that does not read costs this buffer and, after the write timeout,
+//! its connection.
+
+use std::borrow::Cow;
+use std::io;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rustls::ServerConfig;
+use sealpost_imap::server::{Decoder, Event, Limits};
+use sealpost_imap::write::Writer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::net::Stream;
+use crate::settings::Timeouts;
+use crate::shutdown::Shutdown;
+
+/// Output that waits at most before it is sent, in bytes; one more response may be added to it.
+pub(super) const FLUSH_BYTES: usize = 32 * 1024;
+/// What a session that waits for a command reads at first: it holds no buffer while idle.
+const SMALL_READ_BYTES: usize = 1024;
+/// What it reads while more is known to come.
+const READ_BYTES: usize = 16 * 1024;
+/// What it reads while a message comes in.
+const BULK_READ_BYTES: usize = 32 * 1024;
+
+/// Why a session ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client said LOGOUT, and was answered.
+    Logout,
+    /// The client hung up.
+    Closed,
+    /// Nothing came, or nothing was taken, for too long.
+    Timeout,
+    /// The server stops.
+    Shutdown,
+    /// Too many bad commands.
+    Errors,
+    /// What came cannot be read on from.
+    Fatal(Cow<'static, str>),
+    /// The selected mailbox is gone (RFC 2180 §3.3).
+    MailboxGone,
+    /// A message could not be sent to its end.
+    Broken,
+    /// The connection failed.
+    Io(io::Error),
+}
+
+impl End {
+    /// For the log.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            End::Logout => "logout",
+            End::Closed => "closed",
+            End::Timeout => "timeout",
+            End::Shutdown => "shutdown",
+            End::Errors => "too many errors",
+            End::Fatal(_) => "protocol",
+            End::MailboxGone => "mailbox gone",
+            End::Broken => "message unreadable",
+            End::Io(_) => "connection failed",
+        }
+    }
+
+    /// What `* BYE` says; `None` if there is nobody to say it to, or it was said.
+    pub(super) fn goodbye(&self) -> Option<&str> {
+        match self {
+            End::Logout | End::Closed | End::Broken | End::Io(_) => None,
+            End::Timeout => Some("idle for too long"),
+            End::Shutdown => Some("server is shutting down"),
+            End::Errors => Some("too many bad commands"),
+            End::Fatal(reason) => Some(reason),
+            End::MailboxGone => Some("the selected mailbox was deleted or renumbered"),
+        }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::TimedOut => End::Timeout,
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::UnexpectedEof => End::Closed,
+            _ => End::Io(e),
+        }
+    }
+}
+
+/// A client's connection and the buffers in front of it.
+pub(super) struct Connection {
+    /// `None` only after a TLS handshake that failed.
+    stream: Option<Stream>,
+    decoder: Decoder,
+    out: Writer,
+    shutdown: Shutdown,
+    timeouts: Timeouts,
+    /// How long the client may take for a command.
+    patience: Duration,
+    /// The last read filled what it was given.
+    busy: bool,
+    /// A message is coming in.
+    bulk: bool,
+}
+
+impl Connection {
+    /// A connection of somebody who has not logged in.
+    pub(super) fn new(stream: Stream, shutdown: Shutdown, timeouts: Timeouts) -> Self {
+        Connection {
+            stream: Some(stream),
+            decoder: Decoder::new(Limits::anonymous()),
+            out: Writer::new(),
+            shutdown,
+            timeouts,
+            patience: timeouts.imap_anonymous,
+            busy: false,
+            bulk: false,
+        }
+    }
+
+    /// From the next command on, the limits and the patience for somebody who is known.
+    pub(super) fn authenticated(&mut self, message_bytes: u64) {
+        self.decoder.set_limits(Limits::authenticated(message_bytes));
+        self.patience = self.timeouts.imap;
+    }
+
+    /// Where responses are written; see that they are sent ([`Connection::relieve`]) after each.
+    pub(super) fn out(&mut self) -> &mut Writer {
+        &mut self.out
+    }
+
+    /// The transport, unless a TLS handshake lost it.
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+
+    /// Whether the server is stopping: long commands end at the next message.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.shutdown.is_stopping()
+    }
+
+    /// The next event. Sends what waits before it waits itself.
+    pub(super) async fn next(&mut self) -> Result<Event, End> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            if let Some(event) = self.decoder.next() {
+                return Ok(event);
+            }
+            self.flush().await?;
+            self.read(deadline).await?;
+        }
+    }
+
+    /// As [`Connection::next`], but `None` as soon as `interrupt` is done. Cancel-safe.
+    pub(super) async fn next_unless(
+        &mut self,
+        deadline: Instant,
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<Option<Event>, End> {
+        if let Some(event) = self.decoder.next() {
+            return Ok(Some(event));
+        }
+        self.flush().await?;
+        tokio::select! {
+            biased;
+            read = self.read(deadline) => read?,
+            () = interrupt => return Ok(None),
+        }
+        Ok(self.decoder.next())
+    }
+
+    /// How long the client may idle.
+    pub(super) fn idle_deadline(&self) -> Instant {
+        Instant::now() + self.patience
+    }
+
+    /// The next line is not a command.
+    pub(super) fn expect_line(&mut self) {
+        self.decoder.expect_line();
+    }
+
+    /// Whether a message is coming in, so that large reads pay.
+    pub(super) fn set_bulk(&mut self, bulk: bool) {
+        self.bulk = bulk;
+    }
+
+    /// The message of the APPEND under way is not wanted.
+    pub(super) fn refuse_append(&mut self) {
+        self.decoder.refuse_append();
+    }
+
+    async fn read(&mut self, deadline: Instant) -> Result<(), End> {
+        let quiet = self.decoder.pending() == 0 && !self.busy && !self.bulk;
+        if quiet {
+            // Nobody knows for how long: give the buffers back.
+            *self.out.buffer() = BytesMut::new();
+        }
+        let mut small = [0; SMALL_READ_BYTES];
+        let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        let reading = async {
+            if quiet {
+                let n = stream.read(&mut small).await?;
+                self.decoder.feed(&small[..n]);
+                self.busy = n == small.len();
+                return Ok(n);
+            }
+            let buffer = self.decoder.buffer();
+            buffer.reserve(if self.bulk { BULK_READ_BYTES } else { READ_BYTES });
+            let n = stream.read_buf(buffer).await?;
+            self.busy = n >= READ_BYTES;
+            io::Result::Ok(n)
+        };
+        tokio::select! {
+            biased;
+            () = self.shutdown.wait() => Err(End::Shutdown),
+            read = timeout_at(deadline, reading) => match read {
+                Err(_) => Err(End::Timeout),
+                Ok(Err(e)) => Err(e.into()),
+                Ok(Ok(0)) => Err(End::Closed),
+                Ok(Ok(_)) => Ok(()),
+            },
+        }
+    }
+
+    /// Sends everything that waits.
+    pub(super) async fn flush(&mut self) -> Result<(), End> {
+        if !self.out.is_empty() {
+            let waiting = self.out.take();
+            self.send(&waiting, &[]).await?;
+        }
+        let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        let flushed = timeout(self.timeouts.write, stream.flush()).await;
+        Ok(flushed.map_err(|_| End::Timeout)??)
+    }
+
+    /// Sends what waits if it is much.
+    pub(super) async fn relieve(&mut self) -> Result<(), End> {
+        if self.out.len() > FLUSH_BYTES {
+            let waiting = self.out.take();
+            self.send(&waiting, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Octets of a literal: copied if they are few, sent from where they are if they are many.
+    pub(super) async fn literal_octets(&mut self, octets: &[u8]) -> Result<(), End> {
+        if self.out.len() + octets.len() <= FLUSH_BYTES {
+            self.out.raw(octets);
+            return Ok(());
+        }
+        let waiting = self.out.take();
+        self.send(&waiting, octets).await
+    }
+
+    /// Sends both, in this order. Each write has to get something across within the write timeout.
+    async fn send(&mut self, mut first: &[u8], mut second: &[u8]) -> Result<(), End> {
+        let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        while !(first.is_empty() && second.is_empty()) {
+            let slices = [IoSlice::new(first), IoSlice::new(second)];
+            let slices = if first.is_empty() { &slices[1..] } else { &slices[..] };
+            let written = timeout(self.timeouts.write, stream.write_vectored(slices)).await;
+            let written = written.map_err(|_| End::Timeout)??;
+            if written == 0 {
+                return Err(End::Closed);
+            }
+            let from_first = written.min(first.len());
+            first = &first[from_first..];
+            second = &second[written - from_first..];
+        }
+        Ok(())
+    }
+
+    /// Speaks TLS from now on. What came in the clear and was not answered yet is forgotten (RFC 3501 §6.2.1).
+    pub(super) async fn start_tls(&mut self, config: &Arc<ServerConfig>) -> Result<(), End> {
+        self.flush().await?;
+        self.decoder.clear();
+        let stream = self.stream.take().ok_or(End::Closed)?;
+        self.stream = Some(stream.start_tls(config, self.timeouts.tls_handshake).await?);
+        Ok(())
+    }
+
+    /// Says goodbye if that makes sense, and hangs up.
+    pub(super) async fn close(mut self, end: &End) {
+        if let End::Io(error) = end {
+            tracing::debug!(%error, "a connection failed");
+        }
+        if let Some(text) = end.goodbye() {
+            self.out.status(None, sealpost_imap::types::Status::Bye, None, text);
+        }
+        if !matches!(end, End::Closed | End::Io(_)) {
+            // A client that does not take its goodbye does not get it.
+            let _ = timeout(Duration::from_secs(2), self.flush()).await;
+        }
+        if let Some(stream) = self.stream.take() {
+            stream.close().await;
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! EXPUNGE and UID EXPUNGE (RFC 3501 §6.4.3, RFC 4315 §2.1). The responses are told with everything else at the end of
+//! the command.
+
+use sealpost_account::event::Event;
+use sealpost_account::ops;
+use sealpost_imap::types::SequenceSet;
+
+use super::reply::{Outcome, Reply};
+use super::session::Session;
+use super::targets;
+
+impl Session {
+    /// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
+    pub(super) async fn expunge(&mut self, uids: Option<&SequenceSet>) -> Outcome {
+        let view = self.writable()?;
+        let mailbox = view.mailbox();
+        let among = uids.map(|set| targets::by_uid(view, set));
+        self.account()?
+            .commit(|state| {
+                let Some(m) = state.mailbox(mailbox) else { return Ok((Vec::new(), ())) };
+                // No message is \Deleted: there is nothing to look through.
+                if m.deleted() == 0 {
+                    return Ok((Vec::new(), ()));
+                }
+                let uids = match &among {
+                    Some(among) => ops::deleted(state, m, among),
+                    None => ops::deleted(state, m, &m.uids()),
+                };
+                let event = Event::Expunged { mailbox, uids: uids.clone() };
+                Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
+            })
+            .await?;
+        Ok(Reply::ok("EXPUNGE completed"))
+    }
+}

@@ -1,0 +1,331 @@
+//! FETCH (RFC 3501 §6.4.5, §7.4.2).
+//!
+//! Rows are snapshotted in batches, what is stored with the messages is read ahead by other tasks, and octets go from
+//! the store to the client in chunks, so that a FETCH of a whole mailbox holds no more than a FETCH of one message and
+//! a little. Structures and sizes were computed when the message arrived: only octets that are asked for are read.
+//!
+//! `\Seen` is set for all messages by one log entry before the first response, so that the flags in the responses are
+//! right. A message whose object is damaged is reported by UID, and the others are served.
+
+mod items;
+mod octets;
+mod pipeline;
+mod section;
+mod structure;
+
+use std::sync::Arc;
+
+use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
+use sealpost_base::{Error, Kind, Uid, UidSet};
+use sealpost_imap::types::{Code, DateTime, FetchItem, SequenceSet, Status};
+use sealpost_imap::write::Writer;
+
+use super::connection::End;
+use super::flags;
+use super::reply::{Outcome, Reply};
+use super::session::Session;
+use super::targets::{self, Cursor};
+use super::tell::Telling;
+use super::view::Told;
+use items::{Item, Plan};
+use octets::Opened;
+use pipeline::{Pipeline, Prepared};
+
+/// Rows taken from the state at once.
+const BATCH_ROWS: usize = 128;
+
+/// A message as it was when its batch was taken.
+pub(super) struct FetchRow {
+    uid: Uid,
+    sequence: u32,
+    /// `FLAGS (…)`, if it will be told.
+    flags: Option<Vec<u8>>,
+    message: Message,
+}
+
+/// What went wrong with some of the messages.
+#[derive(Default)]
+struct Trouble {
+    /// Expunged by another session, and this client does not know yet.
+    gone: usize,
+    /// Damaged.
+    damaged: UidSet,
+    /// Not readable now.
+    unavailable: bool,
+}
+
+impl Session {
+    /// FETCH.
+    pub(super) async fn fetch(
+        &mut self,
+        uid: bool,
+        set: &SequenceSet,
+        items: Vec<FetchItem>,
+        telling: &mut Telling,
+    ) -> Outcome {
+        let targets = targets::resolve(self.view()?, set, uid)?;
+        let plan = Arc::new(Plan::new(items, uid));
+        if plan.sets_seen() && !self.view()?.read_only() {
+            telling.known = self.mark_seen(&targets).await?;
+        }
+        let mut trouble = Trouble::default();
+        let mut cursor = Cursor::new(targets);
+        while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+            let rows = self.snapshot(&uids, &plan, &telling.known.uids)?;
+            trouble.gone += uids.len() - rows.len();
+            self.fetch_rows(rows, &plan, &mut trouble).await?;
+        }
+        Ok(trouble.reply(uid))
+    }
+
+    /// Sets `\Seen` where it is not set; those messages. A store that takes no writes must not keep anybody from
+    /// reading, so that failure is only logged.
+    async fn mark_seen(&self, targets: &UidSet) -> Result<Told, Reply> {
+        let mailbox = self.view()?.mailbox();
+        let seen = Flags::system(SystemFlags::SEEN);
+        let committed = self.account()?.commit(|state| {
+            let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
+            let (uids, _) = super::store::changing(state, m, targets, FlagAction::Add, &seen);
+            let (action, flags) = (FlagAction::Add, seen.clone());
+            let event =
+                Event::FlagsStored { mailbox, uids: uids.clone(), action, flags, unchanged_since: None };
+            Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, uids))
+        });
+        Ok(match committed.await {
+            Ok(committed) => Told { uids: committed.value, position: committed.position },
+            Err(error) => {
+                tracing::warn!(%error, "messages could not be marked as seen");
+                Told::default()
+            }
+        })
+    }
+
+    /// Those of the messages that still exist.
+    fn snapshot(
+        &self,
+        uids: &[Uid],
+        plan: &Plan,
+        seen: &UidSet,
+    ) -> Result<Vec<FetchRow>, super::reply::Failure> {
+        let view = self.view()?;
+        let state = self.account()?.state();
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let mut writer = Writer::new();
+        let mut rows = Vec::with_capacity(uids.len());
+        for uid in uids {
+            let (Some(row), Some(sequence)) = (mailbox.row(*uid), view.sequence(*uid)) else { continue };
+            let Some(message) = state.message(row.message) else { continue };
+            // RFC 3501 §6.4.5: when \Seen was set, the flags are part of the response.
+            let flags = (plan.wants_flags() || seen.contains(*uid)).then(|| {
+                flags::write(&mut writer, &state, row.flags, view.recent().contains(*uid));
+                writer.take().to_vec()
+            });
+            rows.push(FetchRow { uid: *uid, sequence, flags, message: message.clone() });
+        }
+        Ok(rows)
+    }
+
+    async fn fetch_rows(
+        &mut self,
+        rows: Vec<FetchRow>,
+        plan: &Arc<Plan>,
+        trouble: &mut Trouble,
+    ) -> Result<(), super::reply::Failure> {
+        if !plan.reads_anything() {
+            for row in &rows {
+                self.write_columns(row, plan);
+                self.connection.relieve().await?;
+            }
+            return Ok(());
+        }
+        let account = self.account()?.clone();
+        let mut pipeline = Pipeline::new(account, plan.clone(), self.ctx.budget.clone(), rows);
+        while let Some(prepared) = pipeline.next().await {
+            if self.connection.is_stopping() {
+                return Err(End::Shutdown.into());
+            }
+            self.write_message(prepared, plan, trouble).await?;
+            self.connection.relieve().await?;
+        }
+        Ok(())
+    }
+
+    /// The response for a message of which nothing has to be read.
+    fn write_columns(&mut self, row: &FetchRow, plan: &Plan) {
+        let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun: false };
+        response.implicit_flags(row, plan);
+        for item in plan.items() {
+            response.column(row, item);
+        }
+        response.end();
+    }
+
+    /// The response for a message, as far as it can be read.
+    async fn write_message(
+        &mut self,
+        mut prepared: Prepared,
+        plan: &Plan,
+        trouble: &mut Trouble,
+    ) -> Result<(), End> {
+        let row = &prepared.row;
+        let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun: false };
+        response.implicit_flags(row, plan);
+        let mut begun = response.begun;
+        let mut failed: Option<Error> = None;
+        for item in plan.items() {
+            let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun };
+            match item {
+                Item::Envelope | Item::Structure { .. } => match &prepared.structure {
+                    Some(Ok(found)) => response.structure(item, found),
+                    _ => continue,
+                },
+                Item::Octets(wanted) => {
+                    let opened = match prepared.first.take() {
+                        Some(first) => first,
+                        None => prepared.reads.open(wanted, prepared.structure.as_ref()).await,
+                    };
+                    match opened {
+                        Ok(opened) => {
+                            response.begin();
+                            wanted.write_name(response.out);
+                            begun = true;
+                            if let Some(error) = self.send(opened).await? {
+                                failed.get_or_insert(error);
+                            }
+                        }
+                        Err(error) => {
+                            failed.get_or_insert(error);
+                        }
+                    }
+                    continue;
+                }
+                _ => response.column(row, item),
+            }
+            begun = response.begun;
+        }
+        if begun {
+            self.connection.out().fetch_end();
+        }
+        if let Some(Err(error)) = prepared.structure.take() {
+            failed.get_or_insert(error);
+        }
+        if let Some(error) = failed {
+            self.report(row.uid, &error, trouble);
+        }
+        Ok(())
+    }
+
+    /// The value of a body item. What it says is damage in the middle of a message that was announced already: those
+    /// octets are question marks, and the rest is what it was.
+    async fn send(&mut self, opened: Opened) -> Result<Option<Error>, End> {
+        match opened {
+            Opened::Nil => {
+                self.connection.out().nil();
+                Ok(None)
+            }
+            Opened::Octets(octets) => octets.send(&mut self.connection).await,
+        }
+    }
+
+    /// Says which message cannot be read, as untagged data, and remembers it for the completion.
+    fn report(&mut self, uid: Uid, error: &Error, trouble: &mut Trouble) {
+        let damaged = matches!(error.kind(), Kind::Corrupt | Kind::NotFound);
+        tracing::error!(%uid, %error, "a message could not be read");
+        let (code, text) = if damaged {
+            trouble.damaged.insert(uid);
+            (Code::Corruption, format!("message UID {uid} is damaged"))
+        } else {
+            trouble.unavailable = true;
+            (Code::Unavailable, format!("message UID {uid} cannot be read now"))
+        };
+        self.connection.out().status(None, Status::No, Some(&code), &text);
+    }
+}
+
+impl Trouble {
+    fn reply(&self, uid: bool) -> Reply {
+        if !self.damaged.is_empty() {
+            return Reply::no(Code::Corruption, format!("damaged messages, by UID: {}", self.damaged));
+        }
+        if self.unavailable {
+            return Reply::no(Code::Unavailable, "some messages cannot be read now");
+        }
+        // RFC 2180 §4.1.2; a UID that no longer exists is passed over (RFC 3501 §6.4.8).
+        if self.gone > 0 && !uid {
+            return Reply::no(Code::ExpungeIssued, "some of the messages no longer exist");
+        }
+        Reply::ok("FETCH completed")
+    }
+}
+
+/// One FETCH response: begun with its first item, so that one without any is not sent.
+struct Response<'a> {
+    out: &'a mut Writer,
+    sequence: u32,
+    begun: bool,
+}
+
+impl Response<'_> {
+    fn begin(&mut self) {
+        if self.begun {
+            self.out.space();
+        } else {
+            self.out.fetch_begin(self.sequence);
+            self.begun = true;
+        }
+    }
+
+    fn end(&mut self) {
+        if self.begun {
+            self.out.fetch_end();
+        }
+    }
+
+    /// Flags that were not asked for and changed because the message is read.
+    fn implicit_flags(&mut self, row: &FetchRow, plan: &Plan) {
+        if !plan.wants_flags()
+            && let Some(flags) = &row.flags
+        {
+            self.begin();
+            self.out.raw(flags);
+        }
+    }
+
+    /// An item that the row itself answers.
+    fn column(&mut self, row: &FetchRow, item: &Item) {
+        match item {
+            Item::Uid => {
+                self.begin();
+                self.out.raw(b"UID ").number(u64::from(row.uid.get()));
+            }
+            Item::Flags => {
+                self.begin();
+                self.out.raw(row.flags.as_deref().unwrap_or(b"FLAGS ()"));
+            }
+            Item::InternalDate => {
+                self.begin();
+                self.out.raw(b"INTERNALDATE ").date_time(DateTime::utc(row.message.received));
+            }
+            Item::Size => {
+                self.begin();
+                self.out.raw(b"RFC822.SIZE ").number(row.message.size());
+            }
+            Item::Envelope | Item::Structure { .. } | Item::Octets(_) => {}
+        }
+    }
+
+    fn structure(&mut self, item: &Item, found: &sealpost_mime::Structure) {
+        self.begin();
+        match item {
+            Item::Envelope => {
+                self.out.raw(b"ENVELOPE ");
+                structure::envelope(self.out, &found.envelope);
+            }
+            Item::Structure { extended } => {
+                self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
+                structure::body(self.out, &found.root, *extended);
+            }
+            _ => {}
+        }
+    }
+}

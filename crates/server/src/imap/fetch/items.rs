@@ -1,0 +1,148 @@
+//! What a FETCH asks for, and what has to be read for it.
+
+use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
+use sealpost_imap::write::Writer;
+
+/// One item of every response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Item {
+    /// `UID`
+    Uid,
+    /// `FLAGS`
+    Flags,
+    /// `INTERNALDATE`
+    InternalDate,
+    /// `RFC822.SIZE`
+    Size,
+    /// `ENVELOPE`
+    Envelope,
+    /// `BODY` or `BODYSTRUCTURE`
+    Structure {
+        /// With extension data.
+        extended: bool,
+    },
+    /// Octets of the message.
+    Octets(Octets),
+}
+
+/// Octets of the message, under the name they were asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Octets {
+    /// `RFC822` and its kin; `None`: `BODY[section]`.
+    name: Option<&'static str>,
+    pub(super) section: Section,
+    pub(super) partial: Option<Partial>,
+}
+
+impl Octets {
+    /// The item's name and a space.
+    pub(super) fn write_name(&self, out: &mut Writer) {
+        match self.name {
+            Some(name) => out.raw(name),
+            None => out.body_section(&self.section, self.partial),
+        };
+        out.space();
+    }
+
+    /// Whether the whole message is meant, for which its structure is not needed.
+    fn is_whole(&self) -> bool {
+        self.section.path.is_empty() && self.section.text == SectionText::Everything
+    }
+}
+
+/// A FETCH, ready to be carried out.
+pub(super) struct Plan {
+    items: Vec<Item>,
+    sets_seen: bool,
+    structure: bool,
+    octets: bool,
+}
+
+impl Plan {
+    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501 §6.4.8).
+    pub(super) fn new(asked: Vec<FetchItem>, uid: bool) -> Self {
+        let sets_seen = asked.iter().any(FetchItem::sets_seen);
+        let mut items: Vec<Item> = Vec::with_capacity(asked.len() + 1);
+        if uid {
+            items.push(Item::Uid);
+        }
+        for item in asked.into_iter().map(Item::from) {
+            // The others may be long, and sending them twice is what was asked for.
+            let small = !matches!(item, Item::Octets(_));
+            if !(small && items.contains(&item)) {
+                items.push(item);
+            }
+        }
+        let octets = items.iter().any(|item| matches!(item, Item::Octets(_)));
+        let structure = items.iter().any(|item| match item {
+            Item::Envelope | Item::Structure { .. } => true,
+            Item::Octets(octets) => !octets.is_whole(),
+            _ => false,
+        });
+        Plan { items, sets_seen, structure, octets }
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Whether messages become `\Seen`.
+    pub(super) fn sets_seen(&self) -> bool {
+        self.sets_seen
+    }
+
+    /// Whether flags were asked for.
+    pub(super) fn wants_flags(&self) -> bool {
+        self.items.contains(&Item::Flags)
+    }
+
+    /// Whether stored structures are needed.
+    pub(super) fn reads_structure(&self) -> bool {
+        self.structure
+    }
+
+    /// Whether octets of messages are needed.
+    pub(super) fn reads_octets(&self) -> bool {
+        self.octets
+    }
+
+    /// Whether anything beyond the rows is needed.
+    pub(super) fn reads_anything(&self) -> bool {
+        self.structure || self.octets
+    }
+
+    /// The octets that are sent first.
+    pub(super) fn first_octets(&self) -> Option<&Octets> {
+        self.items.iter().find_map(|item| match item {
+            Item::Octets(octets) => Some(octets),
+            _ => None,
+        })
+    }
+}
+
+impl From<FetchItem> for Item {
+    fn from(item: FetchItem) -> Self {
+        let old = |name, text| {
+            Item::Octets(Octets {
+                name: Some(name),
+                section: Section { path: Vec::new(), text },
+                partial: None,
+            })
+        };
+        match item {
+            FetchItem::Uid => Item::Uid,
+            FetchItem::Flags => Item::Flags,
+            FetchItem::InternalDate => Item::InternalDate,
+            FetchItem::Rfc822Size => Item::Size,
+            FetchItem::Envelope => Item::Envelope,
+            FetchItem::Body => Item::Structure { extended: false },
+            FetchItem::BodyStructure => Item::Structure { extended: true },
+            FetchItem::BodySection { section, partial, .. } => {
+                Item::Octets(Octets { name: None, section, partial })
+            }
+            FetchItem::Rfc822 => old("RFC822", SectionText::Everything),
+            FetchItem::Rfc822Header => old("RFC822.HEADER", SectionText::Header),
+            FetchItem::Rfc822Text => old("RFC822.TEXT", SectionText::Text),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Octets of a message on their way from the store to the client: never more than a few chunks of them in memory.
+//!
+//! Their number is known before the first is sent (a literal says it first), from the structure's offsets; only for
+//! selected header fields it has to be counted. Once it is said, that many octets must come.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{Error, Kind, Result};
+use sealpost_imap::types::{Partial, Section, SectionText};
+use sealpost_mime::Structure;
+use sealpost_mime::header::HeaderFilter;
+use sealpost_vault::message::MessageReader;
+
+use super::items::Octets;
+use super::section::{Place, cut, place};
+use crate::imap::connection::{Connection, End};
+
+/// Header fields of headers up to this size are kept while they are counted; of larger ones they are read twice.
+const KEPT_HEADER_BYTES: u64 = 64 * 1024;
+/// What stands for octets that are damaged.
+const FILLER: u8 = b'?';
+
+/// What a message offers to read.
+pub(super) struct Reads {
+    pub(super) reader: MessageReader,
+}
+
+/// The value of a body item.
+pub(super) enum Opened {
+    /// `NIL`: the message has no such part.
+    Nil,
+    /// These octets.
+    Octets(OpenedOctets),
+}
+
+/// Octets of which the first are there.
+pub(super) struct OpenedOctets {
+    count: u64,
+    source: Source,
+}
+
+enum Source {
+    /// All of them.
+    Kept(Vec<u8>),
+    /// A range of the message: its first octets, and the stream that goes on behind them.
+    Range { reader: MessageReader, range: Range<u64>, first: Bytes, rest: BoxStream<'static, Result<Bytes>> },
+    /// A window of what a filter lets through.
+    Filtered { reader: MessageReader, header: Range<u64>, filter: HeaderFilter, window: Range<u64> },
+}
+
+impl Reads {
+    /// Finds the octets and reads the first of them.
+    pub(super) async fn open(
+        &self,
+        wanted: &Octets,
+        structure: Option<&Result<std::sync::Arc<Structure>>>,
+    ) -> Result<Opened> {
+        let place = match structure {
+            // Whoever has the whole message needs no structure.
+            _ if is_whole(&wanted.section) => Place::At(0..self.reader.layout().raw_bytes),
+            Some(Ok(structure)) => place(&wanted.section, structure),
+            // That the structure cannot be read is reported once for the message.
+            Some(Err(e)) => return Err(Error::new(e.kind(), "the structure cannot be read")),
+            None => return Err(Error::internal("a section without the structure")),
+        };
+        match place {
+            Place::Nowhere => Ok(Opened::Nil),
+            Place::At(range) => self.open_range(cut(range, wanted.partial)).await.map(Opened::Octets),
+            Place::Fields(header, filter) => {
+                self.open_fields(header, filter, wanted.partial).await.map(Opened::Octets)
+            }
+        }
+    }
+
+    async fn open_range(&self, range: Range<u64>) -> Result<OpenedOctets> {
+        let mut rest = self.reader.raw(range.clone());
+        let count = range.end - range.start;
+        let first = match rest.next().await {
+            Some(first) => first?,
+            None if count == 0 => Bytes::new(),
+            None => return Err(Error::corrupt("a message is shorter than its structure says")),
+        };
+        let source = Source::Range { reader: self.reader.clone(), range, first, rest };
+        Ok(OpenedOctets { count, source })
+    }
+
+    async fn open_fields(
+        &self,
+        header: Range<u64>,
+        filter: HeaderFilter,
+        partial: Option<Partial>,
+    ) -> Result<OpenedOctets> {
+        let keep = header.end - header.start <= KEPT_HEADER_BYTES;
+        let (mut kept, mut count) = (Vec::new(), 0);
+        let mut pass = filter.clone();
+        let mut take = |octets: &[u8]| {
+            count += octets.len() as u64;
+            if keep {
+                kept.extend_from_slice(octets);
+            }
+        };
+        let mut raw = self.reader.raw(header.clone());
+        while let Some(piece) = raw.next().await {
+            pass.push(&piece?, &mut take);
+        }
+        pass.finish(&mut take);
+        let window = cut(0..count, partial);
+        let count = window.end - window.start;
+        if keep {
+            kept.truncate(window.end as usize);
+            kept.drain(..window.start as usize);
+            return Ok(OpenedOctets { count, source: Source::Kept(kept) });
+        }
+        let source = Source::Filtered { reader: self.reader.clone(), header, filter, window };
+        Ok(OpenedOctets { count, source })
+    }
+}
+
+impl OpenedOctets {
+    /// Sends the literal. Damage found on the way is filled up and returned; anything else that goes wrong ends the
+    /// session, because what was announced cannot be kept.
+    pub(super) async fn send(self, connection: &mut Connection) -> Result<Option<Error>, End> {
+        connection.out().literal_header(self.count);
+        match self.source {
+            Source::Kept(octets) => {
+                connection.literal_octets(&octets).await?;
+                Ok(None)
+            }
+            Source::Range { reader, range, first, rest } => {
+                send_range(connection, &reader, range, first, rest).await
+            }
+            Source::Filtered { reader, header, filter, window } => {
+                send_filtered(connection, &reader, header, filter, window).await?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+async fn send_range(
+    connection: &mut Connection,
+    reader: &MessageReader,
+    range: Range<u64>,
+    first: Bytes,
+    mut rest: BoxStream<'static, Result<Bytes>>,
+) -> Result<Option<Error>, End> {
+    connection.literal_octets(&first).await?;
+    let mut at = range.start + first.len() as u64;
+    let mut damage = None;
+    while at < range.end {
+        match rest.next().await {
+            Some(Ok(piece)) => {
+                connection.literal_octets(&piece).await?;
+                at += piece.len() as u64;
+            }
+            Some(Err(error)) if error.kind() == Kind::Corrupt => {
+                // Chunks are sealed one by one: the next may be as it was.
+                let chunk = CHUNK_BYTES as u64;
+                let end = (at / chunk + 1).saturating_mul(chunk).min(range.end);
+                connection.literal_octets(&vec![FILLER; (end - at) as usize]).await?;
+                at = end;
+                rest = reader.raw(at..range.end);
+                damage.get_or_insert(error);
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "a message could not be sent to its end");
+                return Err(End::Broken);
+            }
+            None => return Err(End::Broken),
+        }
+    }
+    Ok(damage)
+}
+
+async fn send_filtered(
+    connection: &mut Connection,
+    reader: &MessageReader,
+    header: Range<u64>,
+    mut filter: HeaderFilter,
+    window: Range<u64>,
+) -> Result<(), End> {
+    let mut raw = reader.raw(header);
+    let mut at = 0;
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let mut take = |octets: &[u8]| {
+            let within = cut_window(&window, at, octets.len() as u64);
+            piece.extend_from_slice(&octets[within]);
+            at += octets.len() as u64;
+        };
+        let Some(read) = raw.next().await else {
+            filter.finish(&mut take);
+            break;
+        };
+        let read = read.map_err(|error| {
+            tracing::error!(%error, "a header could not be sent to its end");
+            End::Broken
+        })?;
+        filter.push(&read, &mut take);
+        connection.literal_octets(&piece).await?;
+    }
+    connection.literal_octets(&piece).await
+}
+
+/// Which of `len` octets at `at` are within the window.
+fn cut_window(window: &Range<u64>, at: u64, len: u64) -> Range<usize> {
+    let start = window.start.saturating_sub(at).min(len);
+    let end = window.end.saturating_sub(at).min(len);
+    start as usize..end.max(start) as usize
+}
+
+fn is_whole(section: &Section) -> bool {
+    section.path.is_empty() && section.text == SectionText::Everything
+}

@@ -1,0 +1,96 @@
+//! Flags between the wire and the account: names to sets, sets to names.
+
+use sealpost_account::state::{AccountState, FlagSetId, Mailbox};
+use sealpost_account::{FlagAction, Flags, SystemFlags};
+use sealpost_imap::types::{Flag, PermanentFlag, StoreAction};
+use sealpost_imap::write::Writer;
+
+use super::reply::Reply;
+
+/// Flags of STORE or APPEND as the account takes them. `\Recent` is the server's alone and is passed over
+/// (RFC 3501 §2.3.2).
+///
+/// # Errors
+/// `BAD` for a system flag that does not exist: accepting it would be a promise to keep it.
+pub(super) fn from_wire(flags: &[Flag]) -> Result<Flags, Reply> {
+    let mut out = Flags::default();
+    for flag in flags {
+        match flag {
+            Flag::Seen => out.system = out.system.with(SystemFlags::SEEN),
+            Flag::Answered => out.system = out.system.with(SystemFlags::ANSWERED),
+            Flag::Flagged => out.system = out.system.with(SystemFlags::FLAGGED),
+            Flag::Deleted => out.system = out.system.with(SystemFlags::DELETED),
+            Flag::Draft => out.system = out.system.with(SystemFlags::DRAFT),
+            Flag::Recent => {}
+            Flag::Extension(name) => return Err(Reply::bad(format!("there is no system flag \\{name}"))),
+            Flag::Keyword(name) => {
+                if !out.keywords.iter().any(|k| k.eq_ignore_ascii_case(name.as_str())) {
+                    out.keywords.push(name.as_str().to_owned());
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// STORE's action as the account's.
+pub(super) fn action(action: StoreAction) -> FlagAction {
+    match action {
+        StoreAction::Replace => FlagAction::Replace,
+        StoreAction::Add => FlagAction::Add,
+        StoreAction::Remove => FlagAction::Remove,
+    }
+}
+
+/// `FLAGS (…)` of a FETCH response. `recent` is the session's to say.
+pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recent: bool) {
+    let set = state.flags(id);
+    out.raw(b"FLAGS (");
+    let mut first = true;
+    let mut name = |out: &mut Writer, name: &str| {
+        if !std::mem::take(&mut first) {
+            out.space();
+        }
+        out.raw(name);
+    };
+    for system in set.system.names() {
+        name(out, system);
+    }
+    for keyword in &set.keywords {
+        name(out, state.keyword_name(*keyword));
+    }
+    if recent {
+        name(out, "\\Recent");
+    }
+    out.close();
+}
+
+/// The system flags, and the keywords that messages of this mailbox have had: what FLAGS lists (RFC 3501 §7.2.6).
+pub(super) fn of_mailbox(state: &AccountState, mailbox: &Mailbox) -> Vec<Flag> {
+    let system = [Flag::Answered, Flag::Flagged, Flag::Deleted, Flag::Seen, Flag::Draft];
+    let keywords = mailbox.keywords().filter_map(|id| Flag::new(state.keyword_name(id)).ok());
+    system.into_iter().chain(keywords).collect()
+}
+
+/// PERMANENTFLAGS for these flags: all of them and new keywords, or none in a mailbox that is only looked at.
+pub(super) fn permanent(flags: &[Flag], read_only: bool) -> Vec<PermanentFlag> {
+    if read_only {
+        return Vec::new();
+    }
+    flags.iter().cloned().map(PermanentFlag::Flag).chain([PermanentFlag::Any]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_imap::types::Atom;
+
+    use super::*;
+
+    #[test]
+    fn recent_is_ignored_and_unknown_system_flags_are_not() {
+        let flags = [Flag::Seen, Flag::Recent, Flag::new("$A").unwrap(), Flag::new("$a").unwrap()];
+        let flags = from_wire(&flags).unwrap();
+        assert_eq!(flags, Flags { system: SystemFlags::SEEN, keywords: vec!["$A".to_owned()] });
+        assert!(from_wire(&[Flag::Extension(Atom::new("Starred").unwrap())]).is_err());
+    }
+}

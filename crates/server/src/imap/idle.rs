@@ -1,0 +1,37 @@
+//! IDLE (RFC 2177): the client is told of every change as it happens, until it says DONE.
+
+use sealpost_imap::server::Event;
+
+use super::connection::End;
+use super::reply::{Outcome, Reply};
+use super::session::Session;
+use super::tell::Telling;
+
+impl Session {
+    /// IDLE. Without a selected mailbox nothing is told.
+    pub(super) async fn idle(&mut self) -> Outcome {
+        let account = self.account()?.clone();
+        let mut bell = account.subscribe();
+        self.connection.out().continuation("idling");
+        self.connection.expect_line();
+        let deadline = self.connection.idle_deadline();
+        loop {
+            // Marked before looking, so that a change during the look rings again.
+            bell.borrow_and_update();
+            self.tell(&Telling::everything()).await?;
+            let rung = async {
+                // The sender lives as long as the account, which is held here.
+                let _ = bell.changed().await;
+            };
+            match self.connection.next_unless(deadline, rung).await? {
+                None => {}
+                Some(Event::Line(line)) if line.eq_ignore_ascii_case(b"DONE") => {
+                    return Ok(Reply::ok("IDLE completed"));
+                }
+                Some(Event::Fatal { reason }) => return Err(End::Fatal(reason).into()),
+                Some(Event::Bad { reason, .. }) => return Err(Reply::bad(reason).into()),
+                Some(_) => return Err(Reply::bad("expected DONE").into()),
+            }
+        }
+    }
+}

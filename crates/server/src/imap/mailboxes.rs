@@ -1,0 +1,100 @@
+//! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE (RFC 3501 §6.3.3 to §6.3.7; RFC 6154 §3).
+
+use sealpost_account::event::Event;
+use sealpost_account::{SpecialUse, ops};
+use sealpost_base::{Error, limits};
+use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
+
+use super::reply::{Outcome, Reply};
+use super::session::Session;
+
+impl Session {
+    /// CREATE. Superior names that are missing are made too; a trailing delimiter declares the intent to create
+    /// inferior names and is otherwise ignored (RFC 3501 §6.3.3).
+    pub(super) async fn create(&mut self, name: &Mailbox, uses: &[MailboxAttribute]) -> Outcome {
+        let special_use = match uses {
+            [] => None,
+            [one] => Some(special_use(one)?),
+            // RFC 6154 §3: a server need not support several uses of one mailbox.
+            _ => return Err(Reply::no(Code::UseAttr, "a mailbox has one special use").into()),
+        };
+        let account = self.account()?;
+        let taken = |state: &sealpost_account::AccountState| {
+            special_use.is_some() && state.mailboxes().any(|m| m.special_use() == special_use)
+        };
+        if taken(&account.state()) {
+            return Err(Reply::no(Code::UseAttr, "another mailbox has that special use").into());
+        }
+        account
+            .commit(|state| {
+                if taken(state) {
+                    return Err(Error::conflict("another mailbox has that special use"));
+                }
+                Ok((ops::create_mailbox(state, name.as_str(), special_use)?, ()))
+            })
+            .await?;
+        Ok(Reply::ok("CREATE completed"))
+    }
+
+    /// DELETE. Inferior names stay, and the name stays above them as one that cannot be selected (RFC 3501 §6.3.4).
+    pub(super) async fn delete(&mut self, name: &Mailbox) -> Outcome {
+        let account = self.account()?;
+        let deleted = account
+            .commit(|state| {
+                let id = ops::existing(state, name.as_str())?.id();
+                Ok((ops::delete_mailbox(state, name.as_str())?, id))
+            })
+            .await?
+            .value;
+        if self.view.as_ref().is_some_and(|view| view.mailbox() == deleted) {
+            // Other sessions are thrown out; the one that asked for it knows what it did.
+            self.view = None;
+            self.connection.out().status(
+                None,
+                Status::Ok,
+                Some(&Code::Closed),
+                "the selected mailbox was deleted",
+            );
+        }
+        Ok(Reply::ok("DELETE completed"))
+    }
+
+    /// RENAME. INBOX stays and its messages move (RFC 3501 §6.3.5).
+    pub(super) async fn rename(&mut self, from: &Mailbox, to: &Mailbox) -> Outcome {
+        let account = self.account()?;
+        account.commit(|state| Ok((ops::rename_mailbox(state, from.as_str(), to.as_str())?, ()))).await?;
+        Ok(Reply::ok("RENAME completed"))
+    }
+
+    /// SUBSCRIBE, UNSUBSCRIBE. A name that does not exist may be subscribed to: it may come back (RFC 3501 §6.3.6).
+    pub(super) async fn subscribe(&mut self, name: &Mailbox, on: bool) -> Outcome {
+        let account = self.account()?;
+        account
+            .commit(|state| {
+                if state.is_subscribed(name.as_str()) == on {
+                    return Ok((Vec::new(), ()));
+                }
+                if on {
+                    sealpost_account::name::check(name.as_str())?;
+                    if state.subscriptions().count() >= limits::MAILBOXES {
+                        return Err(Error::limit(format!("at most {} subscriptions", limits::MAILBOXES)));
+                    }
+                }
+                Ok((vec![Event::Subscribed { name: name.as_str().to_owned(), on }], ()))
+            })
+            .await?;
+        Ok(Reply::ok(if on { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" }))
+    }
+}
+
+fn special_use(attribute: &MailboxAttribute) -> Result<SpecialUse, Reply> {
+    Ok(match attribute {
+        MailboxAttribute::Archive => SpecialUse::Archive,
+        MailboxAttribute::Drafts => SpecialUse::Drafts,
+        MailboxAttribute::Junk => SpecialUse::Junk,
+        MailboxAttribute::Sent => SpecialUse::Sent,
+        MailboxAttribute::Trash => SpecialUse::Trash,
+        // \All and \Flagged are views of other mailboxes, which do not exist here.
+        _ => return Err(Reply::no(Code::UseAttr, "that special use cannot be given")),
+    })
+}

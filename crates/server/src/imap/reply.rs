@@ -1,0 +1,117 @@
+//! Completions of commands, and the table that turns a storage error into one (RFC 3501 §7.1, RFC 5530).
+
+use std::borrow::Cow;
+
+use sealpost_base::{Error, Kind};
+use sealpost_imap::types::{Code, Status};
+
+use super::connection::End;
+
+/// How a command is completed: the tagged response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) status: Status,
+    pub(super) code: Option<Code>,
+    pub(super) text: Cow<'static, str>,
+}
+
+/// Why a command went no further.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It is answered with this.
+    Reply(Reply),
+    /// The session ends.
+    End(End),
+}
+
+/// What a command's function gives.
+pub(super) type Outcome = Result<Reply, Failure>;
+
+impl Reply {
+    /// `OK`
+    pub(super) fn ok(text: impl Into<Cow<'static, str>>) -> Self {
+        Reply { status: Status::Ok, code: None, text: text.into() }
+    }
+
+    /// `OK [code]`
+    pub(super) fn ok_with(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Reply { status: Status::Ok, code: Some(code), text: text.into() }
+    }
+
+    /// `NO [code]`
+    pub(super) fn no(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Reply { status: Status::No, code: Some(code), text: text.into() }
+    }
+
+    /// `NO`
+    pub(super) fn refused(text: impl Into<Cow<'static, str>>) -> Self {
+        Reply { status: Status::No, code: None, text: text.into() }
+    }
+
+    /// `BAD`
+    pub(super) fn bad(text: impl Into<Cow<'static, str>>) -> Self {
+        Reply { status: Status::Bad, code: None, text: text.into() }
+    }
+
+    /// The reply to a storage error. Names and limits that the client sent are repeated to it; how the store failed is
+    /// not its business and goes to the log.
+    pub(super) fn from_error(error: &Error) -> Self {
+        let said = || Cow::Owned(error.to_string());
+        match error.kind() {
+            Kind::Retry => {
+                tracing::warn!(%error, "a command failed for now");
+                Reply::no(Code::Unavailable, "temporary failure, try again later")
+            }
+            Kind::Invalid => Reply::no(Code::Cannot, said()),
+            Kind::Conflict => Reply::no(Code::AlreadyExists, said()),
+            Kind::NotFound => Reply::no(Code::NonExistent, said()),
+            Kind::Denied => Reply::no(Code::NoPerm, said()),
+            Kind::Limit => Reply::no(Code::Limit, said()),
+            Kind::Corrupt => {
+                tracing::error!(%error, "something stored is damaged");
+                Reply::no(Code::Corruption, "something stored is damaged")
+            }
+            Kind::Internal => {
+                tracing::error!(%error, "a mistake in this program");
+                Reply::no(Code::ServerBug, "internal error")
+            }
+        }
+    }
+
+    /// The reply when a mailbox that a message is put into does not exist: creating it helps (RFC 3501 §6.3.11, §6.4.7).
+    pub(super) fn try_create() -> Self {
+        Reply::no(Code::TryCreate, "no such mailbox")
+    }
+}
+
+impl From<Reply> for Failure {
+    fn from(reply: Reply) -> Self {
+        Failure::Reply(reply)
+    }
+}
+
+impl From<End> for Failure {
+    fn from(end: End) -> Self {
+        Failure::End(end)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Reply(Reply::from_error(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_failures_are_no_and_tell_nothing_of_the_store() {
+        let reply = Reply::from_error(&Error::retry("store: /var/mail: disk full"));
+        assert_eq!((reply.status, reply.code), (Status::No, Some(Code::Unavailable)));
+        assert!(!reply.text.contains("/var"));
+        let reply = Reply::from_error(&Error::not_found("no mailbox x"));
+        assert_eq!((reply.code, &*reply.text), (Some(Code::NonExistent), "no mailbox x"));
+    }
+}

@@ -1,0 +1,270 @@
+//! Search keys, made ready: strings decoded and folded, numbers resolved, and what is cheap put first.
+
+use memchr::memmem::Finder;
+use sealpost_account::state::KeywordId;
+use sealpost_account::{AccountState, SystemFlags};
+use sealpost_base::UidSet;
+use sealpost_imap::types::{AString, Flag, SearchKey};
+use sealpost_mime::decode::charset;
+use sealpost_mime::fold;
+
+use crate::imap::reply::Reply;
+use crate::imap::targets;
+use crate::imap::view::View;
+
+/// How the strings of a search are to be read.
+pub(super) struct Charset(Option<String>);
+
+/// All keys of a search, which must all match.
+pub(super) struct Query {
+    pub(super) root: Key,
+    /// The strings that are looked for, which [`Key::Pattern`] numbers.
+    pub(super) patterns: Vec<Pattern>,
+}
+
+/// A search key.
+#[derive(Debug)]
+pub(super) enum Key {
+    /// Decided already.
+    Always(bool),
+    /// Among these messages.
+    Uids(UidSet),
+    /// All these flags are set.
+    System(SystemFlags),
+    /// The keyword is set.
+    Keyword(KeywordId),
+    /// `\Recent` in this session.
+    Recent,
+    /// INTERNALDATE is on one of these days since 1970.
+    Received(Days),
+    /// The size is above this.
+    Larger(u64),
+    /// The size is below this.
+    Smaller(u64),
+    /// The Date field is on one of these days since 1970.
+    Sent(Days),
+    /// A pattern is found.
+    Pattern(usize),
+    /// Not this.
+    Not(Box<Key>),
+    /// All of these.
+    All(Vec<Key>),
+    /// One of these.
+    Any(Vec<Key>),
+}
+
+/// Days from the first to the one before the last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Days {
+    from: i64,
+    to: i64,
+}
+
+/// A string that is looked for, and where.
+pub(super) struct Pattern {
+    pub(super) scope: Scope,
+    /// Folded as header values are stored: runs of white space are one space.
+    pub(super) in_header: Finder<'static>,
+    /// Folded as bodies are stored.
+    pub(super) in_body: Finder<'static>,
+}
+
+/// Where a string is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// In the values of the header fields of this name, lower case.
+    Field(String),
+    /// In the text of the message.
+    Body,
+    /// In header and text.
+    Anywhere,
+}
+
+impl Charset {
+    /// The charset of that name; `None` if it is not known.
+    pub(super) fn named(name: Option<&AString>) -> Option<Self> {
+        let Some(name) = name else { return Some(Charset(None)) };
+        let name = name.as_str()?;
+        // Both are read as UTF-8, which one of them is a part of.
+        if ["us-ascii", "utf-8"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+            return Some(Charset(None));
+        }
+        charset::is_known(name).then(|| Charset(Some(name.to_owned())))
+    }
+
+    /// Without a charset, octets that are not ASCII are taken for what they most likely are instead of being refused.
+    fn decode(&self, string: &AString) -> String {
+        charset::decode(self.0.as_deref(), string.as_bytes())
+    }
+}
+
+impl Days {
+    /// Whether the day is one of them.
+    pub(super) fn contain(self, day: i64) -> bool {
+        (self.from..self.to).contains(&day)
+    }
+}
+
+impl Query {
+    /// Makes the keys ready.
+    ///
+    /// # Errors
+    /// `BAD` for sequence numbers that do not exist.
+    pub(super) fn new(
+        keys: &[SearchKey],
+        view: &View,
+        state: &AccountState,
+        charset: &Charset,
+    ) -> Result<Self, Reply> {
+        let mut compiler = Compiler { view, state, charset, patterns: Vec::new() };
+        let root = compiler.all(keys)?;
+        Ok(Query { root, patterns: compiler.patterns })
+    }
+
+    /// Whether the Date field is asked for.
+    pub(super) fn asks_for_dates(&self) -> bool {
+        asks_for_dates(&self.root)
+    }
+}
+
+struct Compiler<'a> {
+    view: &'a View,
+    state: &'a AccountState,
+    charset: &'a Charset,
+    patterns: Vec<Pattern>,
+}
+
+impl Compiler<'_> {
+    fn key(&mut self, key: &SearchKey) -> Result<Key, Reply> {
+        let day = |date: &sealpost_imap::types::Date| i64::from(date.days());
+        Ok(match key {
+            SearchKey::All => Key::Always(true),
+            SearchKey::Flag(flag) => self.flag(flag),
+            SearchKey::NotFlag(flag) => not(self.flag(flag)),
+            SearchKey::New => Key::All(vec![Key::Recent, not(Key::System(SystemFlags::SEEN))]),
+            SearchKey::Before(date) => Key::Received(Days { from: i64::MIN, to: day(date) }),
+            SearchKey::On(date) => Key::Received(Days { from: day(date), to: day(date) + 1 }),
+            SearchKey::Since(date) => Key::Received(Days { from: day(date), to: i64::MAX }),
+            SearchKey::SentBefore(date) => Key::Sent(Days { from: i64::MIN, to: day(date) }),
+            SearchKey::SentOn(date) => Key::Sent(Days { from: day(date), to: day(date) + 1 }),
+            SearchKey::SentSince(date) => Key::Sent(Days { from: day(date), to: i64::MAX }),
+            SearchKey::Bcc(string) => self.field("bcc", string),
+            SearchKey::Cc(string) => self.field("cc", string),
+            SearchKey::From(string) => self.field("from", string),
+            SearchKey::Subject(string) => self.field("subject", string),
+            SearchKey::To(string) => self.field("to", string),
+            SearchKey::Header(name, string) => {
+                let name = fold(&String::from_utf8_lossy(name.as_bytes()));
+                self.field(name.trim(), string)
+            }
+            SearchKey::Body(string) => self.pattern(Scope::Body, string),
+            SearchKey::Text(string) => self.pattern(Scope::Anywhere, string),
+            SearchKey::Larger(size) => Key::Larger(*size),
+            SearchKey::Smaller(size) => Key::Smaller(*size),
+            // In an empty mailbox no number matches; refusing `1:*` there would help nobody.
+            SearchKey::Sequence(_) if self.view.uids().is_empty() => Key::Always(false),
+            SearchKey::Sequence(set) => Key::Uids(targets::by_sequence(self.view, set)?),
+            SearchKey::Uid(set) => Key::Uids(targets::by_uid(self.view, set)),
+            SearchKey::Not(key) => not(self.key(key)?),
+            SearchKey::Or(a, b) => Key::Any(by_cost(vec![self.key(a)?, self.key(b)?])),
+            SearchKey::And(keys) => self.all(keys)?,
+        })
+    }
+
+    fn all(&mut self, keys: &[SearchKey]) -> Result<Key, Reply> {
+        let keys = keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?;
+        Ok(Key::All(by_cost(keys)))
+    }
+
+    fn flag(&self, flag: &Flag) -> Key {
+        match flag {
+            Flag::Seen => Key::System(SystemFlags::SEEN),
+            Flag::Answered => Key::System(SystemFlags::ANSWERED),
+            Flag::Flagged => Key::System(SystemFlags::FLAGGED),
+            Flag::Deleted => Key::System(SystemFlags::DELETED),
+            Flag::Draft => Key::System(SystemFlags::DRAFT),
+            Flag::Recent => Key::Recent,
+            Flag::Keyword(name) => self.state.keyword(name.as_str()).map_or(Key::Always(false), Key::Keyword),
+            Flag::Extension(_) => Key::Always(false),
+        }
+    }
+
+    fn field(&mut self, name: &str, string: &AString) -> Key {
+        self.pattern(Scope::Field(name.to_owned()), string)
+    }
+
+    fn pattern(&mut self, scope: Scope, string: &AString) -> Key {
+        let folded = fold(&self.charset.decode(string));
+        // Every text holds the empty string; a field must at least be there (RFC 3501 §6.4.4, HEADER).
+        if folded.is_empty() && !matches!(scope, Scope::Field(_)) {
+            return Key::Always(true);
+        }
+        let in_header = Finder::new(&one_spaced(&folded)).into_owned();
+        let in_body = Finder::new(&folded).into_owned();
+        self.patterns.push(Pattern { scope, in_header, in_body });
+        Key::Pattern(self.patterns.len() - 1)
+    }
+}
+
+fn not(key: Key) -> Key {
+    match key {
+        Key::Always(value) => Key::Always(!value),
+        key => Key::Not(Box::new(key)),
+    }
+}
+
+/// Cheap keys first: with luck the others are not needed.
+fn by_cost(mut keys: Vec<Key>) -> Vec<Key> {
+    keys.sort_by_key(cost);
+    keys
+}
+
+fn cost(key: &Key) -> u8 {
+    match key {
+        Key::Sent(_) => 1,
+        Key::Pattern(_) => 2,
+        Key::Not(key) => cost(key),
+        Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn asks_for_dates(key: &Key) -> bool {
+    match key {
+        Key::Sent(_) => true,
+        Key::Not(key) => asks_for_dates(key),
+        Key::All(keys) | Key::Any(keys) => keys.iter().any(asks_for_dates),
+        _ => false,
+    }
+}
+
+/// Runs of white space as one space, as in stored header values.
+fn one_spaced(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let space = c.is_whitespace();
+        if !(space && out.ends_with(' ')) {
+            out.push(if space { ' ' } else { c });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charsets_are_those_that_are_known() {
+        let named = |name: &str| Charset::named(Some(&AString::from(name)));
+        assert!(named("utf-8").is_some() && named("US-ASCII").is_some() && named("koi8-r").is_some());
+        assert!(named("klingon").is_none() && named("").is_none());
+        let koi8 = named("KOI8-R").unwrap();
+        assert_eq!(koi8.decode(&AString::new([0xd0, 0xd2]).unwrap()), "пр");
+    }
+
+    #[test]
+    fn white_space_in_header_patterns_is_one_space() {
+        assert_eq!(one_spaced("a \t\r\n b "), "a b ");
+    }
+}

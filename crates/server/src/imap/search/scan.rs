@@ -1,0 +1,183 @@
+//! Deciding by what is stored with a message, and if need be by the message itself.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use sealpost_account::{Account, Message};
+use sealpost_base::{Error, Result};
+use sealpost_mime::{Scanner, TextSink};
+
+use super::evaluate::{Columns, Knowledge};
+use super::key::{Query, Scope};
+
+/// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
+const NAME_BYTES: usize = 1024;
+
+/// Whether the message matches.
+///
+/// # Errors
+/// What reading it says.
+pub(super) async fn decide(
+    account: &Account,
+    query: &Arc<Query>,
+    columns: &Columns,
+    message: &Message,
+) -> Result<bool> {
+    let mut known = Knowledge::none();
+    if query.asks_for_dates()
+        && let Some(structure) = readable(account.structure(message).await)?
+    {
+        known.learn_sent(structure.envelope.sent_day());
+        if let Some(decided) = query.decide(columns, &known) {
+            return Ok(decided);
+        }
+    }
+    if !query.patterns.is_empty()
+        && let Some(text) = readable(account.text(message).await)?
+    {
+        known.learn_text(text);
+        if let Some(decided) = query.decide(columns, &known) {
+            return Ok(decided);
+        }
+    }
+    // The stored text is cut off, or something stored is damaged: the message itself has it all.
+    scan(account, query, message, &mut known).await?;
+    query
+        .decide(columns, &known)
+        .ok_or_else(|| Error::internal("a search was not decided by everything there is"))
+}
+
+/// What was read, or nothing if it is damaged: the message may still be whole.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(e) if e.kind() == sealpost_base::Kind::Corrupt => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Reads the whole message, as a stream, and looks for every pattern in all of its text.
+async fn scan(account: &Account, query: &Arc<Query>, message: &Message, known: &mut Knowledge) -> Result<()> {
+    let mut scanner = Scanner::with_sink(Matcher::new(query.clone()));
+    let mut raw = account.reader(message).raw(0..message.size());
+    while let Some(piece) = raw.next().await {
+        scanner.push(&piece?);
+        tokio::task::consume_budget().await;
+    }
+    let (structure, matcher) = scanner.finish();
+    known.learn_sent(structure.envelope.sent_day());
+    known.learn_patterns(matcher.finish());
+    Ok(())
+}
+
+/// Looks for patterns in text that passes by; keeps as much of it as the longest pattern may have begun in.
+struct Matcher {
+    query: Arc<Query>,
+    found: Vec<bool>,
+    /// Bytes to keep of what has passed.
+    keep: usize,
+    header: Vec<u8>,
+    body: Vec<u8>,
+    field: Field,
+}
+
+/// The header field that is passing.
+#[derive(Default)]
+struct Field {
+    name: Vec<u8>,
+    /// The colon was passed: what of the value has to be kept.
+    value: Option<Vec<u8>>,
+    /// Something of the value has passed.
+    begun: bool,
+}
+
+impl Matcher {
+    fn new(query: Arc<Query>) -> Self {
+        let longest = query.patterns.iter().map(|p| p.in_body.needle().len().max(p.in_header.needle().len()));
+        let keep = longest.max().unwrap_or(0).saturating_sub(1);
+        let found = vec![false; query.patterns.len()];
+        Matcher { query, found, keep, header: Vec::new(), body: Vec::new(), field: Field::default() }
+    }
+
+    /// Which patterns were found.
+    fn finish(mut self) -> Vec<bool> {
+        self.end_of_field();
+        self.found
+    }
+
+    /// Looks into the field's value so far, if it is one that is asked for.
+    fn look_into_field(&mut self) {
+        let Some(value) = &self.field.value else { return };
+        for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
+            if !*found
+                && let Scope::Field(name) = &pattern.scope
+                && name.as_bytes() == self.field.name
+            {
+                *found = pattern.in_header.find(value).is_some();
+            }
+        }
+    }
+
+    fn end_of_field(&mut self) {
+        self.look_into_field();
+        self.field = Field::default();
+    }
+
+    fn part_of_field(&mut self, mut part: &[u8]) {
+        if self.field.value.is_none() {
+            let colon = memchr::memchr(b':', part);
+            let name = &part[..colon.unwrap_or(part.len())];
+            let room = NAME_BYTES.saturating_sub(self.field.name.len());
+            self.field.name.extend_from_slice(&name[..name.len().min(room)]);
+            let Some(colon) = colon else { return };
+            self.field.value = Some(Vec::new());
+            part = &part[colon + 1..];
+        }
+        let keep = self.keep;
+        if let Some(value) = &mut self.field.value {
+            // The space after the colon belongs to neither.
+            let part = if self.field.begun { part } else { part.trim_ascii_start() };
+            self.field.begun |= !part.is_empty();
+            value.extend_from_slice(part);
+        }
+        self.look_into_field();
+        if let Some(value) = &mut self.field.value {
+            forget(value, keep);
+        }
+    }
+}
+
+impl TextSink for Matcher {
+    fn header(&mut self, folded_line: &str) {
+        self.header.extend_from_slice(folded_line.as_bytes());
+        for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
+            if pattern.scope == Scope::Anywhere && !*found {
+                *found = pattern.in_header.find(&self.header).is_some();
+            }
+        }
+        forget(&mut self.header, self.keep);
+        let mut lines = folded_line.as_bytes().split(|byte| *byte == b'\n').peekable();
+        while let Some(line) = lines.next() {
+            self.part_of_field(line);
+            if lines.peek().is_some() {
+                self.end_of_field();
+            }
+        }
+    }
+
+    fn body(&mut self, folded_text: &str) {
+        self.body.extend_from_slice(folded_text.as_bytes());
+        for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
+            if matches!(pattern.scope, Scope::Anywhere | Scope::Body) && !*found {
+                *found = pattern.in_body.find(&self.body).is_some();
+            }
+        }
+        forget(&mut self.body, self.keep);
+    }
+}
+
+/// Keeps the last `keep` bytes.
+fn forget(buffer: &mut Vec<u8>, keep: usize) {
+    let surplus = buffer.len().saturating_sub(keep);
+    buffer.drain(..surplus);
+}

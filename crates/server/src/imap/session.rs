@@ -1,0 +1,273 @@
+//! The session: one command after the other, in the states of RFC 3501 §3.
+
+use std::sync::Arc;
+
+use sealpost_account::Account;
+use sealpost_base::limits;
+use sealpost_imap::server::Event;
+use sealpost_imap::types::{AString, Command, CommandBody, Response, Status, Store, Tag};
+
+use super::capability::{self, Stage};
+use super::connection::{Connection, End};
+use super::reply::{Failure, Outcome, Reply};
+use super::tell::Telling;
+use super::view::View;
+use crate::context::Context;
+use crate::net::Stream;
+use crate::session_log::SessionLog;
+
+/// One client's session.
+pub(super) struct Session {
+    pub(super) ctx: Arc<Context>,
+    pub(super) connection: Connection,
+    pub(super) log: SessionLog,
+    /// Not authenticated state while `None`.
+    pub(super) account: Option<Arc<Account>>,
+    /// Selected state while `Some`.
+    pub(super) view: Option<View>,
+    /// Octets that the account's mailboxes may hold.
+    pub(super) quota: Option<u64>,
+    errors: usize,
+}
+
+impl Session {
+    /// A session in the not authenticated state.
+    pub(super) fn new(stream: Stream, ctx: Arc<Context>) -> Self {
+        let log = SessionLog::begin("imap", &stream, ctx.clock.clone());
+        let connection = Connection::new(stream, ctx.shutdown.clone(), ctx.settings.timeouts);
+        Session { ctx, connection, log, account: None, view: None, quota: None, errors: 0 }
+    }
+
+    /// Greets, serves, says goodbye.
+    pub(super) async fn run(mut self) {
+        let greeting = format!("{} IMAP server ready", self.ctx.settings.hostname);
+        let code = capability::code(self.stage());
+        self.connection.out().status(None, Status::Ok, Some(&code), &greeting);
+        let end = loop {
+            if let Err(end) = self.step().await {
+                break end;
+            }
+        };
+        self.log.end(end.reason());
+        if let Some(stream) = self.connection.stream() {
+            self.log.observe(stream);
+        }
+        let Session { connection, log, account, view, .. } = self;
+        // Whoever waits for the client to hang up needs neither.
+        drop((account, view));
+        connection.close(&end).await;
+        drop(log);
+    }
+
+    /// Takes the next event and answers it.
+    async fn step(&mut self) -> Result<(), End> {
+        match self.connection.next().await? {
+            Event::Command(command) => self.command(command).await?,
+            Event::NeedContinuation => {
+                self.connection.out().continuation("go on");
+            }
+            Event::AppendBegin(head) => {
+                let tag = head.tag.clone();
+                self.log.count("commands", 1);
+                let outcome = self.append(head).await;
+                self.connection.set_bulk(false);
+                self.finish(&tag, outcome, Telling::everything()).await?;
+            }
+            Event::Bad { tag, reason } => {
+                self.connection.out().status(tag.as_ref(), Status::Bad, None, &reason);
+                self.misbehaved()?;
+            }
+            Event::No { tag, code, reason } => {
+                self.complete(&tag, Reply { status: Status::No, code, text: reason })?;
+            }
+            Event::Fatal { reason } => return Err(End::Fatal(reason)),
+            // These come only where they were asked for.
+            Event::AppendData(_) | Event::AppendEnd | Event::Line(_) => {}
+        }
+        self.connection.relieve().await
+    }
+
+    async fn command(&mut self, Command { tag, body }: Command) -> Result<(), End> {
+        self.log.count("commands", 1);
+        if let CommandBody::StartTls = body {
+            return self.start_tls(&tag).await;
+        }
+        let mut telling = Telling::after(&body);
+        let outcome = self.execute(&tag, body, &mut telling).await;
+        self.finish(&tag, outcome, telling).await
+    }
+
+    /// Runs one command. What the client learns beside its answer is up to `telling`.
+    async fn execute(&mut self, tag: &Tag, body: CommandBody, telling: &mut Telling) -> Outcome {
+        // RFC 3501 §6.1: in any state.
+        match body {
+            CommandBody::Capability => {
+                let response = capability::response(self.stage());
+                self.connection.out().response(&response);
+                return Ok(Reply::ok("CAPABILITY completed"));
+            }
+            CommandBody::Noop => {
+                self.catch_up().await?;
+                return Ok(Reply::ok("NOOP completed"));
+            }
+            CommandBody::Logout => return self.logout(tag).await,
+            CommandBody::Id(_) => return Ok(self.id()),
+            // RFC 3501 §6.2: in the not authenticated state.
+            CommandBody::Login { user, password } => return self.login(&user, &password).await,
+            CommandBody::Authenticate { mechanism, initial } => {
+                return self.authenticate(&mechanism, initial).await;
+            }
+            _ => {}
+        }
+        // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
+        self.account()?;
+        self.catch_up().await?;
+        match body {
+            CommandBody::Enable(_) => Ok(self.enable()),
+            CommandBody::Select { mailbox, read_only } => self.select(&mailbox, read_only),
+            CommandBody::Create { mailbox, special_use } => self.create(&mailbox, &special_use).await,
+            CommandBody::Delete(mailbox) => self.delete(&mailbox).await,
+            CommandBody::Rename { from, to } => self.rename(&from, &to).await,
+            CommandBody::Subscribe(mailbox) => self.subscribe(&mailbox, true).await,
+            CommandBody::Unsubscribe(mailbox) => self.subscribe(&mailbox, false).await,
+            CommandBody::List(list) => self.list(&list).await,
+            CommandBody::Lsub { reference, pattern } => self.lsub(&reference, &pattern).await,
+            CommandBody::Namespace => Ok(self.namespace()),
+            CommandBody::Status { mailbox, items } => self.status(&mailbox, &items),
+            CommandBody::Idle => self.idle().await,
+            CommandBody::Check => {
+                self.view()?;
+                Ok(Reply::ok("CHECK completed"))
+            }
+            CommandBody::Close => self.close_mailbox().await,
+            CommandBody::Unselect => self.unselect(),
+            CommandBody::Expunge { uids } => self.expunge(uids.as_ref()).await,
+            CommandBody::Search(search) => self.search(search).await,
+            CommandBody::Fetch { uid, set, items } => self.fetch(uid, &set, items, telling).await,
+            CommandBody::Store(store) => self.store(&store, telling).await,
+            CommandBody::Copy { uid, set, mailbox } => self.copy(uid, &set, &mailbox).await,
+            CommandBody::Move { uid, set, mailbox } => self.move_messages(uid, &set, &mailbox).await,
+            _ => Ok(Reply::bad("command not known")),
+        }
+    }
+
+    /// Tells the client what else has changed, then how its command went.
+    async fn finish(&mut self, tag: &Tag, outcome: Outcome, telling: Telling) -> Result<(), End> {
+        let reply = match outcome {
+            Ok(reply) | Err(Failure::Reply(reply)) => reply,
+            Err(Failure::End(end)) => return Err(end),
+        };
+        self.tell(&telling).await?;
+        self.complete(tag, reply)
+    }
+
+    fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
+        self.connection.out().status(Some(tag), reply.status, reply.code.as_ref(), &reply.text);
+        if reply.status == Status::Bad { self.misbehaved() } else { Ok(()) }
+    }
+
+    fn misbehaved(&mut self) -> Result<(), End> {
+        self.log.count("errors", 1);
+        self.errors += 1;
+        if self.errors > limits::IMAP_ERRORS { Err(End::Errors) } else { Ok(()) }
+    }
+
+    /// The account, in the authenticated and selected states.
+    pub(super) fn account(&self) -> Result<&Arc<Account>, Reply> {
+        self.account.as_ref().ok_or_else(|| Reply::bad("log in first"))
+    }
+
+    /// The view of the selected mailbox.
+    pub(super) fn view(&self) -> Result<&View, Reply> {
+        self.view.as_ref().ok_or_else(|| Reply::bad("select a mailbox first"))
+    }
+
+    /// As [`Session::view`], if the mailbox may be changed.
+    pub(super) fn writable(&self) -> Result<&View, Reply> {
+        match self.view()? {
+            view if view.read_only() => Err(Reply::refused("the mailbox is open read-only")),
+            view => Ok(view),
+        }
+    }
+
+    /// Reads on in the account's log if this process knows of more there.
+    pub(super) async fn catch_up(&self) -> Result<(), Failure> {
+        match &self.account {
+            Some(account) => Ok(account.catch_up().await?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.account {
+            Some(_) => Stage::Authenticated,
+            None => Stage::Anonymous { start_tls: self.can_start_tls(), login: self.login_allowed() },
+        }
+    }
+
+    /// Whether a password may be said here.
+    pub(super) fn login_allowed(&self) -> bool {
+        self.connection.stream().is_some_and(|stream| self.ctx.allows_login(stream))
+    }
+
+    fn can_start_tls(&self) -> bool {
+        self.ctx.tls.is_some() && self.connection.stream().is_some_and(|stream| !stream.is_tls())
+    }
+
+    /// STARTTLS (RFC 3501 §6.2.1, RFC 2595).
+    async fn start_tls(&mut self, tag: &Tag) -> Result<(), End> {
+        if self.account.is_some() {
+            return self.complete(tag, Reply::bad("too late for STARTTLS"));
+        }
+        let config = match &self.ctx.tls {
+            Some(config) if self.can_start_tls() => config.clone(),
+            _ => return self.complete(tag, Reply::bad("STARTTLS is not possible here")),
+        };
+        self.complete(tag, Reply::ok("begin TLS negotiation now"))?;
+        self.connection.start_tls(&config).await?;
+        if let Some(stream) = self.connection.stream() {
+            self.log.observe(stream);
+        }
+        Ok(())
+    }
+
+    /// LOGOUT (RFC 3501 §6.1.3).
+    async fn logout(&mut self, tag: &Tag) -> Outcome {
+        let out = self.connection.out();
+        out.status(None, Status::Bye, None, "logging out");
+        out.status(Some(tag), Status::Ok, None, "LOGOUT completed");
+        self.connection.flush().await?;
+        Err(End::Logout.into())
+    }
+
+    /// ID (RFC 2971): for problem reports, so the name and version and nothing about the machine.
+    fn id(&mut self) -> Reply {
+        let field = |name: &str, value: &str| (AString::from(name), Some(AString::from(value)));
+        let fields = vec![field("name", "Sealpost"), field("version", env!("CARGO_PKG_VERSION"))];
+        self.connection.out().response(&Response::Id(Some(fields)));
+        Reply::ok("ID completed")
+    }
+
+    /// ENABLE (RFC 5161): no extension here has to be enabled yet, and those not known are passed over.
+    fn enable(&mut self) -> Reply {
+        self.connection.out().response(&Response::Enabled(Vec::new()));
+        Reply::ok("ENABLE completed")
+    }
+}
+
+impl Telling {
+    /// What a client may be told at the end of that command: expunges not during FETCH, STORE and SEARCH, whose
+    /// sequence numbers they would upset; their UID forms are other commands (RFC 3501 §7.4.1).
+    fn after(body: &CommandBody) -> Self {
+        let numbered = match body {
+            CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,
+            CommandBody::Search(search) => !search.uid,
+            _ => false,
+        };
+        let uid = match body {
+            CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => *uid,
+            _ => false,
+        };
+        Telling { expunges: !numbered, uid, ..Telling::default() }
+    }
+}

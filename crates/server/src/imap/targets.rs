@@ -1,0 +1,65 @@
+//! Which messages a command means: sequence sets against the view (RFC 3501 §6.4.8, §9 `seq-number`).
+
+use sealpost_base::{Uid, UidSet};
+use sealpost_imap::types::SequenceSet;
+
+use super::reply::Reply;
+use super::view::View;
+
+/// The messages of `set` that the view has, by sequence number or by UID.
+///
+/// # Errors
+/// `BAD` for a sequence number beyond the view: the client is out of step (RFC 3501 §9). UIDs that do not exist are
+/// passed over (RFC 3501 §6.4.8).
+pub(super) fn resolve(view: &View, set: &SequenceSet, uid: bool) -> Result<UidSet, Reply> {
+    if uid { Ok(by_uid(view, set)) } else { by_sequence(view, set) }
+}
+
+/// By UID; `*` is the largest in the view.
+pub(super) fn by_uid(view: &View, set: &SequenceSet) -> UidSet {
+    let largest = view.uids().last().map_or(0, Uid::get);
+    let mut asked = UidSet::new();
+    for range in set.resolve(largest) {
+        if let (Some(first), Some(last)) = (Uid::new(*range.start()), Uid::new(*range.end())) {
+            asked.insert_range(first, last);
+        }
+    }
+    asked.intersection(view.uids())
+}
+
+/// By sequence number; `*` is the last.
+pub(super) fn by_sequence(view: &View, set: &SequenceSet) -> Result<UidSet, Reply> {
+    let len = view.len();
+    // `*` in an empty mailbox is beyond it too.
+    if set.max(len) > len || (len == 0 && set.has_star()) {
+        return Err(Reply::bad("no message has that number"));
+    }
+    let mut asked = UidSet::new();
+    for range in set.resolve(len) {
+        let nth = |n: &u32| view.uids().nth((*n as usize).saturating_sub(1));
+        if let (Some(first), Some(last)) = (nth(range.start()), nth(range.end())) {
+            asked.insert_range(first, last);
+        }
+    }
+    Ok(asked.intersection(view.uids()))
+}
+
+/// Goes through a set of messages in batches, without holding on to anything else.
+pub(super) struct Cursor {
+    uids: UidSet,
+    at: usize,
+}
+
+impl Cursor {
+    pub(super) fn new(uids: UidSet) -> Self {
+        Cursor { uids, at: 0 }
+    }
+
+    /// The next `n` messages, ascending; `None` at the end.
+    pub(super) fn next_batch(&mut self, n: usize) -> Option<Vec<Uid>> {
+        let end = self.uids.len().min(self.at + n);
+        let batch: Vec<Uid> = (self.at..end).filter_map(|i| self.uids.nth(i)).collect();
+        self.at = end;
+        if batch.is_empty() { None } else { Some(batch) }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a session's client knows of the selected mailbox, and how it learns the rest (RFC 3501 §7.3, §7.4, §5.2).
+//!
+//! The client addresses messages by sequence number, so the numbers are those of this view and not of the mailbox. The
+//! view changes only in [`View::changes`], whose result is what the client must then be told. Expunges that may not
+//! be told now (RFC 3501 §7.4.1) stay in the view: how far they and how far flags were told are two positions.
+
+use sealpost_account::AccountState;
+use sealpost_account::state::Mailbox;
+use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
+
+/// The selected mailbox as the client knows it.
+pub(super) struct View {
+    mailbox: MailboxId,
+    uid_validity: UidValidity,
+    read_only: bool,
+    uids: UidSet,
+    recent: UidSet,
+    /// Messages from this UID on are not known to the client.
+    uid_next: Uid,
+    /// Flags were told up to here.
+    told: Position,
+    /// Expunges were told up to here.
+    told_expunges: Position,
+    /// How many keywords FLAGS listed.
+    keywords: usize,
+}
+
+/// The mailbox was deleted, or its UIDs mean something else now.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+/// Flags that the client was told, or knows because it set them.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Of these messages.
+    pub(super) uids: UidSet,
+    /// As they were at this position.
+    pub(super) position: Position,
+}
+
+/// What the client has to be told, in this order.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Sequence numbers of messages that are gone, descending, so that each is right when it is told.
+    pub(super) expunged: Vec<std::ops::RangeInclusive<u32>>,
+    /// Messages that are new.
+    pub(super) arrived: UidSet,
+    /// There are new keywords.
+    pub(super) keywords: bool,
+    /// Messages whose flags changed.
+    pub(super) flags: UidSet,
+}
+
+impl View {
+    /// A view of the mailbox as it is.
+    pub(super) fn new(state: &AccountState, mailbox: &Mailbox, read_only: bool) -> Self {
+        View {
+            mailbox: mailbox.id(),
+            uid_validity: mailbox.uid_validity(),
+            read_only,
+            uids: mailbox.uids(),
+            recent: UidSet::new(),
+            uid_next: mailbox.uid_next(),
+            told: state.position(),
+            told_expunges: state.position(),
+            keywords: mailbox.keywords().count(),
+        }
+    }
+
+    /// Which mailbox.
+    pub(super) fn mailbox(&self) -> MailboxId {
+        self.mailbox
+    }
+
+    /// Whether it was opened by EXAMINE.
+    pub(super) fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The messages: sequence number n is the n-th of these.
+    pub(super) fn uids(&self) -> &UidSet {
+        &self.uids
+    }
+
+    /// The messages that are `\Recent` for this session (RFC 3501 §2.3.2).
+    pub(super) fn recent(&self) -> &UidSet {
+        &self.recent
+    }
+
+    /// The position up to which the client knows flags.
+    pub(super) fn told(&self) -> Position {
+        self.told
+    }
+
+    /// The sequence number of a message, from 1.
+    pub(super) fn sequence(&self, uid: Uid) -> Option<u32> {
+        self.uids.rank(uid).and_then(|rank| u32::try_from(rank + 1).ok())
+    }
+
+    /// How many messages there are.
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.uids.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Those of the messages from `first` on that the view has become recent.
+    pub(super) fn mark_recent(&mut self, among: &UidSet, first: Uid) {
+        for uid in among.iter().filter(|uid| *uid >= first && self.uids.contains(*uid)) {
+            self.recent.insert(uid);
+        }
+    }
+
+    /// The mailbox in that state, if it is still the one that was selected.
+    pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, Gone> {
+        state.mailbox(self.mailbox).filter(|m| m.uid_validity() == self.uid_validity).ok_or(Gone)
+    }
+
+    /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages that are gone stay
+    /// in the view. Flags that the client knows already are left out.
+    pub(super) fn changes(
+        &mut self,
+        state: &AccountState,
+        expunges: bool,
+        known: &Told,
+    ) -> Result<Changes, Gone> {
+        let mailbox = self.mailbox_in(state)?;
+        let mut changes = Changes::default();
+        if expunges && mailbox.highest_modseq() > self.told_expunges {
+            changes.expunged = self.expunge(mailbox);
+        }
+        if mailbox.highest_modseq() > self.told {
+            changes.flags = self.flags_changed(mailbox, known);
+        }
+        if mailbox.uid_next() > self.uid_next {
+            let rows = mailbox.rows(self.uid_next..=mailbox.uid_next());
+            changes.arrived = rows.map(|row| row.uid).collect();
+            for (first, last) in changes.arrived.ranges() {
+                self.uids.insert_range(first, last);
+            }
+            self.uid_next = mailbox.uid_next();
+        }
+        let keywords = mailbox.keywords().count();
+        changes.keywords = keywords > self.keywords;
+        self.keywords = keywords;
+        self.told = state.position();
+        if expunges {
+            self.told_expunges = state.position();
+        }
+        Ok(changes)
+    }
+
+    fn expunge(&mut self, mailbox: &Mailbox) -> Vec<std::ops::RangeInclusive<u32>> {
+        let gone = match mailbox.vanished_since(self.told_expunges) {
+            Some(vanished) => vanished.intersection(&self.uids),
+            // Further back than the mailbox remembers: what is not there is gone.
+            None => {
+                let mut gone = self.uids.clone();
+                for (first, last) in mailbox.uids().ranges() {
+                    gone.remove_range(first, last);
+                }
+                gone
+            }
+        };
+        let mut told = Vec::with_capacity(gone.range_count());
+        for (first, last) in gone.ranges().rev() {
+            if let (Some(first), Some(last)) = (self.sequence(first), self.sequence(last)) {
+                told.push(first..=last);
+            }
+        }
+        for (first, last) in gone.ranges() {
+            self.uids.remove_range(first, last);
+            self.recent.remove_range(first, last);
+        }
+        told
+    }
+
+    fn flags_changed(&self, mailbox: &Mailbox, known: &Told) -> UidSet {
+        mailbox
+            .changed_since(self.told)
+            .filter(|row| row.modseq > known.position || !known.uids.contains(row.uid))
+            .map(|row| row.uid)
+            .filter(|uid| self.uids.contains(*uid))
+            .collect()
+    }
+}
+
+impl Changes {
+    /// Whether there is nothing to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.expunged.is_empty() && self.arrived.is_empty() && !self.keywords && self.flags.is_empty()
+    }
+}
