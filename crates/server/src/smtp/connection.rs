@@ -1,0 +1,229 @@
+//! Bytes to and from the client, with the patience that each deserves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rustls::ServerConfig;
+use sealpost_smtp::server::{Decoder, Event};
+use sealpost_smtp::types::Reply;
+use sealpost_smtp::write;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::replies;
+use crate::context::Context;
+use crate::net::Stream;
+use crate::session_log::SessionLog;
+
+/// Octets read at once between messages, when most sessions idle.
+const COMMAND_READ_BYTES: usize = 2 * 1024;
+/// Octets read at once within a message.
+const MESSAGE_READ_BYTES: usize = 16 * 1024;
+/// Octets of replies that wait for the client before no more is read from it.
+const REPLY_BYTES: usize = 8 * 1024;
+/// How often a client that holds budget is looked at, when others wait for it.
+const PRESSURE_WINDOW: Duration = Duration::from_secs(15);
+/// Octets that it has to send in that time.
+const PRESSURE_BYTES: u64 = 32 * 1024;
+
+/// Why a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// QUIT.
+    Quit,
+    /// The client hung up.
+    Closed,
+    /// The connection broke, or the client does not take its replies.
+    Broken,
+    /// Nothing was heard for too long.
+    Timeout,
+    /// Too little was heard while others waited for the memory it holds.
+    Slow,
+    /// The server stops.
+    Stopping,
+    /// Too many errors.
+    Errors,
+    /// Nothing sensible can be read any more.
+    Unintelligible,
+    /// The TLS handshake failed.
+    Handshake,
+}
+
+impl End {
+    /// For the log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            End::Quit => "quit",
+            End::Closed => "closed",
+            End::Broken => "connection broken",
+            End::Timeout => "timeout",
+            End::Slow => "too slow while memory was short",
+            End::Stopping => "shutdown",
+            End::Errors => "too many errors",
+            End::Unintelligible => "unintelligible",
+            End::Handshake => "TLS handshake failed",
+        }
+    }
+
+    /// What the client is told.
+    pub(super) fn reply(self, hostname: &str) -> Option<Reply> {
+        match self {
+            End::Quit => Some(replies::bye(hostname)),
+            End::Timeout => Some(replies::timeout()),
+            End::Slow => Some(replies::too_slow()),
+            End::Stopping => Some(replies::stopping(hostname)),
+            End::Errors => Some(replies::too_many_errors()),
+            End::Unintelligible => Some(replies::unintelligible()),
+            End::Closed | End::Broken | End::Handshake => None,
+        }
+    }
+}
+
+/// What the next octets belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Within {
+    /// Commands.
+    Commands,
+    /// A message, as long as it draws nothing from the budget.
+    Message,
+    /// A message that holds part of the budget.
+    LargeMessage,
+}
+
+/// The client's connection and what is not yet read from it or sent to it.
+pub(super) struct Connection {
+    /// `None` after a failed handshake.
+    stream: Option<Stream>,
+    decoder: Decoder,
+    out: BytesMut,
+    /// When the present window of pressure began (by the monotonic clock), and octets since.
+    window: (Duration, u64),
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream) -> Self {
+        Connection {
+            stream: Some(stream),
+            decoder: Decoder::new(),
+            out: BytesMut::new(),
+            window: (Duration::ZERO, 0),
+        }
+    }
+
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+
+    /// The next event in what was read already.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        self.decoder.next_event()
+    }
+
+    /// What follows is mail data.
+    pub(super) fn begin_data(&mut self) {
+        self.decoder.begin_data();
+    }
+
+    /// Queues a reply; it leaves with [`Connection::flush`], or before the next read (RFC 2920 §3.2 (7)).
+    pub(super) fn reply(&mut self, reply: &Reply) {
+        write::reply(reply, &mut self.out);
+    }
+
+    /// Whether replies should leave before more commands are handled.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() >= REPLY_BYTES
+    }
+
+    /// Sends what is queued.
+    pub(super) async fn flush(&mut self, ctx: &Context) -> Result<(), End> {
+        let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let patience = ctx.settings.timeouts.write;
+        while !self.out.is_empty() {
+            let written = timeout(patience, stream.write_buf(&mut self.out)).await;
+            if !matches!(written, Ok(Ok(1..))) {
+                return Err(End::Broken);
+            }
+        }
+        match timeout(patience, stream.flush()).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(End::Broken),
+        }
+    }
+
+    /// Sends what is queued and reads more: at least one octet.
+    pub(super) async fn fill(&mut self, ctx: &Context, within: Within) -> Result<(), End> {
+        self.flush(ctx).await?;
+        let size = if within == Within::Commands { COMMAND_READ_BYTES } else { MESSAGE_READ_BYTES };
+        let mut waited = Duration::ZERO;
+        loop {
+            let patience = ctx.settings.timeouts.smtp.saturating_sub(waited).min(PRESSURE_WINDOW);
+            let stream = self.stream.as_mut().ok_or(End::Closed)?;
+            let read = tokio::select! {
+                biased;
+                () = ctx.shutdown.wait() => return Err(End::Stopping),
+                read = timeout(patience, stream.read_buf(self.decoder.space(size))) => read,
+            };
+            match read {
+                Ok(Ok(0)) => return Err(End::Closed),
+                Ok(Ok(octets)) => {
+                    self.window.1 += octets as u64;
+                    return self.check_pressure(ctx, within);
+                }
+                Ok(Err(_)) => return Err(End::Broken),
+                Err(_) => waited += patience,
+            }
+            if waited >= ctx.settings.timeouts.smtp {
+                return Err(End::Timeout);
+            }
+            self.check_pressure(ctx, within)?;
+        }
+    }
+
+    /// A client that holds memory and hardly sends must not keep others from theirs.
+    fn check_pressure(&mut self, ctx: &Context, within: Within) -> Result<(), End> {
+        let now = ctx.clock.monotonic();
+        if now.saturating_sub(self.window.0) < PRESSURE_WINDOW {
+            return Ok(());
+        }
+        let (_, octets) = std::mem::replace(&mut self.window, (now, 0));
+        let others_wait = ctx.budget.waiting() > 0 || ctx.fanout.0.waiting() > 0;
+        let slow = within == Within::LargeMessage && others_wait && octets < PRESSURE_BYTES;
+        if slow { Err(End::Slow) } else { Ok(()) }
+    }
+
+    /// A message begins to hold budget: from here on it is measured.
+    pub(super) fn begin_window(&mut self, ctx: &Context) {
+        self.window = (ctx.clock.monotonic(), 0);
+    }
+
+    /// Answers the 220 that is queued with a handshake. What the client sent before it is dropped (RFC 3207 §4.2).
+    pub(super) async fn start_tls(&mut self, ctx: &Context, config: &Arc<ServerConfig>) -> Result<(), End> {
+        self.flush(ctx).await?;
+        let early = self.decoder.discard_input();
+        if early > 0 {
+            tracing::debug!(octets = early, "plain text after STARTTLS was dropped");
+        }
+        let stream = self.stream.take().ok_or(End::Closed)?;
+        match stream.start_tls(config, ctx.settings.timeouts.tls_handshake).await {
+            Ok(stream) => {
+                self.stream = Some(stream);
+                Ok(())
+            }
+            Err(_) => Err(End::Handshake),
+        }
+    }
+
+    /// Sends what is queued and hangs up.
+    pub(super) async fn close(mut self, ctx: &Context, log: &mut SessionLog) {
+        let flushed = self.flush(ctx).await;
+        let Some(stream) = self.stream else { return };
+        log.observe(&stream);
+        if flushed.is_ok() {
+            stream.close().await;
+        }
+    }
+}

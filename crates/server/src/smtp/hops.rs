@@ -1,0 +1,70 @@
+//! Counting `Received` fields as the header passes by: too many of them is a loop (RFC 5321 §6.3).
+
+use memchr::memchr;
+
+const NAME: &[u8] = b"Received:";
+
+/// How many hosts a message has passed. Looks at the first octets of each line of the header, holds nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Hops {
+    count: usize,
+    /// The first octets of the line so far.
+    line: [u8; NAME.len()],
+    filled: usize,
+    body: bool,
+}
+
+impl Hops {
+    /// Looks at the next octets of the message.
+    pub(super) fn push(&mut self, mut octets: &[u8]) {
+        while let (Some(&octet), false) = (octets.first(), self.body) {
+            if self.filled == NAME.len() && octet != b'\n' {
+                // The rest of the line says nothing.
+                octets = &octets[memchr(b'\n', octets).unwrap_or(octets.len())..];
+                continue;
+            }
+            octets = &octets[1..];
+            self.step(octet);
+        }
+    }
+
+    fn step(&mut self, octet: u8) {
+        if octet == b'\n' {
+            self.body = matches!(self.line[..self.filled], [] | [b'\r']);
+            self.filled = 0;
+            return;
+        }
+        self.line[self.filled] = octet;
+        self.filled += 1;
+        if self.filled == NAME.len() && self.line.eq_ignore_ascii_case(NAME) {
+            self.count += 1;
+        }
+    }
+
+    /// `Received` fields so far.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_header_counts_and_only_whole_names() {
+        let message = b"Received: a\r\n\tReceived: folded\r\nreceived:b\nX-Received: no\r\nReceive: no\r\n\r\nReceived: body\r\n";
+        for cut in 1..message.len() {
+            let mut hops = Hops::default();
+            message.chunks(cut).for_each(|piece| hops.push(piece));
+            assert_eq!(hops.count(), 2, "cut every {cut}");
+        }
+    }
+
+    #[test]
+    fn a_message_may_begin_with_its_body() {
+        let mut hops = Hops::default();
+        hops.push(b"\r\nReceived: body\r\n");
+        assert_eq!(hops.count(), 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! A message on its way in: counted, checked, and handed on.
+//!
+//! A message that cannot be accepted is still taken to its end, for only there can that be said (RFC 5321
+//! §4.1.1.4, RFC 3030 §2); nothing of it is kept from the moment that is known.
+
+use sealpost_base::{Error, Result, limits};
+use sealpost_smtp::types::Reply;
+
+use super::hops::Hops;
+use super::replies;
+use super::sink::{Sink, Source};
+use super::transaction::Account;
+use crate::context::Context;
+
+/// One message. Dropping it leaves nothing behind.
+pub(super) struct Incoming {
+    /// Names the message in its trace field, in replies and in the log.
+    pub(super) id: String,
+    octets: u64,
+    hops: Hops,
+    /// The trace fields, and the message until it is too large to be held without drawing on the budget. So a
+    /// client that sends little and then nothing keeps nobody waiting.
+    head: Vec<u8>,
+    sink: Option<Sink>,
+    failure: Option<Reply>,
+}
+
+impl Incoming {
+    /// A message that begins with `trace`.
+    pub(super) fn new(id: String, trace: Vec<u8>) -> Self {
+        Incoming { id, octets: 0, hops: Hops::default(), head: trace, sink: None, failure: None }
+    }
+
+    /// Octets so far, without the trace fields.
+    pub(super) fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// Why the message will be refused, if that is known already.
+    pub(super) fn failure(&self) -> Option<&Reply> {
+        self.failure.as_ref()
+    }
+
+    /// Whether others may have to wait for memory that this message holds.
+    pub(super) fn holds_budget(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Refuses the message; the first reason stays.
+    pub(super) fn refuse(&mut self, reply: Reply) {
+        self.failure.get_or_insert(reply);
+        self.sink = None;
+        self.head = Vec::new();
+    }
+
+    /// Takes the next octets.
+    pub(super) async fn push(&mut self, ctx: &Context, accounts: &[Account], octets: &[u8]) {
+        self.octets += octets.len() as u64;
+        if self.failure.is_some() {
+            return;
+        }
+        self.hops.push(octets);
+        if self.octets > ctx.settings.message_size {
+            return self.refuse(replies::too_large(ctx.settings.message_size));
+        }
+        if self.hops.count() >= limits::RECEIVED_FIELDS {
+            return self.refuse(replies::loops());
+        }
+        if self.sink.is_none() && self.head.len() + octets.len() <= limits::SMTP_HEAD_BYTES {
+            return self.head.extend_from_slice(octets);
+        }
+        if let Err(error) = self.write(ctx, accounts, octets).await {
+            self.fail(&error);
+        }
+    }
+
+    /// The message is complete: everything but storing it for the accounts is done.
+    pub(super) async fn finish(mut self, ctx: &Context, accounts: &[Account]) -> Result<Source, Reply> {
+        if self.failure.is_none()
+            && let Err(error) = self.write(ctx, accounts, &[]).await
+        {
+            self.fail(&error);
+        }
+        match (self.failure, self.sink) {
+            (Some(reply), _) => Err(reply),
+            (None, Some(sink)) => sink.finish().await.map_err(|error| failed(&self.id, &error)),
+            (None, None) => Err(failed(&self.id, &Error::internal("a message without a sink"))),
+        }
+    }
+
+    async fn write(&mut self, ctx: &Context, accounts: &[Account], octets: &[u8]) -> Result<()> {
+        let mut sink = match self.sink.take() {
+            Some(sink) => sink,
+            None => {
+                let sink = Sink::open(ctx, accounts).await?;
+                sink.write(ctx, &std::mem::take(&mut self.head)).await?
+            }
+        };
+        sink = sink.write(ctx, octets).await?;
+        self.sink = Some(sink);
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &Error) {
+        let reply = failed(&self.id, error);
+        self.refuse(reply);
+    }
+}
+
+/// Tells the operator why, and the client when to come back.
+pub(super) fn failed(id: &str, error: &Error) -> Reply {
+    tracing::warn!(id, %error, "a message could not be stored");
+    replies::storage(error)
+}

@@ -1,0 +1,148 @@
+//! Every reply of a session, and the one table from error kinds to replies.
+
+use sealpost_base::{Error, Kind};
+use sealpost_smtp::types::Reply;
+
+/// What a failure of the store or of this program means for a message: always "later" (RFC 5321 §4.2.1),
+/// because no mistake on our side may cost somebody a message.
+pub(super) fn storage(error: &Error) -> Reply {
+    match error.kind() {
+        // Out of some resource: RFC 3463 §3.4 X.3.1.
+        Kind::Limit => Reply::status(452, (4, 3, 1), "Insufficient system resources, try again later"),
+        Kind::Retry | Kind::Conflict => {
+            Reply::status(451, (4, 3, 0), "Storage is not available, try again later")
+        }
+        Kind::Invalid | Kind::NotFound | Kind::Denied | Kind::Corrupt | Kind::Internal => {
+            Reply::status(451, (4, 3, 0), "Local error, try again later")
+        }
+    }
+}
+
+/// What a failure to look up a recipient means.
+pub(super) fn recipient(error: &Error) -> Reply {
+    match error.kind() {
+        Kind::NotFound => no_such_user(),
+        // It is no address of any account that could ever exist.
+        Kind::Invalid => no_such_user(),
+        // An alias that leads to too much; the operator can mend it.
+        Kind::Limit => Reply::status(451, (4, 2, 4), "This alias expands too far, try again later"),
+        _ => storage(error),
+    }
+}
+
+fn no_such_user() -> Reply {
+    Reply::status(550, (5, 1, 1), "No such user here")
+}
+
+pub(super) fn ok(text: &'static str) -> Reply {
+    Reply::status(250, (2, 0, 0), text)
+}
+
+pub(super) fn sender_ok() -> Reply {
+    Reply::status(250, (2, 1, 0), "Sender ok")
+}
+
+pub(super) fn recipient_ok() -> Reply {
+    Reply::status(250, (2, 1, 5), "Recipient ok")
+}
+
+pub(super) fn go_ahead() -> Reply {
+    Reply::new(354, "Start mail input; end with <CRLF>.<CRLF>")
+}
+
+pub(super) fn chunk_ok(octets: u64) -> Reply {
+    Reply::status(250, (2, 0, 0), format!("{octets} octets received"))
+}
+
+pub(super) fn stored(id: &str) -> Reply {
+    Reply::status(250, (2, 6, 0), format!("Message stored as {id}"))
+}
+
+pub(super) fn bye(hostname: &str) -> Reply {
+    Reply::status(221, (2, 0, 0), format!("{hostname} closing connection"))
+}
+
+pub(super) fn start_tls() -> Reply {
+    Reply::status(220, (2, 0, 0), "Ready to start TLS")
+}
+
+/// An account of which nothing is known, although its delivery was tried.
+pub(super) fn unfinished() -> Reply {
+    Reply::status(451, (4, 3, 0), "Local error, try again later")
+}
+
+/// RFC 5321 §3.5.3: neither confirmed nor denied.
+pub(super) fn cannot_verify() -> Reply {
+    Reply::status(252, (2, 5, 0), "Cannot verify; send it and see")
+}
+
+/// RFC 5321 §4.2.4.
+pub(super) fn not_implemented() -> Reply {
+    Reply::status(502, (5, 5, 1), "Command not implemented")
+}
+
+/// RFC 2033 §4.1: "The 500 reply code is recommended".
+pub(super) fn wrong_protocol(text: &'static str) -> Reply {
+    Reply::status(500, (5, 5, 1), text)
+}
+
+/// RFC 5321 §4.1.4.
+pub(super) fn out_of_order(text: &'static str) -> Reply {
+    Reply::status(503, (5, 5, 1), text)
+}
+
+pub(super) fn no_recipients() -> Reply {
+    out_of_order("No valid recipients")
+}
+
+/// RFC 1870 §6.1, §6.3.
+pub(super) fn too_large(limit: u64) -> Reply {
+    Reply::status(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} octets"))
+}
+
+/// RFC 5321 §4.5.3.1.10.
+pub(super) fn too_many_recipients() -> Reply {
+    Reply::status(452, (4, 5, 3), "Too many recipients")
+}
+
+/// RFC 6531 §3.5.
+pub(super) fn sender_needs_utf8() -> Reply {
+    Reply::status(550, (5, 6, 7), "A sender address outside ASCII needs SMTPUTF8")
+}
+
+/// RFC 6531 §3.5.
+pub(super) fn recipient_needs_utf8() -> Reply {
+    Reply::status(553, (5, 6, 7), "A recipient address outside ASCII needs SMTPUTF8")
+}
+
+/// RFC 5321 §6.3.
+pub(super) fn loops() -> Reply {
+    Reply::status(554, (5, 4, 6), "Too many Received fields: this message loops")
+}
+
+/// RFC 5321 §4.1.1.4, §2.3.8.
+pub(super) fn lookalike() -> Reply {
+    Reply::status(554, (5, 6, 0), "A line of one dot did not end with CRLF on both sides; message refused")
+}
+
+pub(super) fn too_many_errors() -> Reply {
+    Reply::status(421, (4, 7, 0), "Too many errors, closing connection")
+}
+
+/// RFC 5321 §3.8, §4.5.3.2.7.
+pub(super) fn timeout() -> Reply {
+    Reply::status(421, (4, 4, 2), "Nothing heard for too long, closing connection")
+}
+
+pub(super) fn too_slow() -> Reply {
+    Reply::status(421, (4, 4, 2), "Others are waiting and this message comes too slowly, closing connection")
+}
+
+/// RFC 5321 §3.8.
+pub(super) fn stopping(hostname: &str) -> Reply {
+    Reply::status(421, (4, 3, 2), format!("{hostname} is stopping, closing connection"))
+}
+
+pub(super) fn unintelligible() -> Reply {
+    Reply::status(421, (4, 5, 2), "What was sent cannot be read, closing connection")
+}

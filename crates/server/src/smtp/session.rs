@@ -1,0 +1,161 @@
+//! One session: events in, replies out, in the order in which they came (RFC 2920 §3.2 (1)).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use sealpost_base::limits;
+use sealpost_smtp::server::Event;
+use sealpost_smtp::types::{Chunk, Hello, Reply};
+
+use super::connection::{Connection, End, Within};
+use super::transaction::Transaction;
+use super::{Protocol, replies};
+use crate::context::Context;
+use crate::net::Stream;
+use crate::session_log::SessionLog;
+
+/// What the server knows about its client. The commands are in `command`, `rcpt` and `data`.
+pub(super) struct Session {
+    pub(super) ctx: Arc<Context>,
+    pub(super) protocol: Protocol,
+    pub(super) connection: Connection,
+    pub(super) log: SessionLog,
+    pub(super) hello: Option<Hello>,
+    pub(super) transaction: Option<Transaction>,
+    /// The BDAT chunk whose octets are coming.
+    pub(super) chunk: Option<CurrentChunk>,
+    /// Mistakes of the client since its last message that was stored.
+    errors: usize,
+}
+
+/// A BDAT chunk.
+pub(super) struct CurrentChunk {
+    pub(super) chunk: Chunk,
+    /// Its octets are dropped, and this is why.
+    pub(super) refused: Option<Reply>,
+}
+
+impl Session {
+    pub(super) fn new(stream: Stream, ctx: Arc<Context>, protocol: Protocol) -> Self {
+        let name = match protocol {
+            Protocol::Smtp => "smtp",
+            Protocol::Lmtp => "lmtp",
+        };
+        let log = SessionLog::begin(name, &stream, ctx.clock.clone());
+        Session {
+            ctx,
+            protocol,
+            connection: Connection::new(stream),
+            log,
+            hello: None,
+            transaction: None,
+            chunk: None,
+            errors: 0,
+        }
+    }
+
+    /// From the greeting to the end, whatever that is.
+    pub(super) async fn run(mut self) {
+        let Err(end) = self.converse().await;
+        // What was not acknowledged is given up, and its memory with it, before anything else is waited for.
+        self.transaction = None;
+        self.log.end(end.name());
+        if let Some(reply) = end.reply(&self.ctx.hostname) {
+            self.connection.reply(&reply);
+        }
+        self.connection.close(&self.ctx, &mut self.log).await;
+    }
+
+    async fn converse(&mut self) -> Result<Infallible, End> {
+        let protocol = match self.protocol {
+            Protocol::Smtp => "ESMTP",
+            Protocol::Lmtp => "LMTP",
+        };
+        self.reply(Reply::new(220, format!("{} {protocol} Sealpost", self.ctx.hostname)));
+        loop {
+            while let Some(event) = self.connection.next_event() {
+                self.handle(event).await?;
+                if self.errors > limits::SMTP_ERRORS {
+                    return Err(End::Errors);
+                }
+                if self.ctx.shutdown.is_stopping() {
+                    return Err(End::Stopping);
+                }
+                if self.connection.is_full() {
+                    self.flush().await?;
+                }
+            }
+            let within = self.within();
+            self.connection.fill(&self.ctx, within).await?;
+        }
+    }
+
+    async fn handle(&mut self, event: Event) -> Result<(), End> {
+        match event {
+            Event::Command(command) => self.command(command).await,
+            Event::Bad(misuse) => {
+                self.refuse(misuse.reply());
+                // RFC 2920 §3.2 (6): not to be held back.
+                self.flush().await
+            }
+            Event::Data(octets) => {
+                self.receive(&octets).await;
+                Ok(())
+            }
+            Event::DataEnd(end) => self.end_data(end).await,
+            Event::ChunkEnd => self.end_chunk().await,
+            Event::Fatal(_) => Err(End::Unintelligible),
+        }
+    }
+
+    /// Where the client is: in a message or between commands.
+    fn within(&self) -> Within {
+        match self.transaction.as_ref().and_then(|transaction| transaction.incoming.as_ref()) {
+            None => Within::Commands,
+            Some(incoming) if incoming.holds_budget() => Within::LargeMessage,
+            Some(_) => Within::Message,
+        }
+    }
+
+    /// Queues a reply.
+    pub(super) fn reply(&mut self, reply: Reply) {
+        self.connection.reply(&reply);
+    }
+
+    /// Queues a reply to a mistake; too many of them end the session. What is not the client's fault (4xx) is
+    /// not counted.
+    pub(super) fn refuse(&mut self, reply: Reply) {
+        if !reply.is_transient() {
+            self.errors += 1;
+            self.log.count("errors", 1);
+        }
+        self.reply(reply);
+    }
+
+    /// A message was stored: earlier mistakes are forgiven.
+    pub(super) fn forgive(&mut self) {
+        self.errors = 0;
+    }
+
+    /// Sends what is queued.
+    pub(super) async fn flush(&mut self) -> Result<(), End> {
+        self.connection.flush(&self.ctx).await
+    }
+
+    /// Whether recipients have a reply each.
+    pub(super) fn is_lmtp(&self) -> bool {
+        self.protocol == Protocol::Lmtp
+    }
+
+    /// Forgets everything but the greeting (RFC 3207 §4.2).
+    pub(super) fn reset(&mut self) {
+        self.hello = None;
+        self.transaction = None;
+        self.chunk = None;
+    }
+
+    /// Refuses a command out of order.
+    pub(super) fn out_of_order(&mut self, text: &'static str) {
+        self.refuse(replies::out_of_order(text));
+    }
+}

@@ -1,0 +1,69 @@
+//! The mail transaction: the envelope, and the message as far as it has come (RFC 5321 §3.3).
+
+use std::collections::HashMap;
+
+use sealpost_account::directory::Resolved;
+use sealpost_base::{AccountId, limits};
+use sealpost_smtp::types::{ForwardPath, Mail, Reply};
+use sealpost_vault::PublicKey;
+
+use super::incoming::Incoming;
+use super::replies;
+
+/// From MAIL to the reply to the message.
+pub(super) struct Transaction {
+    pub(super) envelope: Envelope,
+    /// Set when the message begins.
+    pub(super) incoming: Option<Incoming>,
+}
+
+/// From whom and to whom.
+pub(super) struct Envelope {
+    pub(super) mail: Mail,
+    /// The RCPTs that were accepted, in order; the same one may be there several times (RFC 2033 §4.2).
+    pub(super) recipients: Vec<Recipient>,
+    /// The accounts they lead to, each once.
+    pub(super) accounts: Vec<Account>,
+    known: HashMap<AccountId, usize>,
+}
+
+/// One accepted RCPT.
+pub(super) struct Recipient {
+    pub(super) path: ForwardPath,
+    /// Indexes into the envelope's accounts.
+    pub(super) accounts: Vec<usize>,
+}
+
+/// Where one copy goes.
+#[derive(Clone, Copy)]
+pub(super) struct Account {
+    pub(super) id: AccountId,
+    pub(super) public: PublicKey,
+}
+
+impl Transaction {
+    pub(super) fn new(mail: Mail) -> Self {
+        let envelope = Envelope { mail, recipients: Vec::new(), accounts: Vec::new(), known: HashMap::new() };
+        Transaction { envelope, incoming: None }
+    }
+}
+
+impl Envelope {
+    /// Adds a recipient that leads to the accounts in `resolved`.
+    pub(super) fn add(&mut self, path: ForwardPath, resolved: Resolved) -> Result<(), Reply> {
+        let new =
+            resolved.recipients.iter().filter(|recipient| !self.known.contains_key(&recipient.id)).count();
+        if self.accounts.len() + new > limits::SMTP_ACCOUNTS {
+            return Err(replies::too_many_recipients());
+        }
+        let accounts = resolved.recipients.into_iter().map(|recipient| {
+            *self.known.entry(recipient.id).or_insert_with(|| {
+                self.accounts.push(Account { id: recipient.id, public: recipient.public });
+                self.accounts.len() - 1
+            })
+        });
+        let accounts = accounts.collect();
+        self.recipients.push(Recipient { path, accounts });
+        Ok(())
+    }
+}

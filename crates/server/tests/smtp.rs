@@ -1,0 +1,21 @@
+//! SMTP and LMTP against a real session: transcripts, and what a transcript cannot say.
+
+#[path = "support/smtp_world.rs"]
+mod smtp_world;
+#[path = "support/transcript.rs"]
+mod transcript;
+
+macro_rules! transcripts {
+    ($($name:ident),* $(,)?) => {
+        $(#[tokio::test]
+        async fn $name() {
+            let name = concat!("smtp/", stringify!($name), ".txt");
+            smtp_world::play(name, include_str!(concat!("smtp/", stringify!($name), ".txt"))).await;
+        })*
+    };
+}
+
+transcripts![
+    addresses, bdat, commands, delivery, errors, lmtp, lmtp_bdat, loops, pipelining, recipients, size,
+    smuggling, starttls, utf8,
+];
