@@ -56,10 +56,10 @@ fn neighbour(input: &[u8], inputs: &[Vec<u8>], random: &SeededRandom) -> Vec<u8>
 
 #[test]
 fn commands() {
-    replay("command", fuzz_command);
+    replay("imap_command", fuzz_command);
 }
 
 #[test]
 fn responses() {
-    replay("response", fuzz_response);
+    replay("imap_response", fuzz_response);
 }

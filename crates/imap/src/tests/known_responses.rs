@@ -97,6 +97,8 @@ fn hostile_values_are_written_harmless() {
     assert_eq!(w.take(), "* NO x  a1 OK fine??\r\n");
     w.status(None, Status::Ok, Some(&Code::Other(Atom::new("X").unwrap(), Some("a] b\r\n".into()))), "");
     assert_eq!(w.take(), "* OK [X a? b  ] .\r\n");
+    w.status(None, Status::Ok, None, "[ALERT] x");
+    assert_eq!(w.take(), "* OK (ALERT] x\r\n");
     w.string("a\r\nb");
     assert_eq!(w.take(), "{4}\r\na\r\nb");
     w.string("a\0b\"\\");

@@ -19,15 +19,24 @@ impl Writer {
             None => self.raw(b"*"),
         };
         self.space().raw(status.name()).space();
-        if let Some(code) = code {
-            self.raw(b"[").code(code).raw(b"] ");
-        }
-        self.text(text).crlf()
+        match code {
+            Some(code) => self.raw(b"[").code(code).raw(b"] ").text(text),
+            None => self.uncoded(text),
+        };
+        self.crlf()
     }
 
     /// `+ text`
     pub fn continuation(&mut self, text: &str) -> &mut Self {
-        self.raw(b"+ ").text(text).crlf()
+        self.raw(b"+ ").uncoded(text).crlf()
+    }
+
+    /// `resp-text` without a code: a bracket at its beginning would be read as one.
+    fn uncoded(&mut self, text: &str) -> &mut Self {
+        match text.strip_prefix('[') {
+            Some(rest) => self.raw(b"(").text(rest),
+            None => self.text(text),
+        }
     }
 
     /// `+ base64`: a SASL challenge, which may be empty (RFC 3501 §7.5).
