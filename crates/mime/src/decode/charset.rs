@@ -1,10 +1,13 @@
 //! Charsets to Unicode, streaming (encoding_rs), with a guess where a label is missing, wrong or not known.
 //!
 //! The guess, used for no label, `us-ascii`, `utf-8` and labels nobody knows: what is valid UTF-8 is UTF-8, any other
-//! byte is windows-1252. It loses nothing and needs no look ahead. UTF-7 (RFC 2152) is not decoded: its ASCII is
-//! searchable, its shifted sequences are not.
+//! byte is windows-1252. It loses nothing and needs no look ahead.
+
+mod utf7;
 
 use encoding_rs::{Decoder, Encoding, UTF_8, WINDOWS_1252};
+
+use utf7::Utf7;
 
 /// Decodes one text that arrives in pieces.
 pub struct CharsetDecoder(State);
@@ -16,11 +19,15 @@ enum State {
         len: u8,
     },
     Known(Box<Decoder>),
+    Utf7(Utf7),
 }
 
 impl CharsetDecoder {
     /// A decoder for the charset with this label, in any case; the guess if it is not known.
     pub fn new(label: Option<&str>) -> Self {
+        if label.is_some_and(is_utf7) {
+            return CharsetDecoder(State::Utf7(Utf7::default()));
+        }
         match label.and_then(known) {
             // With sniffing: `utf-16` without a byte order mark is little-endian here, with one it is what the mark says.
             Some(encoding) => CharsetDecoder(State::Known(Box::new(encoding.new_decoder()))),
@@ -33,6 +40,7 @@ impl CharsetDecoder {
         match &mut self.0 {
             State::Guess { held, len } => guess(held, len, bytes, out),
             State::Known(decoder) => decode_known(decoder, bytes, false, out),
+            State::Utf7(decoder) => decoder.push(bytes, out),
         }
     }
 
@@ -43,6 +51,7 @@ impl CharsetDecoder {
                 out.extend(held[..usize::from(len)].iter().map(|&b| windows_1252(b)))
             }
             State::Known(mut decoder) => decode_known(&mut decoder, b"", true, out),
+            State::Utf7(decoder) => decoder.finish(out),
         }
     }
 }
@@ -58,7 +67,17 @@ pub fn decode(label: Option<&str>, bytes: &[u8]) -> String {
 
 /// True for a charset label that is decoded as such and not by the guess.
 pub fn is_known(label: &str) -> bool {
-    known(label).is_some() || UTF_8 == Encoding::for_label(label.as_bytes()).unwrap_or(WINDOWS_1252)
+    is_utf7(label)
+        || known(label).is_some()
+        || UTF_8 == Encoding::for_label(label.as_bytes()).unwrap_or(WINDOWS_1252)
+}
+
+/// encoding_rs leaves UTF-7 out, as browsers must; old Outlook mail is full of it.
+fn is_utf7(label: &str) -> bool {
+    let label = label.trim();
+    ["utf-7", "utf7", "unicode-1-1-utf-7", "x-unicode-2-0-utf-7"]
+        .iter()
+        .any(|name| label.eq_ignore_ascii_case(name))
 }
 
 /// The encoding of a label, unless the guess is the better decoder for it.
@@ -161,6 +180,8 @@ mod tests {
         assert_eq!(decode(Some("koi8-r"), b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
         assert_eq!(decode(Some("cp932"), b"\x93\xfa\x96{"), "日本");
         assert_eq!(decode(Some("utf-16"), b"\xfe\xff\0h\0i"), "hi");
+        assert_eq!(decode(Some("utf-7"), b"Hi Mom -+Jjo--+ACE-!+- +ZeVnLIqe"), "Hi Mom -\u{263a}-!!+ 日本語");
+        assert_eq!(decode(Some("UTF-7"), b"+2D3eAA-+ADw b+2D3-"), "\u{1f600}< b\u{fffd}");
         assert!(is_known("UTF-8") && is_known("big5") && !is_known("x-nonsense"));
     }
 
@@ -179,8 +200,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
         fn cuts_do_not_matter(pieces in proptest::collection::vec(proptest::collection::vec(
-            prop_oneof![Just(0xe2u8), Just(0x82), Just(0xac), Just(0xf0), Just(b'a'), Just(0x1b), Just(b'$'), any::<u8>()], 0..5), 0..6)) {
-            for label in [None, Some("gb18030"), Some("iso-2022-jp"), Some("utf-16be"), Some("shift_jis")] {
+            prop_oneof![Just(0xe2u8), Just(0x82), Just(0xac), Just(0xf0), Just(b'a'), Just(b'+'), Just(b'-'), Just(b'2'), Just(0x1b), Just(b'$'), any::<u8>()], 0..5), 0..6)) {
+            for label in [None, Some("utf-7"), Some("gb18030"), Some("iso-2022-jp"), Some("utf-16be"), Some("shift_jis")] {
                 let mut decoder = CharsetDecoder::new(label);
                 let mut out = String::new();
                 pieces.iter().for_each(|piece| decoder.push(piece, &mut out));

@@ -26,16 +26,12 @@ impl Parameter {
 
 /// A media type and its parameters, type and subtype in lower case; `None` if the value has no `type/subtype`.
 pub fn content_type(value: &str) -> Option<(String, String, Vec<Parameter>)> {
-    let (head, rest) = split_head(value);
-    let (media_type, subtype) = head.split_once('/')?;
-    let token = |s: &str| {
-        let s = s.trim();
-        let ok = !s.is_empty() && s.bytes().all(is_token);
-        ok.then(|| s.to_ascii_lowercase())
-    };
-    // What follows a subtype without a `;` is not part of it: `text/plain charset=x` is seen in real mail.
-    let subtype = subtype.trim_start().split([' ', '\t']).next().unwrap_or_default();
-    Some((token(media_type)?, token(subtype)?, parameters(rest)))
+    let mut at = Cursor(value);
+    let media_type = at.token()?;
+    at.0 = at.0.strip_prefix('/')?;
+    let subtype = at.token()?;
+    // Real mail has parameters without the `;` before them: `multipart/mixed boundary=x`.
+    Some((media_type, subtype, parameters(at.0)))
 }
 
 /// A disposition and its parameters, the disposition in lower case; `None` if there is none.
@@ -117,7 +113,8 @@ fn parameters(rest: &str) -> Vec<Parameter> {
         // Whatever stands between a value and the next `;` is ignored.
         at.blank();
         at.take_while(|c| c != ';');
-        let name = name.trim().to_ascii_lowercase();
+        // After words that are no parameter, without a `;`.
+        let name = name.split_whitespace().next_back().unwrap_or_default().to_ascii_lowercase();
         if !name.is_empty() {
             found.push(Parameter { name, value });
         }
@@ -141,6 +138,14 @@ impl<'a> Cursor<'a> {
         let (taken, rest) = self.0.split_at(self.0.find(|c| !keep(c)).unwrap_or(self.0.len()));
         self.0 = rest;
         taken
+    }
+
+    /// A token, in lower case, and the white space and comments around it.
+    fn token(&mut self) -> Option<String> {
+        self.blank();
+        let token = self.take_while(|c| !c.is_ascii() || is_token(c as u8)).to_ascii_lowercase();
+        self.blank();
+        (!token.is_empty()).then_some(token)
     }
 
     /// Passes over white space and comments.
@@ -310,7 +315,9 @@ mod tests {
         assert_eq!(content_type("text"), None);
         assert_eq!(content_type("/x"), None);
         assert_eq!(content_type("te xt/plain"), None);
-        assert_eq!(content_type("text/plain charset=x").unwrap().1, "plain");
+        assert_eq!(params("text/plain charset=x"), [pair("charset", "x")]);
+        assert_eq!(params("a / b (c) junk d=e"), [pair("d", "e")]);
+        assert_eq!(params("a/b/c; d=e"), [pair("d", "e")]);
         assert_eq!(disposition("ATTACHMENT; filename=x").unwrap().0, "attachment");
         assert_eq!(token(" Base64 (really)").unwrap(), "base64");
     }

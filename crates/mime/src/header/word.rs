@@ -29,6 +29,11 @@ pub fn decode(value: &str) -> String {
             out.push_str(between);
         }
         match &mut run {
+            // RFC 2047 §2: an encoded-word is ASCII. Characters that are not are what they are, the rest is decoded.
+            _ if !word.text.is_ascii() => {
+                flush(&mut run, &mut out);
+                word.mixed(&mut out);
+            }
             Some(run) if run.continues(&word) => word.bytes(&mut run.bytes),
             _ => {
                 flush(&mut run, &mut out);
@@ -76,6 +81,23 @@ impl Word<'_> {
             decoder.push(text.as_bytes(), out);
         }
         decoder.finish(out);
+    }
+
+    /// The text of a word that is not ASCII as it should be.
+    fn mixed(&self, out: &mut String) {
+        let mut rest = self.text;
+        while let Some(c) = rest.chars().next() {
+            let end = rest.find(|d: char| d.is_ascii() != c.is_ascii()).unwrap_or(rest.len());
+            let (text, more) = rest.split_at(end);
+            if c.is_ascii() {
+                let mut bytes = Vec::new();
+                Word { text, ..*self }.bytes(&mut bytes);
+                flush(&mut Some(Run { charset: self.charset.to_owned(), bytes }), out);
+            } else {
+                out.push_str(text);
+            }
+            rest = more;
+        }
     }
 }
 
@@ -143,6 +165,8 @@ mod tests {
         assert_eq!(decode("=?nonsense?Q?caf=C3=A9?="), "café");
         assert_eq!(decode("=?utf-8?q?a=0D=0Ab?="), "a  b");
         assert_eq!(decode("=?utf-8?q?Really=3F?="), "Really?");
+        assert_eq!(decode("=?iso-8859-1?Q?Fr\u{f6}sche_=FCber_?="), "Fr\u{f6}sche über ");
+        assert_eq!(decode("=?utf-7?Q?Fr+APY-sche?="), "Frösche");
     }
 
     #[test]

@@ -131,8 +131,9 @@ impl<S: TextSink> Scanner<S> {
     /// The header field that was collected is complete.
     pub(super) fn end_field(&mut self) {
         let mut field = std::mem::take(&mut self.field);
-        if let Some((name, value)) = split_field(&field) {
-            self.take_field(name, value);
+        match split_field(&field) {
+            Some((name, value)) => self.take_field(name, value),
+            None => self.header_text(&field),
         }
         field.clear();
         self.field = field;
@@ -151,10 +152,17 @@ impl<S: TextSink> Scanner<S> {
         if top && name.eq_ignore_ascii_case(b"received") {
             self.received_fields = self.received_fields.saturating_add(1);
         }
-        if !self.sink.full() {
-            let line = fold(&format!("{}: {}\n", readable(name), readable(value)));
-            if top { self.sink.header(&line) } else { self.sink.body(&line) }
+        self.header_text(&[name, b": ", value].concat());
+    }
+
+    /// The text of one header field, or of a line that stands where a field should: it is all the text that a message
+    /// without a header has.
+    fn header_text(&mut self, field: &[u8]) {
+        if self.sink.full() || field.is_empty() || !self.frames.last().is_some_and(|frame| frame.message) {
+            return;
         }
+        let line = fold(&format!("{}\n", readable(field)));
+        if self.frames.len() == 1 { self.sink.header(&line) } else { self.sink.body(&line) }
     }
 
     /// The header of the innermost part ends, and its body begins, at `at`.

@@ -1,0 +1,15 @@
+//! Stored bytes that are not what was stored are refused or read, and never more than that.
+
+use sealpost_mime::{Structure, Text};
+
+/// The bytes are read as a structure and as a text; what can be read is written and read again as the same.
+pub fn fuzz_mime_stored(data: &[u8]) {
+    if let Ok(structure) = Structure::decode(data) {
+        let again = Structure::decode(&structure.encode()).expect("what was stored");
+        assert_eq!(again, structure);
+        let _ = structure.part(&[1, 1, 2]);
+    }
+    if let Ok(text) = Text::decode(data) {
+        assert_eq!(Text::decode(&text.encode()).expect("what was stored"), text);
+    }
+}
