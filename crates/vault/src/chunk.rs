@@ -32,6 +32,7 @@ pub(crate) fn seal(
 ) -> usize {
     debug_assert!(plain.len() <= CHUNK_BYTES);
     let start = out.len();
+    out.reserve(plain.len() + OVERHEAD_BYTES);
     out.extend_from_slice(&[0; HEADER_BYTES]);
     let body = out.len();
     let flag = if effort.compress(plain, out) {
@@ -93,36 +94,59 @@ pub(crate) fn open(cipher: &ObjectCipher, place: Place, mut chunk: BytesMut) -> 
     Ok(chunk.freeze())
 }
 
-/// The plaintext of a whole section, which must fill `sealed` exactly; at most `limit` bytes.
+/// The plaintext of a whole section, which must fill `sealed` exactly; at most `limit` bytes. It may hold keys, so
+/// every copy made of it here is wiped.
 pub(crate) fn open_section(
     cipher: &ObjectCipher,
     section: u8,
     mut sealed: &[u8],
     limit: usize,
 ) -> Result<Zeroizing<Vec<u8>>> {
+    let count = count(sealed)?;
+    if (count - 1).saturating_mul(CHUNK_BYTES) > limit {
+        return Err(over(limit));
+    }
     let mut out = Zeroizing::new(Vec::new());
-    let mut number = 0;
-    loop {
-        let size = sealed_size(sealed)?;
-        let Some((chunk, rest)) = sealed.split_at_checked(size) else {
-            return Err(Error::corrupt("an object ends within a chunk"));
-        };
-        let place = Place { section, number, last: rest.is_empty() };
-        let plain = open(cipher, place, BytesMut::from(chunk))?;
+    for number in 0..count {
+        let (chunk, rest) = sealed.split_at(sealed_size(sealed)?);
+        let header = [chunk[0], chunk[1], chunk[2], chunk[3]];
+        let mut scratch = Zeroizing::new(chunk[HEADER_BYTES..].to_vec());
+        let place = Place { section, number: number as u32, last: rest.is_empty() };
+        let opened = cipher.open(place, header, &mut scratch)?;
+        scratch.truncate(opened);
+        let plain = if header[0] == ZSTD { Zeroizing::new(compress::decompress(&scratch)?) } else { scratch };
         if !rest.is_empty() && plain.len() != CHUNK_BYTES {
             return Err(Error::corrupt("a chunk before the last is not full"));
         }
         if out.len() + plain.len() > limit {
-            return Err(Error::corrupt(format!("a sealed section holds more than {limit} bytes")));
+            return Err(over(limit));
+        }
+        if count == 1 {
+            return Ok(plain);
         }
         if number == 0 {
-            out.reserve_exact(if rest.is_empty() { plain.len() } else { plain.len() * 2 });
+            // Once and for all: growing would leave copies behind.
+            out.reserve_exact(count * CHUNK_BYTES);
         }
         out.extend_from_slice(&plain);
-        if rest.is_empty() {
-            return Ok(out);
-        }
         sealed = rest;
-        number += 1;
     }
+    Ok(out)
+}
+
+/// How many chunks fill `sealed` exactly; at least one.
+fn count(sealed: &[u8]) -> Result<usize> {
+    let (mut rest, mut count) = (sealed, 0);
+    loop {
+        let size = sealed_size(rest)?;
+        rest = rest.get(size..).ok_or_else(|| Error::corrupt("an object ends within a chunk"))?;
+        count += 1;
+        if rest.is_empty() {
+            return Ok(count);
+        }
+    }
+}
+
+fn over(limit: usize) -> Error {
+    Error::corrupt(format!("a sealed section holds more than {limit} bytes"))
 }

@@ -38,10 +38,8 @@ pub(crate) fn equal(a: &[u8; 32], b: &[u8; 32]) -> bool {
 pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> Secret {
     let mut out = Secret([0; 32]);
     let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
-    // `expand` and `fill` fail only for outputs longer than 255 hashes; this one is a single hash long.
-    if let Ok(okm) = prk.expand(info, hkdf::HKDF_SHA256) {
-        okm.fill(&mut out.0).expect("32 bytes were asked for and 32 are filled");
-    }
+    let okm = prk.expand(info, hkdf::HKDF_SHA256).expect("one hash is less than the 255 that HKDF can give");
+    okm.fill(&mut out.0).expect("32 bytes were asked for and 32 are filled");
     out
 }
 

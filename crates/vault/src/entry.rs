@@ -27,6 +27,10 @@ const FIXED_BYTES: usize = 4 + 1 + 32;
 const HEADER_BYTES: usize = FIXED_BYTES + 32;
 const SECTION: u8 = 0;
 
+/// Plaintext bytes of an entry that is opened: more than [`ENTRY_BYTES`], which whoever seals keeps to, so that the
+/// limit can be lowered without making old entries unreadable.
+const MAX_BYTES: usize = 4 * ENTRY_BYTES;
+
 /// Who sealed an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -36,7 +40,7 @@ pub enum Origin {
     Delivery,
 }
 
-/// Seals an entry with the account's log key.
+/// Seals an entry of at most [`ENTRY_BYTES`] with the account's log key.
 ///
 /// `prev` is the [`hash`] of the entry before, [`Hash::ZERO`] for the first.
 pub fn seal_owner(
@@ -118,7 +122,7 @@ pub fn open(
         Origin::Owner => ObjectCipher::new(header.key, &keys.log.0, context),
         Origin::Delivery => ObjectCipher::new(&[], &decapsulate(keys, header.key, &context)?.0, context),
     };
-    let plaintext = chunk::open_section(&cipher, SECTION, header.body, ENTRY_BYTES)
+    let plaintext = chunk::open_section(&cipher, SECTION, header.body, MAX_BYTES)
         .map_err(|e| e.context(format!("log entry {position}")))?;
     Ok((header.origin, plaintext))
 }

@@ -383,3 +383,42 @@ fn a_lock_held_by_another_process_is_waited_for() {
         assert!(store.put_new("c", sealed(10, 1)).await.is_ok());
     });
 }
+
+#[test]
+fn of_two_processes_one_creates_and_the_third_hears_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        let mut rings = store.changes();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| in_child(":", "local::tests::puts_a_hundred", dir.path()));
+            }
+        });
+        rings.changed().await.unwrap();
+        assert_eq!(listed(&store, "p", None).await.len(), 100);
+        let created: usize = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "created"))
+            .map(|path| std::fs::read_to_string(path).unwrap().parse::<usize>().unwrap())
+            .sum();
+        assert_eq!(created, 100);
+    });
+}
+
+#[test]
+#[ignore = "started twice by of_two_processes_one_creates_and_the_third_hears_of_it"]
+fn puts_a_hundred() {
+    let dir = std::env::current_dir().unwrap();
+    block_on(async {
+        let store = open(&dir).await;
+        let mut created = 0;
+        for i in 0..100 {
+            let size = if i % 25 == 0 { LARGE } else { 100 };
+            let put = store.put_new(&format!("p/{i}"), sealed(size, i)).await.unwrap();
+            created += usize::from(put == Put::Created);
+        }
+        std::fs::write(dir.join(format!("{}.created", std::process::id())), created.to_string()).unwrap();
+    });
+}

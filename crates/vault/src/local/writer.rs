@@ -72,7 +72,7 @@ impl Writer {
         ring: watch::Sender<u64>,
     ) -> Result<Self> {
         let (sender, queue) = mpsc::channel();
-        let thread = Thread {
+        let mut thread = Thread {
             queue,
             database,
             files,
@@ -84,6 +84,8 @@ impl Writer {
             looked: Duration::ZERO,
             unchecked: 0,
         };
+        // Before anybody has read: from here on, no commit of others goes unnoticed.
+        thread.look();
         std::thread::Builder::new()
             .name("sealpost-write".into())
             .spawn(move || thread.run())
@@ -182,9 +184,9 @@ impl Thread {
             if let (Outcome::Done, Some((body, _))) = (outcome, &job.body) {
                 counters.objects.fetch_add(1, Ordering::Relaxed);
                 counters.bytes.fetch_add(body.size(), Ordering::Relaxed);
-                // A row dirties about a page besides its bytes.
-                self.unchecked += 8192 + job.bytes();
             }
+            // A row dirties about a page besides its bytes.
+            self.unchecked += 8192 + job.bytes();
             let _ = job.reply.send(Ok(outcome));
             if let Some(name) = orphan {
                 self.files.remove(&name);

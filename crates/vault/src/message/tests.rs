@@ -266,3 +266,43 @@ fn a_chunk_that_claims_too_much_is_refused() {
         assert_eq!(opened.is_ok(), size <= CHUNK_BYTES, "{size}");
     }
 }
+
+#[test]
+fn what_was_acknowledged_is_there_however_the_store_fails() {
+    use crate::faulty::{Faulty, Plan};
+    let plan = Plan { fail: 60, lose_reply: 60, ..Plan::default() };
+    let (mut acknowledged, mut refused) = (0, 0);
+    for seed in 0..60 {
+        block_on(async {
+            let faulty = Faulty::new(std::sync::Arc::new(object_store::memory::InMemory::new()), plan, seed);
+            let store = Store::over(std::sync::Arc::new(faulty.clone()));
+            let budget = Budget::new(8 * (WRITER_BYTES + 6 * 1024 * 1024));
+            let random = SeededRandom::new(seed);
+            let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
+            let key = MessageKey::generate(&random);
+            let raw = sample([500, 3 * CHUNK_BYTES, 170 * CHUNK_BYTES][seed as usize % 3], true);
+            let written = async {
+                let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await?;
+                for piece in raw.chunks(100_000) {
+                    writer.write(piece).await?;
+                }
+                writer.finish(b"text", b"structure").await
+            };
+            match written.await {
+                Ok(layout) => {
+                    faulty.calm(true);
+                    let reader = MessageReader::new(&store, account, object, &key, layout);
+                    reader.verify().await.unwrap();
+                    assert_eq!(collect(&reader, 0..u64::MAX).await.unwrap(), raw);
+                    acknowledged += 1;
+                }
+                Err(e) => {
+                    assert_eq!(e.kind(), Kind::Retry);
+                    refused += 1;
+                }
+            }
+            assert_eq!(budget.in_use(), 0);
+        });
+    }
+    assert!(acknowledged > 10 && refused > 5, "{acknowledged} acknowledged, {refused} refused");
+}

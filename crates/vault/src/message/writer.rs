@@ -81,7 +81,7 @@ impl MessageWriter {
             // A full chunk waits for the next byte: only then is it known not to be the last.
             if self.plain.len() == CHUNK_BYTES {
                 let mut sink = self.sink().await?;
-                let plain = std::mem::take(&mut self.plain);
+                let plain = std::mem::replace(&mut self.plain, Vec::with_capacity(CHUNK_BYTES));
                 self.stage = Stage::Busy(tokio::spawn(async move {
                     sink = sink.seal_aside(plain, false).await?;
                     sink.drain().await?;
@@ -209,9 +209,11 @@ impl Sink {
     }
 
     async fn put(&mut self, object: Vec<u8>, layout: Layout) -> Result<Layout> {
-        match self.store.put_new(&self.path, Sealed::new(object)).await? {
+        let object = Sealed::new(object);
+        match self.store.put_new(&self.path, object.clone()).await? {
             Put::Created => Ok(layout),
-            // Object ids are random: this is this very object, written by an attempt whose reply was lost below us.
+            // Backends repeat a write whose reply was lost: then what exists is this very object.
+            Put::Exists if self.store.read(&self.path).await?[..] == *object.as_ref() => Ok(layout),
             Put::Exists => Err(Error::conflict(format!("{} was written before", self.path))),
         }
     }
