@@ -15,7 +15,9 @@ pub fn decode(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut run: Option<Run> = None;
     let mut rest = value;
-    while let Some(start) = rest.find("=?") {
+    // Behind the last `?=` no encoded-word can end: not looking there keeps a value full of openings linear.
+    let after_last = value.len() - value.rfind("?=").map_or(0, |at| at + 2);
+    while let Some(start) = rest.find("=?").filter(|start| rest.len() - start > after_last) {
         let between = &rest[..start];
         let Some((word, after)) = parse(&rest[start..]) else {
             flush(&mut run, &mut out);
@@ -167,6 +169,13 @@ mod tests {
         assert_eq!(decode("=?utf-8?q?Really=3F?="), "Really?");
         assert_eq!(decode("=?iso-8859-1?Q?Fr\u{f6}sche_=FCber_?="), "Fr\u{f6}sche über ");
         assert_eq!(decode("=?utf-7?Q?Fr+APY-sche?="), "Frösche");
+    }
+
+    #[test]
+    fn openings_without_an_end_are_linear() {
+        let value = "=?a?q? ".repeat(200_000);
+        assert_eq!(decode(&value), value);
+        assert_eq!(decode(&format!("=?a?q?b?={value}")), format!("b{value}"));
     }
 
     #[test]
