@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
+use object_store::memory::InMemory;
 use sealpost_base::{FakeClock, Kind, SeededRandom, Timestamp, limits};
+use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::record::seal_record;
 use sealpost_vault::slot::SlotKind;
 
@@ -161,7 +163,9 @@ async fn tokens_and_the_recovery_code() {
     assert!(directory.unlock(&me, secret(&code)).await.unwrap().1.same(&root));
     assert!(directory.get(&me).await.unwrap().has_recovery());
 
-    assert_eq!(kind(directory.add_token(&me, &root, "")).await, Kind::Invalid);
+    for label in [String::new(), "a\nb".to_owned(), "x".repeat(limits::TOKEN_LABEL_BYTES + 1)] {
+        assert_eq!(kind(directory.add_token(&me, &root, &label)).await, Kind::Invalid);
+    }
     let (_, foreign) = directory.create(&name("you@x"), new("pw")).await.unwrap();
     assert_eq!(kind(directory.add_token(&me, &foreign, "evil")).await, Kind::Denied);
     assert_eq!(kind(directory.set_password(&me, &foreign, secret("evil"))).await, Kind::Denied);
@@ -225,6 +229,49 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
         .unwrap();
     assert_eq!((quota, runs), (Some(10), 2));
     assert_eq!(here.get(&me).await.unwrap().quota, Some(10));
+}
+
+#[tokio::test]
+async fn a_change_that_always_loses_gives_up() {
+    let world = World::new();
+    let directory = world.directory();
+    let me = name("me@x");
+    directory.create(&me, new("pw")).await.unwrap();
+    let mut runs = 0;
+    let lost = directory.update(&me, |record| {
+        runs += 1;
+        let mut rival = record.clone();
+        rival.version += 1;
+        let path = format!("accounts/me@x/{:016x}", rival.version);
+        let sealed = seal_record(&world.key, &path, &minicbor::to_vec(&rival).unwrap());
+        futures::executor::block_on(world.store.put_new(&path, sealed)).map(drop)
+    });
+    assert_eq!(kind(lost).await, Kind::Retry);
+    assert_eq!(runs, limits::RECORD_ATTEMPTS);
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_not_a_lost_change() {
+    let plan = Plan { lose_reply: 300, ..Plan::default() };
+    let faulty = Faulty::new(Arc::new(InMemory::new()), plan, 11);
+    let world = World { store: Store::over(Arc::new(faulty.clone())), ..World::new() };
+    let directory = world.directory();
+    let me = name("me@x");
+    let made = directory.create(&me, new("pw")).await.unwrap();
+    let mut changes = 0;
+    for n in 0..40 {
+        // Refused twice in a row is for the caller to see; a change that is reported as made was made once.
+        let changed = directory.update(&me, |record| {
+            record.quota = Some(record.quota.unwrap_or(0) + 1);
+            Ok(record.quota)
+        });
+        if let Ok(quota) = changed.await {
+            changes += 1;
+            assert_eq!(directory.get(&me).await.unwrap().quota, quota, "change {n}");
+        }
+    }
+    assert!(faulty.faults() > 5 && changes > 35, "{changes} of 40 with {} faults", faulty.faults());
+    assert_eq!(directory.get(&me).await.unwrap().id, made.0.id);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use sealpost_base::{Error, Kind, Result, limits};
 use sealpost_vault::record::{ServerKey, open_record, seal_record};
-use sealpost_vault::{Put, Store};
+use sealpost_vault::{Put, Sealed, Store};
 
 /// The store and the key that authenticates its records.
 #[derive(Clone)]
@@ -72,14 +72,30 @@ impl Versions {
         let next =
             version.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
         let path = path(directory, next);
-        let object = seal_record(&self.key, &path, bytes);
-        if self.store.put_new(&path, object).await? == Put::Exists {
+        if !self.put(&path, seal_record(&self.key, &path, bytes)).await? {
             return Ok(false);
         }
         if let Err(e) = self.prune(directory, next).await {
             tracing::debug!(directory, error = %e, "old versions of a record were left");
         }
         Ok(true)
+    }
+
+    /// Creates `path`; `false` if somebody else's object is there. A write that failed may have happened, so the
+    /// same bytes are put again, and then the bytes that are there already may be these.
+    async fn put(&self, path: &str, object: Sealed) -> Result<bool> {
+        match self.store.put_new(path, object.clone()).await {
+            Err(e) if e.kind() == Kind::Retry => {}
+            put => return Ok(put? == Put::Created),
+        }
+        match self.store.put_new(path, object.clone()).await? {
+            Put::Created => Ok(true),
+            Put::Exists => match self.store.read(path).await {
+                // Gone by now: whoever won has gone on.
+                Err(e) if e.kind() == Kind::NotFound => Ok(false),
+                found => Ok(*found? == *object.as_ref()),
+            },
+        }
     }
 
     async fn prune(&self, directory: &str, newest: u64) -> Result<()> {
