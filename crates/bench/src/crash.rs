@@ -111,7 +111,7 @@ impl Run {
             };
             self.round(running).await.with_context(|| format!("after kill {}", self.kills))?;
             self.kills += 1;
-            if self.kills % 50 == 0 {
+            if self.kills.is_multiple_of(50) {
                 println!("crash: {}", self.summary());
             }
             if self.random.below(KILL_AT_START) == 0 && matches!(self.target, Target::Sealpost(_)) {
@@ -142,9 +142,8 @@ impl Run {
         let moment = self.random.below(u64::try_from(typical).unwrap_or(50).max(2));
         let accounts = ACCOUNTS.map(str::to_owned);
         let starting = self.target.start(&self.dir, &accounts);
-        match tokio::time::timeout(Duration::from_millis(moment), starting).await {
-            Ok(Ok(server)) => drop(server.kill().await),
-            Ok(Err(_)) | Err(_) => {}
+        if let Ok(Ok(server)) = tokio::time::timeout(Duration::from_millis(moment), starting).await {
+            drop(server.kill().await);
         }
         // A dropped child is killed at once but reaped later.
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -254,7 +254,7 @@ async fn deliver_and_fetch(server: &Server, mail: &[u8]) -> Result<String> {
 async fn fetch_last(server: &Server) -> Result<()> {
     let mut imap = server.login(ACCOUNT).await?;
     imap.ok("EXAMINE INBOX").await?;
-    imap.count("FETCH * (FULL BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS (Subject)] BODY.PEEK[1.1.1]<0.100>)")
+    imap.count("FETCH * (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE BODY BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS (Subject)] BODY.PEEK[1.1.1]<0.100>)")
         .await?;
     Ok(())
 }

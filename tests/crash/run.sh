@@ -1,0 +1,8 @@
+#!/bin/sh
+# Kills a real server under load with SIGKILL and verifies what it acknowledged: KILLS times (default 200).
+# On failure the last lines name the data's directory and the command that runs it again.
+set -eu
+cd "$(dirname "$0")/../.."
+target="${CARGO_TARGET_DIR:-target}/release"
+cargo build --release --quiet -p sealpost -p sealpost-bench
+exec "$target/sealpost-bench" crash --sealpost "$target/sealpost" --kills "${KILLS:-200}" ${SEED:+--seed "$SEED"} "$@"
