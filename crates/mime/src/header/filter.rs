@@ -44,7 +44,8 @@ impl HeaderFilter {
     fn new(names: impl IntoIterator<Item = impl AsRef<str>>, not: bool) -> Self {
         let names: Vec<String> = names.into_iter().map(|n| n.as_ref().to_ascii_lowercase()).collect();
         let longest = names.iter().map(String::len).max().unwrap_or(0);
-        HeaderFilter { names, not, longest, held: Vec::new(), state: State::LineStart { keep: false } }
+        // A header that begins with a continuation continues no field that was named.
+        HeaderFilter { names, not, longest, held: Vec::new(), state: State::LineStart { keep: not } }
     }
 
     /// Takes the next piece of the header and gives what is kept to `out`, in order.
@@ -154,6 +155,7 @@ mod tests {
         assert_eq!(run(HeaderFilter::without([""; 0]), &["A: b"]), "A: b");
         assert_eq!(run(HeaderFilter::only(["a"]), &["B: c\r\n\r\n"]), "\r\n");
         assert_eq!(run(HeaderFilter::without(["a"]), &["no end"]), "no end");
+        assert_eq!(run(HeaderFilter::without(["a"]), &[" x\n\n"]), " x\n\n");
     }
 
     #[test]
