@@ -95,9 +95,9 @@ impl Parser<'_> {
         let mut words = self.words(">:");
         let mut adl = None;
         // obs-route (RFC 5322 §4.4): `<@a,@b:user@host>`.
-        if self.rest.starts_with(':') {
+        if self.rest.starts_with(':') && words.spec.text.starts_with('@') {
             self.next();
-            adl = Some(words.spec.text).filter(|route| route.starts_with('@'));
+            adl = Some(words.spec.text);
             words = self.words(">");
         }
         self.next();
@@ -277,6 +277,7 @@ mod tests {
         assert_eq!(list("user@host (Full Name)"), ["Full Name|-|user|host"]);
         assert_eq!(list("=?utf-8?q?a=2C_b?= <a@b>"), ["=?utf-8?q?a=2C_b?=|-|a|b"]);
         assert_eq!(list("root"), ["-|-|root|"]);
+        assert_eq!(list("X <a@b:25>, c@d"), ["X|-|a|b", "-|-|c|d"]);
         assert_eq!(list("<>"), ["-|-||"]);
         assert_eq!(list("\"a@b\"@c"), ["-|-|a@b|c"]);
         assert_eq!(list("a@[127.0.0.1]"), ["-|-|a|[127.0.0.1]"]);

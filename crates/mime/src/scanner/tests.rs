@@ -396,6 +396,37 @@ fn without_a_sink_structure_is_the_same() {
     assert_eq!(sink.into_text(), Text { headers: "from: nath".into(), body: String::new(), truncated: true });
 }
 
+#[test]
+fn memory_does_not_grow_with_the_message() {
+    let mixed = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\n";
+    for (start, piece) in [
+        ("", "x"),
+        ("Subject: ", "x"),
+        ("Subject: x\n", " folded\n"),
+        ("", "a: b\n"),
+        (mixed, "--b\n\nx\n"),
+        (mixed, "--bx"),
+        (mixed, "--"),
+        ("Content-Type: text/html\n\n", "<a b='&amp;"),
+        ("\n", "=?utf-8?q?x"),
+    ] {
+        let mut scanner = Scanner::new();
+        scanner.push(start.as_bytes());
+        let piece = piece.repeat(4096);
+        for _ in 0..200 {
+            scanner.push(piece.as_bytes());
+            assert!(scanner.line.capacity() <= 2 * limits::HEADER_FIELD_BYTES);
+            assert!(scanner.field.capacity() <= 2 * limits::HEADER_FIELD_BYTES);
+            assert!(
+                scanner.frames.len() <= 2 * limits::MIME_DEPTH + 2 && scanner.parts <= limits::MIME_PARTS
+            );
+        }
+        let (structure, sink) = scanner.finish();
+        assert!(structure.encode().len() < 2 * limits::STRUCTURE_BYTES);
+        assert!(sink.into_text().encode().len() <= limits::TEXT_BYTES + 6);
+    }
+}
+
 /// Lines that a scanner finds hard, to be put together at random.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let fixed: &[&[u8]] = &[
