@@ -1,5 +1,13 @@
 //! SMTP and LMTP against a real session: transcripts, and what a transcript cannot say.
 
+#[path = "smtp/endings.rs"]
+mod endings;
+#[path = "smtp/faults.rs"]
+mod faults;
+#[path = "smtp/mailer.rs"]
+mod mailer;
+#[path = "smtp/messages.rs"]
+mod messages;
 #[path = "support/smtp_world.rs"]
 mod smtp_world;
 #[path = "support/transcript.rs"]

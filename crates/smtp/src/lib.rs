@@ -10,6 +10,8 @@
 //! (RFC 3207); AUTH (RFC 4954) is parsed. Source routes are read and ignored (RFC 5321 Appendix C).
 //! Deliberately absent: TURN, SEND, SOML, SAML and every line end but CRLF.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod client;
 pub mod data;
 pub mod fuzz;

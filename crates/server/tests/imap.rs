@@ -1,0 +1,29 @@
+//! IMAP against a real session: transcripts, and what a transcript cannot say.
+
+#[path = "support/imap_world.rs"]
+mod imap_world;
+
+macro_rules! transcripts {
+    ($($name:ident),* $(,)?) => {
+        $(#[tokio::test]
+        async fn $name() {
+            let name = concat!("imap/", stringify!($name), ".txt");
+            imap_world::play(name, include_str!(concat!("imap/", stringify!($name), ".txt"))).await;
+        })*
+    };
+}
+
+transcripts![
+    append, authenticate, capability, close, copy, create, delete, errors, examine, expunge, fetch, fetch_header,
+    fetch_nested, fetch_partial, idle, list, literals, login, lsub, moves, names, quota, rename, search,
+    search_charset, select, starttls, status, store, uid, uidplus, views,
+];
+
+#[path = "imap/damage.rs"]
+mod damage;
+#[path = "imap/hostile.rs"]
+mod hostile;
+#[path = "imap/large.rs"]
+mod large;
+#[path = "imap/model.rs"]
+mod model;

@@ -1,0 +1,102 @@
+//! Hostile input: everything that can be made large has a limit, and what passes it gets an answer or a goodbye.
+
+use sealpost_server::Settings;
+
+use crate::imap_world::World;
+
+#[tokio::test]
+async fn an_endless_line_before_login_ends_the_connection() {
+    let mut world = World::new(Settings::default()).await;
+    let mut client = world.connect();
+    client.line().await;
+    // More than is ever thrown away; the server may hang up before it has all.
+    for _ in 0..3 {
+        client.try_send(&vec![b'x'; 64 * 1024]).await;
+    }
+    let rest = client.rest_or_reset().await;
+    assert!(rest.is_empty() || rest.contains("BAD") || rest.contains("* BYE"), "{rest}");
+}
+
+#[tokio::test]
+async fn literals_before_login_are_small() {
+    let mut world = World::new(Settings::default()).await;
+    let mut client = world.connect();
+    client.line().await;
+    client.send(b"1 LOGIN {100000}\r\n").await;
+    let line = client.line().await;
+    assert!(line.starts_with("1 BAD") || line.starts_with("1 NO"), "{line}");
+    client.send(b"2 APPEND INBOX {1000000000}\r\n").await;
+    let line = client.line().await;
+    assert!(line.starts_with("2 BAD") || line.starts_with("2 NO"), "{line}");
+    client.send(b"3 NOOP\r\n").await;
+    assert_eq!(client.line().await, "3 OK NOOP completed");
+}
+
+#[tokio::test]
+async fn what_is_nested_deep_or_listed_long_is_refused() {
+    let mut world = World::new(Settings::default()).await;
+    world.deliver(None, b"Subject: a\r\n\r\nb").await;
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    let deep = format!("SEARCH {}ALL{}", "(".repeat(10_000), ")".repeat(10_000));
+    assert!(client.command(&deep).await[0].starts_with("x BAD"));
+    let deep = format!("SEARCH {}ALL", "NOT ".repeat(10_000));
+    assert!(client.command(&deep).await[0].starts_with("x BAD"));
+    let many = format!("SEARCH {}ALL", "SEEN ".repeat(10_000));
+    assert!(client.command(&many).await[0].starts_with("x BAD"));
+    let section = format!("FETCH 1 BODY[{}1]", "1.".repeat(5000));
+    assert!(client.command(&section).await[0].starts_with("x BAD"));
+    // As many ranges as are allowed, and each message once.
+    let ranges = vec!["1"; 20_000].join(",");
+    let lines = client.ok(&format!("FETCH {ranges} UID")).await;
+    assert_eq!(lines[0], "* 1 FETCH (UID 1)");
+    assert_eq!(lines.len(), 2);
+    let ranges = vec!["1:*"; 40_000].join(",");
+    assert!(client.command(&format!("FETCH {ranges} UID")).await[0].starts_with("x BAD"));
+    client.ok("NOOP").await;
+}
+
+#[tokio::test]
+async fn many_items_of_one_message_are_sent_one_after_the_other() {
+    let mut world = World::new(Settings::default()).await;
+    world.deliver(None, &[b"Subject: a\r\n\r\n".to_vec(), vec![b'b'; 1000]].concat()).await;
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    let lines = client.ok(&format!("FETCH 1 ({})", vec!["BODY.PEEK[TEXT]"; 100].join(" "))).await;
+    assert_eq!(lines[0].matches("BODY[TEXT] {1000}").count(), 100);
+}
+
+#[tokio::test]
+async fn too_many_keywords_are_refused_and_nothing_is_changed() {
+    let mut world = World::new(Settings::default()).await;
+    world.deliver(None, b"Subject: a\r\n\r\nb").await;
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    let flags: Vec<_> = (0..300).map(|i| format!("k{i}")).collect();
+    let lines = client.command(&format!("STORE 1 +FLAGS ({})", flags.join(" "))).await;
+    assert!(lines[lines.len() - 1].starts_with("x NO [LIMIT]"), "{lines:?}");
+    assert_eq!(client.ok("FETCH 1 FLAGS").await[0], "* 1 FETCH (FLAGS (\\Recent))");
+}
+
+#[tokio::test]
+async fn a_stopping_server_says_goodbye() {
+    let mut world = World::new(Settings::default()).await;
+    let mut waiting = world.login().await;
+    let mut idling = world.login().await;
+    idling.send(b"1 IDLE\r\n").await;
+    assert_eq!(idling.line().await, "+ idling");
+    world.ctx.shutdown.begin();
+    assert_eq!(waiting.rest().await, "* BYE server is shutting down\r\n");
+    assert_eq!(idling.rest().await, "* BYE server is shutting down\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_says_nothing_is_sent_away() {
+    let mut world = World::new(Settings::default()).await;
+    let mut client = world.connect();
+    client.line().await;
+    // Half a command is not a command.
+    client.send(b"1 LOGIN ").await;
+    tokio::time::sleep(world.ctx.settings.timeouts.imap_anonymous).await;
+    assert_eq!(client.rest().await, "* BYE idle for too long\r\n");
+}

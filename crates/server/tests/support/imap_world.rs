@@ -1,0 +1,370 @@
+//! A server in this process with an account, and clients that speak IMAP to it line by line.
+//!
+//! Transcripts (`tests/imap/*.txt`):
+//!
+//! ```text
+//! # a comment
+//! set message_size 1000     a setting, before the first other line
+//! C: a1 NOOP                sends the line with CRLF; lines in a row leave as one write (pipelined)
+//! C| half a line            sends it without CRLF
+//! S: * 3 EXISTS             expects exactly this line; `<any>` stands for anything
+//! S? * OK hello             skips lines until this one comes
+//! S!                        expects the server to have hung up
+//! C2: … S2: …               the same on another connection (up to 9), opened at its first line
+//! login 2                   greeting, and LOGIN
+//! tls                       speaks TLS from here on
+//! deliver                   the lines that follow as `| line` are a message that arrives in the inbox
+//! deliver Archive           the same, in another mailbox
+//! append 1 a1 INBOX (\Seen) the same, as a non-synchronizing APPEND of connection 1
+//! ```
+//! In what is sent and in messages, `\r`, `\n`, `\0`, `\t`, `\\` and `\xHH` stand for what they stand for only after
+//! `C|`, `D:` (C: with escapes) and `|`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_account::Account;
+use sealpost_account::accounts::Delivery;
+use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
+use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_server::net::Stream;
+use sealpost_server::tls::Tls;
+use sealpost_server::{Context, Settings, imap};
+use sealpost_vault::record::ServerKey;
+use sealpost_vault::{RootKey, Store};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// 2026-11-20 12:00:00 UTC.
+pub const NOW: Timestamp = Timestamp(1_795_176_000_000);
+/// How long the server may take for a line.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection, whatever carries it.
+pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// A server that is not listening anywhere, with the account `me@localhost`, password `secret`.
+pub struct World {
+    pub ctx: Arc<Context>,
+    pub store: Store,
+    tls: Tls,
+    record: AccountRecord,
+    root: RootKey,
+    sessions: JoinSet<()>,
+}
+
+impl World {
+    pub async fn new(settings: Settings) -> Self {
+        Self::over(Store::memory(), settings, None).await
+    }
+
+    pub async fn over(store: Store, mut settings: Settings, quota: Option<u64>) -> Self {
+        settings.hostname = "localhost".to_owned();
+        let clock = Arc::new(FakeClock::new(NOW));
+        let random = Arc::new(SeededRandom::new(1));
+        let key = ServerKey::generate(&*random);
+        let tls = Tls::ephemeral("localhost").unwrap();
+        let ctx = Context::new(settings, store.clone(), key, Some(&tls), clock, random).unwrap();
+        let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        new.quota = quota;
+        let name = AccountName::parse("me@localhost").unwrap();
+        let (record, root) = ctx.directory.create(&name, new).await.unwrap();
+        World { ctx: Arc::new(ctx), store, tls, record, root, sessions: JoinSet::new() }
+    }
+
+    /// A session with a client on this machine.
+    pub fn connect(&mut self) -> Client {
+        let (client, server) = Stream::pair().unwrap();
+        self.sessions.spawn(imap::serve(server, self.ctx.clone()));
+        Client::new(Box::new(client))
+    }
+
+    /// The same, logged in.
+    pub async fn login(&mut self) -> Client {
+        let mut client = self.connect();
+        client.login().await;
+        client
+    }
+
+    pub async fn account(&self) -> Arc<Account> {
+        self.ctx.accounts.open(self.record.id, &self.root).await.unwrap()
+    }
+
+    /// A message arrives; the inbox if no mailbox is named.
+    pub async fn deliver(&self, mailbox: Option<&str>, message: &[u8]) {
+        let mut ingest = self.ctx.accounts.ingest(self.record.id).await.unwrap();
+        ingest.write(message).await.unwrap();
+        let stored = ingest.finish().await.unwrap();
+        let delivery = Delivery { received: NOW, mailbox: mailbox.map(str::to_owned) };
+        self.ctx.accounts.deliver(self.record.id, &self.record.public, stored, delivery).await.unwrap();
+    }
+
+    async fn start_tls(&self, plain: Box<dyn Wire>) -> Box<dyn Wire> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.tls.certificate()).unwrap();
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(config));
+        Box::new(connector.connect("localhost".try_into().unwrap(), plain).await.unwrap())
+    }
+}
+
+/// A client's end.
+pub struct Client {
+    wire: Box<dyn Wire>,
+    out: Vec<u8>,
+    input: Vec<u8>,
+}
+
+impl Client {
+    fn new(wire: Box<dyn Wire>) -> Self {
+        Client { wire, out: Vec::new(), input: Vec::new() }
+    }
+
+    pub async fn login(&mut self) {
+        assert!(self.line().await.starts_with("* OK [CAPABILITY IMAP4rev1 "));
+        self.send(b"in LOGIN me@localhost secret\r\n").await;
+        let line = self.line().await;
+        assert!(line.starts_with("in OK [CAPABILITY"), "{line}");
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) {
+        let sent = async {
+            self.wire.write_all(bytes).await?;
+            self.wire.flush().await
+        };
+        tokio::time::timeout(PATIENCE, sent).await.expect("the server takes what is sent").unwrap();
+    }
+
+    /// Sends a command and gives its responses up to the tagged one, which is last. Literals are within the lines.
+    pub async fn command(&mut self, command: &str) -> Vec<String> {
+        self.send(format!("x {command}\r\n").as_bytes()).await;
+        let mut lines = Vec::new();
+        loop {
+            let line = self.response().await;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let last = line.starts_with("x ");
+            lines.push(line);
+            if last {
+                return lines;
+            }
+        }
+    }
+
+    /// As [`Client::command`], and it must be OK.
+    pub async fn ok(&mut self, command: &str) -> Vec<String> {
+        let lines = self.command(command).await;
+        assert!(lines.last().unwrap().starts_with("x OK"), "{command}: {lines:?}");
+        lines
+    }
+
+    /// One response with its literals.
+    pub async fn response(&mut self) -> Vec<u8> {
+        let mut response = Vec::new();
+        loop {
+            let line = self.line_bytes().await;
+            response.extend_from_slice(&line);
+            let count = line.strip_suffix(b"}").and_then(|l| {
+                let open = l.iter().rposition(|b| *b == b'{')?;
+                std::str::from_utf8(&l[open + 1..]).ok()?.parse::<usize>().ok()
+            });
+            let Some(count) = count else { return response };
+            response.extend_from_slice(b"\r\n");
+            while self.input.len() < count {
+                self.fill().await;
+            }
+            response.extend(self.input.drain(..count));
+        }
+    }
+
+    pub async fn line(&mut self) -> String {
+        String::from_utf8_lossy(&self.line_bytes().await).into_owned()
+    }
+
+    async fn line_bytes(&mut self) -> Vec<u8> {
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.input[looked..].windows(2).position(|pair| pair == b"\r\n") {
+                let mut line: Vec<u8> = self.input.drain(..looked + end + 2).collect();
+                line.truncate(looked + end);
+                return line;
+            }
+            looked = self.input.len().saturating_sub(1);
+            self.fill().await;
+        }
+    }
+
+    async fn fill(&mut self) {
+        let read = tokio::time::timeout(PATIENCE, self.wire.read_buf(&mut self.input)).await;
+        let read = read.expect("the server answers").unwrap();
+        assert!(read > 0, "the server hung up after {:?}", String::from_utf8_lossy(&self.input));
+    }
+
+    /// What is left until the server hangs up.
+    pub async fn rest(&mut self) -> String {
+        let read = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input)).await;
+        read.expect("the server hangs up").unwrap();
+        String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
+    }
+
+    /// Sends, unless the server has hung up.
+    pub async fn try_send(&mut self, bytes: &[u8]) {
+        let _ = tokio::time::timeout(PATIENCE, self.wire.write_all(bytes)).await.expect("the server reads or hangs up");
+    }
+
+    /// As [`Client::rest`], where the server may hang up on what it did not read.
+    pub async fn rest_or_reset(&mut self) -> String {
+        let _ = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input)).await.expect("the server hangs up");
+        String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
+    }
+
+    async fn flush(&mut self) {
+        let out = std::mem::take(&mut self.out);
+        if !out.is_empty() {
+            self.send(&out).await;
+        }
+    }
+}
+
+/// Runs a transcript; panics at the first line that does not hold, with its number.
+pub async fn play(name: &str, text: &str) {
+    let mut settings = Settings::default();
+    let mut quota = None;
+    for set in text.lines().filter_map(|line| line.strip_prefix("set ")) {
+        match set.split_once(' ').unwrap() {
+            ("message_size", value) => settings.message_size = value.parse().unwrap(),
+            ("plaintext_login", "never") => {
+                settings.plaintext_login = sealpost_server::settings::PlaintextLogin::Never;
+            }
+            ("quota", value) => quota = Some(value.parse().unwrap()),
+            other => panic!("{name}: no such setting: {other:?}"),
+        }
+    }
+    let mut world = World::over(Store::memory(), settings, quota).await;
+    let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((number, line)) = lines.next() {
+        let at = format!("{name}:{}", number + 1);
+        if line.trim().is_empty() || line.starts_with('#') || line.starts_with("set ") {
+            continue;
+        }
+        let (head, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let digit = head.chars().find_map(|c| c.to_digit(10)).unwrap_or(1) as usize;
+        let verb = head.replace(|c: char| c.is_ascii_digit(), "");
+        if matches!(&*verb, "C:" | "D:" | "C|" | "S:" | "S?" | "S!" | "tls") && !clients.contains_key(&digit) {
+            let client = world.connect();
+            clients.insert(digit, client);
+        }
+        if !matches!(&*verb, "C:" | "D:" | "C|") {
+            for client in clients.values_mut() {
+                client.flush().await;
+            }
+        }
+        let mut message = Vec::new();
+        if matches!(&*verb, "deliver" | "append") {
+            while let Some((_, more)) = lines.next_if(|(_, line)| line.starts_with('|')) {
+                message.extend(unescape(more[1..].strip_prefix(' ').unwrap_or(&more[1..])));
+                message.extend_from_slice(b"\r\n");
+            }
+        }
+        match &*verb {
+            "C:" => {
+                let out = &mut clients.get_mut(&digit).unwrap().out;
+                out.extend_from_slice(rest.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+            "D:" => {
+                let out = &mut clients.get_mut(&digit).unwrap().out;
+                out.extend(unescape(rest));
+                out.extend_from_slice(b"\r\n");
+            }
+            "C|" => clients.get_mut(&digit).unwrap().out.extend(unescape(rest)),
+            "S:" => {
+                let got = expect(&at, clients.get_mut(&digit).unwrap().line()).await;
+                assert!(matches(rest, &got), "{at}:\nexpected {rest:?}\n     got {got:?}");
+            }
+            "S?" => loop {
+                let got = expect(&at, clients.get_mut(&digit).unwrap().line()).await;
+                if matches(rest, &got) {
+                    break;
+                }
+            },
+            "S!" => {
+                let mut client = clients.remove(&digit).unwrap();
+                assert_eq!(client.rest().await, "", "{at}: expected the server to hang up");
+            }
+            "tls" => {
+                let plain = clients.remove(&digit).unwrap();
+                assert!(plain.input.is_empty(), "{at}: {:?}", plain.input);
+                clients.insert(digit, Client::new(world.start_tls(plain.wire).await));
+            }
+            "login" => {
+                let mut client = world.connect();
+                client.login().await;
+                clients.insert(rest.parse().unwrap_or(1), client);
+            }
+            "deliver" => world.deliver((!rest.is_empty()).then_some(rest), &message).await,
+            "append" => {
+                let (n, rest) = rest.split_once(' ').unwrap();
+                let (tag, rest) = rest.split_once(' ').unwrap();
+                let client = clients.get_mut(&n.parse::<usize>().unwrap()).unwrap();
+                client.out.extend(format!("{tag} APPEND {rest} {{{}+}}\r\n", message.len()).into_bytes());
+                client.out.extend(message);
+                client.out.extend_from_slice(b"\r\n");
+            }
+            _ => panic!("{at}: not a line of a transcript: {line}"),
+        }
+    }
+    for client in clients.values_mut() {
+        client.flush().await;
+    }
+}
+
+async fn expect<T>(at: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(10), future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{at}: no answer"),
+    }
+}
+
+/// Whether `pattern` fits the whole of `text`; `<any>` fits anything.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split("<any>");
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let parts: Vec<_> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+fn unescape(text: &str) -> Vec<u8> {
+    let (mut out, mut bytes) = (Vec::new(), text.bytes());
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next().expect("something follows a backslash") {
+            b'r' => out.push(b'\r'),
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'0' => out.push(0),
+            b'x' => {
+                let hex = [bytes.next().unwrap(), bytes.next().unwrap()];
+                out.push(u8::from_str_radix(std::str::from_utf8(&hex).unwrap(), 16).unwrap());
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
