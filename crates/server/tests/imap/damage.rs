@@ -34,7 +34,7 @@ fn noise(len: usize) -> Vec<u8> {
     while message.len() < len {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         message.push(33 + (state >> 24) as u8 % 90);
-        if message.len() % 80 == 0 {
+        if message.len().is_multiple_of(80) {
             message.extend_from_slice(b"\r\n");
         }
     }

@@ -25,7 +25,8 @@ async fn partials_are_exact_wherever_they_begin_and_end() {
     let mut client = world.login().await;
     client.ok("EXAMINE INBOX").await;
     let body = message.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
-    let edges = [0, 1, 65_535, 65_536, 65_537, 131_072, 299_000, message.len() as u64 - 1, message.len() as u64];
+    let edges =
+        [0, 1, 65_535, 65_536, 65_537, 131_072, 299_000, message.len() as u64 - 1, message.len() as u64];
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let strategy = (
         prop_oneof![prop::sample::select(edges.to_vec()), 0..310_000u64],

@@ -91,13 +91,7 @@ impl Believer {
     }
 
     /// What a client concludes from a silent STORE: flags it was not told otherwise are as it set them.
-    fn believe_silent(
-        &mut self,
-        rest: &str,
-        sign: &str,
-        flag: &str,
-        before: &[Option<BTreeSet<String>>],
-    ) {
+    fn believe_silent(&mut self, rest: &str, sign: &str, flag: &str, before: &[Option<BTreeSet<String>>]) {
         let (set, _) = rest.split_once(' ').unwrap();
         let mut ends = set.split(':').map(|n| n.parse::<usize>().unwrap());
         let a = ends.next().unwrap();
@@ -137,7 +131,7 @@ async fn what_sessions_are_told_adds_up() {
             sessions.push(Believer::new(&mut world).await);
         }
         for step in 0..STEPS {
-            if random.next_u64() % 8 == 0 {
+            if random.below(8) == 0 {
                 world.deliver(None, b"Subject: delivered\r\n\r\nbody\r\n").await;
             }
             let who = random.below(SESSIONS as u64) as usize;

@@ -50,7 +50,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 /// A server that is not listening anywhere, with the account `me@localhost`, password `secret`.
 pub struct World {
     pub ctx: Arc<Context>,
-    pub store: Store,
     tls: Tls,
     record: AccountRecord,
     root: RootKey,
@@ -68,12 +67,12 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKey::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
-        let ctx = Context::new(settings, store.clone(), key, Some(&tls), clock, random).unwrap();
+        let ctx = Context::new(settings, store, key, Some(&tls), clock, random).unwrap();
         let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         new.quota = quota;
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        World { ctx: Arc::new(ctx), store, tls, record, root, sessions: JoinSet::new() }
+        World { ctx: Arc::new(ctx), tls, record, root, sessions: JoinSet::new() }
     }
 
     /// A session with a client on this machine.
@@ -215,12 +214,16 @@ impl Client {
 
     /// Sends, unless the server has hung up.
     pub async fn try_send(&mut self, bytes: &[u8]) {
-        let _ = tokio::time::timeout(PATIENCE, self.wire.write_all(bytes)).await.expect("the server reads or hangs up");
+        let _ = tokio::time::timeout(PATIENCE, self.wire.write_all(bytes))
+            .await
+            .expect("the server reads or hangs up");
     }
 
     /// As [`Client::rest`], where the server may hang up on what it did not read.
     pub async fn rest_or_reset(&mut self) -> String {
-        let _ = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input)).await.expect("the server hangs up");
+        let _ = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input))
+            .await
+            .expect("the server hangs up");
         String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
     }
 
@@ -257,7 +260,8 @@ pub async fn play(name: &str, text: &str) {
         let (head, rest) = line.split_once(' ').unwrap_or((line, ""));
         let digit = head.chars().find_map(|c| c.to_digit(10)).unwrap_or(1) as usize;
         let verb = head.replace(|c: char| c.is_ascii_digit(), "");
-        if matches!(&*verb, "C:" | "D:" | "C|" | "S:" | "S?" | "S!" | "tls") && !clients.contains_key(&digit) {
+        if matches!(&*verb, "C:" | "D:" | "C|" | "S:" | "S?" | "S!" | "tls") && !clients.contains_key(&digit)
+        {
             let client = world.connect();
             clients.insert(digit, client);
         }

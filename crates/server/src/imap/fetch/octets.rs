@@ -80,7 +80,14 @@ impl Reads {
         let mut rest = self.reader.raw(range.clone());
         let count = range.end - range.start;
         let first = match rest.next().await {
-            Some(first) => first?,
+            Some(Ok(first)) => first,
+            // What is damaged may be the chunk after it, which was opened together with it.
+            Some(Err(error)) if error.kind() == Kind::Corrupt && chunk_end(range.start) < range.end => {
+                let alone = self.reader.raw(range.start..chunk_end(range.start)).next().await;
+                rest = self.reader.raw(chunk_end(range.start)..range.end);
+                alone.unwrap_or(Err(error))?
+            }
+            Some(Err(error)) => return Err(error),
             None if count == 0 => Bytes::new(),
             None => return Err(Error::corrupt("a message is shorter than its structure says")),
         };
@@ -150,6 +157,7 @@ async fn send_range(
 ) -> Result<Option<Error>, End> {
     connection.literal_octets(&first).await?;
     let mut at = range.start + first.len() as u64;
+    let mut until = range.end;
     let mut damage = None;
     while at < range.end {
         match rest.next().await {
@@ -158,13 +166,21 @@ async fn send_range(
                 at += piece.len() as u64;
             }
             Some(Err(error)) if error.kind() == Kind::Corrupt => {
-                // Chunks are sealed one by one: the next may be as it was.
-                let chunk = CHUNK_BYTES as u64;
-                let end = (at / chunk + 1).saturating_mul(chunk).min(range.end);
-                connection.literal_octets(&vec![FILLER; (end - at) as usize]).await?;
-                at = end;
-                rest = reader.raw(at..range.end);
-                damage.get_or_insert(error);
+                // Several chunks are opened at once, and each was sealed by itself: this one alone may be whole.
+                let end = chunk_end(at).min(range.end);
+                if end < until {
+                    until = end;
+                } else {
+                    connection.literal_octets(&vec![FILLER; (end - at) as usize]).await?;
+                    at = end;
+                    until = range.end;
+                    damage.get_or_insert(error);
+                }
+                rest = reader.raw(at..until);
+            }
+            None if at == until => {
+                until = range.end;
+                rest = reader.raw(at..until);
             }
             Some(Err(error)) => {
                 tracing::error!(%error, "a message could not be sent to its end");
@@ -174,6 +190,12 @@ async fn send_range(
         }
     }
     Ok(damage)
+}
+
+/// Where the chunk that holds this octet ends.
+fn chunk_end(at: u64) -> u64 {
+    let chunk = CHUNK_BYTES as u64;
+    (at / chunk + 1).saturating_mul(chunk)
 }
 
 async fn send_filtered(
