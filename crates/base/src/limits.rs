@@ -36,6 +36,8 @@ pub const SMTP_HEAD_BYTES: usize = 16 * 1024;
 pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).
 pub const SMTP_COMMAND_BYTES: usize = 4096;
+/// Bytes of one address in MAIL or RCPT (RFC 5321 §4.5.3.1.3 asks for 256): it has to fit into a header line.
+pub const SMTP_PATH_BYTES: usize = 512;
 /// Bytes that are dropped while looking for the end of a bad SMTP command line before the session is closed.
 pub const SMTP_DISCARD_BYTES: usize = 1024 * 1024;
 /// Errors of one SMTP session before it is closed.

@@ -97,7 +97,7 @@ pub(super) struct Connection {
     stream: Option<Stream>,
     decoder: Decoder,
     out: BytesMut,
-    /// When the present window of pressure began (by the monotonic clock), and octets since.
+    /// How long the client was waited for in the present window of pressure, and octets that came in it.
     window: (Duration, u64),
 }
 
@@ -162,11 +162,13 @@ impl Connection {
         loop {
             let patience = ctx.settings.timeouts.smtp.saturating_sub(waited).min(PRESSURE_WINDOW);
             let stream = self.stream.as_mut().ok_or(End::Closed)?;
+            let before = ctx.clock.monotonic();
             let read = tokio::select! {
                 biased;
                 () = ctx.shutdown.wait() => return Err(End::Stopping),
                 read = timeout(patience, stream.read_buf(self.decoder.space(size))) => read,
             };
+            self.window.0 += ctx.clock.monotonic().saturating_sub(before);
             match read {
                 Ok(Ok(0)) => return Err(End::Closed),
                 Ok(Ok(octets)) => {
@@ -183,21 +185,21 @@ impl Connection {
         }
     }
 
-    /// A client that holds memory and hardly sends must not keep others from theirs.
+    /// A client that holds memory and hardly sends must not keep others from theirs. Only the time that it was waited
+    /// for counts: a slow disk is not its fault.
     fn check_pressure(&mut self, ctx: &Context, within: Within) -> Result<(), End> {
-        let now = ctx.clock.monotonic();
-        if now.saturating_sub(self.window.0) < PRESSURE_WINDOW {
+        if self.window.0 < PRESSURE_WINDOW {
             return Ok(());
         }
-        let (_, octets) = std::mem::replace(&mut self.window, (now, 0));
+        let (_, octets) = std::mem::take(&mut self.window);
         let others_wait = ctx.budget.waiting() > 0 || ctx.fanout.0.waiting() > 0;
         let slow = within == Within::LargeMessage && others_wait && octets < PRESSURE_BYTES;
         if slow { Err(End::Slow) } else { Ok(()) }
     }
 
     /// A message begins to hold budget: from here on it is measured.
-    pub(super) fn begin_window(&mut self, ctx: &Context) {
-        self.window = (ctx.clock.monotonic(), 0);
+    pub(super) fn begin_window(&mut self) {
+        self.window = (Duration::ZERO, 0);
     }
 
     /// Answers the 220 that is queued with a handshake. What the client sent before it is dropped (RFC 3207 §4.2).

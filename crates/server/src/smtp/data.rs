@@ -84,7 +84,7 @@ impl Session {
         let held = incoming.holds_budget();
         incoming.push(&self.ctx, &envelope.accounts, octets).await;
         if !held && incoming.holds_budget() {
-            self.connection.begin_window(&self.ctx);
+            self.connection.begin_window();
         }
     }
 

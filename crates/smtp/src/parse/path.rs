@@ -1,5 +1,7 @@
 //! Paths and mailboxes (RFC 5321 §4.1.2).
 
+use sealpost_base::limits;
+
 use super::cursor::Cursor;
 use crate::types::{ForwardPath, Host, LocalPart, Mailbox};
 
@@ -41,7 +43,8 @@ fn mailbox(cursor: &mut Cursor) -> Option<Mailbox> {
         _ => dot_string(cursor)?,
     };
     cursor.tag("@")?;
-    Some(Mailbox { local, host: host(cursor)? })
+    let mailbox = Mailbox { local, host: host(cursor)? };
+    (mailbox.to_string().len() <= limits::SMTP_PATH_BYTES).then_some(mailbox)
 }
 
 /// `Dot-string = Atom *("." Atom)`, dots allowed anywhere but alone.

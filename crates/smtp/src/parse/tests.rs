@@ -1,6 +1,8 @@
 use bytes::BytesMut;
 use proptest::prelude::*;
 
+use sealpost_base::limits;
+
 use super::*;
 use crate::types::{
     Body, ForwardPath, Host, LocalPart, Mail, Mailbox, Notify, OriginalRecipient, Rcpt, Return,
@@ -164,6 +166,9 @@ fn refused() {
         assert_eq!(code(line.as_bytes()), Err(expected), "{line:?}");
     }
     assert_eq!(code(b"MAIL FROM:<\xff@b>"), Err(500));
+    let path = |octets: usize| format!("MAIL FROM:<{}@b>", "a".repeat(octets - 2));
+    assert!(code(path(limits::SMTP_PATH_BYTES).as_bytes()).is_ok());
+    assert_eq!(code(path(limits::SMTP_PATH_BYTES + 1).as_bytes()), Err(501));
 }
 
 #[test]
