@@ -69,9 +69,8 @@ fn parameter<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(&'a str, Option<&'a 
     if cursor.tag("=").is_none() {
         return Ok(Some((keyword, None)));
     }
-    // esmtp-value = 1*(%d33-60 / %d62-126), with UTF8-non-ascii by RFC 6531 §3.3. "=" is let through: AUTH
-    // and ENVID values of real clients hold it, and nothing is ambiguous.
-    let value = cursor.take_while(|c| c > ' ');
+    // esmtp-value = 1*(%d33-60 / %d62-126), with UTF8-non-ascii by RFC 6531 §3.3.
+    let value = cursor.take_while(|c| c > ' ' && c != '=');
     if value.is_empty() { Err(wrong) } else { Ok(Some((keyword, Some(value)))) }
 }
 
@@ -134,9 +133,8 @@ fn xtext(text: &str, longest: usize) -> Option<String> {
     while let Some(byte) = bytes.next() {
         decoded.push(match byte {
             b'+' => {
-                let high = char::from(bytes.next()?).to_digit(16)?;
-                let low = char::from(bytes.next()?).to_digit(16)?;
-                u8::try_from(high * 16 + low).ok()?
+                let (high, low) = (upper_hex(bytes.next()?)?, upper_hex(bytes.next()?)?);
+                high << 4 | low
             }
             _ => byte,
         });
@@ -144,4 +142,13 @@ fn xtext(text: &str, longest: usize) -> Option<String> {
     String::from_utf8(decoded)
         .ok()
         .filter(|text| text.len() <= longest && !text.chars().any(char::is_control))
+}
+
+/// RFC 3461 §4: "two upper case hexadecimal digits"; anything else has to be refused (§5.1).
+fn upper_hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
 }

@@ -146,6 +146,8 @@ fn refused() {
         ("MAIL FROM:<a@b> SMTPUTF8 SMTPUTF8", 501),
         ("MAIL FROM:<a@b> ENVID=+4", 501),
         ("MAIL FROM:<a@b> ENVID=+0D", 501),
+        ("MAIL FROM:<a@b> ENVID=+2b", 501),
+        ("MAIL FROM:<a@b> ENVID=a=b", 501),
         ("MAIL FROM:<a@b> X-UNKNOWN=1", 555),
         ("RCPT TO:<>", 501),
         ("RCPT TO:<a@b> SIZE=1", 555),
