@@ -1,0 +1,93 @@
+# Everything that is done with this project, by name. `make` alone lists it.
+#
+# Nothing is built inside the clone: CARGO_TARGET_DIR is respected, else one cache serves all clones of this user, and
+# .ci/run as well.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sealpost
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+
+# In CI, Cargo.lock must be up to date; at a desk cargo may bring it up to date.
+LOCKED := $(if $(CI),--locked)
+# The tests build the `dev` profile, in which dependencies are optimised: quick enough to be driven from outside too.
+DEBUG := $(CARGO_TARGET_DIR)/debug
+RELEASE := $(CARGO_TARGET_DIR)/release
+
+# Options of the program that the target runs.
+ARGS ?=
+# Of `make crash` and of the short run in `make test`.
+KILLS ?= 3000
+KILLS_SHORT ?= 200
+# Of `make fuzz`.
+SECONDS ?= 60
+
+.PHONY: help
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  ARGS=\"…\" goes to the program that runs: make run ARGS=\"--ports free\""
+	@echo "  Built in $(CARGO_TARGET_DIR) (CARGO_TARGET_DIR)"
+
+.PHONY: run
+run: build ## Build a release binary and try it: a server with samples in ./sealpost-data
+	@exec "$(RELEASE)/sealpost" try $(ARGS)
+
+.PHONY: build
+build: ## Build the release binary
+	@cargo build --release $(LOCKED) -p sealpost
+
+.PHONY: test
+test: test-unit test-interop test-crash ## Everything that must hold: tests, real clients, a short crash run
+
+# Unit tests, transcripts, models, simulations, fuzz corpora.
+.PHONY: test-unit
+test-unit:
+	@cargo test $(LOCKED) --workspace --no-fail-fast
+
+.PHONY: test-binaries
+test-binaries:
+	@cargo build $(LOCKED) --workspace --bins
+
+.PHONY: test-interop
+test-interop: test-binaries
+	@tests/interop/install.sh
+	@python3 tests/interop/run.py --sealpost "$(DEBUG)/sealpost"
+
+.PHONY: test-crash
+test-crash: test-binaries
+	@"$(DEBUG)/sealpost-bench" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
+
+.PHONY: lint
+lint: ## Formatting, clippy without warnings, no dead links in the documentation
+	@cargo fmt --all --check
+	@cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	@python3 tests/docs/check_links.py
+
+.PHONY: fmt
+fmt: ## Format the code
+	@cargo fmt --all
+
+.PHONY: interop
+interop: ## Drive a release binary with clients that are not ours (ARGS="--strict": none may be missing)
+	@tests/interop/run.sh $(ARGS)
+
+.PHONY: crash
+crash: ## Kill a release binary under load, KILLS times (3000), and verify what it acknowledged (SEED=…)
+	@KILLS=$(KILLS) tests/crash/run.sh $(ARGS)
+
+.PHONY: memory
+memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall, flood and never finish
+	@cargo build --release $(LOCKED) -p sealpost-bench
+	@"$(RELEASE)/sealpost-bench" huge --sealpost "$(RELEASE)/sealpost"
+	@"$(RELEASE)/sealpost-bench" hostile --sealpost "$(RELEASE)/sealpost"
+
+.PHONY: bench
+bench: ## Measure beside Dovecot and write docs/benchmarks.md (ARGS="--only LMTP --runs 3" writes nothing)
+	@bench/run.sh $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz one target: make fuzz TARGET=mime_scanner SECONDS=300
+	@fuzz/run.sh $(and $(TARGET),"$(TARGET)" "$(SECONDS)" $(ARGS))
