@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use sealpost_base::{AccountId, MailboxId, Position, Result, Uid};
-use sealpost_journal::{Append, Checkpoint, Seal, Tail};
+use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, PublicKey};
@@ -55,8 +55,6 @@ struct Work {
     tail: Tail,
     /// Entries since the last checkpoint.
     since_checkpoint: usize,
-    /// The last two checkpoints, newest first.
-    checkpoints: Vec<Checkpoint>,
 }
 
 /// The state at one moment. Never hold it while waiting for anything.

@@ -90,12 +90,7 @@ impl Head {
         }
     }
 
-    async fn append(
-        &self,
-        tail: &mut Option<Tail>,
-        to: &PublicKey,
-        batch: Batch,
-    ) -> Result<(), Failure> {
+    async fn append(&self, tail: &mut Option<Tail>, to: &PublicKey, batch: Batch) -> Result<(), Failure> {
         let plaintext = batch.encode();
         let outcome = async {
             let mut known = match *tail {

@@ -32,8 +32,7 @@ impl Ingest {
         let random = accounts.random();
         let object = ObjectId::random(random);
         let key = MessageKey::generate(random);
-        let writer =
-            MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
+        let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
         Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0 })
     }
 

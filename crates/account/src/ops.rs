@@ -158,10 +158,8 @@ pub fn deleted(state: &AccountState, mailbox: &Mailbox, uids: &UidSet) -> UidSet
     for (first, last) in uids.ranges() {
         let rows = mailbox.rows(first..=last);
         found.extend(
-            rows.filter(|row| {
-                state.flags(row.flags).system.contains(crate::event::SystemFlags::DELETED)
-            })
-            .map(|row| row.uid),
+            rows.filter(|row| state.flags(row.flags).system.contains(crate::event::SystemFlags::DELETED))
+                .map(|row| row.uid),
         );
     }
     found.into_iter().collect()

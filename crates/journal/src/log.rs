@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use sealpost_base::{Kind, Position, Result};
+use sealpost_base::limits::ENTRY_BYTES;
+use sealpost_base::{Error, Kind, Position, Result};
 use sealpost_vault::entry::{self, Origin};
 use sealpost_vault::{AccountKeys, Hash, PublicKey, Put, Sealed};
 use zeroize::Zeroizing;
@@ -58,8 +59,11 @@ impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
     /// # Errors
-    /// `Retry` when the store did not take it. It may still turn up: whoever appends next must be ready to lose to it.
+    /// `Limit` if it is too large; `Retry` when the store did not take it. It may still turn up: whoever appends next must be ready to lose to it.
     pub async fn append(&self, after: &Tail, seal: Seal<'_>, plaintext: &[u8]) -> Result<Append> {
+        if plaintext.len() > ENTRY_BYTES {
+            return Err(Error::limit(format!("a log entry holds at most {ENTRY_BYTES} bytes")));
+        }
         let position = after.position.next();
         let random = &*self.random;
         let sealed = match seal {

@@ -139,6 +139,11 @@ impl LocalStore {
         self.put_body(to, body, mode).await.map(drop)
     }
 
+    /// Removes objects, all in one transaction; those that are not there are no error.
+    pub(crate) async fn delete_all(&self, paths: Vec<String>) -> object_store::Result<()> {
+        self.writer.delete(paths).await
+    }
+
     async fn find(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
         self.readers.get(path, range, head).await
     }
@@ -210,7 +215,7 @@ impl ObjectStore for LocalStore {
     }
 
     async fn delete(&self, location: &Path) -> object_store::Result<()> {
-        self.writer.delete(location.to_string()).await
+        self.writer.delete(vec![location.to_string()]).await
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {

@@ -178,6 +178,20 @@ impl Store {
         }
     }
 
+    /// Removes objects so that whenever one is gone, those before it in the list are gone too: one transaction on the
+    /// local backend, one after the other elsewhere. Those that are not there are no error.
+    pub async fn delete_in_order(&self, paths: Vec<String>) -> Result<()> {
+        let Some(local) = &self.0.local else {
+            for path in paths {
+                self.delete(&path).await?;
+            }
+            return Ok(());
+        };
+        let paths: Result<Vec<_>> =
+            paths.iter().map(|path| location(path).map(|path| path.to_string())).collect();
+        local.delete_all(paths?).await.map_err(|e| error("several", e))
+    }
+
     /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
     /// of other processes within a fifth of a second, the others never ring.
     pub fn changes(&self) -> watch::Receiver<u64> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::StreamExt;
 use sealpost_base::{AccountId, Error, Kind, Position, Result};
-use sealpost_journal::{Checkpoint, Content, Entry, Journal, Tail};
+use sealpost_journal::{Content, Entry, Journal, Tail};
 use sealpost_vault::AccountKeys;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
@@ -117,18 +117,9 @@ async fn restore(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result
     let positions = journal.checkpoints().await?;
     let mut damaged = false;
     for strict in [true, false] {
-        for (i, position) in positions.iter().enumerate() {
+        for position in &positions {
             match restore_one(journal, keys, id, *position, strict).await {
-                Ok((state, checkpoint)) => {
-                    let mut checkpoints = vec![checkpoint];
-                    if let Some(older) = positions.get(i + 1)
-                        && let Ok(older) = journal.checkpoint(keys, *older).await
-                    {
-                        checkpoints.push(older);
-                    }
-                    let work = Work { tail: checkpoints[0].tail, since_checkpoint: 0, checkpoints };
-                    return Ok((state, work, damaged));
-                }
+                Ok((state, tail)) => return Ok((state, Work { tail, since_checkpoint: 0 }, damaged)),
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
                     tracing::error!(account = %id, checkpoint = %position, error = %e, "damaged checkpoint");
                     damaged = true;
@@ -137,8 +128,7 @@ async fn restore(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result
             }
         }
     }
-    let work = Work { tail: Tail::EMPTY, since_checkpoint: 0, checkpoints: Vec::new() };
-    Ok((AccountState::new(id), work, damaged))
+    Ok((AccountState::new(id), Work { tail: Tail::EMPTY, since_checkpoint: 0 }, damaged))
 }
 
 async fn restore_one(
@@ -147,12 +137,12 @@ async fn restore_one(
     id: AccountId,
     position: Position,
     strict: bool,
-) -> Result<(AccountState, Checkpoint)> {
+) -> Result<(AccountState, Tail)> {
     let checkpoint = journal.checkpoint(keys, position).await?;
     let mut restore = if strict { Restore::new(id) } else { Restore::lenient(id) };
     let mut chunks = futures::stream::iter(checkpoint.chunks.clone())
         .map(|chunk| async move {
-            let plain = journal.chunk(keys, &chunk).await;
+            let plain = journal.chunk(keys, position, &chunk).await;
             (chunk.name, plain)
         })
         .buffered(READ_AHEAD);
@@ -166,7 +156,7 @@ async fn restore_one(
         }
     }
     drop(chunks);
-    Ok((restore.finish()?, checkpoint))
+    Ok((restore.finish()?, checkpoint.tail))
 }
 
 /// Applies one entry; whether it was intact.

@@ -14,9 +14,9 @@ use crate::state::AccountState;
 
 /// The shortest tail that is worth a checkpoint, in entries.
 const TAIL_ENTRIES: usize = 256;
-/// Entries that pay for looking at one chunk of the state: a checkpoint is written when the tail is longer than this
-/// for each chunk, so that its cost for one entry stays the same however large the account is.
-const ENTRIES_PER_CHUNK: usize = 16;
+/// A tail of this part of the account's messages is worth one, so that its cost for one entry stays the same however
+/// large the account is.
+const MESSAGES_PER_ENTRY: usize = 16;
 
 /// What a round of maintenance removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,10 +29,14 @@ pub struct Maintenance {
 
 impl Account {
     pub(super) fn checkpoint_if_due(&self, work: &Work) {
-        let chunks = work.checkpoints.first().map_or(0, |checkpoint| checkpoint.chunks.len());
-        if work.since_checkpoint > TAIL_ENTRIES.max(chunks * ENTRIES_PER_CHUNK) {
+        if self.checkpoint_is_due(work) {
             self.maintain_in_background();
         }
+    }
+
+    fn checkpoint_is_due(&self, work: &Work) -> bool {
+        work.since_checkpoint > TAIL_ENTRIES
+            && work.since_checkpoint > self.state().message_count() / MESSAGES_PER_ENTRY
     }
 
     /// Starts a round of maintenance unless one is under way.
@@ -51,11 +55,7 @@ impl Account {
     }
 
     async fn maintain_once(&self) -> Result<()> {
-        let due = {
-            let work = self.work.lock().await;
-            let chunks = work.checkpoints.first().map_or(0, |checkpoint| checkpoint.chunks.len());
-            work.since_checkpoint > TAIL_ENTRIES.max(chunks * ENTRIES_PER_CHUNK)
-        };
+        let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
             self.checkpoint().await?;
         }
@@ -77,19 +77,12 @@ impl Account {
         }
         let names = self.state().chunk_names();
         let journal = &self.head.journal;
-        let previous = work.checkpoints.first();
         // The lock on `work` keeps the state as it is; readers go on.
         let chunk = |name: &str| self.state().chunk(name);
-        let written = journal.write_checkpoint(&self.keys, work.tail, previous, names, chunk).await?;
-        work.checkpoints.insert(0, written);
-        work.checkpoints.truncate(2);
+        journal.write_checkpoint(&self.keys, work.tail, names, chunk).await?;
         work.since_checkpoint = 0;
-        let checkpoints = work.checkpoints.clone();
         drop(work);
-        if let [newer, older] = &checkpoints[..] {
-            journal.trim(newer, older).await?;
-        }
-        Ok(())
+        journal.trim().await
     }
 
     /// Ends the grace period of what was expunged long enough ago, and removes the objects that leaves without use.

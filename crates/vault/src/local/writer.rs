@@ -52,10 +52,14 @@ pub(super) enum Outcome {
 }
 
 struct Job {
-    path: String,
-    /// `None` deletes.
-    body: Option<(Body, Mode)>,
+    change: Change,
     reply: oneshot::Sender<std::result::Result<Outcome, Arc<str>>>,
+}
+
+enum Change {
+    Put(String, Body, Mode),
+    /// All of them or, if the commit fails, none.
+    Delete(Vec<String>),
 }
 
 /// A handle on the writer thread, which ends when the last one is dropped and everything queued is committed.
@@ -95,17 +99,17 @@ impl Writer {
 
     /// Writes one object; durable when it returns.
     pub async fn put(&self, path: String, body: Body, mode: Mode) -> object_store::Result<Outcome> {
-        self.ask(path, Some((body, mode))).await
+        self.ask(Change::Put(path, body, mode)).await
     }
 
-    /// Removes one object.
-    pub async fn delete(&self, path: String) -> object_store::Result<()> {
-        self.ask(path, None).await.map(drop)
+    /// Removes objects, all in one transaction.
+    pub async fn delete(&self, paths: Vec<String>) -> object_store::Result<()> {
+        self.ask(Change::Delete(paths)).await.map(drop)
     }
 
-    async fn ask(&self, path: String, body: Option<(Body, Mode)>) -> object_store::Result<Outcome> {
+    async fn ask(&self, change: Change) -> object_store::Result<Outcome> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.0.send(Job { path, body, reply });
+        let sent = self.0.send(Job { change, reply });
         sent.map_err(|_| generic("the writer thread ended"))?;
         let outcome = answer.await.map_err(|_| generic("the writer thread ended"))?;
         outcome.map_err(|message| generic(message.to_string()))
@@ -127,8 +131,8 @@ struct Thread {
     unchecked: u64,
 }
 
-/// What is known of one job within a transaction: its outcome, and the file that it leaves without a row.
-type Applied = (Outcome, Option<String>);
+/// What is known of one job within a transaction: its outcome, and the files that it leaves without a row.
+type Applied = (Outcome, Vec<String>);
 
 impl Thread {
     fn run(mut self) {
@@ -180,17 +184,15 @@ impl Thread {
     fn answer(&mut self, batch: Vec<Job>, applied: Vec<Applied>) {
         let counters = &self.counters;
         counters.commits.fetch_add(1, Ordering::Relaxed);
-        for (job, (outcome, orphan)) in batch.into_iter().zip(applied) {
-            if let (Outcome::Done, Some((body, _))) = (outcome, &job.body) {
+        for (job, (outcome, orphans)) in batch.into_iter().zip(applied) {
+            if let (Outcome::Done, Change::Put(_, body, _)) = (outcome, &job.change) {
                 counters.objects.fetch_add(1, Ordering::Relaxed);
                 counters.bytes.fetch_add(body.size(), Ordering::Relaxed);
             }
             // A row dirties about a page besides its bytes.
             self.unchecked += 8192 + job.bytes();
             let _ = job.reply.send(Ok(outcome));
-            if let Some(name) = orphan {
-                self.files.remove(&name);
-            }
+            orphans.iter().for_each(|name| self.files.remove(name));
         }
     }
 
@@ -252,8 +254,8 @@ impl Thread {
 impl Job {
     /// Bytes that the database writes for this job.
     fn bytes(&self) -> u64 {
-        match &self.body {
-            Some((Body::Inline(bytes), _)) => bytes.len() as u64,
+        match &self.change {
+            Change::Put(_, Body::Inline(bytes), _) => bytes.len() as u64,
             _ => 0,
         }
     }
@@ -273,9 +275,13 @@ fn transact(connection: &mut Connection, batch: &[Job], now: Timestamp) -> rusql
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let applied = batch
         .iter()
-        .map(|job| match &job.body {
-            Some((body, mode)) => put(&transaction, &job.path, body, *mode, now),
-            None => delete(&transaction, &job.path),
+        .map(|job| match &job.change {
+            Change::Put(path, body, mode) => put(&transaction, path, body, *mode, now),
+            Change::Delete(paths) => {
+                let files = paths.iter().map(|path| delete(&transaction, path));
+                let files = files.collect::<rusqlite::Result<Vec<_>>>()?;
+                Ok((Outcome::Done, files.into_iter().flatten().collect()))
+            }
         })
         .collect::<rusqlite::Result<_>>()?;
     transaction.commit()?;
@@ -291,7 +297,7 @@ fn put(
 ) -> rusqlite::Result<Applied> {
     let replaced = match mode {
         Mode::Create => None,
-        Mode::Overwrite => delete(connection, path)?.1,
+        Mode::Overwrite => delete(connection, path)?,
     };
     let (file, head, rest) = match body {
         Body::File { name, .. } => (Some(name), None, None),
@@ -306,13 +312,14 @@ fn put(
     )?;
     let inserted = insert.execute(params![path, body.size() as i64, now.0, file, head, rest])?;
     if inserted == 0 {
-        return Ok((Outcome::Exists, file.cloned()));
+        return Ok((Outcome::Exists, file.cloned().into_iter().collect()));
     }
-    Ok((Outcome::Done, replaced))
+    Ok((Outcome::Done, replaced.into_iter().collect()))
 }
 
-fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Applied> {
+/// Removes one row; the file it had.
+fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<String>> {
     let mut delete = connection.prepare_cached("DELETE FROM objects WHERE path = ?1 RETURNING file")?;
     let file: Option<Option<String>> = delete.query_row([path], |row| row.get(0)).optional()?;
-    Ok((Outcome::Done, file.flatten()))
+    Ok(file.flatten())
 }
