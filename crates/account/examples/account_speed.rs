@@ -22,7 +22,8 @@ fn report(what: &str, figure: f64, unit: &str) {
 fn mail(n: usize) -> Vec<u8> {
     let mut mail = format!("Subject: message {n}\r\nFrom: a@example.org\r\nTo: b@example.org\r\n\r\n");
     for line in 0..64 {
-        mail += &format!("Line {line} of message {n} says nothing that the one before did not say already.\r\n");
+        mail +=
+            &format!("Line {line} of message {n} says nothing that the one before did not say already.\r\n");
     }
     mail.into_bytes()
 }

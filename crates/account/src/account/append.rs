@@ -59,14 +59,7 @@ impl Account {
         let committed = self
             .commit(|state| {
                 if batch.is_empty() {
-                    let mut waiting = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
-                    let mut records = 0;
-                    let fit = waiting.iter().take_while(|w| {
-                        records += w.messages.len();
-                        records <= limits::ENTRY_RECORDS
-                    });
-                    let count = fit.count().max(1).min(waiting.len());
-                    batch.extend(waiting.drain(..count));
+                    batch = self.next_appends();
                 }
                 let mut events = Vec::new();
                 let refused: Vec<_> = batch.iter().map(|w| decide(state, w, &mut events).err()).collect();
@@ -86,11 +79,29 @@ impl Account {
                 }
             }
             Err(e) => {
+                // It may have failed before it came to decide; somebody must be told all the same.
+                if batch.is_empty() {
+                    batch = self.next_appends();
+                }
                 for waiting in batch {
                     let _ = waiting.done.send(Err((e.kind(), e.to_string())));
                 }
             }
         }
+    }
+}
+
+impl Account {
+    /// Takes as many waiting appends as fit into one entry, at least one if there is any.
+    fn next_appends(&self) -> Vec<Waiting> {
+        let mut waiting = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = 0;
+        let fit = waiting.iter().take_while(|w| {
+            records += w.messages.len();
+            records <= limits::ENTRY_RECORDS
+        });
+        let count = fit.count().max(1).min(waiting.len());
+        waiting.drain(..count).collect()
     }
 }
 
