@@ -1,3 +1,62 @@
-//! The `sealpost` binary.
+//! The binary `sealpost`: commands, configuration, output.
+//!
+//! Only this crate prints, prompts or reads configuration; everything else is done by the crates below it. One file
+//! per command in `cmd/`; what they share is a noun each: [`global`] options, the [`place`] where the data is,
+//! [`secret`]s, [`output`], [`exit`] codes, [`config`], [`log`].
 
-fn main() {}
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod cmd;
+mod config;
+mod exit;
+mod global;
+mod log;
+mod output;
+mod place;
+mod secret;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::global::Global;
+
+/// The most threads for work that blocks: files, SQLite's pages, password slots.
+const BLOCKING_THREADS: usize = 64;
+/// How long such a thread waits for more before it ends, so that a burst does not cost memory for long.
+const BLOCKING_KEEP_ALIVE: Duration = Duration::from_secs(2);
+
+/// A mail server whose mailboxes are sealed with their owners' keys.
+#[derive(Parser)]
+#[command(name = "sealpost", version, propagate_version = true, after_help = exit::HELP)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = runtime().and_then(|runtime| {
+        let outcome = runtime.block_on(cmd::run(cli.command, &cli.global));
+        // A prompt that was interrupted, or a file system that hangs, must not keep the process.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        outcome
+    });
+    match outcome {
+        Ok(code) => code,
+        Err(e) => {
+            output::error(&e);
+            exit::code(&e)
+        }
+    }
+}
+
+/// As many workers as there are cores.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().max_blocking_threads(BLOCKING_THREADS).thread_keep_alive(BLOCKING_KEEP_ALIVE);
+    Ok(builder.build()?)
+}

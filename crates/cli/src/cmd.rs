@@ -1,0 +1,61 @@
+//! The commands, one file each.
+
+mod account;
+mod alias;
+mod check;
+mod config;
+mod export;
+mod import;
+mod recovery;
+mod serve;
+mod stats;
+mod token;
+mod r#try;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::global::Global;
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a server to try things out, with an account and sample mail
+    Try(r#try::Args),
+    /// Run the server
+    Serve(serve::Args),
+    /// Make, list, change and remove accounts; app passwords and recovery codes
+    Account(account::Args),
+    /// Make, list and remove aliases and catch-alls
+    Alias(alias::Args),
+    /// Put mail from mbox files, Maildirs and .eml files into an account
+    Import(import::Args),
+    /// Write an account's mail to mbox files or a Maildir
+    Export(export::Args),
+    /// Read everything back and say what is damaged
+    Check(check::Args),
+    /// Say how much there is
+    Stats(stats::Args),
+    /// Show the configuration
+    Config(config::Args),
+}
+
+/// Does it.
+///
+/// # Errors
+/// As the command says.
+pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
+    match command {
+        Command::Try(args) => r#try::run(args, global).await,
+        Command::Serve(args) => serve::run(args, global).await,
+        Command::Account(args) => account::run(args, global).await,
+        Command::Alias(args) => alias::run(args, global).await,
+        Command::Import(args) => import::run(args, global).await,
+        Command::Export(args) => export::run(args, global).await,
+        Command::Check(args) => check::run(args, global).await,
+        Command::Stats(args) => stats::run(args, global).await,
+        Command::Config(args) => config::run(args, global).await,
+    }
+}

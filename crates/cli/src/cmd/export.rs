@@ -1,0 +1,16 @@
+//! `sealpost export`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::global::Global;
+
+/// Arguments of `sealpost export`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs it.
+pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
+    bail!("export is not there yet")
+}

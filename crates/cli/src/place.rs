@@ -1,0 +1,90 @@
+//! The place where everything is: the data directory, opened.
+//!
+//! Several processes may have one open, so every command works while the server runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use sealpost_account::Accounts;
+use sealpost_account::directory::Directory;
+use sealpost_base::{Budget, Clock, Error, Random, SystemClock, SystemRandom};
+use sealpost_server::Settings;
+use sealpost_vault::Store;
+use sealpost_vault::record::ServerKey;
+
+use crate::config::Config;
+use crate::global::Global;
+
+/// The server's key, in the data directory.
+const KEY_FILE: &str = "server.key";
+
+/// The data directory and what is in it.
+#[derive(Clone)]
+pub struct Place {
+    /// The data directory.
+    pub dir: PathBuf,
+    /// Its objects.
+    pub store: Store,
+    /// What authenticates its records.
+    pub key: ServerKey,
+    /// Who has an account here.
+    pub directory: Directory,
+    /// What the configuration says.
+    pub settings: Settings,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// The bound on this process's buffers.
+    pub budget: Budget,
+}
+
+impl Place {
+    /// Opens the data directory that the options and the configuration name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; what the store and the configuration say.
+    pub async fn open(global: &Global) -> Result<Self> {
+        let config = Config::load(global)?;
+        if !config.directory.join(KEY_FILE).is_file() {
+            let dir = config.directory.display();
+            let why = format!("there is no mail in {dir}; name the data directory with --dir or --config");
+            return Err(Error::not_found(why).into());
+        }
+        Self::at(&config.directory.clone(), config.settings).await
+    }
+
+    /// The same, and makes the data directory if there is none.
+    ///
+    /// # Errors
+    /// What the store and the configuration say.
+    pub async fn open_or_make(global: &Global) -> Result<Self> {
+        let config = Config::load(global)?;
+        Self::at(&config.directory.clone(), config.settings).await
+    }
+
+    /// Opens, or makes, the data directory `dir` under these settings.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn at(dir: &Path, settings: Settings) -> Result<Self> {
+        let opened = || format!("the data directory {}", dir.display());
+        let store = Store::local(dir).await.with_context(opened)?;
+        let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
+            (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
+        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone())
+            .on_host(&settings.hostname, settings.postmaster.as_deref())?;
+        let budget = Budget::new(settings.memory);
+        Ok(Place { dir: dir.to_owned(), store, key, directory, settings, clock, random, budget })
+    }
+
+    /// The accounts' mail. Every call makes a registry of its own, which sees what the others commit only when it
+    /// reads on: a process has one.
+    pub fn accounts(&self) -> Accounts {
+        let (clock, random) = (self.clock.clone(), self.random.clone());
+        let retention = self.settings.retention;
+        Accounts::with_grace(self.store.clone(), clock, random, self.budget.clone(), retention)
+    }
+}

@@ -1,0 +1,152 @@
+//! Passwords and other secrets from a prompt, standard input or a file: never from an argument, which every process
+//! of the machine could read.
+//!
+//! What is read is wiped from memory when dropped.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sealpost_account::directory::Secret;
+use sealpost_base::limits;
+use zeroize::Zeroizing;
+
+use crate::exit::Usage;
+
+/// Where a command's password comes from; a prompt unless one of these is given.
+#[derive(Args, Debug, Clone, Default)]
+#[group(multiple = false)]
+pub struct PasswordArgs {
+    /// Read the password from standard input, one line
+    #[arg(long)]
+    pub password_stdin: bool,
+    /// Read the password from FILE; a line end after it does not count
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+impl PasswordArgs {
+    /// A password that exists; `prompt` is what a person is asked, such as `Password of me@localhost`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or cannot be a password.
+    pub async fn existing(&self, prompt: &str) -> Result<Secret> {
+        match self.given()? {
+            Some(secret) => Ok(secret),
+            None => ask(prompt.to_owned()).await,
+        }
+    }
+
+    /// A password that is to be set; a person is asked twice.
+    ///
+    /// # Errors
+    /// As [`PasswordArgs::existing`], and if the two are not the same.
+    pub async fn new_one(&self, prompt: &str) -> Result<Secret> {
+        match self.given()? {
+            Some(secret) => Ok(secret),
+            None => ask_twice(prompt).await,
+        }
+    }
+
+    fn given(&self) -> Result<Option<Secret>> {
+        match &self.password_file {
+            Some(path) => from_file(path).map(Some),
+            None if self.password_stdin => from_stdin().map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The secret in a file; one line end after it does not belong to it.
+///
+/// # Errors
+/// If it cannot be read, or cannot be a password.
+pub fn from_file(path: &Path) -> Result<Secret> {
+    let read = || -> Result<Secret> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(limits::SECRET_BYTES + 3));
+        File::open(path)?.take(limits::SECRET_BYTES as u64 + 3).read_to_end(&mut bytes)?;
+        Ok(Secret::new(trim(&bytes))?)
+    };
+    read().with_context(|| format!("the password in {}", path.display()))
+}
+
+/// The secret in the next line of standard input, and not a byte more: a command that needs two reads two lines.
+///
+/// # Errors
+/// If it cannot be read, or cannot be a password.
+pub fn from_stdin() -> Result<Secret> {
+    let read = || -> Result<Secret> {
+        // Unbuffered: what a buffer of the library's holds would not be wiped.
+        let mut stdin = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(limits::SECRET_BYTES + 3));
+        let mut byte = Zeroizing::new([0]);
+        while bytes.len() < limits::SECRET_BYTES + 2 && stdin.read(&mut *byte)? == 1 {
+            bytes.push(byte[0]);
+            if byte[0] == b'\n' {
+                break;
+            }
+        }
+        Ok(Secret::new(trim(&bytes))?)
+    };
+    read().context("the password on standard input")
+}
+
+/// Asks for a secret at the terminal, without showing it.
+///
+/// # Errors
+/// If there is no terminal, or if it cannot be a password.
+pub async fn ask(prompt: String) -> Result<Secret> {
+    let typed = tokio::task::spawn_blocking(move || -> Result<Zeroizing<String>> {
+        if !std::io::stdin().is_terminal() && File::open("/dev/tty").is_err() {
+            let why =
+                "there is no terminal to ask for a password at; use --password-stdin or --password-file";
+            return Err(Usage(why.to_owned()).into());
+        }
+        Ok(Zeroizing::new(rpassword::prompt_password(format!("{prompt}: "))?))
+    });
+    let typed = typed.await.context("the prompt did not finish")??;
+    Ok(Secret::new(typed.as_bytes())?)
+}
+
+/// Asks for a new secret, twice.
+///
+/// # Errors
+/// As [`ask`], and if the two are not the same.
+pub async fn ask_twice(prompt: &str) -> Result<Secret> {
+    let first = ask(prompt.to_owned()).await?;
+    let second = ask("The same again".to_owned()).await?;
+    if first.bytes() != second.bytes() {
+        anyhow::bail!("the two are not the same; nothing was changed");
+    }
+    Ok(first)
+}
+
+fn trim(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_end_does_not_count() {
+        for (line, secret) in [("a\n", "a"), ("a\r\n", "a"), ("a", "a"), ("a \n\n", "a \n"), ("\n", "")] {
+            assert_eq!(trim(line.as_bytes()), secret.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_no_password() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p");
+        std::fs::write(&path, vec![b'x'; limits::SECRET_BYTES + 10]).unwrap();
+        assert!(from_file(&path).is_err());
+        std::fs::write(&path, [&vec![b'x'; limits::SECRET_BYTES][..], b"\r\n"].concat()).unwrap();
+        assert_eq!(from_file(&path).unwrap().bytes().len(), limits::SECRET_BYTES);
+    }
+}
