@@ -61,7 +61,7 @@ impl Session {
         }
         self.connection.set_bulk(true);
         loop {
-            match self.connection.next().await? {
+            match self.connection.next_of_message().await? {
                 Event::AppendData(octets) => {
                     if let Err(error) = ingest.write(&octets).await {
                         self.connection.refuse_append();

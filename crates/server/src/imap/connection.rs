@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use rustls::ServerConfig;
+use sealpost_base::Budget;
 use sealpost_imap::server::{Decoder, Event, Limits};
 use sealpost_imap::write::Writer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,6 +30,12 @@ const SMALL_READ_BYTES: usize = 1024;
 const READ_BYTES: usize = 16 * 1024;
 /// What it reads while a message comes in.
 const BULK_READ_BYTES: usize = 32 * 1024;
+/// Commands before login may take this many times the patience for one of them, all together.
+const ANONYMOUS_FACTOR: u32 = 10;
+/// How often a client that holds memory is looked at.
+const SLICE: Duration = Duration::from_secs(10);
+/// What a client has to take in that time while others wait for memory that is held for it, in bytes.
+const SLICE_BYTES: usize = 10 * 1024;
 
 /// Why a session ends.
 #[derive(Debug)]
@@ -103,8 +110,12 @@ pub(super) struct Connection {
     out: Writer,
     shutdown: Shutdown,
     timeouts: Timeouts,
+    /// What is held for a client that is slow, others may be waiting for.
+    budget: Budget,
     /// How long the client may take for a command.
     patience: Duration,
+    /// When a client that has not logged in is sent away.
+    anonymous_until: Option<Instant>,
     /// The last read filled what it was given.
     busy: bool,
     /// A message is coming in.
@@ -113,8 +124,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection of somebody who has not logged in.
-    pub(super) fn new(stream: Stream, shutdown: Shutdown, timeouts: Timeouts) -> Self {
+    pub(super) fn new(stream: Stream, shutdown: Shutdown, timeouts: Timeouts, budget: Budget) -> Self {
         Connection {
+            budget,
+            anonymous_until: Some(Instant::now() + timeouts.imap_anonymous * ANONYMOUS_FACTOR),
             stream: Some(stream),
             decoder: Decoder::new(Limits::anonymous()),
             out: Writer::new(),
@@ -130,6 +143,7 @@ impl Connection {
     pub(super) fn authenticated(&mut self, message_bytes: u64) {
         self.decoder.set_limits(Limits::authenticated(message_bytes));
         self.patience = self.timeouts.imap;
+        self.anonymous_until = None;
     }
 
     /// Where responses are written; see that they are sent ([`Connection::relieve`]) after each.
@@ -150,6 +164,7 @@ impl Connection {
     /// The next event. Sends what waits before it waits itself.
     pub(super) async fn next(&mut self) -> Result<Event, End> {
         let deadline = Instant::now() + self.patience;
+        let deadline = self.anonymous_until.map_or(deadline, |until| until.min(deadline));
         loop {
             if let Some(event) = self.decoder.next() {
                 return Ok(event);
@@ -175,6 +190,24 @@ impl Connection {
             () = interrupt => return Ok(None),
         }
         Ok(self.decoder.next())
+    }
+
+    /// The next event while a message comes in, part of which is held in memory. A client that sends nothing of it is
+    /// sent away soon if others wait for memory.
+    pub(super) async fn next_of_message(&mut self) -> Result<Event, End> {
+        let deadline = self.idle_deadline();
+        let mut looked = Instant::now();
+        loop {
+            if let Some(event) = self.next_unless(deadline, tokio::time::sleep_until(looked + SLICE)).await? {
+                return Ok(event);
+            }
+            if looked.elapsed() >= SLICE {
+                if self.budget.waiting() > 0 {
+                    return Err(End::Timeout);
+                }
+                looked = Instant::now();
+            }
+        }
     }
 
     /// How long the client may idle.
@@ -260,20 +293,35 @@ impl Connection {
         self.send(&waiting, octets).await
     }
 
-    /// Sends both, in this order. Each write has to get something across within the write timeout.
+    /// Sends both, in this order. Something has to get across within the write timeout; more of it while others wait
+    /// for memory.
     async fn send(&mut self, mut first: &[u8], mut second: &[u8]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        let (mut looked, mut taken) = (Instant::now(), 0);
+        let mut stuck = Instant::now() + self.timeouts.write;
         while !(first.is_empty() && second.is_empty()) {
             let slices = [IoSlice::new(first), IoSlice::new(second)];
             let slices = if first.is_empty() { &slices[1..] } else { &slices[..] };
-            let written = timeout(self.timeouts.write, stream.write_vectored(slices)).await;
-            let written = written.map_err(|_| End::Timeout)??;
-            if written == 0 {
-                return Err(End::Closed);
+            let look = looked + SLICE;
+            match timeout_at(look.min(stuck), stream.write_vectored(slices)).await {
+                Ok(Ok(0)) => return Err(End::Closed),
+                Ok(Ok(written)) => {
+                    let from_first = written.min(first.len());
+                    first = &first[from_first..];
+                    second = &second[written - from_first..];
+                    taken += written;
+                    stuck = Instant::now() + self.timeouts.write;
+                }
+                Ok(Err(e)) => return Err(e.into()),
+                Err(_) if Instant::now() >= stuck => return Err(End::Timeout),
+                Err(_) => {}
             }
-            let from_first = written.min(first.len());
-            first = &first[from_first..];
-            second = &second[written - from_first..];
+            if Instant::now() >= look {
+                if taken < SLICE_BYTES && self.budget.waiting() > 0 {
+                    return Err(End::Timeout);
+                }
+                (looked, taken) = (Instant::now(), 0);
+            }
         }
         Ok(())
     }

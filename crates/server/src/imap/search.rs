@@ -10,8 +10,9 @@ mod scan;
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use sealpost_account::{Account, Message};
-use sealpost_base::{Budget, Kind, Uid};
+use sealpost_base::{Budget, Kind, Result, Uid, limits};
 use sealpost_imap::types::{AString, Code, Search, Status};
 use sealpost_vault::message::READER_BYTES;
 use tokio::task::JoinSet;
@@ -27,8 +28,12 @@ use key::Query;
 const BATCH_ROWS: usize = 512;
 /// Messages that one task reads.
 const GROUP_MESSAGES: usize = 16;
+/// Of these, how many at once.
+const AT_ONCE: usize = 8;
 /// Tasks that read at once.
 const TASKS: usize = 4;
+/// Memory of one task: the texts it reads at once, or a stream of a message.
+const TASK_BYTES: usize = AT_ONCE * limits::TEXT_BYTES;
 
 /// A message that its row does not decide.
 struct Candidate {
@@ -115,11 +120,11 @@ impl Session {
         }
         found.matches.sort_unstable();
         let Session { connection, view: Some(view), .. } = self else {
-            return Err(self.view().err().map_or(End::MailboxGone.into(), Failure::Reply));
+            return Err(Reply::bad("select a mailbox first").into());
         };
         connection.out().raw(b"* SEARCH");
-        for match_ in found.matches {
-            let number = if uid { Some(match_.get()) } else { view.sequence(match_) };
+        for message in found.matches {
+            let number = if uid { Some(message.get()) } else { view.sequence(message) };
             if let Some(number) = number {
                 number_of(connection, number).await?;
             }
@@ -155,21 +160,42 @@ async fn search_group(
     budget: Budget,
     group: Vec<Candidate>,
 ) -> Findings {
-    // One message at a time: its text, or a stream of it.
-    let _permit = budget.acquire(READER_BYTES).await;
+    let _permit = budget.acquire(TASK_BYTES.max(READER_BYTES)).await;
     let mut found = Findings::default();
-    for candidate in group {
-        match scan::decide(&account, &query, &candidate.columns, &candidate.message).await {
-            Ok(true) => found.matches.push(candidate.uid),
+    let mut by_text = futures::stream::iter(group)
+        .map(|candidate| async {
+            let decided =
+                scan::by_stored_text(&account, &query, &candidate.columns, &candidate.message).await;
+            (candidate, decided)
+        })
+        .buffer_unordered(AT_ONCE);
+    let mut undecided = Vec::new();
+    while let Some((candidate, decided)) = by_text.next().await {
+        match decided.transpose() {
+            Some(decided) => found.note(candidate.uid, decided),
+            None => undecided.push(candidate),
+        }
+    }
+    drop(by_text);
+    for candidate in undecided {
+        let decided = scan::by_message(&account, &query, &candidate.columns, &candidate.message).await;
+        found.note(candidate.uid, decided);
+    }
+    found
+}
+
+impl Findings {
+    fn note(&mut self, uid: Uid, decided: Result<bool>) {
+        match decided {
+            Ok(true) => self.matches.push(uid),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!(uid = %candidate.uid, %error, "a message could not be searched");
+                tracing::error!(%uid, %error, "a message could not be searched");
                 match error.kind() {
-                    Kind::Corrupt | Kind::NotFound => found.damaged.push(candidate.uid),
-                    _ => found.unavailable = true,
+                    Kind::Corrupt | Kind::NotFound => self.damaged.push(uid),
+                    _ => self.unavailable = true,
                 }
             }
         }
     }
-    found
 }

@@ -34,7 +34,8 @@ impl Session {
     /// A session in the not authenticated state.
     pub(super) fn new(stream: Stream, ctx: Arc<Context>) -> Self {
         let log = SessionLog::begin("imap", &stream, ctx.clock.clone());
-        let connection = Connection::new(stream, ctx.shutdown.clone(), ctx.settings.timeouts);
+        let connection =
+            Connection::new(stream, ctx.shutdown.clone(), ctx.settings.timeouts, ctx.budget.clone());
         Session { ctx, connection, log, account: None, view: None, quota: None, errors: 0 }
     }
 

@@ -102,10 +102,10 @@ impl View {
         u32::try_from(self.uids.len()).unwrap_or(u32::MAX)
     }
 
-    /// Those of the messages from `first` on that the view has become recent.
+    /// Those of the messages, which are in the view, become recent from `first` on.
     pub(super) fn mark_recent(&mut self, among: &UidSet, first: Uid) {
-        for uid in among.iter().filter(|uid| *uid >= first && self.uids.contains(*uid)) {
-            self.recent.insert(uid);
+        for (from, to) in among.ranges() {
+            self.recent.insert_range(from.max(first), to);
         }
     }
 

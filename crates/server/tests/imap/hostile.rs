@@ -1,5 +1,6 @@
 //! Hostile input: everything that can be made large has a limit, and what passes it gets an answer or a goodbye.
 
+use sealpost_base::Budget;
 use sealpost_server::Settings;
 
 use crate::imap_world::World;
@@ -99,4 +100,37 @@ async fn whoever_says_nothing_is_sent_away() {
     client.send(b"1 LOGIN ").await;
     tokio::time::sleep(world.ctx.settings.timeouts.imap_anonymous).await;
     assert_eq!(client.rest().await, "* BYE idle for too long\r\n");
+}
+
+/// Takes all memory that is free, and waits for more than that.
+async fn use_up(budget: &Budget) {
+    let mut held = Vec::new();
+    while let Some(permit) = budget.try_acquire(usize::MAX) {
+        held.push(permit);
+    }
+    budget.acquire(usize::MAX).await;
+}
+
+#[tokio::test]
+async fn an_append_that_stands_still_gives_its_memory_to_those_who_wait() {
+    let mut world = World::new(Settings::default()).await;
+    let mut client = world.login().await;
+    client.send(b"1 APPEND INBOX {100000}\r\n").await;
+    assert_eq!(client.line().await, "+ send the message");
+    client.send(b"Subject: slow\r\n").await;
+    tokio::time::pause();
+    use_up(&world.ctx.budget).await;
+    assert_eq!(client.rest().await, "* BYE idle for too long\r\n");
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_not_read_gives_its_memory_to_those_who_wait() {
+    let mut world = World::new(Settings::default()).await;
+    world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    client.send(b"1 FETCH 1 BODY.PEEK[]\r\n").await;
+    assert!(client.line().await.starts_with("* 1 FETCH"));
+    tokio::time::pause();
+    use_up(&world.ctx.budget).await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sealpost_base::{Random, SeededRandom};
+use sealpost_base::SeededRandom;
 use sealpost_server::Settings;
 
 use crate::imap_world::{Client, World};

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures::future::join_all;
 use sealpost_account::Account;
 use sealpost_base::{Budget, Permit, Result};
 use sealpost_mime::Structure;
@@ -16,8 +17,10 @@ use super::FetchRow;
 use super::items::Plan;
 use super::octets::{Opened, Reads};
 
-/// Messages whose octets are read ahead.
-const AHEAD_OCTETS: usize = 3;
+/// Messages whose octets are read ahead, if they are small.
+const AHEAD_OCTETS: usize = 12;
+/// Memory for octets that are read ahead, in bytes.
+const AHEAD_BYTES: usize = 3 * READER_BYTES;
 /// Groups of messages whose structures are read ahead.
 const AHEAD_GROUPS: usize = 4;
 /// Messages of one group.
@@ -47,11 +50,14 @@ pub(super) struct Pipeline {
 }
 
 /// A task that ends with whoever waits for it.
-struct Running(JoinHandle<Vec<Prepared>>);
+struct Running {
+    task: JoinHandle<Vec<Prepared>>,
+    cost: usize,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -69,7 +75,7 @@ impl Pipeline {
                 return Some(prepared);
             }
             let prepared = match self.running.pop_front() {
-                Some(mut running) => match (&mut running.0).await {
+                Some(mut running) => match (&mut running.task).await {
                     Ok(prepared) => prepared,
                     // A panic in a task is this session's too.
                     Err(e) => std::panic::resume_unwind(Box::new(e.to_string())),
@@ -92,16 +98,22 @@ impl Pipeline {
             && let Some(first) = self.waiting.front()
         {
             let permit = if self.plan.reads_octets() {
-                match self.budget.try_acquire(self.cost(first)) {
+                let cost = self.cost(first);
+                let ahead: usize = self.running.iter().map(|running| running.cost).sum();
+                if ahead + cost > AHEAD_BYTES {
+                    return;
+                }
+                match self.budget.try_acquire(cost) {
                     Some(permit) => Some(permit),
                     None => return,
                 }
             } else {
                 None
             };
+            let cost = permit.as_ref().map_or(0, Permit::bytes);
             let group = self.group();
             let task = prepare(self.account.clone(), self.plan.clone(), group, permit);
-            self.running.push_back(Running(tokio::spawn(task)));
+            self.running.push_back(Running { task: tokio::spawn(task), cost });
         }
     }
 
@@ -133,10 +145,13 @@ async fn prepare(
     group: Vec<FetchRow>,
     mut permit: Option<Permit>,
 ) -> Vec<Prepared> {
+    // The store answers several questions at once more quickly than one after the other.
+    let structures = join_all(group.iter().map(|row| async {
+        if plan.reads_structure() { Some(account.structure(&row.message).await) } else { None }
+    }));
+    let structures = structures.await;
     let mut prepared = Vec::with_capacity(group.len());
-    for row in group {
-        let structure =
-            if plan.reads_structure() { Some(account.structure(&row.message).await) } else { None };
+    for (row, structure) in group.into_iter().zip(structures) {
         let reads = Reads { reader: account.reader(&row.message) };
         let first = match plan.first_octets() {
             Some(wanted) => Some(reads.open(wanted, structure.as_ref()).await),

@@ -13,34 +13,45 @@ use super::key::{Query, Scope};
 /// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
 const NAME_BYTES: usize = 1024;
 
-/// Whether the message matches.
+/// Whether the message matches, by what is stored with it; `None` if only the message itself can tell.
 ///
 /// # Errors
-/// What reading it says.
-pub(super) async fn decide(
+/// What reading says.
+pub(super) async fn by_stored_text(
     account: &Account,
-    query: &Arc<Query>,
+    query: &Query,
     columns: &Columns,
     message: &Message,
-) -> Result<bool> {
+) -> Result<Option<bool>> {
     let mut known = Knowledge::none();
     if query.asks_for_dates()
         && let Some(structure) = readable(account.structure(message).await)?
     {
         known.learn_sent(structure.envelope.sent_day());
         if let Some(decided) = query.decide(columns, &known) {
-            return Ok(decided);
+            return Ok(Some(decided));
         }
     }
     if !query.patterns.is_empty()
         && let Some(text) = readable(account.text(message).await)?
     {
         known.learn_text(text);
-        if let Some(decided) = query.decide(columns, &known) {
-            return Ok(decided);
-        }
     }
-    // The stored text is cut off, or something stored is damaged: the message itself has it all.
+    Ok(query.decide(columns, &known))
+}
+
+/// Whether the message matches, by all of its text: it is read as a stream. For messages whose stored text is cut
+/// off, or whose stored text or structure is damaged.
+///
+/// # Errors
+/// What reading says.
+pub(super) async fn by_message(
+    account: &Account,
+    query: &Arc<Query>,
+    columns: &Columns,
+    message: &Message,
+) -> Result<bool> {
+    let mut known = Knowledge::none();
     scan(account, query, message, &mut known).await?;
     query
         .decide(columns, &known)
