@@ -6,6 +6,7 @@ use anyhow::Result;
 use sealpost_server::Settings;
 
 use crate::global::Global;
+use crate::log::Log;
 
 /// The data directory unless something else is said.
 pub const DEFAULT_DIRECTORY: &str = "./sealpost-data";
@@ -17,6 +18,8 @@ pub struct Config {
     pub directory: PathBuf,
     /// What the server is told.
     pub settings: Settings,
+    /// What is logged.
+    pub log: Log,
 }
 
 impl Config {
@@ -26,6 +29,7 @@ impl Config {
     /// If it cannot be read or something in it is wrong.
     pub fn load(global: &Global) -> Result<Self> {
         let directory = global.dir.clone().unwrap_or_else(|| DEFAULT_DIRECTORY.into());
-        Ok(Config { directory, settings: Settings::default() })
+        let log = Log { level: global.log.unwrap_or_default(), ..Log::default() };
+        Ok(Config { directory, settings: Settings::default(), log })
     }
 }

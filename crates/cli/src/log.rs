@@ -4,9 +4,28 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::global::Level;
 
-/// Starts to log at this level, as lines of text or of JSON.
-pub fn start(level: Level, json: bool) {
-    let filter = match level {
+/// What is logged, and how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Log {
+    /// How much.
+    pub level: Level,
+    /// As lines of text or of JSON.
+    pub format: Format,
+}
+
+/// How a line of the log is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object each.
+    Json,
+}
+
+/// Starts to log.
+pub fn start(log: Log) {
+    let filter = match log.level {
         Level::Off => LevelFilter::OFF,
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -14,7 +33,11 @@ pub fn start(level: Level, json: bool) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let builder = tracing_subscriber::fmt().with_max_level(filter).with_writer(std::io::stderr);
-    // Only the first call counts; there is only one.
-    let _ = if json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
+    let builder =
+        tracing_subscriber::fmt().with_max_level(filter).with_ansi(false).with_writer(std::io::stderr);
+    // Only the first call counts, and there is only one.
+    let _ = match log.format {
+        Format::Text => builder.try_init(),
+        Format::Json => builder.json().flatten_event(true).try_init(),
+    };
 }

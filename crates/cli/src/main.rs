@@ -13,6 +13,7 @@ mod global;
 mod log;
 mod output;
 mod place;
+mod running;
 mod secret;
 
 use std::process::ExitCode;

@@ -1,16 +1,110 @@
-//! `sealpost serve`.
+//! `sealpost serve`: the server, as the configuration says.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use sealpost_server::Server;
+use sealpost_server::settings::Listen;
+use serde::Serialize;
 
+use crate::config::Config;
+use crate::exit::Usage;
 use crate::global::Global;
+use crate::log;
+use crate::place::Place;
+use crate::running::{self, Signals};
 
 /// Arguments of `sealpost serve`.
 #[derive(clap::Args)]
+#[command(after_help = "Runs until SIGTERM or SIGINT; SIGHUP loads a changed certificate.")]
 pub struct Args {}
 
-/// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("serve is not there yet")
+/// What it says once it accepts connections.
+#[derive(Serialize)]
+struct Ready {
+    dir: PathBuf,
+    pid: u32,
+    smtp: Vec<Endpoint>,
+    smtps: Vec<Endpoint>,
+    lmtp: Vec<Endpoint>,
+    lmtp_unix: Vec<PathBuf>,
+    imap: Vec<Endpoint>,
+    imaps: Vec<Endpoint>,
+}
+
+/// Where something is served.
+#[derive(Debug, Clone, Serialize)]
+pub struct Endpoint {
+    /// The address.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Endpoint { host: address.ip().to_string(), port: address.port() }
+    }
+}
+
+/// Serves until it is told to stop.
+pub async fn run(_args: Args, global: &Global) -> Result<ExitCode> {
+    let config = Config::load(global)?;
+    log::start(config.log);
+    if config.settings.listen == Listen::default() {
+        return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
+    }
+    let place = Place::at(&config.directory, config.settings).await?;
+    let signals = Signals::listen()?;
+    let server = start(&place).await?;
+    let ready = Ready::of(&place, server.addresses());
+    global.output().show(&ready, |ready| ready.to_text())?;
+    Ok(running::until_stopped(server, signals).await)
+}
+
+/// Starts the server of a data directory.
+///
+/// # Errors
+/// As [`Server::start`].
+pub async fn start(place: &Place) -> sealpost_base::Result<Server> {
+    let (settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
+    Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await
+}
+
+impl Ready {
+    fn of(place: &Place, listen: &Listen) -> Self {
+        let all = |addresses: &[SocketAddr]| addresses.iter().copied().map(Endpoint::from).collect();
+        Ready {
+            dir: place.dir.clone(),
+            pid: std::process::id(),
+            smtp: all(&listen.smtp),
+            smtps: all(&listen.smtps),
+            lmtp: all(&listen.lmtp),
+            lmtp_unix: listen.lmtp_unix.clone(),
+            imap: all(&listen.imap),
+            imaps: all(&listen.imaps),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("Serving {}", self.dir.display());
+        let lists = [
+            ("smtp", &self.smtp),
+            ("smtps", &self.smtps),
+            ("lmtp", &self.lmtp),
+            ("imap", &self.imap),
+            ("imaps", &self.imaps),
+        ];
+        for (name, endpoints) in lists {
+            for Endpoint { host, port } in endpoints {
+                text.push_str(&format!("\n  {name:<6}{host} port {port}"));
+            }
+        }
+        for path in &self.lmtp_unix {
+            text.push_str(&format!("\n  lmtp  {}", path.display()));
+        }
+        text
+    }
 }

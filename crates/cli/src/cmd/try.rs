@@ -1,16 +1,73 @@
-//! `sealpost try`.
+//! `sealpost try`: a server of one's own, to try things out and for programs that test against a mail server.
+//!
+//! Everything is in one directory that is kept between runs. It listens on this machine alone, with a self-signed
+//! certificate.
 
+mod accounts;
+mod ports;
+mod report;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use sealpost_server::settings::TlsSource;
 
+use crate::cmd::serve;
+use crate::config::Config;
 use crate::global::Global;
+use crate::log;
+use crate::place::Place;
+use crate::running::{self, Signals};
+use ports::Ports;
+use report::Ready;
+
+/// Memory for a trial that no configuration says anything about: enough for a few dozen clients at once.
+const MEMORY: usize = 32 * 1024 * 1024;
 
 /// Arguments of `sealpost try`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "Runs until SIGTERM or SIGINT. With --json it prints one line once it accepts connections."
+)]
+pub struct Args {
+    /// Which ports to listen on
+    #[arg(long, value_enum, default_value_t)]
+    ports: Ports,
+    /// Deliver no sample mail
+    #[arg(long)]
+    no_samples: bool,
+    /// Make this account, instead of me@localhost with a generated password; may be given several times
+    #[arg(long = "account", value_name = "NAME", requires = "password_file")]
+    accounts: Vec<String>,
+    /// The password of those accounts, in FILE; a line end after it does not count
+    #[arg(long, value_name = "FILE", requires = "accounts")]
+    password_file: Option<PathBuf>,
+}
 
-/// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("try is not there yet")
+/// Serves until it is told to stop.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let config = Config::load(global)?;
+    log::start(config.log);
+    args.ports.check_free()?;
+    let mut settings = config.settings;
+    settings.listen = args.ports.listen();
+    settings.hostname = "localhost".to_owned();
+    settings.tls = TlsSource::SelfSigned { directory: config.directory.clone() };
+    if global.config.is_none() {
+        settings.memory = MEMORY;
+    }
+    let mut place = Place::at(&config.directory, settings).await?;
+    place.dir = std::fs::canonicalize(&place.dir).context("the data directory")?;
+
+    let login = match &args.password_file {
+        Some(file) => accounts::named(&place, &args.accounts, file).await?,
+        None => accounts::remembered(&place).await?,
+    };
+    place.settings.postmaster = Some(login.account.to_string());
+    let signals = Signals::listen()?;
+    let server = serve::start(&place).await.map_err(|e| ports::explain(e, args.ports))?;
+    global.output().show(&Ready::new(&place, &login, server.addresses()), Ready::to_text)?;
+    drop(login);
+    Ok(running::until_stopped(server, signals).await)
 }

@@ -1,0 +1,154 @@
+//! The accounts of a trial: those that were asked for, or `me@localhost` with a password that is made once and
+//! remembered in a file that only its owner can read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
+use sealpost_base::{Error, Kind, Random};
+use sealpost_vault::RootKey;
+use zeroize::Zeroizing;
+
+use crate::place::Place;
+use crate::secret;
+
+/// The account unless others are asked for.
+const ACCOUNT: &str = "me@localhost";
+/// Where its password is remembered, in the data directory.
+const PASSWORD_FILE: &str = "try-password";
+/// Letters and digits that nobody takes for another: 5 bits each.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+/// 100 bits.
+const PASSWORD_CHARS: usize = 20;
+
+/// The account that is printed.
+pub struct Login {
+    /// Its name.
+    pub account: AccountName,
+    /// Its password; `None` if its owner has changed it, or if it is no text.
+    pub password: Option<Zeroizing<String>>,
+    /// The account, opened; `None` if nothing here opens it.
+    pub opened: Option<(AccountRecord, RootKey)>,
+}
+
+/// Makes those of `names` that are not there, with the password in `file`. The first is the one that is printed.
+///
+/// # Errors
+/// `Denied` if one is there with another password; what the directory says.
+pub async fn named(place: &Place, names: &[String], file: &Path) -> Result<Login> {
+    let secret = secret::from_file(file)?;
+    let mut first = None;
+    for name in names {
+        let name = place.directory.account_name(name).with_context(|| format!("the account {name:?}"))?;
+        let opened = make(place, &name, &secret).await.map_err(|e| match e.kind() {
+            Kind::Denied => {
+                Error::denied(format!("{name} exists, and its password is not the one in {}", file.display()))
+            }
+            _ => e,
+        })?;
+        first.get_or_insert((name, opened));
+    }
+    let (account, opened) = first.context("no account was named")?;
+    let password = std::str::from_utf8(secret.bytes()).ok().map(|text| Zeroizing::new(text.to_owned()));
+    Ok(Login { account, password, opened: Some(opened) })
+}
+
+/// Opens `me@localhost`, and makes it with a new password at the first time.
+///
+/// # Errors
+/// If the password cannot be remembered; what the directory says.
+pub async fn remembered(place: &Place) -> Result<Login> {
+    let account = AccountName::parse(ACCOUNT)?;
+    let path = place.dir.join(PASSWORD_FILE);
+    let exists = place.directory.find(&account).await?.is_some();
+    if exists && !path.exists() {
+        return Ok(Login { account, password: None, opened: None });
+    }
+    // Remembered before the account is made: however this ends, there is no account with a password lost.
+    let remember = || remember(&path, &*place.random);
+    remember().with_context(|| format!("the password in {}", path.display()))?;
+    let secret = secret::from_file(&path)?;
+    match make(place, &account, &secret).await {
+        Ok(opened) => {
+            let password =
+                std::str::from_utf8(secret.bytes()).ok().map(|text| Zeroizing::new(text.to_owned()));
+            Ok(Login { account, password, opened: Some(opened) })
+        }
+        Err(e) if e.kind() == Kind::Denied => Ok(Login { account, password: None, opened: None }),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Opens an account, or makes it.
+async fn make(place: &Place, name: &AccountName, secret: &Secret) -> Result<(AccountRecord, RootKey), Error> {
+    if place.directory.find(name).await?.is_some() {
+        return place.directory.unlock(name, secret.clone()).await;
+    }
+    match place.directory.create(name, NewAccount::with_password(secret.clone())).await {
+        // Another process made it just now.
+        Err(e) if e.kind() == Kind::Conflict && place.directory.find(name).await?.is_some() => {
+            place.directory.unlock(name, secret.clone()).await
+        }
+        made => made,
+    }
+}
+
+/// Writes a new password to `path` unless there is one: whole and durable, or not at all.
+fn remember(path: &Path, random: &dyn Random) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let temporary = path.with_extension(format!("{:016x}.tmp", random.next_u64()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut line = generate(random);
+    line.push('\n');
+    let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_all());
+    let linked = written.and_then(|()| match std::fs::hard_link(&temporary, path) {
+        // Another process was first: its password is the password.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    });
+    std::fs::remove_file(&temporary)?;
+    linked?;
+    if let Some(dir) = path.parent() {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// A password that needs no quotes anywhere.
+fn generate(random: &dyn Random) -> Zeroizing<String> {
+    let mut bytes = Zeroizing::new([0; PASSWORD_CHARS]);
+    random.fill(&mut *bytes);
+    let mut password = Zeroizing::new(String::with_capacity(PASSWORD_CHARS + 1));
+    for byte in *bytes {
+        password.push(char::from(ALPHABET[usize::from(byte % 32)]));
+    }
+    password
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use sealpost_base::SeededRandom;
+
+    use super::*;
+
+    #[test]
+    fn a_password_is_made_once_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(PASSWORD_FILE);
+        let random = SeededRandom::new(1);
+        remember(&path, &random).unwrap();
+        let first = std::fs::read(&path).unwrap();
+        remember(&path, &random).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), first);
+        assert_eq!(first.len(), PASSWORD_CHARS + 1);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

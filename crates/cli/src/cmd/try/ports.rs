@@ -1,0 +1,95 @@
+//! Which ports a trial listens on: fixed ones that need no privilege, or any that are free.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use sealpost_server::settings::Listen;
+
+use crate::exit::Usage;
+
+/// Which ports to listen on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Ports {
+    /// IMAP 1143, IMAP with TLS 1993, SMTP 1025, SMTP with TLS 1465, LMTP 2424
+    #[default]
+    Default,
+    /// Any that are free
+    Free,
+}
+
+const IMAP: u16 = 1143;
+const IMAPS: u16 = 1993;
+const SMTP: u16 = 1025;
+const SMTPS: u16 = 1465;
+const LMTP: u16 = 2424;
+
+impl Ports {
+    /// Where to listen: on this machine alone.
+    pub fn listen(self) -> Listen {
+        let at = |port| {
+            let port = if self == Ports::Free { 0 } else { port };
+            vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))]
+        };
+        Listen {
+            smtp: at(SMTP),
+            smtps: at(SMTPS),
+            lmtp: at(LMTP),
+            lmtp_unix: Vec::new(),
+            imap: at(IMAP),
+            imaps: at(IMAPS),
+        }
+    }
+
+    /// Finds out before anything is done whether another program has the ports.
+    ///
+    /// # Errors
+    /// Naming every port that is taken, and what can be done.
+    pub fn check_free(self) -> Result<()> {
+        let listen = self.listen();
+        let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, listen.lmtp].concat();
+        let taken: Vec<_> = all
+            .iter()
+            .filter(|address| is_taken(address))
+            .map(|address| address.port().to_string())
+            .collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let (ports, are) = if taken.len() == 1 { ("port", "is") } else { ("ports", "are") };
+        let taken = taken.join(", ");
+        Err(Usage(format!(
+            "the {ports} {taken} of {} {are} taken, perhaps by another `sealpost try`; stop that, or add \
+             `--ports free` to take others",
+            Ipv4Addr::LOCALHOST
+        ))
+        .into())
+    }
+}
+
+fn is_taken(address: &SocketAddr) -> bool {
+    TcpListener::bind(address).is_err_and(|e| e.kind() == ErrorKind::AddrInUse)
+}
+
+/// Adds what can be done if somebody took a port in the meantime.
+pub fn explain(error: sealpost_base::Error, ports: Ports) -> anyhow::Error {
+    let hint = if ports == Ports::Default {
+        "the server does not start (`--ports free` takes other ports)"
+    } else {
+        "the server does not start"
+    };
+    anyhow::Error::from(error).context(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_noticed() {
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(is_taken(&other.local_addr().unwrap()));
+        assert!(Ports::Free.check_free().is_ok());
+    }
+}
