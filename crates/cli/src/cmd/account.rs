@@ -1,16 +1,242 @@
-//! `sealpost account`.
+//! `sealpost account`: who has an account here, and the secrets that open it.
+//!
+//! Whoever changes a secret opens the account with another one first: the operator has no way around its owner's
+//! key, and neither has this command.
+
+mod passwd;
+mod undelete;
+pub(super) mod unlock;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::Subcommand;
+use futures::StreamExt;
+use sealpost_account::directory::{AccountRecord, NewAccount, Role};
+use sealpost_archive::date::rfc3339;
+use serde::Serialize;
 
+use super::{recovery, token};
+use crate::exit::{FAILED, Usage};
 use crate::global::Global;
+use crate::output::warn;
+use crate::place::Place;
+use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost account`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  sealpost account add jane@example.org
+  sealpost account passwd jane@example.org
+  sealpost account recovery jane@example.org
+  sealpost account token add jane@example.org \"Jane's phone\"")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make an account
+    Add(AddArgs),
+    /// List the accounts; removed ones that can be brought back too
+    List,
+    /// Show one account
+    Show(NameArgs),
+    /// Change a password; the mail stays as it is, and so do app passwords and the recovery code
+    Passwd(passwd::Args),
+    /// Remove an account; it can be brought back for some days (see `undelete`)
+    Remove(NameArgs),
+    /// Bring back a removed account, or an account's expunged messages
+    Undelete(undelete::Args),
+    /// Make, list and revoke app passwords
+    Token(token::Args),
+    /// Make a recovery code, which sets a new password when the old one is forgotten
+    Recovery(recovery::Args),
+}
+
+/// The account that a command is about.
+#[derive(clap::Args)]
+pub(super) struct NameArgs {
+    /// The account's name, an address; without a domain, one of this host
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost account add jane@example.org
+  sealpost account add jane@example.org --quota 5GiB --password-file jane.password")]
+struct AddArgs {
+    #[command(flatten)]
+    account: NameArgs,
+    /// The most mail it may hold, such as 500MB or 5GiB [default: any]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    quota: Option<u64>,
+    /// Let its owner manage other accounts
+    #[arg(long)]
+    admin: bool,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
 
 /// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("account is not there yet")
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    match args.command {
+        Command::Add(args) => add(args, global).await,
+        Command::List => list(global).await,
+        Command::Show(args) => show(args, global).await,
+        Command::Passwd(args) => passwd::run(args, global).await,
+        Command::Remove(args) => remove(args, global).await,
+        Command::Undelete(args) => undelete::run(args, global).await,
+        Command::Token(args) => token::run(args, global).await,
+        Command::Recovery(args) => recovery::run(args, global).await,
+    }
+}
+
+/// An account as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    account: String,
+    id: String,
+    role: &'static str,
+    quota: Option<u64>,
+    created: String,
+    removed: Option<String>,
+    tokens: usize,
+    recovery: bool,
+}
+
+impl From<&AccountRecord> for Shown {
+    fn from(record: &AccountRecord) -> Self {
+        Shown {
+            account: record.name.to_string(),
+            id: record.id.to_string(),
+            role: match record.role {
+                Role::User => "user",
+                Role::Admin => "admin",
+            },
+            quota: record.quota,
+            created: rfc3339(record.created),
+            removed: record.removed.map(rfc3339),
+            tokens: record.tokens().count(),
+            recovery: record.has_recovery(),
+        }
+    }
+}
+
+impl Shown {
+    fn lines(&self) -> String {
+        let quota = self.quota.map_or("none".to_owned(), super::stats::bytes);
+        let removed = self.removed.as_ref().map(|at| format!("\nremoved   {at}")).unwrap_or_default();
+        format!(
+            "account   {}\nid        {}\nrole      {}\nquota     {quota}\ncreated   {}\ntokens    {}\nrecovery  {}{removed}",
+            self.account,
+            self.id,
+            self.role,
+            self.created,
+            self.tokens,
+            if self.recovery { "a code was made" } else { "no code was made" },
+        )
+    }
+}
+
+async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
+    let place = Place::open_or_make(global).await?;
+    let name = place.directory.account_name(&args.account.name)?;
+    let password = args.password.new_one(&format!("New password of {name}")).await?;
+    let role = if args.admin { Role::Admin } else { Role::User };
+    let new = NewAccount { password, quota: args.quota, role };
+    let (record, _) = place.directory.create(&name, new).await?;
+    global.output().show(&Shown::from(&record), |shown| format!("made the account {}", shown.account))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let mut records = place.directory.list();
+    let (mut shown, mut code) = (Vec::new(), ExitCode::SUCCESS);
+    while let Some(record) = records.next().await {
+        match record {
+            Ok(record) => shown.push(Shown::from(&record)),
+            Err(e) => {
+                warn(format_args!("sealpost: {e}"));
+                code = ExitCode::from(FAILED);
+            }
+        }
+    }
+    global.output().show(&shown, |shown| {
+        let line = |account: &Shown| match &account.removed {
+            Some(at) => format!("{} (removed {at})\n", account.account),
+            None => format!("{}\n", account.account),
+        };
+        shown.iter().map(line).collect()
+    })?;
+    Ok(code)
+}
+
+async fn show(args: NameArgs, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let name = place.directory.account_name(&args.name)?;
+    let record = place.directory.get(&name).await?;
+    global.output().show(&Shown::from(&record), Shown::lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let name = place.directory.account_name(&args.name)?;
+    place.directory.remove(&name).await?;
+    let days = place.settings.retention.as_secs() / 86_400;
+    let done = Done { account: name.to_string(), done: "removed" };
+    global.output().show(&done, |_| {
+        format!("removed {name}; for {days} days `sealpost account undelete {name}` brings it back")
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was done to which account.
+#[derive(Serialize)]
+pub(super) struct Done {
+    /// The account.
+    pub account: String,
+    /// What was done, in one word.
+    pub done: &'static str,
+}
+
+/// A number of bytes: digits, and `k`, `M`, `G` or `T` (thousands) or `Ki` and so on (1024), with or without `B`.
+fn size(text: &str) -> Result<u64> {
+    let wrong = || Usage(format!("{text:?} is no size such as 500MB or 5GiB"));
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().trim_end_matches(['b', 'B']).to_ascii_lowercase();
+    let (letter, base) = match unit.strip_suffix('i') {
+        Some(letter) => (letter, 1024u64),
+        None => (unit.as_str(), 1000),
+    };
+    let power = match letter {
+        "" if base == 1000 => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err(wrong().into()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|n| n.checked_mul(base.pow(power)));
+    bytes.ok_or_else(|| wrong().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [("0", 0), ("12", 12), ("500MB", 500_000_000), ("5GiB", 5 << 30), ("1k", 1000)] {
+            assert_eq!(size(text).unwrap(), bytes, "{text}");
+        }
+        for text in ["", "GB", "-1", "1.5G", "5 parsecs", "99999999999T", "3i"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,16 +1,48 @@
-//! `sealpost recovery`.
+//! `sealpost account recovery`: a code to write down, for the day the password is forgotten.
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use serde::Serialize;
 
+use super::account::NameArgs;
+use super::account::unlock::{Accept, unlock};
 use crate::global::Global;
+use crate::place::Place;
+use crate::secret::PasswordArgs;
 
-/// Arguments of `sealpost recovery`.
+/// Arguments of `sealpost account recovery`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "Makes a recovery code and prints it, this once; a code made before works no longer. Nobody, \
+                        the operator included, can open the account without its password or this code.\n
+Examples:
+  sealpost account recovery jane@example.org
+  sealpost account passwd jane@example.org --recovery"
+)]
+pub struct Args {
+    #[command(flatten)]
+    account: NameArgs,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
+
+#[derive(Serialize)]
+struct Made {
+    account: String,
+    recovery_code: String,
+}
 
 /// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("recovery is not there yet")
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let (record, root) = unlock(&place, &args.account.name, &args.password, Accept::Password).await?;
+    let code = place.directory.set_recovery(&record.name, &root).await?;
+    global.output().note(format_args!(
+        "the recovery code of {}; write it down, it is shown this once, and keep it where nobody else looks:",
+        record.name
+    ));
+    let made = Made { account: record.name.to_string(), recovery_code: code.to_string() };
+    global.output().show(&made, |made| made.recovery_code.clone())?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,16 +1,218 @@
-//! `sealpost stats`.
+//! `sealpost stats`: how much there is, counted from the store itself.
 
+use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use indicatif::HumanBytes;
+use sealpost_base::AccountId;
+use serde::Serialize;
 
+use super::account::unlock::{Accept, unlock};
 use crate::global::Global;
+use crate::output::warn;
+use crate::place::Place;
+use crate::secret::PasswordArgs;
 
 /// Arguments of `sealpost stats`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "What is counted without a password is what the server itself can see: objects and their \
+                        sizes. With --account and its password, its mailboxes and messages too.\n
+Examples:
+  sealpost stats
+  sealpost stats --account jane@example.org
+  sealpost stats --json | jq .kinds.messages.bytes"
+)]
+pub struct Args {
+    /// Open this account and count what is in its mailboxes
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
+
+/// Objects of one kind.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+struct Count {
+    objects: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Stats {
+    dir: String,
+    accounts: usize,
+    removed_accounts: usize,
+    aliases: usize,
+    /// What the store holds, by kind.
+    kinds: BTreeMap<&'static str, Count>,
+    total: Count,
+    per_account: Vec<AccountStats>,
+    /// Transactions that this command itself committed: 0 unless it made the directory.
+    commits: u64,
+}
+
+#[derive(Default, Serialize)]
+struct AccountStats {
+    account: String,
+    id: String,
+    /// Entries of the log that are kept (those before the last two checkpoints are not).
+    log_entries: u64,
+    /// The position of the last entry: how many there ever were.
+    log_position: u64,
+    checkpoints: u64,
+    message_objects: u64,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mailboxes: Option<Vec<MailboxStats>>,
+    /// Messages, each counted once, expunged ones that are still kept included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expunged: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct MailboxStats {
+    name: String,
+    messages: usize,
+    unseen: usize,
+    bytes: u64,
+}
 
 /// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("stats is not there yet")
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let mut stats = count(&place).await?;
+    if let Some(name) = &args.account {
+        let (record, root) = unlock(&place, name, &args.password, Accept::Login).await?;
+        let account = place.accounts().open(record.id, &root).await?;
+        let state = account.state();
+        let id = record.id.to_string();
+        if let Some(counted) = stats.per_account.iter_mut().find(|a| a.id == id) {
+            let mailbox = |m: &sealpost_account::Mailbox| MailboxStats {
+                name: m.name().to_owned(),
+                messages: m.len(),
+                unseen: m.unseen(),
+                bytes: m.bytes(),
+            };
+            counted.mailboxes = Some(state.mailboxes().map(mailbox).collect());
+            counted.messages = Some(state.message_count());
+            counted.expunged = Some(state.graveyard().len());
+        }
+    }
+    global.output().show(&stats, text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn count(place: &Place) -> Result<Stats> {
+    let (mut accounts, mut removed_accounts) = (0, 0);
+    let mut by_id: HashMap<AccountId, AccountStats> = HashMap::new();
+    let mut records = place.directory.list();
+    while let Some(record) = records.next().await {
+        match record {
+            Ok(record) => {
+                accounts += usize::from(record.is_active());
+                removed_accounts += usize::from(!record.is_active());
+                let (account, id) = (record.name.to_string(), record.id.to_string());
+                by_id.insert(record.id, AccountStats { account, id, ..AccountStats::default() });
+            }
+            Err(e) => warn(format_args!("sealpost: {e}")),
+        }
+    }
+    let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
+    let mut total = Count::default();
+    for prefix in ["accounts", "aliases", "acct", "spool"] {
+        let mut listed = place.store.list(prefix, None);
+        while let Some(object) = listed.try_next().await? {
+            let kind = tally(&object.path, object.size, &mut by_id);
+            for count in [kinds.entry(kind).or_default(), &mut total] {
+                count.objects += 1;
+                count.bytes += object.size;
+            }
+        }
+    }
+    let mut per_account: Vec<_> = by_id.into_values().collect();
+    per_account.sort_by(|a, b| a.account.cmp(&b.account));
+    let aliases = place.directory.aliases().filter(|a| std::future::ready(a.is_ok())).count().await;
+    let (dir, commits) = (place.dir.display().to_string(), place.store.stats().commits);
+    Ok(Stats { dir, accounts, removed_accounts, aliases, kinds, total, per_account, commits })
+}
+
+/// What kind of object that is; counts it for its account too.
+fn tally(path: &str, size: u64, by_id: &mut HashMap<AccountId, AccountStats>) -> &'static str {
+    let mut parts = path.split('/');
+    match parts.next() {
+        Some("acct") => {}
+        Some("accounts") => return "account_records",
+        Some("aliases") => return "aliases",
+        Some("spool") => return "spool",
+        _ => return "other",
+    }
+    let account = parts.next().and_then(|id| id.parse().ok()).and_then(|id| by_id.get_mut(&id));
+    let mut unknown = AccountStats::default();
+    let account = account.unwrap_or(&mut unknown);
+    account.bytes += size;
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("log"), Some(position), _) => {
+            account.log_entries += 1;
+            let position = u64::from_str_radix(position, 16).unwrap_or(0);
+            account.log_position = account.log_position.max(position);
+            "log"
+        }
+        (Some("snap"), _, name) => {
+            account.checkpoints += u64::from(name == Some("manifest"));
+            "checkpoints"
+        }
+        (Some("msg"), ..) => {
+            account.message_objects += 1;
+            "messages"
+        }
+        _ => "other",
+    }
+}
+
+/// `1.5 MiB`.
+pub(super) fn bytes(n: u64) -> String {
+    HumanBytes(n).to_string()
+}
+
+fn text(stats: &Stats) -> String {
+    let mut out = format!(
+        "{}: {} accounts ({} removed), {} aliases, {} objects, {}\n",
+        stats.dir,
+        stats.accounts,
+        stats.removed_accounts,
+        stats.aliases,
+        stats.total.objects,
+        bytes(stats.total.bytes)
+    );
+    for (kind, count) in &stats.kinds {
+        let kind = kind.replace('_', " ");
+        out.push_str(&format!("  {kind:<16}{:>10} objects  {:>12}\n", count.objects, bytes(count.bytes)));
+    }
+    for a in &stats.per_account {
+        out.push_str(&format!(
+            "{}: {} message objects, {} in all; log at {}, {} entries kept, {} checkpoints\n",
+            a.account,
+            a.message_objects,
+            bytes(a.bytes),
+            a.log_position,
+            a.log_entries,
+            a.checkpoints
+        ));
+        for m in a.mailboxes.iter().flatten() {
+            let size = bytes(m.bytes);
+            out.push_str(&format!(
+                "  {:<30}{:>8} messages, {:>6} unseen  {size:>12}\n",
+                m.name, m.messages, m.unseen
+            ));
+        }
+        if let (Some(messages), Some(expunged)) = (a.messages, a.expunged) {
+            out.push_str(&format!("  {messages} messages, of which expunged and still kept: {expunged}\n"));
+        }
+    }
+    out
 }

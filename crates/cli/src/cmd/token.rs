@@ -1,16 +1,120 @@
-//! `sealpost token`.
+//! `sealpost account token`: app passwords, one for each program, which can be revoked one by one.
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::Subcommand;
+use sealpost_account::directory::{AccountRecord, TokenInfo};
+use sealpost_archive::date::rfc3339;
+use sealpost_base::Error;
+use sealpost_vault::slot::SlotId;
+use serde::Serialize;
 
+use super::account::NameArgs;
+use super::account::unlock::{Accept, unlock};
+use crate::exit::Usage;
 use crate::global::Global;
+use crate::place::Place;
+use crate::secret::PasswordArgs;
 
-/// Arguments of `sealpost token`.
+/// Arguments of `sealpost account token`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  sealpost account token add jane@example.org \"Jane's phone\"
+  sealpost account token list jane@example.org
+  sealpost account token revoke jane@example.org \"Jane's phone\"")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make an app password and print it, this once
+    Add {
+        #[command(flatten)]
+        account: NameArgs,
+        /// What it is for
+        label: String,
+        #[command(flatten)]
+        password: PasswordArgs,
+    },
+    /// List the app passwords, without their secrets
+    List(NameArgs),
+    /// Revoke an app password: logins with it fail from now on
+    Revoke {
+        #[command(flatten)]
+        account: NameArgs,
+        /// Its id or its label, as `list` shows them
+        token: String,
+    },
+}
+
+/// An app password as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    id: String,
+    label: String,
+    created: Option<String>,
+    /// The secret, when it was just made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+}
+
+impl Shown {
+    fn new(info: TokenInfo, token: Option<String>) -> Self {
+        let created = info.created.map(rfc3339);
+        Shown { id: info.id.to_string(), label: info.label, created, token }
+    }
+}
 
 /// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("token is not there yet")
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    match args.command {
+        Command::Add { account, label, password } => {
+            let (record, root) = unlock(&place, &account.name, &password, Accept::Password).await?;
+            let (info, secret) = place.directory.add_token(&record.name, &root, &label).await?;
+            let shown = Shown::new(info, Some(secret.to_string()));
+            global.output().note(format_args!(
+                "an app password of {}; it is shown this once and works wherever the password does:",
+                record.name
+            ));
+            global.output().show(&shown, |shown| shown.token.clone().unwrap_or_default())?;
+        }
+        Command::List(account) => {
+            let name = place.directory.account_name(&account.name)?;
+            let record = place.directory.get(&name).await?;
+            let shown: Vec<_> = record.tokens().map(|info| Shown::new(info, None)).collect();
+            let line =
+                |t: &Shown| format!("{}  {}  {}\n", t.id, t.created.as_deref().unwrap_or("-"), t.label);
+            global.output().show(&shown, |shown| shown.iter().map(line).collect())?;
+        }
+        Command::Revoke { account, token } => {
+            let name = place.directory.account_name(&account.name)?;
+            let info = find(&place.directory.get(&name).await?, &token)?;
+            place.directory.revoke_token(&name, info.id).await?;
+            global
+                .output()
+                .show(&Shown::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The token of that id, or else the only one of that label.
+fn find(record: &AccountRecord, token: &str) -> Result<TokenInfo> {
+    if let Some(found) = record.tokens().find(|info| same(info.id, token)) {
+        return Ok(found);
+    }
+    let mut labelled = record.tokens().filter(|info| info.label == token);
+    match (labelled.next(), labelled.next()) {
+        (Some(found), None) => Ok(found),
+        (Some(_), Some(_)) => Err(Usage(format!("several tokens are called {token:?}; give the id")).into()),
+        (None, _) => Err(Error::not_found(format!("{} has no token {token:?}", record.name)).into()),
+    }
+}
+
+fn same(id: SlotId, text: &str) -> bool {
+    id.to_string().eq_ignore_ascii_case(text)
 }

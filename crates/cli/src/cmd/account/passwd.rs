@@ -1,0 +1,52 @@
+//! `sealpost account passwd`: another password for the same key.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use super::unlock::{Accept, unlock};
+use super::{Done, NameArgs};
+use crate::global::Global;
+use crate::place::Place;
+use crate::secret::{self, PasswordArgs};
+
+/// Arguments of `sealpost account passwd`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost account passwd jane@example.org
+  sealpost account passwd jane@example.org --recovery
+  printf '%s\\n' \"$OLD\" \"$NEW\" | sealpost account passwd jane@example.org --password-stdin
+  sealpost account passwd jane@example.org --password-file old --new-password-file new")]
+pub(super) struct Args {
+    #[command(flatten)]
+    account: NameArgs,
+    /// Give the recovery code instead of the old password
+    #[arg(long)]
+    recovery: bool,
+    /// The old password (or the recovery code); with --password-stdin the new one is the line after it
+    #[command(flatten)]
+    password: PasswordArgs,
+    /// Read the new password from FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "new_password_stdin")]
+    new_password_file: Option<PathBuf>,
+    /// Read the new password from standard input, one line (after that of --password-stdin)
+    #[arg(long)]
+    new_password_stdin: bool,
+}
+
+pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let accept = if args.recovery { Accept::Recovery } else { Accept::Password };
+    let (record, root) = unlock(&place, &args.account.name, &args.password, accept).await?;
+    let name = record.name;
+    let new = match &args.new_password_file {
+        Some(path) => secret::from_file(path)?,
+        None if args.new_password_stdin || args.password.password_stdin => secret::from_stdin()?,
+        None => secret::ask_twice(&format!("New password of {name}")).await?,
+    };
+    place.directory.set_password(&name, &root, new).await?;
+    let done = Done { account: name.to_string(), done: "changed" };
+    global.output().show(&done, |_| format!("changed the password of {name}"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,144 @@
+//! `sealpost account undelete`: a removed account back, or an account's expunged messages.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use sealpost_account::{Applied, Event, ops};
+use sealpost_base::{MailboxId, Timestamp, UidSet};
+use sealpost_mime::header::date;
+use serde::Serialize;
+
+use super::unlock::{Accept, unlock};
+use super::{Done, NameArgs};
+use crate::exit::Usage;
+use crate::global::Global;
+use crate::place::Place;
+use crate::secret::PasswordArgs;
+
+/// Arguments of `sealpost account undelete`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost account undelete jane@example.org
+  sealpost account undelete jane@example.org --messages --since 2h
+  sealpost account undelete jane@example.org --messages --since 2026-11-01 --to Found")]
+pub(super) struct Args {
+    #[command(flatten)]
+    account: NameArgs,
+    /// Bring back messages that were expunged and are still kept, not the account
+    #[arg(long)]
+    messages: bool,
+    /// Only those expunged since TIME: 90m, 36h or 7d ago, or a date and time (UTC) such as 2026-11-01T08:30
+    #[arg(long, value_name = "TIME", requires = "messages")]
+    since: Option<String>,
+    /// Put them into MAILBOX, which is made if it is not there
+    #[arg(long, value_name = "MAILBOX", requires = "messages", default_value = "Recovered")]
+    to: String,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
+
+#[derive(Serialize)]
+struct Restored {
+    account: String,
+    restored: usize,
+    mailbox: String,
+}
+
+pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    if args.messages {
+        return messages(args, &place, global).await;
+    }
+    let name = place.directory.account_name(&args.account.name)?;
+    place.directory.undelete(&name).await?;
+    let done = Done { account: name.to_string(), done: "undeleted" };
+    global.output().show(&done, |_| format!("{name} is back"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode> {
+    let since = match &args.since {
+        Some(text) => time(text, place.clock.now())
+            .ok_or_else(|| Usage(format!("{text:?} is no time such as 36h, 7d or 2026-11-01T08:30")))?,
+        None => Timestamp(i64::MIN),
+    };
+    let (record, root) = unlock(place, &args.account.name, &args.password, Accept::Password).await?;
+    let account = place.accounts().open(record.id, &root).await?;
+    let committed = account
+        .commit(|state| {
+            if !state.graveyard().any(|buried| buried.at >= since) {
+                return Ok((Vec::new(), ()));
+            }
+            let (mut events, to) = match state.mailbox_named(&args.to) {
+                Some(mailbox) => (Vec::new(), mailbox.id()),
+                None => {
+                    let events = ops::create_mailbox(state, &args.to, None)?;
+                    // The mailbox itself is made last, after the levels above it.
+                    let before = u32::try_from(events.len()).unwrap_or(u32::MAX) - 1;
+                    (events, MailboxId(state.next_mailbox_id().0 + before))
+                }
+            };
+            events.push(Event::Subscribed { name: args.to.clone(), on: true });
+            events.push(Event::Restored { to, since });
+            Ok((events, ()))
+        })
+        .await?;
+    let restored = match committed.applied.last() {
+        Some(Applied::Placed { uids, .. }) => UidSet::len(uids),
+        _ => 0,
+    };
+    let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
+    global.output().show(&result, |r| match r.restored {
+        0 => "there is nothing to bring back".to_owned(),
+        n => format!("brought {n} messages back into {}", r.mailbox),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `90m`, `36h`, `7d` before `now`; or `2026-11-01`, `2026-11-01T08:30`, `2026-11-01T08:30:15Z`.
+fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let unit = |c: char| match c {
+        's' => Some(1i64),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(86_400),
+        'w' => Some(7 * 86_400),
+        _ => None,
+    };
+    if let Some((at, seconds)) = text.char_indices().last().and_then(|(at, c)| Some((at, unit(c)?))) {
+        let ago = text[..at].parse::<u32>().ok()?;
+        return Some(Timestamp(now.0.saturating_sub(i64::from(ago).saturating_mul(seconds * 1000))));
+    }
+    let (day, clock) = text.trim_end_matches('Z').split_once(['T', ' ']).unwrap_or((text, "0:0"));
+    let mut numbers = day.splitn(3, '-').map(str::parse::<u32>);
+    let (year, month, day) = (
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+        numbers.next()?.ok().filter(|d| (1..=31).contains(d))?,
+    );
+    let days = date::days_from_civil(i64::from(year), Some(month).filter(|m| (1..=12).contains(m))?, day);
+    let mut seconds = 0;
+    for (part, (bound, weight)) in clock.split(':').zip([(24, 3600), (60, 60), (61, 1)]) {
+        seconds += part.parse::<i64>().ok().filter(|n| (0..bound).contains(n))? * weight;
+    }
+    (clock.split(':').count() <= 3).then(|| Timestamp::from_seconds(days * 86_400 + seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let now = Timestamp::from_seconds(1_000_000);
+        let seconds = |text| time(text, now).map(Timestamp::seconds);
+        assert_eq!(seconds("90m"), Some(1_000_000 - 5400));
+        assert_eq!(seconds("7d"), Some(1_000_000 - 604_800));
+        assert_eq!(seconds("2026-11-20"), Some(1_795_132_800));
+        assert_eq!(seconds("2026-11-20T08:30"), Some(1_795_132_800 + 30_600));
+        assert_eq!(seconds("2026-11-20 08:30:15Z"), Some(1_795_132_800 + 30_615));
+        for wrong in ["", "d", "-1d", "2026", "2026-13-01", "2026-01-01T25:00", "2026-01-01T1:2:3:4", "ä"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Opening an account with a secret, for commands that need its key.
+
+use anyhow::{Context, Result};
+use sealpost_account::directory::{AccountName, AccountRecord, Secret};
+use sealpost_base::Error;
+use sealpost_vault::RootKey;
+use sealpost_vault::slot::{Slot, SlotKind, for_login};
+
+use crate::place::Place;
+use crate::secret::PasswordArgs;
+
+/// Which secrets are good enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accept {
+    /// What logs in: the password or an app password.
+    Login,
+    /// The password alone: an app password must not be able to make others, or to lock the owner out.
+    Password,
+    /// The recovery code.
+    Recovery,
+}
+
+/// Asks for the password of the account `name` and opens it.
+///
+/// # Errors
+/// `NotFound` if there is no such account, `Denied` if the secret does not open it.
+pub async fn unlock(
+    place: &Place,
+    name: &str,
+    password: &PasswordArgs,
+    accept: Accept,
+) -> Result<(AccountRecord, RootKey)> {
+    let name = place.directory.account_name(name)?;
+    // First: nobody should be asked for the password of an account that does not exist.
+    let record = place.directory.get(&name).await?;
+    let prompt = match accept {
+        Accept::Recovery => format!("Recovery code of {name}"),
+        _ => format!("Password of {name}"),
+    };
+    let secret = password.existing(&prompt).await?;
+    let root = open(&record, secret, accept).await?;
+    Ok((record, root.ok_or_else(|| denied(&name, accept))?))
+}
+
+/// The account's root key, if the secret opens it.
+///
+/// # Errors
+/// If the check itself did not finish.
+pub async fn open(record: &AccountRecord, secret: Secret, accept: Accept) -> Result<Option<RootKey>> {
+    let (id, slots) = (record.id, record.slots.clone());
+    let of_kind = |slots: &[Slot], kind| slots.iter().filter(|s| s.kind() == kind).cloned().collect();
+    let slots: Vec<Slot> = match accept {
+        Accept::Login => for_login(&slots, secret.bytes()).into_iter().cloned().collect(),
+        Accept::Password => of_kind(&slots, SlotKind::Password),
+        Accept::Recovery => of_kind(&slots, SlotKind::Recovery),
+    };
+    let check = move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()));
+    tokio::task::spawn_blocking(check).await.context("the password check did not finish")
+}
+
+fn denied(name: &AccountName, accept: Accept) -> Error {
+    match accept {
+        Accept::Recovery => Error::denied(format!("that is not the recovery code of {name}")),
+        _ => Error::denied(format!("that is not the password of {name}")),
+    }
+}
