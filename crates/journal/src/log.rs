@@ -31,7 +31,7 @@ pub enum Append {
     Done(Tail),
     /// Somebody else's entry is at that position. Read on from the known end, and decide anew.
     Lost,
-    /// The log below the position is gone: the known end is older than the checkpoints. Load the account anew.
+    /// The log no longer has the known end: it is older than the checkpoints. Nothing was written; load the account anew.
     Trimmed,
 }
 
@@ -59,7 +59,8 @@ impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
     /// # Errors
-    /// `Limit` if it is too large; `Retry` when the store did not take it. It may still turn up: whoever appends next must be ready to lose to it.
+    /// `Limit` if it is too large; `Retry` when the store did not take it, or when others trimmed the log meanwhile. It may
+    /// then count all the same: whoever appends next must be ready to lose to it.
     pub async fn append(&self, after: &Tail, seal: Seal<'_>, plaintext: &[u8]) -> Result<Append> {
         if plaintext.len() > ENTRY_BYTES {
             return Err(Error::limit(format!("a log entry holds at most {ENTRY_BYTES} bytes")));
@@ -75,16 +76,31 @@ impl Journal {
             }
         };
         let hash = entry::hash(sealed.as_ref());
+        if !self.reaches(after.position).await? {
+            return Ok(Append::Trimmed);
+        }
         if !self.put(position, sealed, hash).await? {
             return Ok(Append::Lost);
         }
         // Entries are removed lowest first. If the one before is still there, this position had not been trimmed when
-        // it was taken; if it is gone, the log went on long ago without us, and nobody will ever read what we wrote.
-        if after.position > Position::ZERO && !self.exists(after.position).await? {
-            self.store.delete(&self.log_path(position)).await?;
-            return Ok(Append::Trimmed);
+        // it was taken. If it is gone, others went on while we wrote: on ours, or long before it.
+        if !self.reaches(after.position).await? && !self.is_followed(position, hash).await? {
+            return Err(Error::retry(format!(
+                "log entry {position}: trimmed while written; it may count or not"
+            )));
         }
         Ok(Append::Done(Tail { position, hash }))
+    }
+
+    /// Whether the log still has the entry at `position`; an empty log has nothing to lose.
+    async fn reaches(&self, position: Position) -> Result<bool> {
+        Ok(position == Position::ZERO || self.exists(position).await?)
+    }
+
+    /// Whether the entry after `position` carries `hash`.
+    async fn is_followed(&self, position: Position, hash: Hash) -> Result<bool> {
+        let next = self.read(position.next()).await?;
+        Ok(next.is_some_and(|next| entry::prev(&next).is_ok_and(|prev| prev == hash)))
     }
 
     /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes are put again: the
