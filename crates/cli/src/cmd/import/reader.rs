@@ -1,0 +1,87 @@
+//! Reads archives on a thread of its own and hands on what it finds, piece by piece.
+
+use bytes::Bytes;
+use sealpost_archive::discover::{Format, Found};
+use sealpost_archive::mbox::Options;
+use sealpost_archive::{Meta, Source};
+use tokio::sync::mpsc;
+
+/// Pieces that wait to be stored; each is at most about 128 KiB.
+const AHEAD: usize = 16;
+
+/// What the reader found.
+pub enum Item {
+    /// The archive for this mailbox comes next.
+    Archive { mailbox: String },
+    /// A message begins.
+    Begin(Meta),
+    /// The next bytes of it.
+    Piece(Bytes),
+    /// It is complete.
+    End,
+    /// The rest of it cannot be read.
+    Broken(String),
+    /// A message, or a whole archive, cannot be read.
+    Failed { place: String, reason: String },
+    /// So many bytes of all archives are done.
+    Progress(u64),
+}
+
+/// Starts to read; the thread ends when all is read or the receiver is dropped.
+pub fn start(archives: Vec<Found>, options: Options) -> mpsc::Receiver<Item> {
+    let (out, items) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let mut before = 0;
+        for archive in archives {
+            if read(&archive, options, before, &out).is_none() {
+                return;
+            }
+            before += archive.bytes;
+        }
+    });
+    items
+}
+
+/// `None` if nobody wants to know any more.
+fn read(archive: &Found, options: Options, before: u64, out: &mpsc::Sender<Item>) -> Option<()> {
+    let send = |item| out.blocking_send(item).ok();
+    let place = archive.path.display().to_string();
+    send(Item::Archive { mailbox: archive.mailbox.clone() })?;
+    let mut source = match archive.open(options) {
+        Ok(source) => source,
+        Err(e) => return send(Item::Failed { place, reason: e.to_string() }),
+    };
+    loop {
+        let begun = source.bytes_done();
+        match source.next_message() {
+            Ok(None) => return Some(()),
+            Ok(Some(meta)) if meta.internal => {}
+            Ok(Some(meta)) => {
+                send(Item::Begin(meta))?;
+                let end = match pieces(&mut *source, out)? {
+                    Ok(()) => Item::End,
+                    Err(reason) => Item::Broken(reason),
+                };
+                send(end)?;
+            }
+            Err(e) => {
+                send(Item::Failed { place: place.clone(), reason: e.to_string() })?;
+                // A Maildir has further files; a file that cannot be read on has no end.
+                if archive.format != Format::Maildir && source.bytes_done() <= begun {
+                    return Some(());
+                }
+            }
+        }
+        send(Item::Progress(before + source.bytes_done()))?;
+    }
+}
+
+fn pieces(source: &mut dyn Source, out: &mpsc::Sender<Item>) -> Option<Result<(), String>> {
+    loop {
+        match source.next_chunk() {
+            Ok(Some(piece)) => out.blocking_send(Item::Piece(Bytes::copy_from_slice(piece))).ok()?,
+            Ok(None) => return Some(Ok(())),
+            Err(e) => return Some(Err(e.to_string())),
+        }
+    }
+}
