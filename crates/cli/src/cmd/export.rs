@@ -1,16 +1,233 @@
-//! `sealpost export`.
+//! `sealpost export`: an account's mail as mbox files or a Maildir, which `sealpost import` and other programs read.
+//!
+//! Streams: a page of rows and a piece of one message are held at a time. A message that is damaged is reported and
+//! left out whole, and the rest goes on. Nothing that is there already is overwritten.
 
+mod maildir;
+mod mbox;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
+use sealpost_account::{Account, AccountState, Message, Row};
+use sealpost_archive::lines::LineEnds;
+use sealpost_base::{Error, MailboxId, Timestamp, Uid};
+use serde::Serialize;
 
+use super::account::unlock::{Accept, unlock};
+use crate::exit::FAILED;
 use crate::global::Global;
+use crate::output::warn;
+use crate::place::Place;
+use crate::secret::PasswordArgs;
+
+/// Rows taken from the account's state at a time.
+const PAGE_ROWS: usize = 256;
+/// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
+const FAILURES_KEPT: usize = 1000;
 
 /// Arguments of `sealpost export`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "mbox: with one --mailbox, PATH is the file; otherwise a directory that gets a file for each \
+                        mailbox that has messages, those of mailboxes below others in directories of their own. No \
+                        file that exists is overwritten. Maildir: PATH is the directory, mailboxes are Maildir++ \
+                        folders; an export that was interrupted can be run again, and adds what is new. Flags and \
+                        dates are kept in both.\n
+Examples:
+  sealpost export --account jane@example.org --format mbox mail/
+  sealpost export --account jane@example.org --format mbox --mailbox Archive archive.mbox
+  sealpost export --account jane@example.org --format maildir ~/Maildir"
+)]
+pub struct Args {
+    /// Whose mail
+    #[arg(long, value_name = "NAME")]
+    account: String,
+    /// As what
+    #[arg(long, value_enum)]
+    format: Format,
+    /// This mailbox alone; may be repeated [default: all]
+    #[arg(long, value_name = "MAILBOX")]
+    mailbox: Vec<String>,
+    /// Keep line ends as they are in the message (CRLF) instead of writing LF
+    #[arg(long)]
+    exact: bool,
+    /// The file or directory to write
+    path: PathBuf,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// mboxrd: all messages of a mailbox in a file
+    Mbox,
+    /// Maildir++: a file for each message
+    Maildir,
+}
+
+/// What became of the messages.
+#[derive(Default, Serialize)]
+struct Summary {
+    account: String,
+    exported: u64,
+    /// Messages that an earlier export into the same Maildir wrote.
+    present: u64,
+    failed: u64,
+    failures: Vec<Failure>,
+    mailboxes: usize,
+    /// Keywords that a Maildir has no letter for.
+    lost_keywords: usize,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    mailbox: String,
+    uid: Option<u32>,
+    reason: String,
+}
+
+impl Summary {
+    fn fail(&mut self, mailbox: &str, uid: Option<Uid>, reason: String) {
+        let uid = uid.map(Uid::get);
+        match uid {
+            Some(uid) => warn(format_args!("sealpost: {mailbox}, UID {uid}: {reason}")),
+            None => warn(format_args!("sealpost: {mailbox}: {reason}")),
+        }
+        self.failed += 1;
+        if self.failures.len() < FAILURES_KEPT {
+            self.failures.push(Failure { mailbox: mailbox.to_owned(), uid, reason });
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("exported {} messages of {} mailboxes", self.exported, self.mailboxes);
+        if self.present > 0 {
+            text.push_str(&format!("; {} were there already", self.present));
+        }
+        if self.failed > 0 {
+            text.push_str(&format!("; {} failed", self.failed));
+        }
+        if self.lost_keywords > 0 {
+            text.push_str(&format!("; {} keywords found no letter", self.lost_keywords));
+        }
+        text
+    }
+}
 
 /// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("export is not there yet")
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
+    let account = place.accounts().open(record.id, &root).await?;
+    let names = mailboxes(&account.state(), &args.mailbox)?;
+    let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
+    let line_ends = if args.exact { LineEnds::Exact } else { LineEnds::Lf };
+    match args.format {
+        Format::Mbox => {
+            let single = args.mailbox.len() == 1;
+            mbox::check(&args.path, single)?;
+            for (id, name) in names {
+                let walk = Walk::new(&account, id);
+                if walk.end.is_none() && !single {
+                    continue;
+                }
+                let path = if single { args.path.clone() } else { mbox::path(&args.path, &name) };
+                mbox::write(&path, &name, walk, line_ends, &mut summary).await?;
+            }
+        }
+        Format::Maildir => {
+            maildir::check(&args.path)?;
+            for (id, name) in names {
+                let walk = Walk::new(&account, id);
+                maildir::write(&args.path, &name, walk, line_ends, &mut summary).await?;
+            }
+        }
+    }
+    global.output().show(&summary, Summary::text)?;
+    Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// The mailboxes that were asked for, all if none was.
+fn mailboxes(state: &AccountState, wanted: &[String]) -> Result<Vec<(MailboxId, String)>> {
+    if wanted.is_empty() {
+        return Ok(state.mailboxes().map(|m| (m.id(), m.name().to_owned())).collect());
+    }
+    let find = |name: &String| match state.mailbox_named(name) {
+        Some(mailbox) => Ok((mailbox.id(), mailbox.name().to_owned())),
+        None => Err(Error::not_found(format!("there is no mailbox {name}")).into()),
+    };
+    wanted.iter().map(find).collect()
+}
+
+/// A message to be written.
+struct Item {
+    uid: Uid,
+    message: Message,
+    flags: Vec<String>,
+}
+
+impl Item {
+    fn new(state: &AccountState, row: Row) -> Option<Self> {
+        let set = state.flags(row.flags);
+        let system = set.system.names().map(str::to_owned);
+        let keywords = set.keywords.iter().map(|id| state.keyword_name(*id).to_owned());
+        let flags = system.chain(keywords).collect();
+        Some(Item { uid: row.uid, message: state.message(row.message)?.clone(), flags })
+    }
+
+    fn received(&self) -> Timestamp {
+        self.message.received
+    }
+}
+
+/// The messages of a mailbox by UID, those that were there at the start, a page at a time.
+struct Walk {
+    account: Arc<Account>,
+    mailbox: MailboxId,
+    next: Uid,
+    end: Option<Uid>,
+    page: std::vec::IntoIter<Item>,
+}
+
+impl Walk {
+    fn new(account: &Arc<Account>, mailbox: MailboxId) -> Self {
+        let end = account.state().mailbox(mailbox).and_then(|m| m.all_rows().next_back()).map(|row| row.uid);
+        Walk { account: account.clone(), mailbox, next: Uid::MIN, end, page: Vec::new().into_iter() }
+    }
+
+    fn next(&mut self) -> Option<Item> {
+        loop {
+            if let Some(item) = self.page.next() {
+                return Some(item);
+            }
+            let end = self.end.filter(|end| self.next <= *end)?;
+            let state = self.account.state();
+            let rows = state.mailbox(self.mailbox)?.rows(self.next..=end).take(PAGE_ROWS);
+            let page: Vec<_> = rows.filter_map(|row| Item::new(&state, row)).collect();
+            let last = page.last()?.uid;
+            // Past the largest UID there is nothing.
+            match last.get().checked_add(1).and_then(Uid::new) {
+                Some(next) => self.next = next,
+                None => self.end = None,
+            }
+            drop(state);
+            self.page = page.into_iter();
+        }
+    }
+}
+
+/// What is in a directory that an export is about to use; `None` if there is no such directory.
+fn entries(path: &Path) -> Result<Option<Vec<PathBuf>>> {
+    match std::fs::read_dir(path) {
+        Ok(listing) => {
+            let paths: std::io::Result<Vec<_>> = listing.map(|entry| Ok(entry?.path())).collect();
+            Ok(Some(paths?))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => bail!("{}: {e}", path.display()),
+    }
 }
