@@ -50,6 +50,8 @@ transcripts![
 
 #[path = "imap/damage.rs"]
 mod damage;
+#[path = "imap/faults.rs"]
+mod faults;
 #[path = "imap/hostile.rs"]
 mod hostile;
 #[path = "imap/large.rs"]

@@ -140,7 +140,7 @@ impl Session {
         }
         let account = self.account()?.clone();
         let mut pipeline = Pipeline::new(account, plan.clone(), self.ctx.budget.clone(), rows);
-        while let Some(prepared) = pipeline.next().await {
+        while let Some(prepared) = pipeline.next().await? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }

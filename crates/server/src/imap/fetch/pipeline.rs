@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::FetchRow;
 use super::items::Plan;
 use super::octets::{Opened, Reads};
+use crate::imap::connection::End;
 
 /// Messages whose octets are read ahead, if they are small.
 const AHEAD_OCTETS: usize = 12;
@@ -68,21 +69,24 @@ impl Pipeline {
     }
 
     /// The next message. Drop it before asking for another one.
-    pub(super) async fn next(&mut self) -> Option<Prepared> {
+    pub(super) async fn next(&mut self) -> Result<Option<Prepared>, End> {
         loop {
             self.read_ahead();
             if let Some(prepared) = self.ready.pop_front() {
-                return Some(prepared);
+                return Ok(Some(prepared));
             }
             let prepared = match self.running.pop_front() {
                 Some(mut running) => match (&mut running.task).await {
                     Ok(prepared) => prepared,
-                    // A panic in a task is this session's too.
-                    Err(e) => std::panic::resume_unwind(Box::new(e.to_string())),
+                    Err(error) => {
+                        tracing::error!(%error, "a task that reads messages ended");
+                        return Err(End::Broken);
+                    }
                 },
                 None => {
                     let group = self.group();
-                    let cost = self.cost(group.first()?);
+                    let Some(first) = group.first() else { return Ok(None) };
+                    let cost = self.cost(first);
                     let permit =
                         if self.plan.reads_octets() { Some(self.budget.acquire(cost).await) } else { None };
                     prepare(self.account.clone(), self.plan.clone(), group, permit).await
