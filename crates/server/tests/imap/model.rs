@@ -15,17 +15,21 @@ struct Believer {
     client: Client,
     /// The messages by sequence number: their flags, where they were told.
     messages: Vec<Option<BTreeSet<String>>>,
+    /// Messages whose flags the last command told.
+    told: BTreeSet<usize>,
 }
 
 impl Believer {
     async fn new(world: &mut World) -> Self {
-        let mut believer = Believer { client: world.login().await, messages: Vec::new() };
+        let mut believer =
+            Believer { client: world.login().await, messages: Vec::new(), told: BTreeSet::new() };
         believer.run("SELECT INBOX").await;
         believer
     }
 
     async fn run(&mut self, command: &str) -> String {
         let lines = self.client.command(command).await;
+        self.told.clear();
         // RFC 3501 §7.4.1
         let numbered = ["FETCH", "STORE", "SEARCH"].iter().any(|name| command.starts_with(name));
         for line in &lines[..lines.len() - 1] {
@@ -44,6 +48,7 @@ impl Believer {
                     let flags = line.split_once("FLAGS (").unwrap().1.split_once(')').unwrap().0;
                     let flags = flags.split(' ').filter(|f| !f.is_empty() && *f != "\\Recent");
                     let n: usize = n.parse().unwrap();
+                    self.told.insert(n);
                     self.messages[n - 1] = Some(flags.map(str::to_owned).collect());
                 }
                 _ => {}
@@ -77,12 +82,11 @@ impl Believer {
             }
             _ => "CHECK".to_owned(),
         };
-        let before = self.messages.clone();
         let completion = self.run(&command).await;
         let fine = completion.starts_with("x OK") || completion.contains("[EXPUNGEISSUED]");
         assert!(fine, "{command}: {completion}");
         if let (Some(rest), true) = (command.strip_prefix("STORE "), command.contains(".SILENT")) {
-            self.believe_silent(rest, sign, flag, &before);
+            self.believe_silent(rest, sign, flag);
         }
         if command.starts_with("UID STORE") && silent == ".SILENT" {
             // Which of its messages have these UIDs it does not know; it asks.
@@ -91,13 +95,13 @@ impl Believer {
     }
 
     /// What a client concludes from a silent STORE: flags it was not told otherwise are as it set them.
-    fn believe_silent(&mut self, rest: &str, sign: &str, flag: &str, before: &[Option<BTreeSet<String>>]) {
+    fn believe_silent(&mut self, rest: &str, sign: &str, flag: &str) {
         let (set, _) = rest.split_once(' ').unwrap();
         let mut ends = set.split(':').map(|n| n.parse::<usize>().unwrap());
         let a = ends.next().unwrap();
         let b = ends.next().unwrap_or(a);
         for n in a.min(b)..=a.max(b) {
-            if self.messages[n - 1] != before[n - 1] {
+            if self.told.contains(&n) {
                 continue;
             }
             let (sign, flag) = if rest.contains("\\Deleted") { ("+", "\\Deleted") } else { (sign, flag) };
@@ -140,6 +144,32 @@ async fn what_sessions_are_told_adds_up() {
                 quiet(&mut sessions, &world, seed).await;
             }
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_sessions_are_told_adds_up_when_all_talk_at_once() {
+    for seed in 0..4 {
+        let mut world = World::new(Settings::default()).await;
+        let mut talking = Vec::new();
+        for i in 0..SESSIONS as u64 {
+            let mut session = Believer::new(&mut world).await;
+            talking.push(tokio::spawn(async move {
+                let random = SeededRandom::new(1000 + seed * 10 + i);
+                for _ in 0..STEPS / 2 {
+                    session.step(&random).await;
+                }
+                session
+            }));
+        }
+        for _ in 0..20 {
+            world.deliver(None, b"Subject: delivered\r\n\r\nbody\r\n").await;
+        }
+        let mut sessions = Vec::new();
+        for session in talking {
+            sessions.push(session.await.unwrap());
+        }
+        quiet(&mut sessions, &world, seed).await;
     }
 }
 
