@@ -14,6 +14,7 @@ mod log;
 mod output;
 mod place;
 mod running;
+mod samples;
 mod secret;
 
 use std::process::ExitCode;

@@ -19,6 +19,7 @@ use crate::global::Global;
 use crate::log;
 use crate::place::Place;
 use crate::running::{self, Signals};
+use crate::samples;
 use ports::Ports;
 use report::Ready;
 
@@ -64,6 +65,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Some(file) => accounts::named(&place, &args.accounts, file).await?,
         None => accounts::remembered(&place).await?,
     };
+    if let Some((record, root)) = login.opened.as_ref().filter(|_| !args.no_samples) {
+        samples::deliver(&place.accounts(), record, root).await.context("the sample mail")?;
+    }
     place.settings.postmaster = Some(login.account.to_string());
     let signals = Signals::listen()?;
     let server = serve::start(&place).await.map_err(|e| ports::explain(e, args.ports))?;

@@ -72,7 +72,7 @@ impl<'a> Ready<'a> {
         let to = quoted(self.account);
         format!(
             "\nSend a message:\n  printf 'From: you@example.org\\r\\nSubject: Hello\\r\\n\\r\\nIt works.\\r\\n' | \
-             curl smtp://{}:{} --mail-from you@example.org --mail-rcpt {to} -T -\n\
+             curl -sS smtp://{}:{} --mail-from you@example.org --mail-rcpt {to} -T -\n\
              List the mailbox:\n  curl -sk -u {user} '{inbox}' -X 'FETCH 1:* (FLAGS ENVELOPE)'\n\
              Read its first message:\n  curl -sk -u {user} '{inbox};MAILINDEX=1'\n",
             smtp.host, smtp.port
