@@ -17,11 +17,10 @@ impl Session {
         let among = uids.map(|set| targets::by_uid(view, set));
         self.account()?
             .commit(|state| {
-                let Some(m) = state.mailbox(mailbox) else { return Ok((Vec::new(), ())) };
-                // No message is \Deleted: there is nothing to look through.
-                if m.deleted() == 0 {
+                // With no message \Deleted there is nothing to look through.
+                let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
                     return Ok((Vec::new(), ()));
-                }
+                };
                 let uids = match &among {
                     Some(among) => ops::deleted(state, m, among),
                     None => ops::deleted(state, m, &m.uids()),

@@ -63,7 +63,9 @@ impl Session {
             let mailbox = view.mailbox();
             self.account()?
                 .commit(|state| {
-                    let Some(m) = state.mailbox(mailbox) else { return Ok((Vec::new(), ())) };
+                    let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
+                        return Ok((Vec::new(), ()));
+                    };
                     let uids = ops::deleted(state, m, &m.uids());
                     let event = Event::Expunged { mailbox, uids: uids.clone() };
                     Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
