@@ -234,6 +234,11 @@ impl AccountState {
         MailboxId(self.next_mailbox)
     }
 
+    /// The largest UIDVALIDITY that was ever given in this account.
+    pub fn last_uid_validity(&self) -> u32 {
+        self.last_uid_validity
+    }
+
     /// About how much memory this state takes, in bytes.
     pub fn memory(&self) -> usize {
         let rows: usize = self.mailboxes.values().map(|m| m.len() * 28 + m.vanished.len() * 16 + 300).sum();
