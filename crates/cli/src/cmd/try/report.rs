@@ -68,13 +68,13 @@ impl<'a> Ready<'a> {
     fn commands(&self) -> String {
         let (Some(imaps), Some(smtp)) = (&self.imaps, &self.smtp) else { return String::new() };
         let user = quoted(&format!("{}:{}", self.account, self.password.unwrap_or("PASSWORD")));
-        let inbox = format!("imaps://{}:{}/INBOX", imaps.host, imaps.port);
+        let imap = format!("imaps://{}:{}", imaps.host, imaps.port);
         let to = quoted(self.account);
         format!(
             "\nSend a message:\n  printf 'From: you@example.org\\r\\nSubject: Hello\\r\\n\\r\\nIt works.\\r\\n' | \
              curl -sS smtp://{}:{} --mail-from you@example.org --mail-rcpt {to} -T -\n\
-             List the mailbox:\n  curl -sk -u {user} '{inbox}' -X 'FETCH 1:* (FLAGS ENVELOPE)'\n\
-             Read its first message:\n  curl -sk -u {user} '{inbox};MAILINDEX=1'\n",
+             Read the newest message in the inbox:\n  curl -sk -u {user} '{imap}/INBOX;MAILINDEX=*'\n\
+             List the mailboxes:\n  curl -sk -u {user} '{imap}/'\n",
             smtp.host, smtp.port
         )
     }
