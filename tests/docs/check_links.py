@@ -22,8 +22,8 @@ FOLDERS = ("crates/", "docs/", "tests/", "bench/", "fuzz/", "web/", ".ci/")
 MADE = ("fuzz/corpus", "fuzz/artifacts", "fuzz/target")
 
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+[\"'(][^)]*)?\)")
-DEFINITION = re.compile(r"^ {0,3}\[[^\]^]+\]:\s+<?(\S+?)>?(?:\s|$)")
-CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)")
+DEFINITION = re.compile(r"^ {0,3}\[[^\]^]+\]:\s+<?(\S+?)>?(?:\s|$)", re.MULTILINE)
+CODE = re.compile(r"(`+)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 ANCHOR = re.compile(r"<a\s+(?:name|id)=\"([^\"]+)\"")
@@ -49,6 +49,21 @@ def prose(text):
                 fence = None
         else:
             yield number, line
+
+
+def blocks(text):
+    """Paragraphs, lists and tables of a page: what an inline element may span. Number of the first line, and text."""
+    first, lines = 1, []
+    for number, line in prose(text):
+        if line.strip() and (not lines or number == first + len(lines)):
+            first = first if lines else number
+            lines.append(line)
+            continue
+        if lines:
+            yield first, "\n".join(lines)
+        first, lines = number, [line] if line.strip() else []
+    if lines:
+        yield first, "\n".join(lines)
 
 
 def anchors(page, cache={}):
@@ -107,17 +122,20 @@ def broken_path(code):
 
 
 def check_page(page):
-    for number, line in prose(page.read_text()):
-        for _, code in CODE.findall(line):
-            reason = broken_path(code)
+    for first, block in blocks(page.read_text()):
+        found = []
+        for code in CODE.finditer(block):
+            reason = broken_path(code[2])
             if reason:
-                yield number, f"`{code}` {reason}"
-        line = CODE.sub("`code`", line)
-        definition = DEFINITION.match(line)
-        for target in LINK.findall(line) + ([definition[1]] if definition else []):
-            reason = broken_link(page, target)
+                found.append((code.start(), f"`{code[2]}` {reason}"))
+        # As long as what it stands for, so that places stay the same.
+        text = CODE.sub(lambda code: re.sub(r"[^\n]", "x", code[0]), block)
+        for link in list(LINK.finditer(text)) + list(DEFINITION.finditer(text)):
+            reason = broken_link(page, link[1])
             if reason:
-                yield number, f"link to {target}: {reason}"
+                found.append((link.start(), f"link to {link[1]}: {reason}"))
+        for place, what in sorted(found):
+            yield first + block.count("\n", 0, place), what
 
 
 def check_source(file):
