@@ -1,16 +1,153 @@
-//! `sealpost check`.
+//! `sealpost check`: reads everything back and says what is wrong.
+//!
+//! It only reads. It goes on past damage, and what it reports names the object. Without an account's password it
+//! checks what needs no key: the authentication of records, the chain of the log, that every object can be read and
+//! ends as it should. With it, everything: seals, checkpoints against the log, UID rules, and structure and text of
+//! every message against its bytes. It works while the server runs: what changes under it is looked at again.
 
+mod log;
+mod messages;
+mod objects;
+mod records;
+mod report;
+mod state;
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use sealpost_account::directory::{AccountRecord, Secret};
+use sealpost_journal::Journal;
+use sealpost_vault::{AccountKeys, RootKey};
 
+use self::log::Examined;
+use self::report::{Place as At, Report};
+use super::account::unlock::{self, Accept};
+use crate::exit::FAILED;
 use crate::global::Global;
+use crate::place::Place;
+use crate::secret::{self, PasswordArgs};
 
 /// Arguments of `sealpost check`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "Without a password only what needs no key is checked, and that is said. A password that is \
+                        given is tried on every account that is checked. Objects that nothing refers to are \
+                        counted, not damage: they are left by interrupted deliveries and removed in time. Exit \
+                        status 0 if nothing is wrong, 1 if something is.\n
+Examples:
+  sealpost check
+  sealpost check --account jane@example.org
+  sealpost check --json --password-file jane.password --account jane@example.org"
+)]
+pub struct Args {
+    /// Check this account; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    account: Vec<String>,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
 
 /// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("check is not there yet")
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let secret = match (&args.password.password_file, args.password.password_stdin) {
+        (Some(path), _) => Some(secret::from_file(path)?),
+        (None, true) => Some(secret::from_stdin()?),
+        (None, false) => None,
+    };
+    let mut report = Report::new(global.output(), place.clock.clone());
+    let records = wanted(&place, &args.account, &mut report).await?;
+    for record in &records {
+        report.begin(&record.name.to_string());
+        let root = open(record, secret.as_ref(), &args).await?;
+        account(&place, record, root, &mut report).await?;
+    }
+    if args.account.is_empty() {
+        let ids: BTreeSet<_> = records.iter().map(|record| record.id).collect();
+        objects::unclaimed(&place, &ids, &mut report).await?;
+    }
+    let sound = report.finish()?;
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// The records of the accounts to check; all records and aliases are checked on the way if all accounts are.
+async fn wanted(place: &Place, names: &[String], report: &mut Report) -> Result<Vec<AccountRecord>> {
+    if names.is_empty() {
+        return records::all(place, report).await;
+    }
+    let mut records = Vec::new();
+    for name in names {
+        let name = place.directory.account_name(name)?;
+        records.push(place.directory.get(&name).await?);
+        report.totals.records += 1;
+    }
+    Ok(records)
+}
+
+/// The account's key, if there is a password that opens it. A person who named the account is asked.
+async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> Result<Option<RootKey>> {
+    let named = !args.account.is_empty();
+    let secret = match secret {
+        Some(secret) => secret.clone(),
+        None if named && std::io::stdin().is_terminal() => {
+            secret::ask(format!("Password of {}", record.name)).await?
+        }
+        None => return Ok(None),
+    };
+    let root = unlock::open(record, secret, Accept::Login).await?;
+    if root.is_none() && named {
+        let why = format!("that is not the password of {}", record.name);
+        return Err(sealpost_base::Error::denied(why).into());
+    }
+    Ok(root)
+}
+
+async fn account(
+    place: &Place,
+    record: &AccountRecord,
+    root: Option<RootKey>,
+    report: &mut Report,
+) -> Result<()> {
+    let keys = root.map(|root| AccountKeys::derive(&root, record.id));
+    let journal = Journal::new(place.store.clone(), record.id, place.random.clone());
+    report.totals.accounts += 1;
+    let examined = log::examine(place, &journal, keys.as_ref()).await;
+    let Some(Examined { findings, counts, state }) = report.note(At::Account, examined) else {
+        return Ok(());
+    };
+    report.take(findings);
+    report.totals.log_entries += counts.entries;
+    report.totals.checkpoints += counts.checkpoints;
+    report.totals.chunks += counts.chunks;
+    let (keys, state) = match (keys, state) {
+        (Some(keys), Some(state)) => (keys, state),
+        (Some(_), None) => {
+            report.found(
+                At::Account,
+                "what is left of the log and its checkpoints does not make up the account",
+            );
+            return objects::sealed(place, record.id, report).await;
+        }
+        (None, _) => {
+            report.sealed(&record.name.to_string());
+            return objects::sealed(place, record.id, report).await;
+        }
+    };
+    if keys.public() != record.public {
+        report.found(At::Account, "the record has another public key than the account: deliveries are lost");
+    }
+    report.totals.unlocked += 1;
+    state::check(&state, report);
+    let missing = messages::check(place, record.id, &state, report).await?;
+    objects::orphans(place, record.id, &state, report).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    // The server may have removed messages whose time was over while this looked for them: then they are not in the
+    // account any more either.
+    let now = log::examine(place, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
+    messages::report_missing(record.id, &missing, now.as_ref().unwrap_or(&state), report);
+    Ok(())
 }

@@ -1,0 +1,112 @@
+//! Every message of an account: its seals, and that structure and text are those of its bytes.
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use sealpost_account::{AccountState, Message, MessageNumber};
+use sealpost_base::{AccountId, Error, Kind};
+use sealpost_mime::{Scanner, Structure, Text};
+use sealpost_vault::Store;
+use sealpost_vault::message::{self, MessageReader};
+
+use super::report::{Place as At, Report};
+use crate::place::Place;
+
+/// Messages checked at once.
+const AT_ONCE: usize = 8;
+/// Places of a message that a report names.
+const PLACES: usize = 5;
+
+/// Reads all messages back. Returns those whose objects are missing, which may be no damage (see
+/// [`report_missing`]).
+///
+/// # Errors
+/// If a check itself did not finish.
+pub async fn check(
+    place: &Place,
+    account: AccountId,
+    state: &AccountState,
+    report: &mut Report,
+) -> Result<Vec<(MessageNumber, Message)>> {
+    report.expect(state.message_count());
+    let tasks = stream::iter(state.messages()).map(|(number, message)| {
+        let (store, message) = (place.store.clone(), message.clone());
+        tokio::spawn(async move {
+            let wrong = one(&store, account, &message).await;
+            (number, message, wrong)
+        })
+    });
+    let mut tasks = tasks.buffer_unordered(AT_ONCE);
+    let mut missing = Vec::new();
+    while let Some(done) = tasks.next().await {
+        let (number, message, wrong) = done?;
+        report.progress();
+        report.totals.messages += 1;
+        report.totals.message_bytes += message.size();
+        match wrong {
+            Ok(()) => {}
+            Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
+            Err(e) => {
+                let at = At::Object(message::path(account, message.object));
+                report.add(at, places(state, number), e);
+            }
+        }
+    }
+    missing.sort_by_key(|(number, _)| *number);
+    Ok(missing)
+}
+
+/// Reports the messages whose objects are missing, unless the account as it is `now` has given them up.
+pub fn report_missing(
+    account: AccountId,
+    missing: &[(MessageNumber, Message)],
+    now: &AccountState,
+    report: &mut Report,
+) {
+    for (number, message) in missing {
+        if now.message(*number).is_some_and(|m| m.object == message.object) {
+            let at = At::Object(message::path(account, message.object));
+            report.add(at, places(now, *number), "the message's object is missing");
+        }
+    }
+}
+
+/// What is wrong with one message.
+async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_base::Result<()> {
+    let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
+    reader.verify().await?;
+    let mut scanner = Scanner::new();
+    let mut raw = reader.raw(0..u64::MAX);
+    while let Some(piece) = raw.try_next().await? {
+        scanner.push(&piece);
+    }
+    let (structure, text) = scanner.finish();
+    let path = || message::path(account, message.object);
+    if structure.size != message.size() {
+        let (has, said) = (structure.size, message.size());
+        return Err(Error::corrupt(format!("{} has {has} octets, not {said} as the log says", path())));
+    }
+    if Structure::decode(&reader.structure().await?)? != structure {
+        return Err(Error::corrupt(format!("{}: the stored structure is not that of the message", path())));
+    }
+    if Text::decode(&reader.text().await?)? != text.into_text() {
+        return Err(Error::corrupt(format!("{}: the stored text is not that of the message", path())));
+    }
+    Ok(())
+}
+
+/// Where users see a message.
+fn places(state: &AccountState, number: MessageNumber) -> Vec<String> {
+    let placed = state.mailboxes().flat_map(|mailbox| {
+        let rows = mailbox.all_rows().filter(move |row| row.message == number);
+        rows.map(move |row| format!("{} UID {}", mailbox.name(), row.uid))
+    });
+    let mut places: Vec<String> = placed.take(PLACES).collect();
+    if places.is_empty() {
+        let buried = state.graveyard().filter(|b| b.message == number).take(PLACES);
+        places.extend(buried.map(|b| match state.mailbox(b.mailbox) {
+            Some(mailbox) => format!("expunged {} UID {}", mailbox.name(), b.uid),
+            None => format!("expunged UID {} of a deleted mailbox", b.uid),
+        }));
+    }
+    places
+}

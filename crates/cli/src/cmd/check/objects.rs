@@ -1,0 +1,121 @@
+//! Objects as a list: those that nothing refers to, and what can be told of sealed ones without a key.
+
+use std::collections::{BTreeSet, HashSet};
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use sealpost_account::AccountState;
+use sealpost_base::{AccountId, Error, Kind, ObjectId};
+use sealpost_vault::{Listed, Store};
+
+use super::report::{Place as At, Report};
+use crate::place::Place;
+
+/// Objects looked at at once.
+const AT_ONCE: usize = 16;
+/// The end of a message object (`docs/format/message-object.md`): raw octets and sealed raw (8 bytes each), sealed
+/// text, structure and index (4 each), magic.
+const FOOTER_BYTES: u64 = 32;
+const MAGIC: &[u8] = b"SPM\x01";
+
+/// Counts message objects that nothing in the account refers to: no damage, and removed in time.
+///
+/// # Errors
+/// Never; what cannot be listed is reported.
+pub async fn orphans(
+    place: &Place,
+    account: AccountId,
+    state: &AccountState,
+    report: &mut Report,
+) -> Result<()> {
+    let known: HashSet<ObjectId> = state.messages().map(|(_, message)| message.object).collect();
+    for object in list(place, account, report).await {
+        let id = object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok());
+        if !id.is_some_and(|id| known.contains(&id)) {
+            report.totals.orphans += 1;
+            report.totals.orphan_bytes += object.size;
+        }
+    }
+    Ok(())
+}
+
+/// Without keys: whether each message object can be read and ends as message objects do.
+///
+/// # Errors
+/// Never; what is wrong is reported.
+pub async fn sealed(place: &Place, account: AccountId, report: &mut Report) -> Result<()> {
+    let objects = list(place, account, report).await;
+    report.expect(objects.len());
+    let store = &place.store;
+    let checks = futures::stream::iter(objects).map(|object| async move {
+        let wrong = footer(store, &object).await;
+        (object.path, wrong)
+    });
+    let mut checks = std::pin::pin!(checks.buffer_unordered(AT_ONCE));
+    while let Some((path, wrong)) = checks.next().await {
+        report.progress();
+        report.totals.sealed_objects += 1;
+        match wrong {
+            Ok(()) => {}
+            // Removed since it was listed.
+            Err(e) if e.kind() == Kind::NotFound => {}
+            Err(e) => report.found(At::Object(path), e),
+        }
+    }
+    Ok(())
+}
+
+async fn footer(store: &Store, object: &Listed) -> sealpost_base::Result<()> {
+    let corrupt = |what| Error::corrupt(format!("{} {what}", object.path));
+    let start = object.size.checked_sub(FOOTER_BYTES).ok_or_else(|| corrupt("is too short for a message"))?;
+    let footer = store.read_range(&object.path, start..object.size).await?;
+    let (sizes, magic) = footer.split_at(FOOTER_BYTES as usize - MAGIC.len());
+    if magic != MAGIC {
+        return Err(corrupt("does not end as a message does"));
+    }
+    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let sections = [&sizes[8..16], &sizes[16..20], &sizes[20..24], &sizes[24..28]];
+    let total = sections.into_iter().map(number).fold(FOOTER_BYTES, u64::saturating_add);
+    if total != object.size {
+        return Err(corrupt(&format!("has {} bytes instead of {total}", object.size)));
+    }
+    Ok(())
+}
+
+/// Counts the objects of accounts that no record names: what an interrupted deletion left, and is removed in time.
+///
+/// # Errors
+/// Never; what cannot be listed is reported.
+pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mut Report) -> Result<()> {
+    report.end_accounts();
+    let mut listed = place.store.list("acct", None);
+    loop {
+        match listed.try_next().await {
+            Ok(Some(object)) => {
+                let id = object.path.split('/').nth(1).and_then(|id| id.parse::<AccountId>().ok());
+                report.totals.unclaimed += u64::from(!id.is_some_and(|id| claimed.contains(&id)));
+            }
+            Ok(None) => return Ok(()),
+            Err(e) => {
+                report.found(At::Object("acct".to_owned()), format!("the objects cannot be listed: {e}"));
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn list(place: &Place, account: AccountId, report: &mut Report) -> Vec<Listed> {
+    let prefix = format!("acct/{account}/msg");
+    let mut listed = place.store.list(&prefix, None);
+    let mut objects = Vec::new();
+    loop {
+        match listed.try_next().await {
+            Ok(Some(object)) => objects.push(object),
+            Ok(None) => return objects,
+            Err(e) => {
+                report.found(At::Object(prefix), format!("the messages cannot be listed: {e}"));
+                return objects;
+            }
+        }
+    }
+}

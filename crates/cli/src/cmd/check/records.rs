@@ -1,0 +1,68 @@
+//! Account and alias records: every version that is kept, and what the newest ones say.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use sealpost_account::directory::AccountRecord;
+use sealpost_base::{Error, Kind};
+use sealpost_vault::record::open_record;
+
+use super::report::{Place as At, Report};
+use crate::place::Place;
+
+/// Checks the records of all accounts and aliases; the accounts that can be read, removed ones included.
+pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord>> {
+    let mut damaged = BTreeSet::new();
+    for root in ["accounts", "aliases"] {
+        let mut listed = place.store.list(root, None);
+        loop {
+            let object = match listed.try_next().await {
+                Ok(Some(object)) => object,
+                Ok(None) => break,
+                Err(e) => {
+                    report.found(At::Object(root.to_owned()), format!("the records cannot be listed: {e}"));
+                    break;
+                }
+            };
+            report.totals.records += 1;
+            match authentic(place, &object.path).await {
+                // A newer version took its place just now.
+                Err(e) if e.kind() == Kind::NotFound => {}
+                Err(e) => {
+                    report.found(At::Object(object.path.clone()), e);
+                    damaged.extend(object.path.rsplit_once('/').map(|(directory, _)| directory.to_owned()));
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+    let mut accounts = Vec::new();
+    let mut records = place.directory.list();
+    while let Some(record) = records.next().await {
+        match record {
+            Ok(record) => accounts.push(record),
+            Err(e) => unless_known(&damaged, &e, report),
+        }
+    }
+    let mut aliases = place.directory.aliases();
+    while let Some(alias) = aliases.next().await {
+        if let Err(e) = alias {
+            unless_known(&damaged, &e, report);
+        }
+    }
+    Ok(accounts)
+}
+
+async fn authentic(place: &Place, path: &str) -> sealpost_base::Result<()> {
+    let object = place.store.read(path).await?;
+    open_record(&place.key, path, &object).map(drop)
+}
+
+/// What was wrong with the bytes of a record was reported; what it says may be wrong besides.
+fn unless_known(damaged: &BTreeSet<String>, e: &Error, report: &mut Report) {
+    let text = e.to_string();
+    if !damaged.iter().any(|directory| text.contains(directory.as_str())) {
+        report.found(At::Account, text);
+    }
+}

@@ -1,0 +1,267 @@
+//! What a check found.
+
+use std::fmt::Display;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sealpost_base::Clock;
+use serde::Serialize;
+
+use crate::output::{Output, warn};
+
+/// Problems that are kept for the JSON; all are counted.
+const PROBLEMS_KEPT: usize = 10_000;
+/// How long a check runs before it shows how far it is.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where a problem is.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// With the account as a whole.
+    Account,
+    /// With this object.
+    Object(String),
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, Serialize)]
+pub struct Problem {
+    /// Whose, if it is an account's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// The object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Where users see it: mailboxes with UIDs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub seen_as: Vec<String>,
+    /// What is wrong, in plain words.
+    pub problem: String,
+}
+
+/// A problem of the account that is being checked.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// Where.
+    pub at: Place,
+    /// What.
+    pub problem: String,
+}
+
+impl Finding {
+    /// Something wrong with the object at `path`.
+    pub fn object(path: impl Into<String>, problem: impl Display) -> Self {
+        Finding { at: Place::Object(path.into()), problem: problem.to_string() }
+    }
+}
+
+/// How much was checked.
+#[derive(Debug, Default, Serialize)]
+pub struct Totals {
+    /// Versions of account and alias records.
+    pub records: u64,
+    /// Accounts.
+    pub accounts: u64,
+    /// Accounts checked with their key.
+    pub unlocked: u64,
+    /// Log entries.
+    pub log_entries: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Their chunks.
+    pub chunks: u64,
+    /// Messages read back.
+    pub messages: u64,
+    /// Their octets.
+    pub message_bytes: u64,
+    /// Message objects of which only the end was looked at, for want of a key.
+    pub sealed_objects: u64,
+    /// Message objects that nothing refers to.
+    pub orphans: u64,
+    /// Their bytes.
+    pub orphan_bytes: u64,
+    /// Objects of accounts that no record names.
+    pub unclaimed: u64,
+}
+
+/// The report, as it grows.
+pub struct Report {
+    output: Output,
+    clock: Arc<dyn Clock>,
+    started: Duration,
+    bar: ProgressBar,
+    account: Option<String>,
+    problems: Vec<Problem>,
+    count: u64,
+    without_key: Vec<String>,
+    /// How much was checked.
+    pub totals: Totals,
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    ok: bool,
+    problem_count: u64,
+    problems: &'a [Problem],
+    /// Accounts of which only what needs no key was checked.
+    without_key: &'a [String],
+    checked: &'a Totals,
+}
+
+impl Report {
+    /// Nothing found yet.
+    pub fn new(output: Output, clock: Arc<dyn Clock>) -> Self {
+        let started = clock.monotonic();
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Report {
+            output,
+            clock,
+            started,
+            bar,
+            account: None,
+            problems: Vec::new(),
+            count: 0,
+            without_key: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// What is found from now on is this account's.
+    pub fn begin(&mut self, account: &str) {
+        self.account = Some(account.to_owned());
+        self.bar.set_message(account.to_owned());
+    }
+
+    /// What is found from now on is no account's.
+    pub fn end_accounts(&mut self) {
+        self.account = None;
+    }
+
+    /// This account was checked without its key.
+    pub fn sealed(&mut self, account: &str) {
+        self.without_key.push(account.to_owned());
+    }
+
+    /// So many messages are to come.
+    pub fn expect(&mut self, messages: usize) {
+        self.bar.set_length(messages as u64);
+        self.bar.set_position(0);
+    }
+
+    /// Shows how far it is, once that is worth it.
+    pub fn progress(&mut self) {
+        self.bar.inc(1);
+        let late = self.clock.monotonic().saturating_sub(self.started) > PATIENCE;
+        if self.bar.is_hidden() && late && !self.output.is_json() && std::io::stderr().is_terminal() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            if let Ok(style) =
+                ProgressStyle::with_template("{bar:30} {pos} of {len} messages of {msg}, {eta} left")
+            {
+                self.bar.set_style(style);
+            }
+        }
+    }
+
+    /// Something is wrong.
+    pub fn found(&mut self, at: Place, problem: impl Display) {
+        self.add(at, Vec::new(), problem);
+    }
+
+    /// Something is wrong with a message that users see in these places.
+    pub fn add(&mut self, at: Place, seen_as: Vec<String>, problem: impl Display) {
+        let path = match at {
+            Place::Account => None,
+            Place::Object(path) => Some(path),
+        };
+        let problem = Problem { account: self.account.clone(), path, seen_as, problem: problem.to_string() };
+        self.count += 1;
+        if !self.output.is_json() {
+            let line = problem.line();
+            // A reader that goes away is noticed at the end.
+            self.bar.suspend(|| drop(self.output.line(line)));
+        }
+        if self.problems.len() < PROBLEMS_KEPT {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Several things are wrong.
+    pub fn take(&mut self, findings: Vec<Finding>) {
+        findings.into_iter().for_each(|finding| self.found(finding.at, finding.problem));
+    }
+
+    /// The value, or the error as a problem.
+    pub fn note<T>(&mut self, at: Place, result: sealpost_base::Result<T>) -> Option<T> {
+        result.map_err(|e| self.found(at, e)).ok()
+    }
+
+    /// Prints what is left to print; whether nothing was wrong.
+    ///
+    /// # Errors
+    /// If nobody reads it.
+    pub fn finish(self) -> Result<bool> {
+        self.bar.finish_and_clear();
+        let ok = self.count == 0;
+        let whole = Whole {
+            ok,
+            problem_count: self.count,
+            problems: &self.problems,
+            without_key: &self.without_key,
+            checked: &self.totals,
+        };
+        self.output.show(&whole, Whole::text)?;
+        if !self.output.is_json() && !self.without_key.is_empty() {
+            let (shown, more) = match self.without_key.len() {
+                n if n > 5 => (&self.without_key[..5], format!(" and {} more", n - 5)),
+                _ => (&self.without_key[..], String::new()),
+            };
+            warn(format_args!(
+                "without a password only the log's chain and the presence of objects were checked of {}{more}",
+                shown.join(", ")
+            ));
+        }
+        Ok(ok)
+    }
+}
+
+impl Problem {
+    fn line(&self) -> String {
+        let mut line = String::new();
+        if let Some(account) = &self.account {
+            line.push_str(&format!("{account}: "));
+        }
+        if !self.seen_as.is_empty() {
+            line.push_str(&format!("{}: ", self.seen_as.join(", ")));
+        }
+        if let Some(path) = self.path.as_ref().filter(|path| !self.problem.contains(path.as_str())) {
+            line.push_str(&format!("{path}: "));
+        }
+        line + &self.problem
+    }
+}
+
+impl Whole<'_> {
+    fn text(&self) -> String {
+        let t = self.checked;
+        let mut text = format!(
+            "checked {} accounts, {} of them with their keys: {} records, {} log entries, {} checkpoints, {} messages\n",
+            t.accounts, t.unlocked, t.records, t.log_entries, t.checkpoints, t.messages
+        );
+        if t.orphans > 0 {
+            let size = super::super::stats::bytes(t.orphan_bytes);
+            text.push_str(&format!("{} message objects ({size}) that nothing refers to\n", t.orphans));
+        }
+        if t.unclaimed > 0 {
+            text.push_str(&format!("{} objects of accounts that no record names\n", t.unclaimed));
+        }
+        text.push_str(&match self.problem_count {
+            0 => "nothing is wrong".to_owned(),
+            1 => "1 problem was found".to_owned(),
+            n => format!("{n} problems were found"),
+        });
+        text
+    }
+}

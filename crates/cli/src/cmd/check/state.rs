@@ -1,0 +1,66 @@
+//! The rules that every state keeps: UIDs, UIDVALIDITY, and that what rows refer to exists.
+
+use std::collections::BTreeMap;
+
+use sealpost_account::{AccountState, Mailbox, Message, SystemFlags};
+
+use super::report::{Place as At, Report};
+
+/// Checks the state of one account.
+pub fn check(state: &AccountState, report: &mut Report) {
+    let mut validities = BTreeMap::new();
+    for mailbox in state.mailboxes() {
+        let name = mailbox.name();
+        let mut wrong = |what: String| report.found(At::Account, format!("mailbox {name}: {what}"));
+        let validity = mailbox.uid_validity().0.get();
+        if validity > state.last_uid_validity() {
+            wrong(format!("UIDVALIDITY {validity} was never given"));
+        }
+        if let Some(other) = validities.insert(validity, name) {
+            wrong(format!("it has the UIDVALIDITY of {other}"));
+        }
+        if mailbox.id() >= state.next_mailbox_id() {
+            wrong(format!("its number {} was never given", mailbox.id().0));
+        }
+        if mailbox.highest_modseq() > state.position() {
+            wrong(format!("HIGHESTMODSEQ {} is beyond the end of the log", mailbox.highest_modseq()));
+        }
+        rows(state, mailbox, &mut wrong);
+    }
+    for buried in state.graveyard() {
+        if state.message(buried.message).is_none() {
+            report.found(At::Account, format!("expunged UID {} refers to no message", buried.uid));
+        }
+    }
+}
+
+fn rows(state: &AccountState, mailbox: &Mailbox, wrong: &mut impl FnMut(String)) {
+    let mut last = 0;
+    let (mut bytes, mut unseen, mut deleted) = (0u64, 0, 0);
+    for row in mailbox.all_rows() {
+        let uid = row.uid.get();
+        // RFC 3501 §2.3.1.1: strictly ascending, and the next one is larger than all of them.
+        if uid <= last {
+            wrong(format!("UID {uid} comes after UID {last}"));
+        }
+        if row.uid >= mailbox.uid_next() {
+            wrong(format!("UID {uid} is not below UIDNEXT {}", mailbox.uid_next()));
+        }
+        if row.modseq > mailbox.highest_modseq() {
+            wrong(format!("UID {uid} changed at {}, after HIGHESTMODSEQ", row.modseq));
+        }
+        match state.message(row.message) {
+            Some(message) => bytes = bytes.saturating_add(Message::size(message)),
+            None => wrong(format!("UID {uid} refers to no message")),
+        }
+        let flags = state.flags(row.flags).system;
+        unseen += usize::from(!flags.contains(SystemFlags::SEEN));
+        deleted += usize::from(flags.contains(SystemFlags::DELETED));
+        last = uid;
+    }
+    let counted = (bytes, unseen, deleted);
+    let kept = (mailbox.bytes(), mailbox.unseen(), mailbox.deleted());
+    if counted != kept {
+        wrong(format!("(octets, unseen, deleted) are kept as {kept:?} and counted as {counted:?}"));
+    }
+}
