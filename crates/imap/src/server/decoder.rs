@@ -28,7 +28,6 @@ pub(super) enum State {
         tag: Tag,
         left: u64,
         sync: bool,
-        binary: bool,
         /// Whether the session has seen the head and gone on.
         wanted: bool,
     },

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
 use zeroize::Zeroize;
 
 use super::Event;
@@ -30,7 +29,6 @@ impl Decoder {
                     tag: head.tag.clone(),
                     left: head.size,
                     sync: head.sync,
-                    binary: head.binary,
                     wanted: false,
                 };
                 Step::Event(Event::AppendBegin(head))
@@ -39,7 +37,7 @@ impl Decoder {
     }
 
     pub(super) fn message(&mut self) -> Step {
-        let State::Message { tag, left, binary, wanted, .. } = &mut self.state else { return Step::Again };
+        let State::Message { tag, left, wanted, .. } = &mut self.state else { return Step::Again };
         *wanted = true;
         if *left == 0 {
             self.state = State::Tail(tag.clone());
@@ -49,19 +47,10 @@ impl Decoder {
         if here == 0 {
             return Step::Wait;
         }
-        let nul = if *binary { None } else { memchr(0, &self.input[..here]) };
-        let good = nul.unwrap_or(here);
-        *left -= good as u64;
-        if nul.is_some() {
-            // CHAR8 excludes NUL; literal8 is the way to send it (RFC 3501 §9, RFC 3516 §4.4).
-            let bad =
-                Event::Bad { tag: Some(tag.clone()), reason: "NUL in a message that is no literal8".into() };
-            self.state = State::Skip(Skip::new(*left, Some(bad)));
-        }
-        if good == 0 {
-            return Step::Again;
-        }
-        Step::Event(Event::AppendData(self.input.split_to(good).freeze()))
+        // CHAR8 excludes NUL unless the literal is a literal8 (RFC 3501 §9, RFC 3516 §4.4), but mail has it, and a
+        // client that puts back what it read here must be able to: the octets are kept as they come.
+        *left -= here as u64;
+        Step::Event(Event::AppendData(self.input.split_to(here).freeze()))
     }
 
     pub(super) fn tail(&mut self) -> Step {
