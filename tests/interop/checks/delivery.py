@@ -171,7 +171,8 @@ def bdat(context):
         client.send(b"BDAT 0\r\n" + b"BDAT %d LAST\r\n" % (len(message) - 10) + message[10:])
         client.expect(250)
         client.expect(250)
-        client.command("BDAT 5 LAST\r\nabcde", 503)
+        client.send(b"BDAT 5 LAST\r\nabcde")  # a chunk's octets end without a line end
+        client.expect(503)
         client.command("NOOP", 250)
     got, _ = inbox_last(context)
     ensure(got.endswith(message), f"{got!r}")
