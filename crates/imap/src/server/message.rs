@@ -25,12 +25,8 @@ impl Decoder {
             }
             Some(_) => {
                 self.take(end).as_mut().zeroize();
-                self.state = State::Message {
-                    tag: head.tag.clone(),
-                    left: head.size,
-                    sync: head.sync,
-                    wanted: false,
-                };
+                self.state =
+                    State::Message { tag: head.tag.clone(), left: head.size, sync: head.sync, wanted: false };
                 Step::Event(Event::AppendBegin(head))
             }
         }
