@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::global::Global;
+use crate::global::{Global, Level};
+use crate::log::{self, Log};
 
 /// What to do.
 #[derive(Subcommand)]
@@ -47,6 +48,10 @@ pub enum Command {
 /// # Errors
 /// As the command says.
 pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
+    if !matches!(command, Command::Try(_) | Command::Serve(_)) {
+        // What a server logs is configured; a command says what is worth knowing itself.
+        log::start(Log { level: global.log.unwrap_or(Level::Error), ..Log::default() });
+    }
     match command {
         Command::Try(args) => r#try::run(args, global).await,
         Command::Serve(args) => serve::run(args, global).await,

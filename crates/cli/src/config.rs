@@ -1,15 +1,32 @@
 //! What is in force: defaults, the configuration file, options; in this order, the last one wins.
+//!
+//! One table, [`keys::KEYS`], says everything about every key: its name, its form, its default (which is the server's), what it
+//! means. The parser, `sealpost config show` and `default`, and the guide's page are all made from it.
 
-use std::path::PathBuf;
+pub mod form;
+pub mod keys;
+mod read;
+pub mod reference;
+mod suggest;
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 use sealpost_server::Settings;
+use sealpost_server::settings::{Listen, TlsSource};
 
+use crate::exit::Usage;
 use crate::global::Global;
 use crate::log::Log;
+use keys::KEYS;
 
 /// The data directory unless something else is said.
 pub const DEFAULT_DIRECTORY: &str = "./sealpost-data";
+
+/// The least memory a server runs with, in bytes: one password check, and some room beside it.
+const LEAST_MEMORY: usize = 24 * 1024 * 1024;
+/// Largest configuration file that is read, in bytes.
+const FILE_BYTES: u64 = 1024 * 1024;
 
 /// What is in force.
 #[derive(Debug, Clone)]
@@ -20,16 +37,165 @@ pub struct Config {
     pub settings: Settings,
     /// What is logged.
     pub log: Log,
+    /// The file with the certificate; empty: a self-signed one.
+    certificate: PathBuf,
+    /// The file with its key.
+    certificate_key: PathBuf,
+    /// Where each key's value came from, in the order of [`KEYS`].
+    origins: Vec<Origin>,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The configuration file, at this line.
+    File(usize),
+    /// This option of the command line.
+    Flag(&'static str),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let address = |port| std::net::SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port));
+        let listen = Listen {
+            smtp: vec![address(25)],
+            imap: vec![address(143)],
+            imaps: vec![address(993)],
+            ..Listen::default()
+        };
+        let mut config = Config {
+            directory: DEFAULT_DIRECTORY.into(),
+            settings: Settings { listen, ..Settings::default() },
+            log: Log::default(),
+            certificate: PathBuf::new(),
+            certificate_key: PathBuf::new(),
+            origins: vec![Origin::Default; KEYS.len()],
+        };
+        config.settings.tls = config.tls();
+        config
+    }
 }
 
 impl Config {
-    /// Reads the file that the options name, if they name one.
+    /// Reads the file that the options name, if they name one, and puts the options over it.
     ///
     /// # Errors
-    /// If it cannot be read or something in it is wrong.
+    /// `Usage` with everything that is wrong in it, each with its line.
     pub fn load(global: &Global) -> Result<Self> {
-        let directory = global.dir.clone().unwrap_or_else(|| DEFAULT_DIRECTORY.into());
-        let log = Log { level: global.log.unwrap_or_default(), ..Log::default() };
-        Ok(Config { directory, settings: Settings::default(), log })
+        let mut config = match &global.config {
+            Some(path) => Self::read(path)?,
+            None => Self::default(),
+        };
+        if let Some(dir) = &global.dir {
+            config.directory.clone_from(dir);
+            config.came_from("directory", Origin::Flag("--dir"));
+        }
+        if let Some(level) = global.log {
+            config.log.level = level;
+            config.came_from("log.level", Origin::Flag("--log"));
+        }
+        config.settings.tls = config.tls();
+        Ok(config)
+    }
+
+    fn read(path: &Path) -> Result<Self> {
+        let name = || format!("the configuration {}", path.display());
+        let size = std::fs::metadata(path).with_context(name)?.len();
+        if size > FILE_BYTES {
+            return Err(Usage(format!("{} is larger than 1 MiB", name())).into());
+        }
+        let text = std::fs::read_to_string(path).with_context(name)?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, base).map_err(|wrong| {
+            let wrong = wrong.into_iter().map(|wrong| format!("{}:{wrong}", path.display()));
+            Usage(wrong.collect::<Vec<_>>().join("\n")).into()
+        })
+    }
+
+    /// Reads a configuration. Paths in it start at `base`, the directory of the file.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each as `line: what`.
+    pub fn parse(text: &str, base: &Path) -> Result<Self, Vec<String>> {
+        let mut config = Config::default();
+        let mut wrong = read::apply(&mut config, text);
+        config.rebase(base);
+        if wrong.is_empty() {
+            wrong = config.contradictions();
+        }
+        config.settings.tls = config.tls();
+        if wrong.is_empty() { Ok(config) } else { Err(wrong) }
+    }
+
+    /// Whether nobody said anything about a key.
+    pub fn is_default(&self, name: &str) -> bool {
+        self.origin(name) == Origin::Default
+    }
+
+    /// Where the value of a key came from.
+    pub fn origin(&self, name: &str) -> Origin {
+        keys::position(name).map_or(Origin::Default, |at| self.origins[at])
+    }
+
+    fn came_from(&mut self, name: &str, origin: Origin) {
+        if let Some(at) = keys::position(name) {
+            self.origins[at] = origin;
+        }
+    }
+
+    fn tls(&self) -> TlsSource {
+        if self.certificate.as_os_str().is_empty() {
+            return TlsSource::SelfSigned { directory: self.directory.clone() };
+        }
+        TlsSource::Files { certificate: self.certificate.clone(), key: self.certificate_key.clone() }
+    }
+
+    /// Paths that the file gave are meant from where the file is, wherever the program was started.
+    fn rebase(&mut self, base: &Path) {
+        let from_file = |origin: Origin| matches!(origin, Origin::File(_));
+        let join = |path: &mut PathBuf| {
+            if !path.as_os_str().is_empty() {
+                *path = base.join(&path);
+            }
+        };
+        if from_file(self.origin("directory")) {
+            join(&mut self.directory);
+        }
+        // These have no default.
+        join(&mut self.certificate);
+        join(&mut self.certificate_key);
+        self.settings.listen.lmtp_unix.iter_mut().for_each(join);
+    }
+
+    /// What no single key shows.
+    fn contradictions(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut when = |is_wrong: bool, key: &str, why: &str| {
+            if is_wrong {
+                let line = match self.origin(key) {
+                    Origin::File(line) => line,
+                    Origin::Default | Origin::Flag(_) => 1,
+                };
+                wrong.push(format!("{line}: {key}: {why}"));
+            }
+        };
+        let (certificate, key) = (&self.certificate, &self.certificate_key);
+        let settings = &self.settings;
+        when(
+            certificate.as_os_str().is_empty() != key.as_os_str().is_empty(),
+            if certificate.as_os_str().is_empty() { "tls.key" } else { "tls.certificate" },
+            "tls.certificate and tls.key belong together; without both, a self-signed certificate is made",
+        );
+        when(settings.memory < LEAST_MEMORY, "memory", "at least \"24MiB\" are needed");
+        when(settings.recipients < 100, "recipients", "at least 100 (RFC 5321 §4.5.3.1.8)");
+        when(settings.message_size < 64 * 1024, "message_size", "at least \"64KiB\" (RFC 5321 §4.5.3.1.7)");
+        when(self.directory.as_os_str().is_empty(), "directory", "a directory is needed");
+        when(settings.hostname.is_empty(), "hostname", "a name is needed");
+        wrong
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,10 @@ pub enum Level {
 }
 
 impl Level {
+    /// From none to all.
+    pub const ALL: [Level; 6] =
+        [Level::Off, Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
+
     /// As it is written on the command line and in the configuration.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,16 +1,42 @@
-//! `sealpost config`.
+//! `sealpost config`: what is in force, and what could be.
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::Subcommand;
 
+use crate::config::{Config, reference};
 use crate::global::Global;
 
 /// Arguments of `sealpost config`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
-/// Runs it.
-pub async fn run(_args: Args, _global: &Global) -> Result<ExitCode> {
-    bail!("config is not there yet")
+#[derive(Subcommand)]
+enum Command {
+    /// Print what is in force, and where each value came from
+    Show,
+    /// Print a configuration file with every key, its default and what it means
+    Default,
+    /// Print the guide's page about the configuration
+    #[command(hide = true)]
+    Guide,
+}
+
+/// Prints it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let output = global.output();
+    match args.command {
+        Command::Show => {
+            let config = Config::load(global)?;
+            let file = global.config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+            output.show(&reference::list(&config, &file), |_| reference::in_force(&config, &file))?;
+        }
+        Command::Default => output.line(reference::default_file().trim_end())?,
+        Command::Guide => output.line(reference::guide().trim_end())?,
+    }
+    Ok(ExitCode::SUCCESS)
 }

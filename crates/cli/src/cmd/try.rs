@@ -51,11 +51,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let config = Config::load(global)?;
     log::start(config.log);
     args.ports.check_free()?;
+    let memory_is_default = config.is_default("memory");
     let mut settings = config.settings;
     settings.listen = args.ports.listen();
     settings.hostname = "localhost".to_owned();
     settings.tls = TlsSource::SelfSigned { directory: config.directory.clone() };
-    if global.config.is_none() {
+    if memory_is_default {
         settings.memory = MEMORY;
     }
     let mut place = Place::at(&config.directory, settings).await?;

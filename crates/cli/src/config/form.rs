@@ -1,0 +1,315 @@
+//! The forms that values have in the file: sizes, times, counts, addresses. Each is read strictly and written as it is read.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use toml::de::DeValue;
+
+use crate::global::Level;
+use crate::log::Format;
+use sealpost_server::settings::PlaintextLogin;
+
+/// A value as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Written {
+    /// In quotes.
+    Text(String),
+    /// As it is.
+    Number(u64),
+    /// Texts, in brackets.
+    List(Vec<String>),
+}
+
+impl Written {
+    /// As TOML.
+    pub fn to_toml(&self) -> String {
+        match self {
+            Written::Text(text) => quoted(text),
+            Written::Number(number) => number.to_string(),
+            Written::List(items) => {
+                format!("[{}]", items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// How a value is read and written.
+pub trait Form<T> {
+    /// What to write, for people: `a size such as "256MiB"`.
+    const NAME: &'static str;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is wrong with it, without the form's name.
+    fn read(value: &DeValue<'_>) -> Result<T, String>;
+
+    /// Writes it.
+    fn write(value: &T) -> Written;
+}
+
+/// Any text.
+pub struct Text;
+
+impl Form<String> for Text {
+    const NAME: &'static str = "a text";
+
+    fn read(value: &DeValue<'_>) -> Result<String, String> {
+        text(value).map(str::to_owned)
+    }
+
+    fn write(value: &String) -> Written {
+        Written::Text(value.clone())
+    }
+}
+
+impl Form<Option<String>> for Text {
+    const NAME: &'static str = "a text; empty: none";
+
+    fn read(value: &DeValue<'_>) -> Result<Option<String>, String> {
+        Ok(Some(text(value)?.to_owned()).filter(|text| !text.is_empty()))
+    }
+
+    fn write(value: &Option<String>) -> Written {
+        Written::Text(value.clone().unwrap_or_default())
+    }
+}
+
+/// A file or directory; from where the configuration file is, unless it begins with `/`.
+pub struct File;
+
+impl Form<PathBuf> for File {
+    const NAME: &'static str = "a path";
+
+    fn read(value: &DeValue<'_>) -> Result<PathBuf, String> {
+        text(value).map(PathBuf::from)
+    }
+
+    fn write(value: &PathBuf) -> Written {
+        Written::Text(value.display().to_string())
+    }
+}
+
+impl Form<Vec<PathBuf>> for File {
+    const NAME: &'static str = "a list of paths";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<PathBuf>, String> {
+        list(value)?
+            .into_iter()
+            .map(|item| if item.is_empty() { Err("a path is empty".to_owned()) } else { Ok(item.into()) })
+            .collect()
+    }
+
+    fn write(value: &Vec<PathBuf>) -> Written {
+        Written::List(value.iter().map(|path| path.display().to_string()).collect())
+    }
+}
+
+/// Addresses to listen on.
+pub struct Addresses;
+
+impl Form<Vec<SocketAddr>> for Addresses {
+    const NAME: &'static str =
+        "a list of addresses such as \"127.0.0.1:143\" or \"[::]:143\" (all, IPv4 too)";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> {
+        list(value)?
+            .into_iter()
+            .map(|item| item.parse().map_err(|_| format!("{item:?} is no address with a port")))
+            .collect()
+    }
+
+    fn write(value: &Vec<SocketAddr>) -> Written {
+        Written::List(value.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// A number of bytes.
+pub struct Size;
+
+const SIZES: [(&str, u64); 5] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Size {
+    const NAME: &'static str = "a size such as \"256MiB\" (B, KiB, MiB, GiB, TiB)";
+
+    fn read(value: &DeValue<'_>) -> Result<T, String> {
+        let bytes = quantity(value, &SIZES)?;
+        T::try_from(bytes).map_err(|_| "too large".to_owned())
+    }
+
+    fn write(value: &T) -> Written {
+        Written::Text(in_units((*value).try_into().unwrap_or(u64::MAX), &SIZES))
+    }
+}
+
+/// A time span.
+pub struct Span;
+
+const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+/// A century, in milliseconds: whatever is longer is a mistake.
+const LONGEST_MS: u64 = 100 * 366 * 86_400_000;
+
+impl Form<Duration> for Span {
+    const NAME: &'static str = "a time such as \"30s\" (ms, s, m, h, d)";
+
+    fn read(value: &DeValue<'_>) -> Result<Duration, String> {
+        match quantity(value, &TIMES)? {
+            ms if ms > LONGEST_MS => Err("too long".to_owned()),
+            ms => Ok(Duration::from_millis(ms)),
+        }
+    }
+
+    fn write(value: &Duration) -> Written {
+        Written::Text(in_units(u64::try_from(value.as_millis()).unwrap_or(u64::MAX), &TIMES))
+    }
+}
+
+/// A time span to wait, which cannot be nothing.
+pub struct Wait;
+
+impl Form<Duration> for Wait {
+    const NAME: &'static str = <Span as Form<Duration>>::NAME;
+
+    fn read(value: &DeValue<'_>) -> Result<Duration, String> {
+        match Span::read(value)? {
+            Duration::ZERO => Err("it cannot be zero".to_owned()),
+            wait => Ok(wait),
+        }
+    }
+
+    fn write(value: &Duration) -> Written {
+        Span::write(value)
+    }
+}
+
+/// How many, zero included.
+pub struct Count;
+
+impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Count {
+    const NAME: &'static str = "a number";
+
+    fn read(value: &DeValue<'_>) -> Result<T, String> {
+        T::try_from(number(value)?).map_err(|_| "too large".to_owned())
+    }
+
+    fn write(value: &T) -> Written {
+        Written::Number((*value).try_into().unwrap_or(u64::MAX))
+    }
+}
+
+/// How many, at least one.
+pub struct Several;
+
+impl<T: TryFrom<u64> + TryInto<u64> + Copy> Form<T> for Several {
+    const NAME: &'static str = "a number, at least 1";
+
+    fn read(value: &DeValue<'_>) -> Result<T, String> {
+        match number(value)? {
+            0 => Err("it cannot be zero".to_owned()),
+            number => T::try_from(number).map_err(|_| "too large".to_owned()),
+        }
+    }
+
+    fn write(value: &T) -> Written {
+        <Count as Form<T>>::write(value)
+    }
+}
+
+/// One of a few words.
+pub struct Choice;
+
+impl Form<PlaintextLogin> for Choice {
+    const NAME: &'static str = "\"loopback\" or \"never\"";
+
+    fn read(value: &DeValue<'_>) -> Result<PlaintextLogin, String> {
+        choose(value, &[("loopback", PlaintextLogin::Loopback), ("never", PlaintextLogin::Never)])
+    }
+
+    fn write(value: &PlaintextLogin) -> Written {
+        let word = match value {
+            PlaintextLogin::Loopback => "loopback",
+            PlaintextLogin::Never => "never",
+        };
+        Written::Text(word.to_owned())
+    }
+}
+
+impl Form<Level> for Choice {
+    const NAME: &'static str = "\"off\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Level, String> {
+        choose(value, &Level::ALL.map(|level| (level.name(), level)))
+    }
+
+    fn write(value: &Level) -> Written {
+        Written::Text(value.name().to_owned())
+    }
+}
+
+impl Form<Format> for Choice {
+    const NAME: &'static str = "\"text\" or \"json\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Format, String> {
+        choose(value, &[("text", Format::Text), ("json", Format::Json)])
+    }
+
+    fn write(value: &Format) -> Written {
+        let word = match value {
+            Format::Text => "text",
+            Format::Json => "json",
+        };
+        Written::Text(word.to_owned())
+    }
+}
+
+fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, String> {
+    value.as_str().ok_or_else(|| "it needs quotes".to_owned())
+}
+
+fn list(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let items = value.as_array().ok_or_else(|| "it needs brackets".to_owned())?;
+    items.iter().map(|item| text(item.get_ref()).map(str::to_owned)).collect()
+}
+
+fn number(value: &DeValue<'_>) -> Result<u64, String> {
+    let integer = value.as_integer().ok_or_else(|| "it is not one".to_owned())?;
+    u64::from_str_radix(integer.as_str(), integer.radix())
+        .map_err(|_| "it is negative or too large".to_owned())
+}
+
+fn choose<T: Copy>(value: &DeValue<'_>, choices: &[(&str, T)]) -> Result<T, String> {
+    let word = text(value)?;
+    let found = choices.iter().find(|(name, _)| *name == word);
+    found.map(|(_, choice)| *choice).ok_or_else(|| format!("{word:?} is none of them"))
+}
+
+/// A number with a unit; zero needs none.
+fn quantity(value: &DeValue<'_>, units: &[(&str, u64)]) -> Result<u64, String> {
+    let text = text(value)?;
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number: u64 = text[..digits].parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let unit = text[digits..].trim_start();
+    if number == 0 && unit.is_empty() {
+        return Ok(0);
+    }
+    let unit =
+        units.iter().find(|(name, _)| *name == unit).ok_or_else(|| format!("{text:?} has no such unit"))?;
+    number.checked_mul(unit.1).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// In the largest unit that leaves a whole number.
+fn in_units(value: u64, units: &[(&str, u64)]) -> String {
+    let fits = |(_, unit): &&(&str, u64)| value >= *unit && value.is_multiple_of(*unit);
+    match units.iter().find(fits) {
+        Some((name, unit)) => format!("{}{name}", value / unit),
+        None => "0".to_owned(),
+    }
+}

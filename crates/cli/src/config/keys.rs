@@ -1,0 +1,260 @@
+//! Every key there is: the one table.
+
+use toml::de::DeValue;
+
+use super::Config;
+use super::form::{Addresses, Choice, Count, File, Form, Several, Size, Span, Text, Wait, Written};
+
+/// One key of the configuration.
+pub struct Key {
+    /// `section.name`, or `name` alone.
+    pub name: &'static str,
+    /// What to write, for people.
+    pub form: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Reads a value into the configuration.
+    pub set: fn(&mut Config, &DeValue<'_>) -> Result<(), String>,
+    /// The value that is in force.
+    pub show: fn(&Config) -> Written,
+}
+
+impl Key {
+    /// The section it is in; empty at the top.
+    pub fn section(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its name within the section.
+    pub fn short(&self) -> &'static str {
+        self.name.split_once('.').map_or(self.name, |(_, short)| short)
+    }
+}
+
+/// Where in [`KEYS`] a key is.
+pub fn position(name: &str) -> Option<usize> {
+    KEYS.iter().position(|key| key.name == name)
+}
+
+/// What a section is about.
+pub const SECTIONS: [(&str, &str); 7] = [
+    ("", ""),
+    (
+        "listen",
+        "Where to listen. Every key is a list; an empty one turns that protocol off, port 0 takes any free port.",
+    ),
+    ("tls", "The certificate. Without one, a self-signed one is made and kept in the data directory."),
+    (
+        "connections",
+        "How many connections are served, all listeners together; one more is told to come back later.",
+    ),
+    ("timeouts", "How long to wait for clients."),
+    ("login", "How logins are checked, remembered and slowed."),
+    ("log", "What is logged, on standard error: never a secret or a message's text."),
+];
+
+macro_rules! key {
+    ($name:literal, $form:ident, $($field:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            form: form_name(|config: &Config| &config.$($field).+, &$form),
+            about: $about,
+            set: |config, value| {
+                config.$($field).+ = <$form as Form<_>>::read(value)?;
+                Ok(())
+            },
+            show: |config| <$form as Form<_>>::write(&config.$($field).+),
+        }
+    };
+}
+
+/// The name of a form for the type of a field.
+const fn form_name<T, F: Form<T>>(_: fn(&Config) -> &T, _: &F) -> &'static str {
+    F::NAME
+}
+
+/// All keys, sections together.
+pub const KEYS: &[Key] = &[
+    key!(
+        "directory",
+        File,
+        directory,
+        "The data directory: mail, accounts, the server's key. Made if absent. Back it up as a whole."
+    ),
+    key!(
+        "hostname",
+        Text,
+        settings.hostname,
+        "The server's name: in greetings, in Received fields, and what a login name without a domain is completed with."
+    ),
+    key!(
+        "postmaster",
+        Text,
+        settings.postmaster,
+        "The account or alias that gets mail for postmaster when nothing else has that name; without one, such mail is refused."
+    ),
+    key!(
+        "memory",
+        Size,
+        settings.memory,
+        "The bound on memory for mail on its way: every buffer over 16 KiB is drawn from it, and work waits for its part."
+    ),
+    key!(
+        "message_size",
+        Size,
+        settings.message_size,
+        "The largest message accepted; what SMTP announces as SIZE."
+    ),
+    key!(
+        "recipients",
+        Several,
+        settings.recipients,
+        "The most recipients of one SMTP or LMTP transaction; at least 100."
+    ),
+    key!(
+        "retention",
+        Span,
+        settings.retention,
+        "How long removed accounts and expunged messages are kept before they are deleted for good."
+    ),
+    key!(
+        "listen.smtp",
+        Addresses,
+        settings.listen.smtp,
+        "SMTP with STARTTLS, for mail from everywhere to the accounts here."
+    ),
+    key!("listen.smtps", Addresses, settings.listen.smtps, "SMTP with TLS from the first byte."),
+    key!(
+        "listen.lmtp",
+        Addresses,
+        settings.listen.lmtp,
+        "LMTP, for a mail server in front of this one. It asks nobody for a password: never open it to the world."
+    ),
+    key!(
+        "listen.lmtp_unix",
+        File,
+        settings.listen.lmtp_unix,
+        "LMTP on Unix sockets at these paths, mode 0660."
+    ),
+    key!("listen.imap", Addresses, settings.listen.imap, "IMAP with STARTTLS."),
+    key!("listen.imaps", Addresses, settings.listen.imaps, "IMAP with TLS from the first byte."),
+    key!(
+        "tls.certificate",
+        File,
+        certificate,
+        "The certificate chain in PEM, leaf first. A changed file is noticed within a minute, or at once with SIGHUP."
+    ),
+    key!("tls.key", File, certificate_key, "Its private key in PEM."),
+    key!(
+        "connections.total",
+        Several,
+        settings.connections.total,
+        "From everywhere; fewer if the limit of open files allows fewer."
+    ),
+    key!(
+        "connections.per_address",
+        Several,
+        settings.connections.per_address,
+        "From one IPv4 address or one IPv6 /64 network."
+    ),
+    key!("timeouts.tls_handshake", Wait, settings.timeouts.tls_handshake, "For a TLS handshake to finish."),
+    key!(
+        "timeouts.smtp",
+        Wait,
+        settings.timeouts.smtp,
+        "For the next SMTP or LMTP command or piece of a message; RFC 5321 asks for at least five minutes."
+    ),
+    key!(
+        "timeouts.imap_anonymous",
+        Wait,
+        settings.timeouts.imap_anonymous,
+        "For the next IMAP command before login."
+    ),
+    key!(
+        "timeouts.imap",
+        Wait,
+        settings.timeouts.imap,
+        "For the next IMAP command after login, and for a client that idles; RFC 3501 asks for at least 30 minutes."
+    ),
+    key!(
+        "timeouts.write",
+        Wait,
+        settings.timeouts.write,
+        "For a client to take what is sent to it, however little at a time."
+    ),
+    key!(
+        "timeouts.stop",
+        Wait,
+        settings.timeouts.stop,
+        "For sessions to end when the server stops; then they are cut off."
+    ),
+    key!(
+        "login.plaintext",
+        Choice,
+        settings.plaintext_login,
+        "Who may send a password without TLS: clients on this machine, or nobody."
+    ),
+    key!(
+        "login.checks_at_once",
+        Count,
+        settings.login.checks_at_once,
+        "Password checks (19 MiB each) that run at once; 0: as many as there are cores."
+    ),
+    key!(
+        "login.checks_waiting",
+        Several,
+        settings.login.checks_waiting,
+        "Password checks that may wait for their turn; one more is told to come back later."
+    ),
+    key!(
+        "login.remember",
+        Span,
+        settings.login.remember,
+        "How long a login that succeeded is remembered, so that a client that polls does not cost a check each time; \"0\" turns it off. A changed password takes effect at once."
+    ),
+    key!(
+        "login.remembered",
+        Several,
+        settings.login.remembered,
+        "How many logins are remembered; the oldest makes room."
+    ),
+    key!(
+        "login.free_failures",
+        Count,
+        settings.login.free_failures,
+        "Failures of an address or account that cost no delay."
+    ),
+    key!(
+        "login.first_delay",
+        Span,
+        settings.login.first_delay,
+        "The delay after the first failure that costs one; each further failure doubles it."
+    ),
+    key!("login.max_delay", Span, settings.login.max_delay, "The longest delay."),
+    key!("login.forgive", Wait, settings.login.forgive, "One failure is forgotten after each such time."),
+    key!(
+        "login.tracked",
+        Several,
+        settings.login.tracked,
+        "Addresses, and likewise accounts, whose failures are counted; the longest unseen makes room."
+    ),
+    key!(
+        "login.delayed",
+        Several,
+        settings.login.delayed,
+        "Logins that may be held back at the same time; one more is refused at once."
+    ),
+    key!(
+        "login.delayed_per_address",
+        Several,
+        settings.login.delayed_per_address,
+        "The same, from one address."
+    ),
+    key!(
+        "log.level",
+        Choice,
+        log.level,
+        "How much. At \"info\" every session leaves one line that says what it did."
+    ),
+    key!("log.format", Choice, log.format, "Lines of text, or one JSON object each."),
+];
