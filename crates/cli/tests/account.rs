@@ -1,0 +1,133 @@
+//! Accounts, their secrets, and aliases, through the binary.
+
+#[path = "support/run.rs"]
+mod run;
+
+use run::{ACCOUNT, Home};
+
+#[test]
+fn an_account_is_made_removed_and_brought_back() {
+    let home = Home::with_account();
+    let (list, _) = home.json(&["account", "list"]);
+    assert_eq!(list[0]["account"], ACCOUNT);
+    assert_eq!(home.status(&["account", "add", ACCOUNT, "--password-file", "password"]), 1, "it exists");
+    assert_eq!(home.json(&["account", "show", ACCOUNT]).0["recovery"], false);
+
+    home.ok(&["account", "remove", ACCOUNT]);
+    assert_eq!(home.status(&["account", "show", ACCOUNT]), 3);
+    assert!(home.json(&["account", "list"]).0[0]["removed"].is_string());
+    home.ok(&["account", "undelete", ACCOUNT]);
+    assert_eq!(home.json(&["account", "show", ACCOUNT]).1, 0);
+    assert_eq!(home.status(&["account", "undelete", ACCOUNT]), 1, "it was not removed");
+}
+
+#[test]
+fn nothing_is_made_by_looking() {
+    let home = Home::new();
+    assert_eq!(home.status(&["account", "list"]), 3);
+    assert!(!home.path("data").exists());
+}
+
+#[test]
+fn a_password_is_never_an_argument_and_a_wrong_one_opens_nothing() {
+    let home = Home::with_account();
+    home.file("wrong", "three");
+    home.file("new", "new");
+    let passwd = ["account", "passwd", ACCOUNT, "--new-password-file", "new", "--password-file"];
+    assert_eq!(home.status(&[&passwd[..], &["wrong"]].concat()), 4);
+    assert_eq!(home.status(&["account", "add", "joe@example.org", "--password", "secret"]), 2);
+    assert_eq!(home.status(&["account", "add", "joe@example.org", "--password-file", "absent"]), 1);
+    // Without a terminal nobody can be asked.
+    assert_eq!(home.status(&["account", "add", "joe@example.org"]), 2);
+}
+
+#[test]
+fn passwords_change_and_the_mail_stays() {
+    let home = Home::with_account();
+    home.file("mail.eml", "Subject: kept\n\nhello\n");
+    assert_eq!(home.import("mail.eml").0["imported"], 1);
+    let changed = home.run_with(&["account", "passwd", ACCOUNT, "--password-stdin"], "one and two\nthree\n");
+    assert!(changed.status.success(), "{changed:?}");
+    assert_eq!(home.status(&["import", "mail.eml", "--account", ACCOUNT, "--password-file", "password"]), 4);
+    home.file("password", "three\n");
+    assert_eq!(home.import("mail.eml").0["present"], 1);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn a_recovery_code_sets_a_password_and_logs_nobody_in() {
+    let home = Home::with_account();
+    let (made, _) = home.json(&["account", "recovery", ACCOUNT, "--password-file", "password"]);
+    let code = made["recovery_code"].as_str().unwrap();
+    home.file("code", code);
+    home.file("mail.eml", "Subject: a\n\nb\n");
+    let import = ["import", "mail.eml", "--account", ACCOUNT, "--password-file", "code"];
+    assert_eq!(home.status(&import), 4, "a recovery code is not for logging in");
+    home.file("new", "a new one");
+    let args = ["account", "passwd", ACCOUNT, "--new-password-file", "new", "--password-file", "code"];
+    assert_eq!(home.status(&args), 4, "it is no password");
+    home.ok(&[&args[..], &["--recovery"]].concat());
+    home.file("password", "a new one");
+    assert_eq!(home.import("mail.eml").1, 0);
+    assert_eq!(home.json(&["account", "show", ACCOUNT]).0["recovery"], true);
+    // A new code replaces the old one.
+    home.ok(&["account", "recovery", ACCOUNT, "--password-file", "password"]);
+    assert_eq!(home.status(&[&args[..], &["--recovery"]].concat()), 4);
+}
+
+#[test]
+fn app_passwords_log_in_until_they_are_revoked_while_the_server_runs() {
+    let home = Home::with_account();
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    let token = home.ok(&["account", "token", "add", ACCOUNT, "my phone", "--password-file", "password"]);
+    let token = token.trim();
+    assert!(server.logs_in(token));
+    home.file("token", token);
+    let add = ["account", "token", "add", ACCOUNT, "another", "--password-file", "token"];
+    assert_eq!(home.status(&add), 4, "an app password makes no others");
+    let (tokens, _) = home.json(&["account", "token", "list", ACCOUNT]);
+    assert_eq!(tokens[0]["label"], "my phone");
+    assert!(tokens[0].get("token").is_none());
+    home.ok(&["account", "token", "revoke", ACCOUNT, "my phone"]);
+    assert!(!server.logs_in(token));
+    assert_eq!(home.status(&["account", "token", "revoke", ACCOUNT, "my phone"]), 3);
+
+    let passwd = home.run_with(&["account", "passwd", ACCOUNT, "--password-stdin"], "one and two\nthree\n");
+    assert!(passwd.status.success());
+    assert!(server.logs_in("three"));
+    assert!(!server.logs_in("one and two"));
+}
+
+#[test]
+fn aliases() {
+    let home = Home::with_account();
+    home.ok(&["account", "add", "joe@example.org", "--password-file", "password"]);
+    let (alias, _) = home.json(&["alias", "add", "Info@Example.org", ACCOUNT, "joe@example.org"]);
+    assert_eq!(alias["alias"], "info@example.org");
+    assert_eq!(alias["targets"].as_array().unwrap().len(), 2);
+    home.ok(&["alias", "add", "@example.org", ACCOUNT]);
+    assert_eq!(home.json(&["alias", "list"]).0.as_array().unwrap().len(), 2);
+    assert_eq!(home.status(&["alias", "add", ACCOUNT, "joe@example.org"]), 1, "that is an account");
+    home.ok(&["alias", "remove", "@example.org"]);
+    assert_eq!(home.status(&["alias", "remove", "@example.org"]), 3);
+    assert_eq!(home.json(&["alias", "list"]).0.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn expunged_messages_come_back() {
+    let home = Home::with_account();
+    home.file("mail.eml", "Subject: a\n\nb\n");
+    home.import("mail.eml");
+    let undelete = ["account", "undelete", ACCOUNT, "--messages", "--password-file", "password"];
+    assert_eq!(home.json(&undelete).0["restored"], 0);
+    home.serve().commands(&["SELECT INBOX", "STORE 1 +FLAGS (\\Deleted)", "EXPUNGE"]);
+    let (stats, _) = home.json(&["stats", "--account", ACCOUNT, "--password-file", "password"]);
+    assert_eq!(stats["per_account"][0]["expunged"], 1);
+    let (restored, _) = home.json(&[&undelete[..], &["--since", "1h"]].concat());
+    assert_eq!((&restored["restored"], &restored["mailbox"]), (&1.into(), &"Recovered".into()));
+    assert_eq!(home.json(&undelete).0["restored"], 0);
+    home.export("mbox", "out");
+    assert!(std::fs::read_to_string(home.path("out/Recovered.mbox")).unwrap().contains("Subject: a\n\nb\n"));
+    assert_eq!(home.check().1, 0);
+}
