@@ -19,6 +19,8 @@ use crate::place::Place;
 const READ_AHEAD: usize = 16;
 /// How often a check starts again because the server wrote a checkpoint and trimmed the log under it.
 const ATTEMPTS: usize = 5;
+/// Chunks of a checkpoint that a finding names.
+const CHUNKS_NAMED: usize = 5;
 
 /// What was found.
 pub struct Examined {
@@ -215,7 +217,10 @@ impl<'a> Examination<'a> {
         }
         if !restored.whole {
             // What is left of it is better than nothing, and worse than what the log says.
-            self.state.get_or_insert_with(|| restored.state.clone());
+            if self.state.is_none() {
+                self.state = Some(restored.state.clone());
+                self.lossy = true;
+            }
             return;
         }
         if let Some(state) = self.state.take().filter(|_| !self.lossy) {
@@ -226,7 +231,9 @@ impl<'a> Examination<'a> {
             let mut wrong: Vec<_> = names.iter().filter(|name| !same(name)).cloned().collect();
             wrong.extend(checkpoint.chunks.iter().map(|c| &c.name).filter(|n| !names.contains(n)).cloned());
             if !wrong.is_empty() {
-                let what = format!("the checkpoint is not what the log says, in: {}", wrong.join(", "));
+                let some = wrong[..wrong.len().min(CHUNKS_NAMED)].join(", ");
+                let what =
+                    format!("the checkpoint is not what the log says, in {} chunks: {some}", wrong.len());
                 self.findings.push(Finding::object(&manifest, what));
             }
         }
@@ -289,8 +296,13 @@ impl<'a> Examination<'a> {
         let mut chunks = std::pin::pin!(chunks.buffered(READ_AHEAD));
         let mut wrong = Vec::new();
         while let Some((name, plain)) = chunks.next().await {
-            if let Err(e) = plain.and_then(|plain| restore.chunk(&name, &plain)) {
-                wrong.push((name, e));
+            match plain {
+                Err(e) => wrong.push((name, e)),
+                // That it does not fit what is missing says nothing about it.
+                Ok(plain) => match restore.chunk(&name, &plain) {
+                    Err(e) if wrong.is_empty() => wrong.push((name, e)),
+                    _ => {}
+                },
             }
         }
         (restore, wrong)

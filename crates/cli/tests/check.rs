@@ -1,0 +1,202 @@
+//! `check` finds what is wrong, says which object it is, and goes on.
+
+#[path = "support/run.rs"]
+mod run;
+
+use std::path::Path;
+
+use run::{ACCOUNT, Home, mbox};
+use rusqlite::Connection;
+use serde_json::Value;
+
+/// A home with three small messages and a large one.
+fn home() -> Home {
+    let home = Home::with_account();
+    home.file("small.mbox", mbox(3, 300));
+    // Random enough to stay large when compressed.
+    let mut n = 1u64;
+    let noise: String = std::iter::repeat_with(|| {
+        n = n.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        format!("{n:016x}\n")
+    })
+    .take(20_000)
+    .collect();
+    home.file("large.eml", format!("Subject: large\n\n{noise}"));
+    assert_eq!(home.import("small.mbox").1, 0);
+    assert_eq!(home.import("large.eml").1, 0);
+    assert_eq!(home.check().1, 0);
+    home
+}
+
+fn database(home: &Home) -> Connection {
+    Connection::open(home.path("data/objects.sqlite")).unwrap()
+}
+
+/// The path of the first object like `pattern`.
+fn object(home: &Home, pattern: &str) -> String {
+    let query = "SELECT path FROM objects WHERE path LIKE ?1 AND file IS NULL ORDER BY path LIMIT 1";
+    database(home).query_row(query, [pattern], |row| row.get(0)).unwrap()
+}
+
+/// Flips one bit of an object in the database.
+fn flip(home: &Home, path: &str) {
+    let database = database(home);
+    let mut head: Vec<u8> =
+        database.query_row("SELECT head FROM objects WHERE path = ?1", [path], |row| row.get(0)).unwrap();
+    // In a message, the last of its bytes before the footer.
+    let at = head.len().saturating_sub(40);
+    head[at] ^= 4;
+    assert_eq!(database.execute("UPDATE objects SET head = ?2 WHERE path = ?1", (path, head)).unwrap(), 1);
+}
+
+fn remove(home: &Home, path: &str) {
+    assert_eq!(database(home).execute("DELETE FROM objects WHERE path = ?1", [path]).unwrap(), 1);
+}
+
+/// The only problem that is found.
+fn problem(home: &Home) -> Value {
+    let (report, status) = home.check();
+    assert_eq!((status, &report["ok"], &report["problem_count"]), (1, &false.into(), &1.into()), "{report}");
+    report["problems"][0].clone()
+}
+
+#[test]
+fn all_is_well() {
+    let home = home();
+    let (report, status) = home.check();
+    assert_eq!(
+        (status, &report["ok"], &report["checked"]["messages"]),
+        (0, &true.into(), &4.into()),
+        "{report}"
+    );
+    let (sealed, status) = home.json(&["check"]);
+    assert_eq!((status, &sealed["without_key"][0]), (0, &ACCOUNT.into()), "{sealed}");
+    assert_eq!(
+        (&sealed["checked"]["messages"], &sealed["checked"]["sealed_objects"]),
+        (&0.into(), &4.into())
+    );
+    assert!(home.ok(&["check", "--password-file", "password"]).contains("nothing is wrong"));
+}
+
+#[test]
+fn a_flipped_bit_of_a_message() {
+    let home = home();
+    let path = object(&home, "acct/%/msg/%");
+    flip(&home, &path);
+    let problem = problem(&home);
+    assert_eq!((&problem["path"], &problem["account"]), (&path.as_str().into(), &ACCOUNT.into()));
+    assert!(problem["seen_as"][0].as_str().unwrap().starts_with("small UID "), "{problem}");
+    // The rest is exported.
+    let (exported, status) = home.export("mbox", "out");
+    assert_eq!((&exported["exported"], &exported["failed"], status), (&3.into(), &1.into(), 1), "{exported}");
+    let written = std::fs::read_to_string(home.path("out/small.mbox")).unwrap();
+    assert_eq!(written.matches("\nSubject: ").count(), 2);
+    // And importing the archive again brings back what is damaged.
+    assert_eq!(home.import("small.mbox").0["imported"], 1);
+}
+
+#[test]
+fn a_file_that_is_gone_or_cut_short() {
+    let home = home();
+    let name: String = database(&home)
+        .query_row("SELECT file FROM objects WHERE file IS NOT NULL", [], |row| row.get(0))
+        .unwrap();
+    let file = home.path("data/objects").join(&name);
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(problem(&home)["problem"].as_str().unwrap().contains("damaged"));
+    std::fs::remove_file(&file).unwrap();
+    let gone = problem(&home);
+    assert!(gone["problem"].as_str().unwrap().contains(&name), "it names the file: {gone}");
+    assert_eq!(gone["seen_as"][0], "INBOX UID 1");
+    // This can be told without the key, too.
+    let (sealed, status) = home.json(&["check"]);
+    assert_eq!((status, &sealed["problem_count"]), (1, &1.into()), "{sealed}");
+}
+
+#[test]
+fn a_message_that_is_gone() {
+    let home = home();
+    let path = object(&home, "acct/%/msg/%");
+    remove(&home, &path);
+    let problem = problem(&home);
+    assert_eq!(problem["path"], path);
+    assert!(problem["problem"].as_str().unwrap().contains("missing"));
+}
+
+#[test]
+fn a_record_that_was_changed() {
+    let home = home();
+    let path = object(&home, "accounts/%");
+    flip(&home, &path);
+    let (report, status) = home.check();
+    assert_eq!((status, &report["problems"][0]["path"]), (1, &path.into()), "{report}");
+}
+
+#[test]
+fn log_entries_that_were_changed_or_removed() {
+    let home = home();
+    let entries: Vec<String> = (1..=3).map(|n| object(&home, &format!("acct/%/log/%{n}"))).collect();
+    flip(&home, &entries[1]);
+    let (report, status) = home.check();
+    assert_eq!((status, &report["problems"][0]["path"]), (1, &entries[1].as_str().into()), "{report}");
+    // The chain shows it without the key.
+    assert_eq!(home.status(&["check"]), 1);
+    remove(&home, &entries[1]);
+    let (report, _) = home.check();
+    let what = report["problems"][0]["problem"].as_str().unwrap();
+    assert!(what.contains("log entry 2 is missing"), "{report}");
+    assert_eq!(home.status(&["check"]), 1);
+}
+
+#[test]
+fn checkpoints_are_held_against_the_log() {
+    let home = Home::with_account();
+    // A mailbox and a message each: enough entries for two checkpoints.
+    for i in 0..320 {
+        let message = format!("From a Thu Jan  1 01:00:00 2015\nSubject: {i}\n\nx\n");
+        home.file(&format!("tree/m{i:03}.mbox"), message);
+    }
+    assert_eq!(home.import("tree").1, 0);
+    let (report, status) = home.check();
+    assert_eq!(status, 0, "{report}");
+    assert!(report["checked"]["checkpoints"].as_u64().unwrap() >= 1, "{report}");
+    let chunk = object(&home, "acct/%/snap/%/messages-%");
+    flip(&home, &chunk);
+    let found = problem(&home);
+    assert_eq!(found["path"], chunk);
+    remove(&home, &chunk);
+    assert_eq!(problem(&home)["path"], chunk);
+}
+
+#[test]
+fn it_works_while_the_server_runs() {
+    let home = home();
+    let server = home.serve();
+    assert_eq!(home.check().1, 0);
+    assert!(server.logs_in("one and two"));
+    assert_eq!(home.import("small.mbox").0["present"], 3);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn objects_that_nothing_refers_to_are_no_damage() {
+    let home = home();
+    let path = object(&home, "acct/%/msg/%");
+    let twin = Path::new(&path).with_file_name("f".repeat(32)).display().to_string();
+    let copy = "INSERT INTO objects (path, size, modified, file, head, rest)
+                SELECT ?2, size, modified, file, head, rest FROM objects WHERE path = ?1";
+    database(&home).execute(copy, (&path, &twin)).unwrap();
+    let (report, status) = home.check();
+    assert_eq!((status, &report["checked"]["orphans"]), (0, &1.into()), "{report}");
+}
+
+#[test]
+fn a_password_that_is_wrong() {
+    let home = home();
+    home.file("wrong", "no");
+    assert_eq!(home.status(&["check", "--account", ACCOUNT, "--password-file", "wrong"]), 4);
+    // Tried on all accounts, it opens none, and that is said.
+    let (report, status) = home.json(&["check", "--password-file", "wrong"]);
+    assert_eq!((status, &report["without_key"][0]), (0, &ACCOUNT.into()));
+}
