@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_millis(200);
 /// The most that one transaction carries; more waits for the next.
 const BATCH_JOBS: usize = 1024;
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
+/// How long a batch waits for as many writes as the one before it had. Several clients then share the wait for the
+/// disk even when it is quick; one alone never waits.
+const GATHER: Duration = Duration::from_micros(500);
 /// Bytes written after which the write-ahead log is copied into the database.
 const CHECKPOINT_BYTES: u64 = 16 * 1024 * 1024;
 /// A log that grew to this (readers kept it from being reused) is emptied, waiting for readers if need be.
@@ -86,6 +89,7 @@ impl Writer {
             connection: None,
             seen: None,
             looked: Duration::ZERO,
+            gathered: 1,
             unchecked: 0,
         };
         // Before anybody has read: from here on, no commit of others goes unnoticed.
@@ -127,6 +131,8 @@ struct Thread {
     /// The last `data_version`, which changes when another connection commits.
     seen: Option<i64>,
     looked: Duration,
+    /// How many writes the last batch had.
+    gathered: usize,
     /// Bytes written since the last checkpoint.
     unchecked: u64,
 }
@@ -151,16 +157,21 @@ impl Thread {
         }
     }
 
-    fn gather(&self, first: Job) -> Vec<Job> {
+    fn gather(&mut self, first: Job) -> Vec<Job> {
+        let until = self.clock.monotonic() + GATHER;
         let mut bytes = first.bytes();
         let mut batch = vec![first];
-        while batch.len() < BATCH_JOBS
-            && bytes < BATCH_BYTES
-            && let Ok(job) = self.queue.try_recv()
-        {
+        while batch.len() < BATCH_JOBS && bytes < BATCH_BYTES {
+            let job = if batch.len() < self.gathered {
+                self.queue.recv_timeout(until.saturating_sub(self.clock.monotonic())).ok()
+            } else {
+                self.queue.try_recv().ok()
+            };
+            let Some(job) = job else { break };
             bytes += job.bytes();
             batch.push(job);
         }
+        self.gathered = batch.len();
         batch
     }
 
