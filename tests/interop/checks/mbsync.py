@@ -17,8 +17,9 @@ class Pair:
         self.config = self.root / "mbsyncrc"
         security = (f"SSLType IMAPS\nHost localhost\nPort {context.port('imaps')}\nCertificateFile {context.certificate}"
                     if tls else f"SSLType None\nAuthMechs LOGIN\nHost 127.0.0.1\nPort {context.port('imap')}")
+        # What mbsync writes may be lost with the machine: waiting for its disk is most of its time.
         self.config.write_text(
-            f"IMAPAccount server\n{security}\nUser {ADA}\nPass \"{PASSWORD}\"\nTimeout 20\n\n"
+            f"FSync no\n\nIMAPAccount server\n{security}\nUser {ADA}\nPass \"{PASSWORD}\"\nTimeout 20\n\n"
             f"IMAPStore remote\nAccount server\n\n"
             f"MaildirStore local\nPath {self.root}/\nInbox {self.root}/INBOX\nSubFolders Verbatim\n\n"
             f"Channel both\nFar :remote:{self.name}\nNear :local:mail\nCreate Near\nExpunge Both\nSyncState *\nCopyArrivalDate yes\n")
