@@ -1,8 +1,8 @@
 //! Checkpoints: the state up to a position, in chunks, and trimming the log below.
 //!
-//! A checkpoint is a folder of its own and needs nothing outside it, so that whoever removes an old one, however late,
-//! takes nothing from a newer one that somebody else wrote meanwhile. Its manifest is written last and removed first:
-//! a checkpoint that has one is whole.
+//! A checkpoint is a manifest and a folder of its own, and needs nothing outside it, so that whoever removes an old one,
+//! however late, takes nothing from a newer one that somebody else wrote meanwhile. Its manifest is written last and
+//! removed first: a checkpoint that has one is whole.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
@@ -10,8 +10,9 @@ use sealpost_base::{Error, Position, Result};
 use sealpost_vault::{AccountKeys, Hash, checkpoint};
 use zeroize::Zeroizing;
 
-use crate::{Journal, Tail, position_in};
+use crate::{Content, Entry, Journal, Tail, position_in};
 
+/// The name that a manifest is sealed under.
 const MANIFEST: &str = "manifest";
 /// Chunks written at once, so that they share commits.
 const WRITES_AT_ONCE: usize = 8;
@@ -44,15 +45,27 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn checkpoints(&self) -> Result<Vec<Position>> {
+        self.checkpoints_after(None).await
+    }
+
+    /// The positions above `after` that have a checkpoint, newest first.
+    async fn checkpoints_after(&self, after: Option<Position>) -> Result<Vec<Position>> {
+        let after = after.map(|position| self.manifest_path(position));
         let mut positions = Vec::new();
-        let mut listed = self.store.list(&self.snap_prefix(), None);
+        let mut listed = self.store.list(&self.manifest_prefix(), after.as_deref());
         while let Some(object) = listed.try_next().await? {
-            if let Some(folder) = object.path.strip_suffix(&format!("/{MANIFEST}")) {
-                positions.extend(folder.rsplit('/').next().and_then(position_in));
-            }
+            positions.extend(object.path.rsplit('/').next().and_then(position_in));
         }
         positions.sort_unstable_by(|a, b| b.cmp(a));
         Ok(positions)
+    }
+
+    /// Whether the entry at `position` may have been removed, now or at any time before.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn is_trimmed(&self, position: Position) -> Result<bool> {
+        Ok(self.checkpoints_after(Some(position)).await?.len() >= 2)
     }
 
     /// The manifest of the checkpoint at `position`.
@@ -60,7 +73,7 @@ impl Journal {
     /// # Errors
     /// `NotFound`, `Corrupt`, or what the store says.
     pub async fn checkpoint(&self, keys: &AccountKeys, position: Position) -> Result<Checkpoint> {
-        let object = self.store.read(&self.snap_path(position, MANIFEST)).await?;
+        let object = self.store.read(&self.manifest_path(position)).await?;
         let plain = checkpoint::open(keys, self.account, position, MANIFEST, &object)?;
         minicbor::decode(&plain)
             .map_err(|e| Error::corrupt("a checkpoint manifest cannot be read").with_source(e))
@@ -85,6 +98,18 @@ impl Journal {
             )));
         }
         Ok(plain)
+    }
+
+    /// Whether `entry` could not be read only because it was trimmed since it was listed: then it is no damage, and the
+    /// account is to be loaded anew.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn was_trimmed(&self, entry: &Entry) -> Result<bool> {
+        match entry.content {
+            Content::Damaged(_) => self.is_trimmed(entry.position).await,
+            Content::Plain(..) => Ok(false),
+        }
     }
 
     /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes of a chunk, and is
@@ -117,22 +142,19 @@ impl Journal {
         let checkpoint = Checkpoint { tail, chunks };
         let plain = minicbor::to_vec(&checkpoint).map_err(|_| Error::internal("manifest encoding failed"))?;
         let sealed = checkpoint::seal(keys, self.account, position, MANIFEST, &plain, &*self.random);
-        self.store.put_new(&self.snap_path(position, MANIFEST), sealed).await?;
+        self.store.put_new(&self.manifest_path(position), sealed).await?;
         Ok(checkpoint)
     }
 
     /// Removes what the last two checkpoints make superfluous: older ones, and log entries below the older one's last.
-    ///
-    /// Entries go lowest first: [`Journal::append`] relies on it.
     ///
     /// # Errors
     /// What the store says. What is left is removed the next time.
     pub async fn trim(&self) -> Result<()> {
         let Some(&end) = self.checkpoints().await?.get(1) else { return Ok(()) };
         self.store.delete_in_order(self.below(&self.log_prefix(), 0, end).await?).await?;
-        let mut superfluous = self.below(&self.snap_prefix(), 1, end).await?;
-        superfluous.sort_by_key(|path| !path.ends_with(MANIFEST));
-        self.store.delete_in_order(superfluous).await
+        self.store.delete_in_order(self.below(&self.manifest_prefix(), 0, end).await?).await?;
+        self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await
     }
 
     /// The paths under `prefix` whose segment `from_end`, counted from the last, is a position before `end`.

@@ -6,7 +6,8 @@
 //! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen.
 //! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when what it would
 //!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
-//! - The log below the older of the last two checkpoints is removed, lowest position first, never anything above.
+//! - An entry is removed only when two checkpoints exist at or above the position after it, and the newest two checkpoints
+//!   are never removed. So manifests tell, for ever and to everybody, up to where the log may be gone.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -63,6 +64,14 @@ impl Journal {
 
     fn log_path(&self, position: Position) -> String {
         format!("acct/{}/log/{:016x}", self.account, position.0)
+    }
+
+    fn manifest_prefix(&self) -> String {
+        format!("acct/{}/manifest", self.account)
+    }
+
+    fn manifest_path(&self, position: Position) -> String {
+        format!("acct/{}/manifest/{:016x}", self.account, position.0)
     }
 
     fn snap_prefix(&self) -> String {

@@ -76,25 +76,20 @@ impl Journal {
             }
         };
         let hash = entry::hash(sealed.as_ref());
-        if !self.reaches(after.position).await? {
+        if self.is_trimmed(position).await? {
             return Ok(Append::Trimmed);
         }
         if !self.put(position, sealed, hash).await? {
             return Ok(Append::Lost);
         }
-        // Entries are removed lowest first. If the one before is still there, this position had not been trimmed when
-        // it was taken. If it is gone, others went on while we wrote: on ours, or long before it.
-        if !self.reaches(after.position).await? && !self.is_followed(position, hash).await? {
+        // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
+        // while it was written: on ours, or long before it.
+        if self.is_trimmed(position).await? && !self.is_followed(position, hash).await? {
             return Err(Error::retry(format!(
                 "log entry {position}: trimmed while written; it may count or not"
             )));
         }
         Ok(Append::Done(Tail { position, hash }))
-    }
-
-    /// Whether the log still has the entry at `position`; an empty log has nothing to lose.
-    async fn reaches(&self, position: Position) -> Result<bool> {
-        Ok(position == Position::ZERO || self.exists(position).await?)
     }
 
     /// Whether the entry after `position` carries `hash`.
@@ -119,37 +114,24 @@ impl Journal {
         }
     }
 
-    async fn exists(&self, position: Position) -> Result<bool> {
-        match self.store.read_range(&self.log_path(position), 0..1).await {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == Kind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// The positions after `known`, ascending. `None` if the log no longer reaches back to `known`.
+    /// The positions after `known`, ascending. `None` if entries after it may have been removed.
     ///
     /// # Errors
     /// What the store says.
     pub async fn positions_after(&self, known: Position) -> Result<Option<Vec<Position>>> {
-        let before = known.0.checked_sub(1).map(|p| self.log_path(Position(p)));
-        let mut listed = self.store.list(&self.log_prefix(), before.as_deref());
+        let after = self.log_path(known);
+        let mut listed = self.store.list(&self.log_prefix(), Some(&after));
         let mut positions = Vec::new();
-        let mut found = known == Position::ZERO;
         while let Some(object) = listed.try_next().await? {
-            match object.path.rsplit('/').next().and_then(position_in) {
-                Some(position) if position == known => found = true,
-                Some(position) if position > known => positions.push(position),
-                _ => {}
-            }
+            positions.extend(object.path.rsplit('/').next().and_then(position_in));
         }
-        // An empty log reaches back to the start only if its first entry was never trimmed.
-        let whole = found && (known > Position::ZERO || positions.first().is_none_or(|p| p.0 == 1));
-        Ok(whole.then_some(positions))
+        // Asked after the listing: what may not be removed now was not removed then.
+        Ok(if self.is_trimmed(known.next()).await? { None } else { Some(positions) })
     }
 
     /// The entries at `positions`, which follow `known`, opened and checked against the chain. Positions that are
-    /// missing in between come as damaged entries.
+    /// missing in between come as damaged entries, and so do those that were trimmed since they were listed: whoever
+    /// meets one asks [`Journal::is_trimmed`].
     pub fn entries<'a>(
         &'a self,
         keys: &'a AccountKeys,
@@ -209,18 +191,25 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn tail(&self, known: Tail) -> Result<Tail> {
-        let last = match self.positions_after(known.position).await? {
-            Some(positions) => match positions.last() {
-                Some(last) => *last,
-                None => return Ok(known),
-            },
-            None => match self.last_position().await? {
-                Some(last) => last,
-                None => return Ok(Tail::EMPTY),
-            },
-        };
-        let object = self.store.read(&self.log_path(last)).await?;
-        Ok(Tail { position: last, hash: entry::hash(&object) })
+        loop {
+            let last = match self.positions_after(known.position).await? {
+                Some(positions) => match positions.last() {
+                    Some(last) => *last,
+                    None => return Ok(known),
+                },
+                None => match self.last_position().await? {
+                    Some(last) => last,
+                    None => return Ok(Tail::EMPTY),
+                },
+            };
+            // Not there any more: others went on, so there is a later one.
+            if let Some(object) = self.read(last).await? {
+                return Ok(Tail { position: last, hash: entry::hash(&object) });
+            }
+            if !self.is_trimmed(last).await? {
+                return Err(Error::corrupt(format!("log entry {last} is missing")));
+            }
+        }
     }
 
     async fn last_position(&self) -> Result<Option<Position>> {

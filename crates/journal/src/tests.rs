@@ -114,7 +114,6 @@ async fn an_entry_of_another_log_is_not_taken() {
     // The same keys and the same position, but what it follows is another entry.
     let foreign = other.fill(Tail::EMPTY, &["eins", "zwei"]).await;
     assert_ne!(foreign.hash, tail.hash);
-    assert_eq!(w.append(&foreign, "three").await, Append::Trimmed, "there is no entry 2 to follow");
     let wrong = Tail { position: tail.position, hash: foreign.hash };
     w.fill(wrong, &["two"]).await;
     assert_eq!(w.read(Tail::EMPTY).await, ["one", "!two"]);
@@ -145,13 +144,8 @@ async fn trimming_keeps_what_the_last_two_checkpoints_need() {
     assert_eq!(w.journal.checkpoints().await.unwrap(), [Position(6), Position(4), Position(2)]);
     w.journal.trim().await.unwrap();
     assert_eq!(w.paths("log").await, ["/0000000000000004", "/0000000000000005", "/0000000000000006"]);
-    let left = [
-        "/0000000000000004/head",
-        "/0000000000000004/manifest",
-        "/0000000000000006/head",
-        "/0000000000000006/manifest",
-    ];
-    assert_eq!(w.paths("snap").await, left);
+    assert_eq!(w.paths("snap").await, ["/0000000000000004/head", "/0000000000000006/head"]);
+    assert_eq!(w.paths("manifest").await, ["/0000000000000004", "/0000000000000006"]);
 }
 
 #[tokio::test]

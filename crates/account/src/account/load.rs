@@ -71,6 +71,9 @@ impl Account {
         let mut entries = pin!(self.head.journal.entries(&self.keys, known, &positions));
         while let Some(entry) = entries.next().await {
             let entry = entry?;
+            if self.head.journal.was_trimmed(&entry).await? {
+                return self.reload(work).await;
+            }
             let tail = Tail { position: entry.position, hash: entry.hash };
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let intact = apply(self.id, &mut state, &entry);
@@ -95,13 +98,16 @@ impl Account {
 }
 
 async fn load(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(AccountState, Work, bool)> {
-    for _ in 0..LOAD_ATTEMPTS {
+    'attempts: for _ in 0..LOAD_ATTEMPTS {
         let (mut state, mut work, mut damaged) = restore(journal, keys, id).await?;
         let Some(positions) = journal.positions_after(work.tail.position).await? else { continue };
         let known = work.tail;
         let mut entries = pin!(journal.entries(keys, known, &positions));
         while let Some(entry) = entries.next().await {
             let entry = entry?;
+            if journal.was_trimmed(&entry).await? {
+                continue 'attempts;
+            }
             damaged |= !apply(id, &mut state, &entry);
             work.tail = Tail { position: entry.position, hash: entry.hash };
             work.since_checkpoint += 1;

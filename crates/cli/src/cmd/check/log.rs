@@ -209,7 +209,7 @@ impl<'a> Examination<'a> {
             return;
         };
         let checkpoint = &restored.checkpoint;
-        let manifest = format!("acct/{}/snap/{:016x}/manifest", self.account, position.0);
+        let manifest = manifest_path(self.account, position);
         if hash.is_some_and(|hash| hash != checkpoint.tail.hash) {
             let what =
                 format!("the checkpoint follows another log entry {position} than the one that is there");
@@ -247,9 +247,13 @@ impl<'a> Examination<'a> {
         let folder = format!("acct/{}/snap/{:016x}", self.account, position.0);
         let Some(keys) = self.keys else {
             self.present(&folder).await;
+            let manifest = manifest_path(self.account, position);
+            if let Err(e) = self.place.store.read(&manifest).await {
+                self.findings.push(Finding::object(manifest, e));
+            }
             return None;
         };
-        let manifest = format!("{folder}/manifest");
+        let manifest = manifest_path(self.account, position);
         let checkpoint = match self.journal.checkpoint(keys, position).await {
             Ok(checkpoint) if checkpoint.tail.position == position => checkpoint,
             Ok(other) => {
@@ -315,7 +319,7 @@ impl<'a> Examination<'a> {
             match listed.try_next().await {
                 Ok(None) => return,
                 Ok(Some(object)) => {
-                    self.counts.chunks += u64::from(!object.path.ends_with("/manifest"));
+                    self.counts.chunks += 1;
                     if let Err(e) = self.place.store.read(&object.path).await {
                         self.findings.push(Finding::object(object.path, e));
                     }
@@ -324,6 +328,10 @@ impl<'a> Examination<'a> {
             }
         }
     }
+}
+
+fn manifest_path(account: AccountId, position: Position) -> String {
+    format!("acct/{account}/manifest/{:016x}", position.0)
 }
 
 fn path(account: AccountId, position: Position) -> String {
