@@ -77,7 +77,14 @@ impl Stream {
     }
 
     fn new(socket: Socket, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Self {
-        Stream { transport: Transport::Plain(socket), peer, local, bytes_in: 0, bytes_out: 0, unanswered: false }
+        Stream {
+            transport: Transport::Plain(socket),
+            peer,
+            local,
+            bytes_in: 0,
+            bytes_out: 0,
+            unanswered: false,
+        }
     }
 
     /// Tells the client's kernel that its bytes have come, when we wait for more of them before we answer.
