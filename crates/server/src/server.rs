@@ -24,6 +24,8 @@ mod tests;
 /// How often certificates are looked at and expired logins wiped.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 
+/// Age at which nobody receives a spooled message any more.
+const SPOOL_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Every so many of those periods, accounts removed longer ago than the retention period are deleted.
 const RETIREMENT_PERIODS: u64 = 60;
 
@@ -168,6 +170,12 @@ fn serve_imap(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
+    // What a server that was killed had spooled cannot be opened any more; another one running now has nothing that old.
+    match sealpost_vault::spool::sweep(&ctx.store, before(ctx.clock.now(), SPOOL_AGE)).await {
+        Ok(0) => {}
+        Ok(objects) => tracing::info!(objects, "spooled messages of an earlier run were removed"),
+        Err(e) => tracing::warn!(error = %e, "cannot look for spooled messages of an earlier run"),
+    }
     for minute in 0u64.. {
         if minute.is_multiple_of(RETIREMENT_PERIODS) {
             let removed_before = before(ctx.clock.now(), ctx.settings.retention);
@@ -182,6 +190,7 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
         }
         ctx.auth.sweep();
+        ctx.accounts.unload_idle();
         let Some(tls) = tls.clone() else { continue };
         match blocking(move || tls.reload_if_changed()).await {
             Ok(true) => tracing::info!("the certificate was replaced"),

@@ -1,7 +1,6 @@
 //! Checkpoints, trimming, and what happens after the grace period. Always in the background, never in a client's way
 //! for longer than it takes to look at the state once.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
@@ -57,9 +56,12 @@ impl Account {
     async fn maintain_once(&self) -> Result<()> {
         let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
+            // As often as a checkpoint, so that looking through all objects too costs the same for every entry.
             self.checkpoint().await?;
+            self.collect_garbage().await?;
+        } else {
+            self.purge().await?;
         }
-        self.purge().await?;
         Ok(())
     }
 
@@ -112,22 +114,28 @@ impl Account {
         }
         let purged = self.purge().await?;
         let before = self.grace_ends();
-        let mut old = Vec::new();
+        // An event that refers to an object older than the grace period is old too: reading on now is enough to know it.
+        self.refresh().await?;
+        let known = {
+            let state = self.state();
+            let mut known: Vec<ObjectId> = state.messages().map(|(_, message)| message.object).collect();
+            known.sort_unstable();
+            known
+        };
+        let mut orphans = Vec::new();
         let mut listed = self.accounts.store().list(&format!("acct/{}/msg", self.id), None);
         while let Some(object) = listed.try_next().await? {
+            let id = object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok());
+            let unknown = |id: &ObjectId| known.binary_search(id).is_err();
             if object.modified < before {
-                old.extend(object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok()));
+                orphans.extend(id.filter(unknown));
             }
         }
         drop(listed);
-        // An event that refers to an old object is old too, so reading on now is enough to know it.
-        self.refresh().await?;
-        let known: HashSet<ObjectId> = self.state().messages().map(|(_, m)| m.object).collect();
-        old.retain(|object| !known.contains(object));
-        for object in &old {
+        for object in &orphans {
             self.remove_object(*object).await?;
         }
-        Ok(Maintenance { purged, orphans: old.len() })
+        Ok(Maintenance { purged, orphans: orphans.len() })
     }
 
     fn grace_ends(&self) -> Timestamp {

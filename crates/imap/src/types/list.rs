@@ -105,7 +105,7 @@ pub struct NamespaceEntry {
 impl MailboxAttribute {
     const NAMES: [(MailboxAttribute, &'static str); 17] = [
         (MailboxAttribute::NoInferiors, "NoInferiors"),
-        (MailboxAttribute::NoSelect, "NoSelect"),
+        (MailboxAttribute::NoSelect, "Noselect"),
         (MailboxAttribute::Marked, "Marked"),
         (MailboxAttribute::Unmarked, "Unmarked"),
         (MailboxAttribute::HasChildren, "HasChildren"),

@@ -50,7 +50,12 @@ impl Session {
 
     async fn enter(&mut self, name: &str, password: &[u8], done: &'static str) -> Outcome {
         let peer = self.connection.stream().and_then(|stream| stream.peer());
-        let (record, root) = match self.ctx.auth.login(peer, name, password).await {
+        let checked = tokio::select! {
+            checked = self.ctx.auth.login(peer, name, password) => checked,
+            // A login that is slowed down would outlast the time that sessions have to end.
+            () = self.ctx.shutdown.wait() => return Err(End::Shutdown.into()),
+        };
+        let (record, root) = match checked {
             Ok(entered) => entered,
             Err(denied) => {
                 self.log.count("failed_logins", 1);
