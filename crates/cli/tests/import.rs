@@ -222,3 +222,22 @@ fn two_imports_at_once_do_not_double() {
     assert_eq!(home.import("old.mbox").0["imported"], 0);
     assert_eq!(home.export("mbox", "out").0["exported"], 300);
 }
+
+/// All of one size, as in an archive that a program wrote: what is there is found without comparing each with each.
+#[test]
+fn many_messages_of_one_size() {
+    let home = Home::with_account();
+    let archive: String =
+        (1000..4000).map(|i| format!("From a Thu Jan  1 01:00:00 2015\nSubject: {i}\n\ntext\n\n")).collect();
+    home.file("even.mbox", &archive);
+    assert_eq!(home.import("even.mbox").0["imported"], 3000);
+    assert_eq!(home.import("even.mbox").0["present"], 3000);
+    // In another order, with one that is new among them.
+    let mut messages: Vec<_> = archive.split_inclusive("text\n\n").collect();
+    messages.reverse();
+    messages.insert(7, "From a Thu Jan  1 01:00:00 2015\nSubject: 5000\n\ntext\n\n");
+    home.file("even.mbox", messages.concat());
+    let (summary, _) = home.import("even.mbox");
+    assert_eq!((&summary["imported"], &summary["present"]), (&1.into(), &3000.into()));
+    assert_eq!(home.check().1, 0);
+}

@@ -6,99 +6,80 @@
 //! computed only for those that share a size with one to be imported, and once.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use anyhow::Result;
 use futures::TryStreamExt;
 use ring::digest::{Context, SHA256};
 use sealpost_account::{Account, AccountState, MessageNumber};
-use sealpost_base::{Kind, MailboxId, Timestamp};
+use sealpost_base::{Kind, MailboxId};
 
 /// SHA-256 of a message's bytes.
 pub type Digest = [u8; 32];
 
 /// The messages that a mailbox had when the import began.
 pub struct Known {
-    /// By size.
-    rows: Vec<Row>,
-    digests: HashMap<MessageNumber, Option<Digest>>,
-}
-
-struct Row {
-    size: u64,
-    message: MessageNumber,
-    matched: bool,
+    /// Sizes with messages, by size and then in the order of the mailbox.
+    rows: Vec<(u64, MessageNumber)>,
+    /// Of each size that was asked for, the rows whose digest is not known yet.
+    unread: HashMap<u64, Range<usize>>,
+    /// How many messages of a digest were come across and not matched.
+    unmatched: HashMap<Digest, u32>,
 }
 
 impl Known {
     /// What is in that mailbox now.
     pub fn new(state: &AccountState, mailbox: MailboxId) -> Self {
         let rows = state.mailbox(mailbox).into_iter().flat_map(|m| m.all_rows());
-        let mut rows: Vec<Row> = rows
-            .filter_map(|row| {
-                let size = state.message(row.message)?.size();
-                Some(Row { size, message: row.message, matched: false })
-            })
-            .collect();
-        rows.sort_by_key(|row| row.size);
-        Known { rows, digests: HashMap::new() }
+        let mut rows: Vec<_> =
+            rows.filter_map(|row| Some((state.message(row.message)?.size(), row.message))).collect();
+        rows.sort_by_key(|(size, _)| *size);
+        Known { rows, unread: HashMap::new(), unmatched: HashMap::new() }
     }
 
     /// Whether there is a message of that size to compare with.
     pub fn has_size(&self, size: u64) -> bool {
-        self.of_size(size).any(|i| !self.rows[i].matched)
+        self.rows.binary_search_by_key(&size, |(size, _)| *size).is_ok()
     }
 
     /// Whether the message is there already; if so, it is matched.
     ///
+    /// The next message of that size is looked at first: when an import is run again, archive and mailbox are in the
+    /// same order, and each is read once.
+    ///
     /// # Errors
     /// If the store cannot be read. A message that is damaged there is not the same as any other.
-    pub async fn take(
-        &mut self,
-        account: &Account,
-        size: u64,
-        digest: &Digest,
-        received: Timestamp,
-    ) -> Result<bool> {
-        let mut candidates: Vec<usize> = self.of_size(size).filter(|i| !self.rows[*i].matched).collect();
-        // The one received at the same time is most likely the one, and then the others need not be read.
-        {
-            let state = account.state();
-            let same_time = |i: &usize| {
-                let message = state.message(self.rows[*i].message);
-                message.is_some_and(|m| m.received.seconds() == received.seconds())
-            };
-            candidates.sort_by_key(|i| !same_time(i));
+    pub async fn take(&mut self, account: &Account, size: u64, digest: &Digest) -> Result<bool> {
+        if let Some(count) = self.unmatched.get_mut(digest) {
+            *count -= 1;
+            if *count == 0 {
+                self.unmatched.remove(digest);
+            }
+            return Ok(true);
         }
-        for i in candidates {
-            if self.digest(account, self.rows[i].message).await?.as_ref() == Some(digest) {
-                self.rows[i].matched = true;
-                return Ok(true);
+        let rows = &self.rows;
+        let unread = self.unread.entry(size).or_insert_with(|| {
+            rows.partition_point(|row| row.0 < size)..rows.partition_point(|row| row.0 <= size)
+        });
+        for i in unread {
+            match digest_of(account, rows[i].1).await? {
+                Some(found) if found == *digest => return Ok(true),
+                Some(found) => *self.unmatched.entry(found).or_default() += 1,
+                None => {}
             }
         }
         Ok(false)
     }
+}
 
-    fn of_size(&self, size: u64) -> std::ops::Range<usize> {
-        let start = self.rows.partition_point(|row| row.size < size);
-        start..start + self.rows[start..].partition_point(|row| row.size == size)
-    }
-
-    /// `None` for a message that cannot be read.
-    async fn digest(&mut self, account: &Account, number: MessageNumber) -> Result<Option<Digest>> {
-        if let Some(known) = self.digests.get(&number) {
-            return Ok(*known);
-        }
-        let message = account.state().message(number).cloned();
-        let digest = match message {
-            Some(message) => match of_stored(account, &message).await {
-                Ok(digest) => Some(digest),
-                Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => None,
-                Err(e) => return Err(e.into()),
-            },
-            None => None,
-        };
-        self.digests.insert(number, digest);
-        Ok(digest)
+/// `None` for a message that cannot be read, or is gone meanwhile.
+async fn digest_of(account: &Account, number: MessageNumber) -> Result<Option<Digest>> {
+    let message = account.state().message(number).cloned();
+    let Some(message) = message else { return Ok(None) };
+    match of_stored(account, &message).await {
+        Ok(digest) => Ok(Some(digest)),
+        Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 

@@ -27,6 +27,8 @@ const WHOLE_BYTES: usize = 256 * 1024;
 const AT_ONCE: usize = 16;
 /// Messages placed by one log entry.
 const BATCH: usize = 64;
+/// Log entries without a checkpoint that are left as they are.
+const TAIL_ENTRIES: usize = 64;
 
 /// An import under way.
 pub struct Pipeline<'a> {
@@ -114,7 +116,19 @@ impl<'a> Pipeline<'a> {
                 Item::Progress(bytes) => self.bar.set_position(bytes),
             }
         }
-        self.flush().await
+        self.flush().await?;
+        self.fold().await;
+        Ok(())
+    }
+
+    /// Many messages to an entry make a log that is short for so large an account and yet long to replay: it is folded
+    /// into a checkpoint now rather than when the account is next in use.
+    async fn fold(&self) {
+        if self.account.tail_entries().await > TAIL_ENTRIES
+            && let Err(e) = self.account.checkpoint().await
+        {
+            tracing::debug!(error = %e, "no checkpoint after an import");
+        }
     }
 
     fn fail(&mut self, place: String, reason: String) {
@@ -185,7 +199,7 @@ impl<'a> Pipeline<'a> {
                     hash.update(&bytes);
                     finish(hash)
                 };
-                if self.is_there(bytes.len() as u64, digest, received).await? {
+                if self.is_there(bytes.len() as u64, digest).await? {
                     return Ok(());
                 }
                 let account = self.account.clone();
@@ -198,7 +212,7 @@ impl<'a> Pipeline<'a> {
             }
             Reading::Large(large) => {
                 let Large { meta, ingest, hash, received } = *large;
-                if self.is_there(ingest.size(), || finish(hash), received).await? {
+                if self.is_there(ingest.size(), || finish(hash)).await? {
                     return Ok(());
                 }
                 self.store(meta, received, ingest.finish()).await
@@ -207,10 +221,10 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Whether the mailbox has the message already.
-    async fn is_there(&mut self, size: u64, digest: impl FnOnce() -> Digest, at: Timestamp) -> Result<bool> {
+    async fn is_there(&mut self, size: u64, digest: impl FnOnce() -> Digest) -> Result<bool> {
         let known = self.mailbox.as_ref().and_then(|(_, id)| self.known.get_mut(id));
         let Some(known) = known.filter(|known| known.has_size(size)) else { return Ok(false) };
-        let there = known.take(&self.account, size, &digest(), at).await?;
+        let there = known.take(&self.account, size, &digest()).await?;
         self.summary.present += u64::from(there);
         Ok(there)
     }
