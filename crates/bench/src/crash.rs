@@ -181,7 +181,9 @@ impl Run {
         for (worker, session) in self.workers.drain(..).zip(sessions) {
             tasks.spawn(worker.load(session, killed.clone()));
         }
-        tokio::time::sleep(Duration::from_millis(8 + self.random.below(70))).await;
+        // 5 to 280 ms, mostly short: the first commands of fresh connections, and batches of many clients, are both hit.
+        let moment = 5 + (self.random.below(35) << self.random.below(4));
+        tokio::time::sleep(Duration::from_millis(moment)).await;
         server.alive()?;
         killed.store(true, Ordering::SeqCst);
         if matches!(self.target, Target::Sealpost(_)) {
