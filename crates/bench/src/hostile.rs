@@ -1,7 +1,7 @@
 //! Clients that mean no good, each for a moment, against one server; then its memory and an ordinary client.
 //!
 //! What must hold after each: the server lives, its peak resident set stays under a limit, and another client is
-//! served within a second while the hostile ones are still connected.
+//! served within two seconds while the hostile ones are still connected.
 
 use std::path::Path;
 use std::time::Duration;
