@@ -19,8 +19,10 @@ command -v cargo-fuzz >/dev/null || {
 }
 # Kept inputs are the seeds; what is found new stays in fuzz/corpus, which is not checked in.
 mkdir -p "corpus/$target"
+# A target is built with its own crate alone.
+feature=$(grep -A2 "^name = \"$target\"$" Cargo.toml | sed -n 's/^required-features = \["\(.*\)"\]$/\1/p')
 seeds=$(echo ../crates/*/tests/corpus/"$target")
 [ -d "$seeds" ] || seeds=
 # shellcheck disable=SC2086 # $seeds is one path without spaces, or nothing
-exec cargo fuzz run --fuzz-dir . --sanitizer "${SANITIZER:-none}" "$target" "corpus/$target" $seeds -- \
+exec cargo fuzz run --fuzz-dir . --features "$feature" --sanitizer "${SANITIZER:-none}" "$target" "corpus/$target" $seeds -- \
     -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=1024 "$@"

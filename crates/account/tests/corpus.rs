@@ -15,10 +15,10 @@ fn replay(target: &str, run: fn(&[u8])) {
 
 #[test]
 fn events() {
-    replay("events", sealpost_account::fuzz::fuzz_events);
+    replay("account_events", sealpost_account::fuzz::fuzz_events);
 }
 
 #[test]
 fn checkpoint() {
-    replay("checkpoint", sealpost_account::fuzz::fuzz_checkpoint);
+    replay("account_checkpoint", sealpost_account::fuzz::fuzz_checkpoint);
 }
