@@ -161,6 +161,8 @@ fn checkpoints_are_held_against_the_log() {
     let (report, status) = home.check();
     assert_eq!(status, 0, "{report}");
     assert!(report["checked"]["checkpoints"].as_u64().unwrap() >= 1, "{report}");
+    let (stats, _) = home.json(&["stats"]);
+    assert_eq!(stats["per_account"][0]["checkpoints"], report["checked"]["checkpoints"], "{stats}");
     let chunk = object(&home, "acct/%/snap/%/messages-%");
     flip(&home, &chunk);
     let found = problem(&home);

@@ -155,18 +155,19 @@ fn tally(path: &str, size: u64, by_id: &mut HashMap<AccountId, AccountStats>) ->
     let mut unknown = AccountStats::default();
     let account = account.unwrap_or(&mut unknown);
     account.bytes += size;
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some("log"), Some(position), _) => {
+    match (parts.next(), parts.next()) {
+        (Some("log"), Some(position)) => {
             account.log_entries += 1;
             let position = u64::from_str_radix(position, 16).unwrap_or(0);
             account.log_position = account.log_position.max(position);
             "log"
         }
-        (Some("snap"), _, name) => {
-            account.checkpoints += u64::from(name == Some("manifest"));
+        (Some("manifest"), _) => {
+            account.checkpoints += 1;
             "checkpoints"
         }
-        (Some("msg"), ..) => {
+        (Some("snap"), _) => "checkpoints",
+        (Some("msg"), _) => {
             account.message_objects += 1;
             "messages"
         }
