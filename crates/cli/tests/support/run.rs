@@ -69,7 +69,8 @@ impl Home {
     /// The JSON it prints, and its exit status.
     pub fn json(&self, args: &[&str]) -> (Value, i32) {
         let output = self.run(&[args, &["--json"]].concat());
-        let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {args:?}: {output:?}"));
+        let value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {args:?}: {output:?}"));
         (value, output.status.code().unwrap())
     }
 
@@ -149,7 +150,8 @@ impl Drop for Server {
 pub fn mbox(count: usize, body_bytes: usize) -> String {
     let mut mbox = String::new();
     for i in 0..count {
-        let status = if i % 3 == 0 { "Status: RO\nX-Status: F\nX-Keywords: work $Forwarded\n" } else { "Status: O\n" };
+        let status =
+            if i % 3 == 0 { "Status: RO\nX-Status: F\nX-Keywords: work $Forwarded\n" } else { "Status: O\n" };
         let body = "text of a line \n".repeat(body_bytes / 16);
         let (minute, second) = (i / 60 % 60, i % 60);
         mbox.push_str(&format!(
