@@ -5,16 +5,12 @@
 //! certificate is loaded.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_server::Server;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit;
-
-/// How often accounts that nobody uses any more are unloaded.
-const UNLOAD_PERIOD: Duration = Duration::from_secs(30);
 
 /// The signals a server listens to. Made before it says that it is ready, so that none is missed.
 pub struct Signals {
@@ -52,7 +48,6 @@ pub async fn until_stopped(server: Server, mut signals: Signals) -> ExitCode {
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
             _ = signals.hang_up.recv() => reload(&server).await,
-            () = tokio::time::sleep(UNLOAD_PERIOD) => server.context().accounts.unload_idle(),
         }
     }
     tracing::info!("stopping");

@@ -23,7 +23,8 @@ fn thread(me: &str) -> Vec<Sample> {
     let root =
         first.begin(ADA, me).subject("Where shall we meet?").body(Entity::text("The usual place?\n")).build();
     let mut samples = vec![Sample::inbox(&first, root).seen().with(SystemFlags::ANSWERED)];
-    let answers: [(u32, (&str, &str), &[u32], &str); 4] = [
+    type Answer<'a> = (u32, (&'a str, &'a str), &'a [u32], &'a str);
+    let answers: [Answer<'_>; 4] = [
         (61, GRACE, &[60], "> The usual place?\n\nIt is closed on Mondays.\n"),
         (62, ADA, &[60, 61], "> It is closed on Mondays.\n\nTuesday, then.\n"),
         (63, JOERG, &[60, 61], "> It is closed on Mondays.\n\nSeit wann? Früher war es doch geöffnet.\n"),

@@ -1,0 +1,130 @@
+//! The configuration, and `sealpost serve` as it says.
+
+#[path = "support/server.rs"]
+mod server;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde_json::Value;
+use server::{Server, sealpost};
+
+fn write(dir: &Path, name: &str, text: &str) {
+    std::fs::write(dir.join(name), text).unwrap();
+}
+
+fn output(dir: &Path, args: &[&str]) -> (i32, String, String) {
+    let output = sealpost(dir, args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+const QUIET: &str = "directory = \"mail\"\n[listen]\nsmtp = []\nimap = [\"127.0.0.1:0\"]\nimaps = []\n\
+                     lmtp_unix = [\"lmtp.sock\"]\n[timeouts]\nstop = \"3s\"\n";
+
+#[test]
+fn it_says_what_is_in_force_and_why() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s.toml", QUIET);
+    let (status, shown, _) = output(dir.path(), &["config", "show", "--config", "s.toml", "--log", "info"]);
+    assert_eq!(status, 0);
+    let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+    assert!(line("stop = \"3s\"").ends_with("# s.toml:8"));
+    assert!(line("level = \"info\"").ends_with("# --log"));
+    assert!(line("memory = ").ends_with("# default"));
+
+    let (_, json, _) = output(dir.path(), &["--json", "--dir", "elsewhere", "config", "show"]);
+    let keys: Value = serde_json::from_str(&json).unwrap();
+    let of = |name: &str| keys.as_array().unwrap().iter().find(|key| key["key"] == name).unwrap().clone();
+    assert_eq!(
+        (of("directory")["value"].as_str(), of("directory")["flag"].as_str()),
+        (Some("elsewhere"), Some("--dir"))
+    );
+    assert_eq!(of("recipients")["source"], "default");
+
+    let (status, file, _) = output(dir.path(), &["config", "default"]);
+    write(dir.path(), "default.toml", &file);
+    assert_eq!(status, 0);
+    assert_eq!(output(dir.path(), &["config", "show", "--config", "default.toml"]).0, 0);
+}
+
+#[test]
+fn mistakes_are_named_with_their_line_and_nothing_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s.toml", "memmory = \"1GiB\"\n[listen]\nimap = [\"everywhere\"]\n");
+    for command in [&["serve"][..], &["config", "show"], &["account", "list"], &["try", "--ports", "free"]] {
+        let (status, _, stderr) = output(dir.path(), &[&["--config", "s.toml"], command].concat());
+        assert_eq!(status, 2, "{stderr}");
+        assert!(stderr.contains("s.toml:1: there is no key memmory; is it memory?"), "{stderr}");
+        assert!(stderr.contains("s.toml:3: listen.imap is a list of addresses"), "{stderr}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_ne!(output(dir.path(), &["serve", "--config", "absent.toml"]).0, 0);
+}
+
+#[test]
+fn it_serves_as_the_file_says() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s.toml", QUIET);
+    write(dir.path(), "pw", "secret\n");
+    let add = ["account", "add", "me@localhost", "--password-file", "pw", "--config", "s.toml"];
+    assert_eq!(output(dir.path(), &add).0, 0);
+    let server = Server::start(dir.path(), &["serve", "--config", "s.toml", "--json"]);
+    assert_eq!(server.ready["smtp"], Value::Array(Vec::new()));
+
+    let socket = UnixStream::connect(dir.path().join("lmtp.sock")).unwrap();
+    let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
+    let text = "LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<me@localhost>\r\nDATA\r\n";
+    (&socket).write_all(text.as_bytes()).unwrap();
+    assert!(lines.by_ref().any(|line| line.unwrap().starts_with("354")));
+    (&socket).write_all(b"Subject: by socket\r\n\r\n.\r\nQUIT\r\n").unwrap();
+    assert!(lines.next().unwrap().unwrap().starts_with("250"));
+
+    let mut imap = server.connect("imap");
+    imap.imap("LOGIN me@localhost secret");
+    assert!(imap.imap("SELECT INBOX").contains(&"* 1 EXISTS".to_owned()));
+    // Commands work while it runs, and it sees what they do.
+    let token = ["--json", "account", "token", "add", "me@localhost", "phone", "--password-file", "pw"];
+    let (status, made, stderr) = output(dir.path(), &[&token[..], &["--config", "s.toml"]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let mut phone = server.connect("imap");
+    phone.imap(&format!("LOGIN me@localhost {}", made["token"].as_str().unwrap()));
+    server.stop();
+    assert!(!dir.path().join("lmtp.sock").exists());
+}
+
+#[test]
+fn a_hang_up_loads_a_changed_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    Server::trial(dir.path(), &["--no-samples"]).stop();
+    for (name, to) in [("tls-certificate.pem", "cert.pem"), ("tls-key.pem", "key.pem")] {
+        std::fs::copy(dir.path().join("sealpost-data").join(name), dir.path().join(to)).unwrap();
+    }
+    write(dir.path(), "s.toml", &format!("{QUIET}[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n"));
+    let mut server = Server::start(dir.path(), &["serve", "--config", "s.toml", "--json", "--log", "info"]);
+    let mut log = server.stderr().lines().map_while(Result::ok);
+    server.signal("HUP");
+    assert!(log.any(|line| line.contains("the certificate has not changed")));
+    let pem = std::fs::read_to_string(dir.path().join("cert.pem")).unwrap();
+    write(dir.path(), "cert.pem", &format!("a comment before it\n{pem}"));
+    server.signal("HUP");
+    assert!(log.any(|line| line.contains("the certificate was replaced")));
+    write(dir.path(), "cert.pem", "nonsense");
+    server.signal("HUP");
+    assert!(log.any(|line| line.contains("the old one stays")));
+    server.signal("TERM");
+    assert!(log.any(|line| line.contains("stopping")));
+}
+
+#[test]
+fn the_log_is_json_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s.toml", &format!("{QUIET}[log]\nlevel = \"info\"\nformat = \"json\"\n"));
+    let mut server = Server::start(dir.path(), &["serve", "--config", "s.toml", "--json"]);
+    let log = server.stderr();
+    server.signal("TERM");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    assert!(lines.iter().any(|line| line["message"] == "stopping" && line["level"] == "INFO"), "{lines:?}");
+}
