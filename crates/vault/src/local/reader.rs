@@ -22,6 +22,8 @@ use crate::local::{Damaged, generic, not_found};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;
+/// Sorts after every path.
+const AFTER_ALL_PATHS: &str = "\u{10FFFF}";
 /// The most requests a thread answers within one transaction.
 const BATCH: usize = 16;
 
@@ -299,9 +301,10 @@ fn list(
     limit: usize,
 ) -> rusqlite::Result<Vec<(String, Row)>> {
     let mut query = connection.prepare_cached(
-        "SELECT id, size, modified, path FROM objects
-         WHERE path > ?1 AND (?2 IS NULL OR path < ?2) ORDER BY path LIMIT ?3",
+        // Plain bounds, so that the index ends the walk too, and not only the limit.
+        "SELECT id, size, modified, path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT ?3",
     )?;
+    let before = before.unwrap_or(AFTER_ALL_PATHS);
     let rows = query.query_map(params![after, before, limit as i64], |row| {
         let found = Row { id: row.get(0)?, size: row.get(1)?, modified: Timestamp(row.get(2)?), file: None };
         Ok((row.get(3)?, found))
