@@ -53,7 +53,7 @@ pub struct Account {
 struct Work {
     /// The entry that the state goes up to.
     tail: Tail,
-    /// Entries since the last checkpoint.
+    /// Events since the last checkpoint; an entry that could not be read counts as one.
     since_checkpoint: usize,
 }
 
@@ -249,13 +249,13 @@ impl Account {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let applied = state.apply(tail.position, sealpost_vault::entry::Origin::Owner, batch);
         drop(state);
-        self.applied_up_to(work, tail);
+        self.applied_up_to(work, tail, batch.events.len());
         applied
     }
 
-    fn applied_up_to(&self, work: &mut Work, tail: Tail) {
+    fn applied_up_to(&self, work: &mut Work, tail: Tail, events: usize) {
         work.tail = tail;
-        work.since_checkpoint += 1;
+        work.since_checkpoint += events.max(1);
         self.applied.send_replace(tail.position);
     }
 }

@@ -19,6 +19,8 @@ use kept::Kept;
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
+/// The most that structures of messages that were read lately take, in bytes.
+const STRUCTURES_BYTES: usize = 16 * 1024 * 1024;
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -67,7 +69,7 @@ impl Accounts {
         grace: Duration,
     ) -> Self {
         let accounts = Accounts(Arc::new(Shared {
-            structures: StructureCache::new(budget.total() / 32),
+            structures: StructureCache::new((budget.total() / 4).min(STRUCTURES_BYTES)),
             store,
             clock,
             random,

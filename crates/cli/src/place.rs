@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use futures::TryStreamExt;
 use sealpost_account::Accounts;
 use sealpost_account::directory::Directory;
 use sealpost_base::{Budget, Clock, Error, Random, SystemClock, SystemRandom};
@@ -73,7 +74,18 @@ impl Place {
         let store = Store::local(dir).await.with_context(opened)?;
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-        let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
+        let key_file = dir.join(KEY_FILE);
+        // A new key over old records would lock everybody out, and hide that the old one is missing.
+        if !key_file.is_file()
+            && store.list("accounts", None).try_next().await.with_context(opened)?.is_some()
+        {
+            let why = format!(
+                "{} is missing, but there are accounts: put it back from the backup; no account can be used without it",
+                key_file.display()
+            );
+            return Err(Error::corrupt(why).into());
+        }
+        let key = ServerKey::load_or_create(&key_file, &*random).with_context(opened)?;
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone())
             .on_host(&settings.hostname, settings.postmaster.as_deref())?;
         let budget = Budget::new(settings.memory);

@@ -131,3 +131,17 @@ fn expunged_messages_come_back() {
     assert!(std::fs::read_to_string(home.path("out/Recovered.mbox")).unwrap().contains("Subject: a\n\nb\n"));
     assert_eq!(home.check().1, 0);
 }
+
+#[test]
+fn a_missing_server_key_is_told_and_not_replaced() {
+    let home = Home::with_account();
+    let key = home.path("data/server.key");
+    let kept = std::fs::read(&key).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    let refused = home.run(&["serve"]);
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("server.key is missing"), "{refused:?}");
+    assert!(!key.exists());
+    std::fs::write(&key, kept).unwrap();
+    home.ok(&["account", "list"]);
+}

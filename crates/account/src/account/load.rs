@@ -76,12 +76,12 @@ impl Account {
             }
             let tail = Tail { position: entry.position, hash: entry.hash };
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            let intact = apply(self.id, &mut state, &entry);
+            let events = apply(self.id, &mut state, &entry);
             drop(state);
-            if !intact {
+            if events.is_none() {
                 self.damaged.store(true, std::sync::atomic::Ordering::Relaxed);
             }
-            self.applied_up_to(work, tail);
+            self.applied_up_to(work, tail, events.unwrap_or(1));
         }
         Ok(())
     }
@@ -108,9 +108,10 @@ async fn load(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(A
             if journal.was_trimmed(&entry).await? {
                 continue 'attempts;
             }
-            damaged |= !apply(id, &mut state, &entry);
+            let events = apply(id, &mut state, &entry);
+            damaged |= events.is_none();
             work.tail = Tail { position: entry.position, hash: entry.hash };
-            work.since_checkpoint += 1;
+            work.since_checkpoint += events.unwrap_or(1).max(1);
         }
         return Ok((state, work, damaged));
     }
@@ -165,8 +166,8 @@ async fn restore_one(
     Ok((restore.finish()?, checkpoint.tail))
 }
 
-/// Applies one entry; whether it was intact.
-fn apply(id: AccountId, state: &mut AccountState, entry: &Entry) -> bool {
+/// Applies one entry; how many events it had, `None` if it was not intact.
+fn apply(id: AccountId, state: &mut AccountState, entry: &Entry) -> Option<usize> {
     let position = entry.position;
     if !entry.chained {
         tracing::error!(account = %id, %position, "this log entry does not follow the one before it");
@@ -180,12 +181,12 @@ fn apply(id: AccountId, state: &mut AccountState, entry: &Entry) -> bool {
     match read {
         Ok((origin, batch)) => {
             state.apply(position, origin, &batch);
-            entry.chained
+            entry.chained.then_some(batch.events.len())
         }
         Err(why) => {
             tracing::error!(account = %id, %position, why, "damaged log entry");
             state.apply_damage(position);
-            false
+            None
         }
     }
 }

@@ -11,11 +11,11 @@ use super::{Account, Work};
 use crate::event::Event;
 use crate::state::AccountState;
 
-/// The shortest tail that is worth a checkpoint, in entries.
-const TAIL_ENTRIES: usize = 256;
-/// A tail of this part of the account's messages is worth one, so that its cost for one entry stays the same however
+/// The shortest tail that is worth a checkpoint, in events.
+const TAIL_EVENTS: usize = 256;
+/// A tail of this part of the account's messages is worth one, so that its cost for one event stays the same however
 /// large the account is.
-const MESSAGES_PER_ENTRY: usize = 16;
+const MESSAGES_PER_EVENT: usize = 16;
 
 /// What a round of maintenance removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Account {
     }
 
     fn checkpoint_is_due(&self, work: &Work) -> bool {
-        work.since_checkpoint > TAIL_ENTRIES
-            && work.since_checkpoint > self.state().message_count() / MESSAGES_PER_ENTRY
+        work.since_checkpoint > TAIL_EVENTS
+            && work.since_checkpoint > self.state().message_count() / MESSAGES_PER_EVENT
     }
 
     /// Starts a round of maintenance unless one is under way.
@@ -56,7 +56,7 @@ impl Account {
     async fn maintain_once(&self) -> Result<()> {
         let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
-            // As often as a checkpoint, so that looking through all objects too costs the same for every entry.
+            // As often as a checkpoint, so that looking through all objects too costs the same for every event.
             self.checkpoint().await?;
             self.collect_garbage().await?;
         } else {
@@ -150,8 +150,8 @@ impl Account {
         }
     }
 
-    /// For `check`: how many entries the log has beyond the last checkpoint.
-    pub async fn tail_entries(&self) -> usize {
+    /// How many events the log has beyond the last checkpoint.
+    pub async fn tail_events(&self) -> usize {
         let work = self.work.lock().await;
         work.since_checkpoint
     }

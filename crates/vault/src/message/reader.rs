@@ -20,7 +20,7 @@ use crate::message::{
 };
 
 /// Chunks that a stream reads and opens in one go.
-const BATCH_CHUNKS: usize = 2;
+const BATCH_CHUNKS: usize = 4;
 /// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is being opened.
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
 /// Sealed bytes that are opened where they arrive; more are opened on a thread that may block.
@@ -184,8 +184,9 @@ impl Source {
         let end = self.layout.range(RAW).end;
         let sealed =
             self.store.read_range(&self.path, cursor.offset..end.min(cursor.offset + cursor.window)).await?;
-        // Deciphering a batch takes some 20 µs, less than handing it to another thread and back; decompressing does not.
-        if !chunk::is_compressed(&sealed) {
+        // Deciphering a batch takes some 40 µs, less than handing it to another thread and back; decompressing does not,
+        // and for one chunk even that is not worth it.
+        if sealed.len() <= INLINE_BYTES || !chunk::is_compressed(&sealed) {
             return self.open_batch(sealed, cursor);
         }
         aside(move || self.open_batch(sealed, cursor)).await

@@ -28,7 +28,7 @@ const AT_ONCE: usize = 16;
 /// Messages placed by one log entry.
 const BATCH: usize = 64;
 /// Log entries without a checkpoint that are left as they are.
-const TAIL_ENTRIES: usize = 64;
+const TAIL_EVENTS: usize = 64;
 
 /// An import under way.
 pub struct Pipeline<'a> {
@@ -124,7 +124,7 @@ impl<'a> Pipeline<'a> {
     /// Many messages to an entry make a log that is short for so large an account and yet long to replay: it is folded
     /// into a checkpoint now rather than when the account is next in use.
     async fn fold(&self) {
-        if self.account.tail_entries().await > TAIL_ENTRIES
+        if self.account.tail_events().await > TAIL_EVENTS
             && let Err(e) = self.account.checkpoint().await
         {
             tracing::debug!(error = %e, "no checkpoint after an import");
