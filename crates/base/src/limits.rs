@@ -120,3 +120,5 @@ pub const TOKEN_LABEL_BYTES: usize = 200;
 pub const SECRET_BYTES: usize = 1024;
 /// Attempts to change a record that others keep changing.
 pub const RECORD_ATTEMPTS: usize = 32;
+/// Patterns of one LIST command.
+pub const IMAP_LIST_PATTERNS: usize = 16;

@@ -19,7 +19,7 @@ pub(super) fn list(cursor: &mut Cursor<'_>) -> Parsed<List> {
         Some(b'(') => cursor.list1(pattern)?,
         _ => vec![pattern(cursor)?],
     };
-    if patterns.len() > limits::IMAP_ITEMS {
+    if patterns.len() > limits::IMAP_LIST_PATTERNS {
         return Err(Failure::Bad("too many patterns"));
     }
     let mut returns = Vec::new();

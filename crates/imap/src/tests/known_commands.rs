@@ -222,7 +222,7 @@ fn refused() {
         &format!("FETCH 1 BODY[{}1]", "1.".repeat(limits::IMAP_NESTING)),
         &format!("FETCH {}1 UID", "1,".repeat(limits::IMAP_SEQUENCE_RANGES)),
         &format!("STATUS x ({})", many("UNSEEN", limits::IMAP_ITEMS + 1)),
-        &format!("LIST \"\" ({})", many("x", limits::IMAP_ITEMS + 1)),
+        &format!("LIST \"\" ({})", many("x", limits::IMAP_LIST_PATTERNS + 1)),
         &format!("ID ({})", many("\"a\" NIL", limits::IMAP_ID_FIELDS + 1)),
         &format!("STORE 1 FLAGS ({})", "x".repeat(limits::KEYWORD_BYTES + 1)),
     ];

@@ -175,7 +175,13 @@ impl ListPattern {
 fn glob(pattern: &[u8], name: &[u8], folded: usize) -> bool {
     let mut reachable = vec![false; name.len() + 1];
     reachable[0] = true;
+    let mut before = 0;
     for &p in pattern {
+        // A wildcard after the same one adds nothing.
+        if p == before && matches!(p, b'*' | b'%') {
+            continue;
+        }
+        before = p;
         match p {
             b'*' | b'%' => {
                 for i in 0..name.len() {
@@ -189,6 +195,9 @@ fn glob(pattern: &[u8], name: &[u8], folded: usize) -> bool {
                     reachable[i + 1] = reachable[i] && same;
                 }
                 reachable[0] = false;
+                if !reachable.contains(&true) {
+                    return false;
+                }
             }
         }
     }

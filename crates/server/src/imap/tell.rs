@@ -14,6 +14,9 @@ use super::view::Told;
 /// Rows looked at while the account's state is held.
 const BATCH_ROWS: usize = 256;
 
+/// Bytes of responses after which a batch ends.
+const BATCH_BYTES: usize = 32 * 1024;
+
 /// What the client may be told at the end of a command.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
@@ -108,7 +111,8 @@ impl Session {
         let mut told = 0;
         for (first, last) in uids.ranges().filter(|(_, last)| *last >= from) {
             for row in mailbox.rows(first.max(from)..=last) {
-                if told == BATCH_ROWS {
+                // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
+                if told == BATCH_ROWS || out.len() > BATCH_BYTES {
                     return Some(row.uid);
                 }
                 told += 1;

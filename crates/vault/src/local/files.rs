@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, OptionalExtension};
 use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
@@ -22,6 +23,8 @@ const SWEEP_SECONDS: i64 = 24 * 60 * 60;
 pub(super) struct Files {
     root: PathBuf,
     objects: PathBuf,
+    /// The directories below `objects` that this process has seen to be durable.
+    durable: [AtomicBool; 256],
 }
 
 impl Files {
@@ -33,7 +36,8 @@ impl Files {
         if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
             File::open(parent)?.sync_all()?;
         }
-        Ok(Files { root: root.to_owned(), objects })
+        let durable = std::array::from_fn(|_| AtomicBool::new(false));
+        Ok(Files { root: root.to_owned(), objects, durable })
     }
 
     /// The directory of the store.
@@ -78,10 +82,15 @@ impl Files {
     fn new_name(&self) -> io::Result<String> {
         let random = u128::from(SystemRandom.next_u64()) << 64 | u128::from(SystemRandom.next_u64());
         let hex = format!("{random:032x}");
-        match DirBuilder::new().mode(0o700).create(self.objects.join(&hex[..2])) {
-            Ok(()) => File::open(&self.objects)?.sync_all()?,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
+        let directory = &hex[..2];
+        let durable = &self.durable[usize::from(u8::from_str_radix(directory, 16).unwrap_or(0))];
+        if !durable.load(Ordering::Acquire) {
+            match DirBuilder::new().mode(0o700).create(self.objects.join(directory)) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                // Whoever made it may not have come to sync it, or failed to.
+                _ => File::open(&self.objects)?.sync_all()?,
+            }
+            durable.store(true, Ordering::Release);
         }
         Ok(format!("{}/{}", &hex[..2], &hex[2..]))
     }
