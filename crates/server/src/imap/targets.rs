@@ -17,6 +17,12 @@ pub(super) fn resolve(view: &View, set: &SequenceSet, uid: bool) -> Result<UidSe
 
 /// By UID; `*` is the largest in the view.
 pub(super) fn by_uid(view: &View, set: &SequenceSet) -> UidSet {
+    span_of_uids(view, set).intersection(view.uids())
+}
+
+/// The ranges of UIDs that were asked for, whether or not the view has all of them: as many as the command has, however
+/// many gaps the mailbox has.
+pub(super) fn span_of_uids(view: &View, set: &SequenceSet) -> UidSet {
     let largest = view.uids().last().map_or(0, Uid::get);
     let mut asked = UidSet::new();
     for range in set.resolve(largest) {
@@ -24,11 +30,16 @@ pub(super) fn by_uid(view: &View, set: &SequenceSet) -> UidSet {
             asked.insert_range(first, last);
         }
     }
-    asked.intersection(view.uids())
+    asked
 }
 
 /// By sequence number; `*` is the last.
 pub(super) fn by_sequence(view: &View, set: &SequenceSet) -> Result<UidSet, Reply> {
+    Ok(span_of_sequence(view, set)?.intersection(view.uids()))
+}
+
+/// As [`span_of_uids`], for sequence numbers.
+pub(super) fn span_of_sequence(view: &View, set: &SequenceSet) -> Result<UidSet, Reply> {
     let len = view.len();
     // `*` in an empty mailbox is beyond it too.
     if set.max(len) > len || (len == 0 && set.has_star()) {
@@ -41,7 +52,7 @@ pub(super) fn by_sequence(view: &View, set: &SequenceSet) -> Result<UidSet, Repl
             asked.insert_range(first, last);
         }
     }
-    Ok(asked.intersection(view.uids()))
+    Ok(asked)
 }
 
 /// Goes through a set of messages in batches, without holding on to anything else.

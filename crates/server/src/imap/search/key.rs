@@ -163,8 +163,9 @@ impl Compiler<'_> {
             SearchKey::Smaller(size) => Key::Smaller(*size),
             // In an empty mailbox no number matches; refusing `1:*` there would help nobody.
             SearchKey::Sequence(_) if self.view.uids().is_empty() => Key::Always(false),
-            SearchKey::Sequence(set) => Key::Uids(targets::by_sequence(self.view, set)?),
-            SearchKey::Uid(set) => Key::Uids(targets::by_uid(self.view, set)),
+            // Only messages of the view are searched, so ranges over its gaps do no harm.
+            SearchKey::Sequence(set) => Key::Uids(targets::span_of_sequence(self.view, set)?),
+            SearchKey::Uid(set) => Key::Uids(targets::span_of_uids(self.view, set)),
             SearchKey::Not(key) => not(self.key(key)?),
             SearchKey::Or(a, b) => Key::Any(by_cost(vec![self.key(a)?, self.key(b)?])),
             SearchKey::And(keys) => self.all(keys)?,
