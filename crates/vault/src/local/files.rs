@@ -2,8 +2,8 @@
 //! a row.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,10 +63,11 @@ impl Files {
 
     /// The bytes `start..start + length` of the file `name`.
     pub fn read(&self, name: &str, start: u64, length: usize) -> io::Result<Vec<u8>> {
-        let file = File::open(self.path(name))?;
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, start)?;
-        Ok(bytes)
+        let mut file = File::open(self.path(name))?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::with_capacity(length);
+        file.take(length as u64).read_to_end(&mut bytes)?;
+        if bytes.len() < length { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
     }
 
     /// Removes the file `name`, whose row is gone.

@@ -20,7 +20,7 @@ use crate::message::{
 };
 
 /// Chunks that a stream reads and opens in one go.
-const BATCH_CHUNKS: usize = 4;
+const BATCH_CHUNKS: usize = 8;
 /// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is being opened.
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
 /// Sealed bytes that are opened where they arrive; more are opened on a thread that may block.
