@@ -6,7 +6,7 @@ use sealpost_base::{Error, Result, Uid, UidSet, limits};
 
 use crate::event::{Event, Flags, SpecialUse};
 use crate::name::{canonical, check};
-use crate::state::{AccountState, INBOX, Mailbox};
+use crate::state::{AccountState, FlagRoom, INBOX, Mailbox};
 
 /// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is ignored.
 ///
@@ -131,25 +131,12 @@ pub fn existing<'a>(state: &'a AccountState, name: &str) -> Result<&'a Mailbox> 
     }
 }
 
-/// Whether flags can be stored: keywords within their limits.
+/// Whether messages with these flags can be added.
 ///
 /// # Errors
 /// `Limit`, saying which.
 pub fn check_flags(state: &AccountState, flags: &Flags) -> Result<()> {
-    if flags.keywords.len() > limits::FLAG_SET_KEYWORDS {
-        return Err(Error::limit(format!("a message has at most {} keywords", limits::FLAG_SET_KEYWORDS)));
-    }
-    if flags.keywords.iter().any(|k| k.is_empty() || k.len() > limits::KEYWORD_BYTES) {
-        return Err(Error::limit(format!("a keyword has 1 to {} bytes", limits::KEYWORD_BYTES)));
-    }
-    let new = flags.keywords.iter().filter(|k| state.keyword(k).is_none()).count();
-    if state.keywords().len() + new > limits::KEYWORDS {
-        return Err(Error::limit(format!("an account has at most {} keywords", limits::KEYWORDS)));
-    }
-    if state.flag_set_count() >= limits::FLAG_SETS - 1 {
-        return Err(Error::limit("too many different combinations of flags are in use"));
-    }
-    Ok(())
+    FlagRoom::new(state).add(flags)
 }
 
 /// Those of `uids` that the mailbox has and that are `\Deleted`.

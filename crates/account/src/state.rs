@@ -5,6 +5,7 @@
 
 mod apply;
 mod chunks;
+mod flag_room;
 mod flags;
 mod mailbox;
 mod messages;
@@ -16,6 +17,7 @@ use std::num::NonZeroU32;
 
 pub use apply::Applied;
 pub use chunks::{ChunkNames, Restore};
+pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
 pub use mailbox::{Mailbox, Row};
 pub use messages::MessageNumber;
@@ -195,7 +197,7 @@ impl AccountState {
 
     /// How many different sets of flags are in use.
     pub fn flag_set_count(&self) -> usize {
-        self.flags.sets().flatten().count()
+        self.flags.used_sets()
     }
 
     /// Expunged placements in their grace period, oldest first.

@@ -86,6 +86,8 @@ pub const KEYWORDS: usize = 2000;
 pub const KEYWORD_BYTES: usize = 128;
 /// Distinct sets of flags of one account.
 pub const FLAG_SETS: usize = 65_536;
+/// Keywords of all those sets together.
+pub const FLAG_SETS_KEYWORDS: usize = 524_288;
 
 /// Records that one log entry may carry when several requests are appended together.
 pub const ENTRY_RECORDS: usize = 128;

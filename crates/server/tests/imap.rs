@@ -29,6 +29,7 @@ transcripts![
     fetch_nested,
     fetch_partial,
     idle,
+    keyword_limits,
     list,
     literals,
     login,

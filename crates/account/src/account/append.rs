@@ -8,8 +8,7 @@ use tokio::sync::oneshot;
 use super::Account;
 use crate::event::{Event, Flags};
 use crate::ingest::Stored;
-use crate::ops;
-use crate::state::{AccountState, Applied};
+use crate::state::{AccountState, Applied, FlagRoom};
 
 /// A stored message with what a client says about it.
 #[derive(Clone)]
@@ -62,7 +61,9 @@ impl Account {
                     batch = self.next_appends();
                 }
                 let mut events = Vec::new();
-                let refused: Vec<_> = batch.iter().map(|w| decide(state, w, &mut events).err()).collect();
+                let mut room = FlagRoom::new(state);
+                let refused: Vec<_> =
+                    batch.iter().map(|w| decide(state, w, &mut room, &mut events).err()).collect();
                 Ok((events, refused))
             })
             .await;
@@ -105,11 +106,16 @@ impl Account {
     }
 }
 
-fn decide(state: &AccountState, waiting: &Waiting, events: &mut Vec<Event>) -> Result<()> {
+fn decide(
+    state: &AccountState,
+    waiting: &Waiting,
+    room: &mut FlagRoom<'_>,
+    events: &mut Vec<Event>,
+) -> Result<()> {
     let mailbox = waiting.mailbox;
     state.mailbox(mailbox).ok_or_else(|| Error::not_found("no such mailbox"))?;
     for message in &waiting.messages {
-        ops::check_flags(state, &message.flags)?;
+        room.add(&message.flags)?;
     }
     events.extend(waiting.messages.iter().map(|new| Event::Appended {
         mailbox,

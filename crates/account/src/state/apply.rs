@@ -250,7 +250,7 @@ impl AccountState {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return Applied::Nothing };
         let set = self.flags.intern_names(flags);
         if action != FlagAction::Remove {
-            mailbox.keywords.extend(&set.keywords);
+            mailbox.keywords.extend(set.keywords.iter().copied());
         }
         let (mut changed, mut modified) = (Vec::new(), Vec::new());
         for (first, last) in uids.ranges() {
@@ -350,7 +350,7 @@ impl AccountState {
             mailbox.push(Row { uid, message: *message, modseq: self.position, flags: *flags, saved: at });
             let set = self.flags.set(*flags);
             mailbox.count(set, 1);
-            mailbox.keywords.extend(&set.keywords);
+            mailbox.keywords.extend(set.keywords.iter().copied());
             let size = self.messages.get(*message).map_or(0, Message::size);
             mailbox.bytes = mailbox.bytes.saturating_add(size);
             mailbox.uid_next = next;

@@ -212,7 +212,7 @@ impl AccountState {
             highest_modseq: m.highest_modseq,
             special_use: m.special_use,
             recent_from: m.recent_from,
-            keywords: m.keywords.clone(),
+            keywords: m.keywords.iter().collect(),
             vanished_floor: m.vanished_floor,
         };
         Head {
@@ -396,7 +396,7 @@ impl From<MailboxHead> for Mailbox {
             recent_from: head.recent_from,
             uid_next: head.uid_next,
             highest_modseq: head.highest_modseq,
-            keywords: head.keywords,
+            keywords: head.keywords.into_iter().collect(),
             vanished_floor: head.vanished_floor,
             ..Mailbox::new(head.id, head.name, head.uid_validity, head.special_use, head.created)
         }

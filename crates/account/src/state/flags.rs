@@ -37,7 +37,7 @@ impl FlagSet {
     }
 
     /// This set after `action` with `flags`; keywords beyond the limit are left out.
-    fn after(&self, action: FlagAction, flags: &FlagSet) -> FlagSet {
+    pub(super) fn after(&self, action: FlagAction, flags: &FlagSet) -> FlagSet {
         match action {
             FlagAction::Replace => flags.clone(),
             FlagAction::Add => {
@@ -57,6 +57,42 @@ impl FlagSet {
     }
 }
 
+/// Keywords that messages of a mailbox have had: a bit each, because thousands of mailboxes may have thousands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeywordSet(Vec<u64>);
+
+impl KeywordSet {
+    pub(crate) fn insert(&mut self, keyword: KeywordId) {
+        let (word, bit) = (usize::from(keyword.0 / 64), keyword.0 % 64);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << bit;
+    }
+
+    /// Ascending by id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = KeywordId> + '_ {
+        let bits = self.0.iter().zip(0u16..).flat_map(|(word, at)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| KeywordId(at * 64 + bit))
+        });
+        bits.take(limits::KEYWORDS)
+    }
+}
+
+impl Extend<KeywordId> for KeywordSet {
+    fn extend<T: IntoIterator<Item = KeywordId>>(&mut self, keywords: T) {
+        keywords.into_iter().for_each(|keyword| self.insert(keyword));
+    }
+}
+
+impl FromIterator<KeywordId> for KeywordSet {
+    fn from_iter<T: IntoIterator<Item = KeywordId>>(keywords: T) -> Self {
+        let mut set = KeywordSet::default();
+        set.extend(keywords);
+        set
+    }
+}
+
 /// The account's keywords and sets of flags. Set 0 is the empty one and always there.
 #[derive(Clone)]
 pub(crate) struct FlagTable {
@@ -66,6 +102,8 @@ pub(crate) struct FlagTable {
     uses: Vec<u32>,
     by_set: HashMap<FlagSet, u32>,
     free: BTreeSet<u32>,
+    /// Keywords of all sets together.
+    set_keywords: usize,
 }
 
 impl FlagTable {
@@ -84,7 +122,9 @@ impl FlagTable {
         let free = numbered().filter(|(set, id)| set.is_none() && *id != 0).map(|(_, id)| id).collect();
         let by_set = numbered().filter_map(|(set, id)| Some((set.clone()?, id))).collect();
         let uses = vec![0; sets.len()];
+        let set_keywords = sets.iter().flatten().map(|set| set.keywords.len()).sum();
         FlagTable {
+            set_keywords,
             keywords,
             by_name,
             uses,
@@ -104,6 +144,21 @@ impl FlagTable {
             let free = u32::try_from(i).is_ok_and(|i| self.free.contains(&i));
             if free { None } else { Some(set) }
         })
+    }
+
+    /// How many sets there are.
+    pub(crate) fn used_sets(&self) -> usize {
+        self.sets.len() - self.free.len()
+    }
+
+    /// Keywords of all sets together.
+    pub(crate) fn set_keywords(&self) -> usize {
+        self.set_keywords
+    }
+
+    /// Whether there is such a set.
+    pub(crate) fn has_set(&self, set: &FlagSet) -> bool {
+        self.by_set.contains_key(set)
     }
 
     pub(crate) fn set(&self, id: FlagSetId) -> &FlagSet {
@@ -152,6 +207,9 @@ impl FlagTable {
     }
 
     fn add_set(&mut self, set: &FlagSet) -> Option<u32> {
+        if self.set_keywords + set.keywords.len() > limits::FLAG_SETS_KEYWORDS {
+            return None;
+        }
         let id = match self.free.pop_first() {
             Some(id) => {
                 self.sets[id as usize] = set.clone();
@@ -165,6 +223,7 @@ impl FlagTable {
             }
         };
         self.by_set.insert(set.clone(), id);
+        self.set_keywords += set.keywords.len();
         Some(id)
     }
 
@@ -189,6 +248,7 @@ impl FlagTable {
         if *uses == 0 && id != Self::EMPTY {
             let set = std::mem::take(&mut self.sets[id.0 as usize]);
             self.by_set.remove(&set);
+            self.set_keywords -= set.keywords.len();
             self.free.insert(id.0);
         }
     }

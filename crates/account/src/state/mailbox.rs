@@ -1,12 +1,11 @@
 //! One mailbox: its rows as columns sorted by UID, and what it remembers of those that are gone.
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use minicbor::{Decode, Encode};
 use sealpost_base::{MailboxId, ModSeq, Position, Timestamp, Uid, UidSet, UidValidity, limits};
 
-use super::flags::{FlagSetId, KeywordId};
+use super::flags::{FlagSetId, KeywordId, KeywordSet};
 use super::messages::MessageNumber;
 use crate::event::SpecialUse;
 
@@ -36,7 +35,7 @@ pub struct Mailbox {
     pub(crate) highest_modseq: ModSeq,
     pub(crate) special_use: Option<SpecialUse>,
     pub(crate) recent_from: Uid,
-    pub(crate) keywords: BTreeSet<KeywordId>,
+    pub(crate) keywords: KeywordSet,
     pub(crate) unseen: usize,
     pub(crate) deleted: usize,
     pub(crate) bytes: u64,
@@ -83,7 +82,7 @@ impl Mailbox {
             highest_modseq: at,
             special_use,
             recent_from: Uid::MIN,
-            keywords: BTreeSet::new(),
+            keywords: KeywordSet::default(),
             unseen: 0,
             deleted: 0,
             bytes: 0,
@@ -160,7 +159,7 @@ impl Mailbox {
 
     /// Keywords that messages of this mailbox have had.
     pub fn keywords(&self) -> impl Iterator<Item = KeywordId> + '_ {
-        self.keywords.iter().copied()
+        self.keywords.iter()
     }
 
     /// The row of that UID.

@@ -11,9 +11,9 @@ use super::*;
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::ops;
 
-const ACCOUNT: AccountId = AccountId([9; 16]);
+pub(super) const ACCOUNT: AccountId = AccountId([9; 16]);
 
-fn message(n: u8) -> Message {
+pub(super) fn message(n: u8) -> Message {
     Message {
         object: ObjectId([n; 16]),
         key: MessageKey::from_bytes([n; 32]),
@@ -320,7 +320,7 @@ proptest! {
     }
 }
 
-fn apply(state: &mut AccountState, events: Vec<Event>) -> Vec<Applied> {
+pub(super) fn apply(state: &mut AccountState, events: Vec<Event>) -> Vec<Applied> {
     let position = state.position().next();
     state.apply(position, Origin::Owner, &Batch { at: Timestamp(0), events })
 }

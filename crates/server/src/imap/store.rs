@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use sealpost_account::event::Event;
-use sealpost_account::state::{AccountState, FlagSetId, Mailbox};
-use sealpost_account::{FlagAction, Flags, ops};
+use sealpost_account::state::{AccountState, FlagRoom, FlagSetId, Mailbox};
+use sealpost_account::{FlagAction, Flags};
 use sealpost_base::{Error, UidSet};
 use sealpost_imap::types::{Code, Store};
 
@@ -37,9 +37,7 @@ impl Session {
             .account()?
             .commit(|state| {
                 let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
-                if action != FlagAction::Remove {
-                    ops::check_flags(state, &wanted)?;
-                }
+                FlagRoom::new(state).change(mailbox, &targets, action, &wanted)?;
                 let (changing, present) = changing(state, m, &targets, action, &wanted);
                 let foreign = m.changed_since(told).map(|row| row.uid).filter(|uid| targets.contains(*uid));
                 let found = Found { foreign: foreign.collect(), present, changing };
