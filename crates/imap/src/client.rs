@@ -19,6 +19,8 @@ pub enum Event {
     Response(Response),
     /// `* n FETCH (`
     FetchBegin(u32),
+    /// `* uid UIDFETCH (` (RFC 9586 §3.3)
+    UidFetchBegin(u32),
     /// One item of it.
     Fetch(FetchData),
     /// A body of more than [`Limits::inline_bytes`]: that many octets follow.
@@ -44,6 +46,8 @@ pub enum FetchData {
     InternalDate(DateTime),
     /// `RFC822.SIZE`
     Rfc822Size(u64),
+    /// `MODSEQ` (RFC 7162 §3.1.4)
+    ModSeq(u64),
     /// `ENVELOPE`
     Envelope(Value),
     /// `BODY` or `BODYSTRUCTURE`

@@ -9,6 +9,7 @@ mod cursor;
 mod date;
 mod fetch;
 mod list;
+mod modifier;
 mod response;
 mod search;
 mod value;

@@ -9,6 +9,7 @@ mod fetch;
 mod flag;
 mod list;
 mod mailbox;
+mod modifier;
 mod response;
 mod search;
 mod sequence;
@@ -23,8 +24,9 @@ pub use list::{
     List, ListItem, ListPattern, MailboxAttribute, NamespaceEntry, Namespaces, ReturnOption, SelectionOption,
 };
 pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
+pub use modifier::{FetchModifier, QResync, SelectParameter, SequenceMatch, StoreModifier};
 pub use response::{Code, Response, Status};
-pub use search::{Search, SearchKey};
+pub use search::{ModSeqEntry, ModSeqScope, Search, SearchKey};
 pub use sequence::{SeqNumber, SeqRange, SequenceSet};
 pub use status::{StatusItem, StatusValue};
 pub use string::{AString, Atom, Invalid, Secret, Tag};

@@ -4,6 +4,7 @@
 //! them (RFC 3501 §4.3), and text for people is stripped of what would end the line.
 
 mod command;
+mod modifier;
 mod response;
 mod writer;
 

@@ -18,6 +18,8 @@ mod append;
 mod capability;
 mod connection;
 mod copy;
+mod dialect;
+mod enable;
 mod expunge;
 mod fetch;
 mod flags;

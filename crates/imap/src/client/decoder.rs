@@ -177,8 +177,8 @@ impl ResponseDecoder {
         let mut events = Vec::new();
         let mut at = 0;
         if !self.in_fetch {
-            let (number, begin) = fetch_begin(&self.input[..end])?;
-            events.push(Event::FetchBegin(number));
+            let (event, begin) = fetch_begin(&self.input[..end])?;
+            events.push(event);
             at = begin;
         }
         loop {

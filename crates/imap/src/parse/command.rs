@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use super::{fetch, list, search};
+use super::{fetch, list, modifier, search};
 use crate::types::{
     AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
     StatusItem, Store, StoreAction, Tag,
@@ -102,8 +102,8 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "AUTHENTICATE" => authenticate(cursor)?,
         "ID" => CommandBody::Id(id_fields(cursor)?),
         "ENABLE" => enable(cursor)?,
-        "SELECT" => CommandBody::Select { mailbox: cursor.mailbox()?, read_only: false },
-        "EXAMINE" => CommandBody::Select { mailbox: cursor.mailbox()?, read_only: true },
+        "SELECT" => select(cursor, false)?,
+        "EXAMINE" => select(cursor, true)?,
         "CREATE" => create(cursor)?,
         "DELETE" => CommandBody::Delete(cursor.mailbox()?),
         "RENAME" => {
@@ -169,15 +169,25 @@ fn on_messages(cursor: &mut Cursor<'_>, word: &str, uid: bool) -> Parsed<Command
     let set = cursor.sequence_set()?;
     cursor.space()?;
     Ok(match word {
-        "FETCH" => CommandBody::Fetch { uid, set, items: fetch::items(cursor)? },
+        "FETCH" => {
+            let items = fetch::items(cursor)?;
+            CommandBody::Fetch { uid, set, items, modifiers: modifier::fetch_modifiers(cursor)? }
+        }
         "STORE" => {
+            let modifiers = modifier::store_modifiers(cursor)?;
             let (action, silent) = store_action(cursor)?;
             cursor.space()?;
-            CommandBody::Store(Store { uid, set, action, silent, flags: store_flags(cursor)? })
+            CommandBody::Store(Store { uid, set, modifiers, action, silent, flags: store_flags(cursor)? })
         }
         "COPY" => CommandBody::Copy { uid, set, mailbox: cursor.mailbox()? },
         _ => CommandBody::Move { uid, set, mailbox: cursor.mailbox()? },
     })
+}
+
+/// `select = "SELECT" SP mailbox [select-params]` (RFC 4466 §2.1)
+fn select(cursor: &mut Cursor<'_>, read_only: bool) -> Parsed<CommandBody> {
+    let mailbox = cursor.mailbox()?;
+    Ok(CommandBody::Select { mailbox, read_only, parameters: modifier::select_parameters(cursor)? })
 }
 
 /// `login = "LOGIN" SP userid SP password`

@@ -40,6 +40,7 @@ fn item(cursor: &mut Cursor<'_>) -> Parsed<FetchItem> {
         "FLAGS" => FetchItem::Flags,
         "INTERNALDATE" => FetchItem::InternalDate,
         "RFC822.SIZE" => FetchItem::Rfc822Size,
+        "MODSEQ" => FetchItem::ModSeq,
         "ENVELOPE" => FetchItem::Envelope,
         "BODY" => FetchItem::Body,
         "BODYSTRUCTURE" => FetchItem::BodyStructure,

@@ -3,8 +3,9 @@
 use super::command::{attribute, id_fields, tag};
 use super::cursor::{Cursor, Failure, Parsed};
 use super::fetch::section;
+use super::modifier::starless;
 use super::value::{Value, value};
-use crate::client::{BodyName, FetchData};
+use crate::client::{BodyName, Event, FetchData};
 use crate::types::{
     Atom, Code, ListItem, Mailbox, NamespaceEntry, Namespaces, PermanentFlag, Response, Status, StatusItem,
     StatusValue, is_atom_char,
@@ -50,7 +51,8 @@ fn untagged(cursor: &mut Cursor<'_>) -> Parsed<Response> {
     let response = match word.as_str() {
         "CAPABILITY" => Response::Capability(atoms(cursor)?),
         "ENABLED" => Response::Enabled(atoms(cursor)?),
-        "SEARCH" => Response::Search(search(cursor)?),
+        "SEARCH" => search(cursor)?,
+        "VANISHED" => vanished(cursor)?,
         "FLAGS" => {
             cursor.space()?;
             Response::Flags(cursor.flag_list()?)
@@ -144,6 +146,8 @@ fn known_code(cursor: &mut Cursor<'_>, name: &Atom) -> Parsed<Option<Code>> {
         "UIDNEXT" => Code::UidNext(cursor.number32()?),
         "UIDVALIDITY" => Code::UidValidity(cursor.number32()?),
         "UNSEEN" => Code::Unseen(cursor.number32()?),
+        "HIGHESTMODSEQ" => Code::HighestModSeq(cursor.number()?),
+        "MODIFIED" => Code::Modified(cursor.sequence_set()?),
         "APPENDUID" => {
             let uid_validity = cursor.number32()?;
             cursor.space()?;
@@ -177,16 +181,28 @@ fn atoms(cursor: &mut Cursor<'_>) -> Parsed<Vec<Atom>> {
     Ok(atoms)
 }
 
-/// `"SEARCH" *(SP nz-number)`
-fn search(cursor: &mut Cursor<'_>) -> Parsed<Vec<u32>> {
-    let mut numbers = Vec::new();
+/// `"SEARCH" *(SP nz-number) [SP "(" "MODSEQ" SP mod-sequence-value ")"]` (RFC 7162 §7)
+fn search(cursor: &mut Cursor<'_>) -> Parsed<Response> {
+    let (mut numbers, mut modseq) = (Vec::new(), None);
     while cursor.eat(b' ') {
         if cursor.at_end() {
             break;
         }
+        if cursor.eat_word("(MODSEQ ") {
+            modseq = Some(cursor.number()?);
+            cursor.expect(b')', "a mod-sequence does not end")?;
+            break;
+        }
         numbers.push(cursor.number32()?);
     }
-    Ok(numbers)
+    Ok(Response::Search { numbers, modseq })
+}
+
+/// `"VANISHED" [SP "(EARLIER)"] SP known-uids` (RFC 7162 §7)
+fn vanished(cursor: &mut Cursor<'_>) -> Parsed<Response> {
+    cursor.space()?;
+    let earlier = cursor.eat_word("(EARLIER) ");
+    Ok(Response::Vanished { earlier, uids: starless(cursor)? })
 }
 
 /// `SP mailbox-list = "(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox`. What follows, the extended
@@ -254,15 +270,22 @@ fn namespace(item: &Value, utf8: bool) -> Parsed<NamespaceEntry> {
     Ok(NamespaceEntry { prefix, delimiter })
 }
 
-/// `"*" SP nz-number SP "FETCH" SP "("`: the number, and how many bytes that is.
-pub(crate) fn fetch_begin(input: &[u8]) -> Option<(u32, usize)> {
+/// `"*" SP nz-number SP ("FETCH" / "UIDFETCH") SP "("`: how it begins, and how many bytes that is.
+pub(crate) fn fetch_begin(input: &[u8]) -> Option<(Event, usize)> {
     let mut cursor = Cursor::new(input, false);
     if !cursor.eat(b'*') || !cursor.eat(b' ') || !cursor.peek()?.is_ascii_digit() {
         return None;
     }
     let n = cursor.number32().ok()?;
-    let word = cursor.eat_word(" FETCH ") && cursor.eat(b'(');
-    word.then(|| (n, cursor.position()))
+    // RFC 9586 §3.3
+    let event = if cursor.eat_word(" UIDFETCH ") {
+        Event::UidFetchBegin(n)
+    } else if cursor.eat_word(" FETCH ") {
+        Event::FetchBegin(n)
+    } else {
+        return None;
+    };
+    cursor.eat(b'(').then(|| (event, cursor.position()))
 }
 
 /// The next thing in a FETCH response.
@@ -328,6 +351,12 @@ fn step(input: &[u8], large: u64, utf8: bool) -> Parsed<FetchStep> {
         "FLAGS" => FetchData::Flags(cursor.flag_list()?),
         "INTERNALDATE" => FetchData::InternalDate(cursor.date_time()?),
         "RFC822.SIZE" => FetchData::Rfc822Size(cursor.number()?),
+        "MODSEQ" => {
+            cursor.expect(b'(', "a mod-sequence is in parentheses")?;
+            let modseq = cursor.number()?;
+            cursor.expect(b')', "a mod-sequence does not end")?;
+            FetchData::ModSeq(modseq)
+        }
         "ENVELOPE" => FetchData::Envelope(value(&mut cursor)?),
         "BODY" => FetchData::BodyStructure(value(&mut cursor)?),
         "BODYSTRUCTURE" => FetchData::BodyStructure(value(&mut cursor)?),

@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use crate::types::{AString, Flag, Search, SearchKey};
+use crate::types::{AString, Flag, ModSeqEntry, ModSeqScope, Search, SearchKey};
 
 /// `search = "SEARCH" [SP "CHARSET" SP astring] 1*(SP search-key)`
 pub(super) fn search(cursor: &mut Cursor<'_>, uid: bool) -> Parsed<Search> {
@@ -88,6 +88,7 @@ impl Keys<'_, '_> {
             "UNKEYWORD" => SearchKey::NotFlag(keyword(cursor)?),
             "LARGER" => SearchKey::Larger(cursor.number()?),
             "SMALLER" => SearchKey::Smaller(cursor.number()?),
+            "MODSEQ" => modseq(cursor)?,
             "UID" => SearchKey::Uid(cursor.sequence_set()?),
             "NOT" => SearchKey::Not(Box::new(self.key(depth + 1)?)),
             _ => {
@@ -99,7 +100,7 @@ impl Keys<'_, '_> {
     }
 }
 
-const WITH_ARGUMENT: [&str; 21] = [
+const WITH_ARGUMENT: [&str; 22] = [
     "BEFORE",
     "ON",
     "SINCE",
@@ -118,6 +119,7 @@ const WITH_ARGUMENT: [&str; 21] = [
     "UNKEYWORD",
     "LARGER",
     "SMALLER",
+    "MODSEQ",
     "UID",
     "NOT",
     "OR",
@@ -149,5 +151,34 @@ fn keyword(cursor: &mut Cursor<'_>) -> Parsed<Flag> {
     match cursor.flag()? {
         flag @ Flag::Keyword(_) => Ok(flag),
         _ => Err(Failure::Bad("a keyword is missing")),
+    }
+}
+
+/// `search-modsequence = "MODSEQ" [SP entry-name SP entry-type-req] SP mod-sequence-valzer` (RFC 7162 §7)
+fn modseq(cursor: &mut Cursor<'_>) -> Parsed<SearchKey> {
+    let mut entry = None;
+    if cursor.peek() == Some(b'"') {
+        let flag = entry_flag(&cursor.quoted()?)?;
+        cursor.space()?;
+        let scope = match cursor.word(|b| b.is_ascii_alphabetic()).to_ascii_lowercase().as_str() {
+            "priv" => ModSeqScope::Private,
+            "shared" => ModSeqScope::Shared,
+            "all" => ModSeqScope::All,
+            _ => return Err(Failure::Bad("an entry is priv, shared or all")),
+        };
+        cursor.space()?;
+        entry = Some(ModSeqEntry { flag, scope });
+    }
+    Ok(SearchKey::ModSeq { entry, modseq: cursor.number()? })
+}
+
+/// `entry-flag-name = DQUOTE "/flags/" attr-flag DQUOTE`, without its quotes; not `\Recent`.
+fn entry_flag(name: &[u8]) -> Parsed<Flag> {
+    const WRONG: Failure = Failure::Bad("an entry must be /flags/ and a flag");
+    let name = std::str::from_utf8(name).map_err(|_| WRONG)?;
+    let (prefix, flag) = name.split_at_checked("/flags/".len()).ok_or(WRONG)?;
+    match Flag::new(flag) {
+        Ok(flag) if prefix.eq_ignore_ascii_case("/flags/") && flag != Flag::Recent => Ok(flag),
+        _ => Err(WRONG),
     }
 }

@@ -39,6 +39,13 @@ fn both_ways() {
         "* SEARCH 2 84 882",
         "* SEARCH",
         "* FLAGS (\\Answered \\Seen work)",
+        "* SEARCH 2 5 6 7 (MODSEQ 917162500)",
+        "* SEARCH (MODSEQ 1)",
+        "* VANISHED 300:310,405,411",
+        "* VANISHED (EARLIER) 41,43:116",
+        "d105 OK [MODIFIED 7,9] Conditional STORE failed",
+        "* OK [NOMODSEQ] Sorry, this mailbox format doesn't support modsequences",
+        "a001 BAD [UIDREQUIRED] Message numbers are not allowed once UIDONLY is enabled",
         "* 18 EXISTS",
         "* 0 RECENT",
         "* 44 EXPUNGE",
@@ -68,7 +75,7 @@ fn both_ways() {
 #[test]
 fn what_servers_do() {
     let parse = |line: &str| response(line.as_bytes(), false).unwrap();
-    assert_eq!(parse("* SEARCH 1 2 \r\n"), Response::Search(vec![1, 2]));
+    assert_eq!(parse("* SEARCH 1 2 \r\n"), Response::Search { numbers: vec![1, 2], modseq: None });
     assert_eq!(parse("+\r\n"), Response::Continue(String::new()));
     assert_eq!(
         parse("* LIST () \"/\" A&B\r\n"),
@@ -79,7 +86,13 @@ fn what_servers_do() {
     else {
         panic!("no STATUS")
     };
-    assert_eq!(values, [StatusValue { item: StatusItem::Messages, value: 1 }]);
+    assert_eq!(
+        values,
+        [
+            StatusValue { item: StatusItem::HighestModSeq, value: 7 },
+            StatusValue { item: StatusItem::Messages, value: 1 },
+        ]
+    );
     assert!(matches!(parse("a OK\r\n"), Response::Status { text, .. } if text.is_empty()));
     assert!(
         matches!(parse("a OK [unclosed\r\n"), Response::Status { code: None, text, .. } if text == "[unclosed")
@@ -151,6 +164,16 @@ fn fetch() {
         assert_eq!(decoder.next(), Some(event));
     }
     assert_eq!(decoder.next(), None);
+}
+
+#[test]
+fn fetch_by_uid() {
+    let mut decoder = ResponseDecoder::new(Limits::default());
+    decoder.feed(b"* 25997 UIDFETCH (FLAGS (\\Seen) MODSEQ (320162338))\r\n");
+    assert_eq!(decoder.next(), Some(Event::UidFetchBegin(25997)));
+    assert_eq!(decoder.next(), Some(Event::Fetch(FetchData::Flags(vec![Flag::Seen]))));
+    assert_eq!(decoder.next(), Some(Event::Fetch(FetchData::ModSeq(320_162_338))));
+    assert_eq!(decoder.next(), Some(Event::FetchEnd));
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn fetch_item() -> impl Strategy<Value = FetchItem> {
             FetchItem::Flags,
             FetchItem::InternalDate,
             FetchItem::Rfc822Size,
+            FetchItem::ModSeq,
             FetchItem::Envelope,
             FetchItem::Body,
             FetchItem::BodyStructure,
@@ -120,6 +121,37 @@ fn fetch_item() -> impl Strategy<Value = FetchItem> {
             peek
         }),
     ]
+}
+
+fn modseq_entry() -> impl Strategy<Value = ModSeqEntry> {
+    let scopes = vec![ModSeqScope::Private, ModSeqScope::Shared, ModSeqScope::All];
+    (flag(), proptest::sample::select(scopes)).prop_map(|(flag, scope)| ModSeqEntry { flag, scope })
+}
+
+fn modseq() -> impl Strategy<Value = u64> {
+    1u64..1 << 63
+}
+
+fn select_parameters() -> impl Strategy<Value = Vec<SelectParameter>> {
+    let matches = (uid_set(), uid_set()).prop_map(|(numbers, uids)| SequenceMatch { numbers, uids });
+    let qresync = (1u32.., modseq(), option::of(uid_set()), option::of(matches)).prop_map(
+        |(uid_validity, modseq, known_uids, matches)| {
+            SelectParameter::QResync(QResync { uid_validity, modseq, known_uids, matches })
+        },
+    );
+    (option::of(Just(SelectParameter::CondStore)), option::of(qresync))
+        .prop_map(|(a, b)| a.into_iter().chain(b).collect())
+}
+
+fn fetch_modifiers() -> impl Strategy<Value = Vec<FetchModifier>> {
+    (option::of(modseq().prop_map(FetchModifier::ChangedSince)), any::<bool>()).prop_map(
+        |(since, vanished)| since.into_iter().chain(vanished.then_some(FetchModifier::Vanished)).collect(),
+    )
+}
+
+fn store_modifiers() -> impl Strategy<Value = Vec<StoreModifier>> {
+    option::of((0u64..1 << 63).prop_map(StoreModifier::UnchangedSince))
+        .prop_map(|modifier| modifier.into_iter().collect())
 }
 
 fn search_key() -> impl Strategy<Value = SearchKey> {
@@ -157,6 +189,8 @@ fn search_key() -> impl Strategy<Value = SearchKey> {
         ("[A-Za-z-]{1,8}", astring()).prop_map(|(name, text)| SearchKey::Header(AString::from(&*name), text)),
         any::<u32>().prop_map(|n| SearchKey::Larger(u64::from(n))),
         any::<u32>().prop_map(|n| SearchKey::Smaller(u64::from(n))),
+        (option::of(modseq_entry()), 0u64..1 << 63)
+            .prop_map(|(entry, modseq)| SearchKey::ModSeq { entry, modseq }),
         sequence_set().prop_map(SearchKey::Sequence),
         sequence_set().prop_map(SearchKey::Uid),
     ];
@@ -204,8 +238,9 @@ pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
             initial
         }),
         vec(atom(), 1..3).prop_map(CommandBody::Enable),
-        (mailbox(), any::<bool>())
-            .prop_map(|(mailbox, read_only)| CommandBody::Select { mailbox, read_only }),
+        (mailbox(), any::<bool>(), select_parameters()).prop_map(|(mailbox, read_only, parameters)| {
+            CommandBody::Select { mailbox, read_only, parameters }
+        }),
         mailbox().prop_map(|mailbox| CommandBody::Create { mailbox, special_use: Vec::new() }),
         mailbox().prop_map(CommandBody::Delete),
         (mailbox(), mailbox()).prop_map(|(from, to)| CommandBody::Rename { from, to }),
@@ -220,11 +255,12 @@ pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
         sequence_set().prop_map(|uids| CommandBody::Expunge { uids: Some(uids) }),
         (any::<bool>(), option::of(Just(AString::from("UTF-8"))), vec(search_key(), 1..4))
             .prop_map(|(uid, charset, keys)| CommandBody::Search(Search { uid, charset, keys })),
-        (any::<bool>(), sequence_set(), vec(fetch_item(), 1..4))
-            .prop_map(|(uid, set, items)| CommandBody::Fetch { uid, set, items }),
-        (any::<bool>(), sequence_set(), action, any::<bool>(), vec(flag(), 0..4)).prop_map(
-            |(uid, set, action, silent, flags)| CommandBody::Store(Store { uid, set, action, silent, flags })
-        ),
+        (any::<bool>(), sequence_set(), vec(fetch_item(), 1..4), fetch_modifiers())
+            .prop_map(|(uid, set, items, modifiers)| CommandBody::Fetch { uid, set, items, modifiers }),
+        (any::<bool>(), sequence_set(), store_modifiers(), action, any::<bool>(), vec(flag(), 0..4))
+            .prop_map(|(uid, set, modifiers, action, silent, flags)| {
+                CommandBody::Store(Store { uid, set, modifiers, action, silent, flags })
+            }),
         (any::<bool>(), sequence_set(), mailbox()).prop_map(|(uid, set, mailbox)| CommandBody::Copy {
             uid,
             set,
@@ -298,6 +334,8 @@ pub(super) fn code() -> impl Strategy<Value = Code> {
         (1u32..).prop_map(Code::UidNext),
         (1u32..).prop_map(Code::UidValidity),
         (1u32..).prop_map(Code::Unseen),
+        modseq().prop_map(Code::HighestModSeq),
+        uid_set().prop_map(Code::Modified),
         (1u32.., uid_set()).prop_map(|(uid_validity, uids)| Code::AppendUid { uid_validity, uids }),
         (1u32.., uid_set(), uid_set()).prop_map(|(uid_validity, from, to)| Code::CopyUid {
             uid_validity,
@@ -341,7 +379,9 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         list_item().prop_map(Response::Lsub),
         (mailbox(), vec(value, 0..5))
             .prop_map(|(mailbox, values)| Response::MailboxStatus { mailbox, values }),
-        vec(1u32.., 0..5).prop_map(Response::Search),
+        (vec(1u32.., 0..5), option::of(modseq()))
+            .prop_map(|(numbers, modseq)| Response::Search { numbers, modseq }),
+        (any::<bool>(), uid_set()).prop_map(|(earlier, uids)| Response::Vanished { earlier, uids }),
         vec(flag(), 0..4).prop_map(Response::Flags),
         any::<u32>().prop_map(Response::Exists),
         any::<u32>().prop_map(Response::Recent),
@@ -376,6 +416,7 @@ pub(super) fn fetch_data() -> impl Strategy<Value = FetchData> {
         (1u32..).prop_map(FetchData::Uid),
         vec(flag(), 0..4).prop_map(FetchData::Flags),
         date_time().prop_map(FetchData::InternalDate),
+        modseq().prop_map(FetchData::ModSeq),
         (0u64..1 << 63).prop_map(FetchData::Rfc822Size),
         value.clone().prop_map(FetchData::Envelope),
         value.prop_map(FetchData::BodyStructure),

@@ -5,6 +5,7 @@ use super::fetch::FetchItem;
 use super::flag::Flag;
 use super::list::{List, ListPattern, MailboxAttribute};
 use super::mailbox::Mailbox;
+use super::modifier::{FetchModifier, SelectParameter, StoreModifier};
 use super::search::Search;
 use super::sequence::SequenceSet;
 use super::status::StatusItem;
@@ -59,6 +60,8 @@ pub enum CommandBody {
         mailbox: Mailbox,
         /// Whether it was EXAMINE.
         read_only: bool,
+        /// Parameters, each at most once.
+        parameters: Vec<SelectParameter>,
     },
     /// `CREATE`, with `(USE (…))` of RFC 6154 §3.
     Create {
@@ -122,6 +125,8 @@ pub enum CommandBody {
         set: SequenceSet,
         /// What of them: at least one item.
         items: Vec<FetchItem>,
+        /// Modifiers, each at most once.
+        modifiers: Vec<FetchModifier>,
     },
     /// `STORE`
     Store(Store),
@@ -152,6 +157,8 @@ pub struct Store {
     pub uid: bool,
     /// Which messages.
     pub set: SequenceSet,
+    /// Modifiers, each at most once.
+    pub modifiers: Vec<StoreModifier>,
     /// What to do with the flags.
     pub action: StoreAction,
     /// `.SILENT`: no FETCH responses for what this command changes.

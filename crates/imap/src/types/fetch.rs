@@ -15,6 +15,8 @@ pub enum FetchItem {
     InternalDate,
     /// `RFC822.SIZE`
     Rfc822Size,
+    /// `MODSEQ` (RFC 7162 §3.1.4)
+    ModSeq,
     /// `ENVELOPE`
     Envelope,
     /// `BODY`: the structure without extension data.

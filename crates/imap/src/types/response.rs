@@ -74,6 +74,14 @@ pub enum Code {
     TooBig,
     /// RFC 7162 §3.2.11
     Closed,
+    /// RFC 7162 §3.1.2.1
+    HighestModSeq(u64),
+    /// RFC 7162 §3.1.2.2
+    NoModSeq,
+    /// RFC 7162 §3.1.3: messages that STORE left alone.
+    Modified(SequenceSet),
+    /// RFC 9586 §3.1: the command names messages by number.
+    UidRequired,
     /// Any other: its name and the text after it.
     Other(Atom, Option<String>),
 }
@@ -117,7 +125,12 @@ pub enum Response {
         values: Vec<StatusValue>,
     },
     /// `SEARCH`
-    Search(Vec<u32>),
+    Search {
+        /// Sequence numbers or UIDs.
+        numbers: Vec<u32>,
+        /// The highest mod-sequence among the messages, if the search asked about mod-sequences (RFC 7162 §3.1.5).
+        modseq: Option<u64>,
+    },
     /// `FLAGS`
     Flags(Vec<Flag>),
     /// `n EXISTS`
@@ -126,6 +139,13 @@ pub enum Response {
     Recent(u32),
     /// `n EXPUNGE`
     Expunge(u32),
+    /// `VANISHED` (RFC 7162 §3.2.10)
+    Vanished {
+        /// Whether they went before this session saw the mailbox.
+        earlier: bool,
+        /// The UIDs, without `*`.
+        uids: SequenceSet,
+    },
     /// `ENABLED` (RFC 5161)
     Enabled(Vec<Atom>),
     /// `NAMESPACE` (RFC 2342)
@@ -151,7 +171,7 @@ impl Status {
 
 impl Code {
     /// Codes that are a name alone.
-    pub(crate) const SIMPLE: [(Code, &'static str); 27] = [
+    pub(crate) const SIMPLE: [(Code, &'static str); 29] = [
         (Code::Alert, "ALERT"),
         (Code::Parse, "PARSE"),
         (Code::ReadOnly, "READ-ONLY"),
@@ -178,6 +198,8 @@ impl Code {
         (Code::UseAttr, "USEATTR"),
         (Code::TooBig, "TOOBIG"),
         (Code::Closed, "CLOSED"),
+        (Code::NoModSeq, "NOMODSEQ"),
+        (Code::UidRequired, "UIDREQUIRED"),
         (Code::BadCharset(Vec::new()), "BADCHARSET"),
     ];
 }

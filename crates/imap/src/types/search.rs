@@ -17,6 +17,26 @@ pub struct Search {
     pub keys: Vec<SearchKey>,
 }
 
+/// `search-modseq-ext` (RFC 7162 §7): which metadata item of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModSeqEntry {
+    /// The flag of `/flags/…`; never `\Recent`.
+    pub flag: Flag,
+    /// Whose value.
+    pub scope: ModSeqScope,
+}
+
+/// `entry-type-req` (RFC 7162 §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModSeqScope {
+    /// `priv`
+    Private,
+    /// `shared`
+    Shared,
+    /// `all`
+    All,
+}
+
 /// `search-key`. Strings are octets of the command's charset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchKey {
@@ -60,6 +80,13 @@ pub enum SearchKey {
     Larger(u64),
     /// `SMALLER`: RFC822.SIZE below this.
     Smaller(u64),
+    /// `MODSEQ` (RFC 7162 §3.1.5): this mod-sequence or a later one.
+    ModSeq {
+        /// The entry whose mod-sequence is meant; all metadata of the message if absent.
+        entry: Option<ModSeqEntry>,
+        /// The least mod-sequence.
+        modseq: u64,
+    },
     /// Message sequence numbers.
     Sequence(SequenceSet),
     /// `UID`

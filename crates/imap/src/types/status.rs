@@ -13,6 +13,8 @@ pub enum StatusItem {
     UidValidity,
     /// `UNSEEN`
     Unseen,
+    /// `HIGHESTMODSEQ` (RFC 7162 §3.1.7)
+    HighestModSeq,
 }
 
 /// One pair of a STATUS response. The number is 64 bits wide for the items of extensions.
@@ -26,12 +28,13 @@ pub struct StatusValue {
 
 impl StatusItem {
     /// Every item, with the name it is written with.
-    pub const NAMES: [(StatusItem, &'static str); 5] = [
+    pub const NAMES: [(StatusItem, &'static str); 6] = [
         (StatusItem::Messages, "MESSAGES"),
         (StatusItem::Recent, "RECENT"),
         (StatusItem::UidNext, "UIDNEXT"),
         (StatusItem::UidValidity, "UIDVALIDITY"),
         (StatusItem::Unseen, "UNSEEN"),
+        (StatusItem::HighestModSeq, "HIGHESTMODSEQ"),
     ];
 
     /// The name it is written with.

@@ -4,8 +4,8 @@ use bytes::BytesMut;
 
 use super::Writer;
 use crate::types::{
-    AppendHead, Command, CommandBody, Date, FetchItem, Flag, List, ReturnOption, Search, SearchKey,
-    SelectionOption, Store, StoreAction, month_name,
+    AppendHead, Command, CommandBody, Date, FetchItem, Flag, List, ModSeqScope, ReturnOption, Search,
+    SearchKey, SelectionOption, Store, StoreAction, month_name,
 };
 
 impl Writer {
@@ -69,8 +69,10 @@ impl Writer {
                 }
             }
             CommandBody::Enable(names) => self.each_atom(names),
-            CommandBody::Select { mailbox, .. }
-            | CommandBody::Delete(mailbox)
+            CommandBody::Select { mailbox, parameters, .. } => {
+                self.space().mailbox(mailbox).select_parameters(parameters)
+            }
+            CommandBody::Delete(mailbox)
             | CommandBody::Subscribe(mailbox)
             | CommandBody::Unsubscribe(mailbox) => self.space().mailbox(mailbox),
             CommandBody::Create { mailbox, special_use } => {
@@ -94,9 +96,12 @@ impl Writer {
                 })
             }
             CommandBody::Search(search) => self.search(search),
-            CommandBody::Fetch { set, items, .. } => {
-                self.space().sequence_set(set).space().list(items, Self::fetch_item)
-            }
+            CommandBody::Fetch { set, items, modifiers, .. } => self
+                .space()
+                .sequence_set(set)
+                .space()
+                .list(items, Self::fetch_item)
+                .fetch_modifiers(modifiers),
             CommandBody::Store(store) => self.store(store),
             CommandBody::Copy { set, mailbox, .. } | CommandBody::Move { set, mailbox, .. } => {
                 self.space().sequence_set(set).space().mailbox(mailbox)
@@ -136,7 +141,7 @@ impl Writer {
     }
 
     fn store(&mut self, store: &Store) -> &mut Self {
-        self.space().sequence_set(&store.set).raw(match store.action {
+        self.space().sequence_set(&store.set).store_modifiers(&store.modifiers).raw(match store.action {
             StoreAction::Replace => " FLAGS",
             StoreAction::Add => " +FLAGS",
             StoreAction::Remove => " -FLAGS",
@@ -153,6 +158,7 @@ impl Writer {
             FetchItem::Flags => self.raw(b"FLAGS"),
             FetchItem::InternalDate => self.raw(b"INTERNALDATE"),
             FetchItem::Rfc822Size => self.raw(b"RFC822.SIZE"),
+            FetchItem::ModSeq => self.raw(b"MODSEQ"),
             FetchItem::Envelope => self.raw(b"ENVELOPE"),
             FetchItem::Body => self.raw(b"BODY"),
             FetchItem::BodyStructure => self.raw(b"BODYSTRUCTURE"),
@@ -205,6 +211,23 @@ impl Writer {
             }
             SearchKey::Larger(n) => self.raw(b"LARGER ").number(*n),
             SearchKey::Smaller(n) => self.raw(b"SMALLER ").number(*n),
+            SearchKey::ModSeq { entry, modseq } => {
+                self.raw(b"MODSEQ ");
+                if let Some(entry) = entry {
+                    let name = format!(
+                        "/flags/{}{}",
+                        if entry.flag.is_system() { "\\" } else { "" },
+                        entry.flag.name()
+                    );
+                    self.string(name).space().raw(match entry.scope {
+                        ModSeqScope::Private => "priv",
+                        ModSeqScope::Shared => "shared",
+                        ModSeqScope::All => "all",
+                    });
+                    self.space();
+                }
+                self.number(*modseq)
+            }
             SearchKey::Sequence(set) => self.sequence_set(set),
             SearchKey::Uid(set) => self.raw(b"UID ").sequence_set(set),
             SearchKey::Not(key) => self.raw(b"NOT ").search_key(key),

@@ -55,6 +55,21 @@ impl Writer {
         self.close().crlf()
     }
 
+    /// `* n UIDFETCH (`, as [`Writer::fetch_begin`] (RFC 9586 §3.3)
+    pub fn uid_fetch_begin(&mut self, uid: u32) -> &mut Self {
+        self.numbered(uid, "UIDFETCH").raw(b" (")
+    }
+
+    /// ` (MODSEQ n)`: what ends a SEARCH or SORT response to a search about mod-sequences (RFC 7162 §3.1.5).
+    pub fn search_modseq(&mut self, modseq: u64) -> &mut Self {
+        self.raw(b" (MODSEQ ").number(modseq).close()
+    }
+
+    /// `* VANISHED ` or `* VANISHED (EARLIER) `: a set of UIDs follows (RFC 7162 §3.2.10).
+    pub fn vanished(&mut self, earlier: bool) -> &mut Self {
+        self.raw(if earlier { "* VANISHED (EARLIER) " } else { "* VANISHED " })
+    }
+
     /// A complete response.
     pub fn response(&mut self, response: &Response) -> &mut Self {
         match response {
@@ -77,10 +92,15 @@ impl Writer {
                     w.raw(value.item.name()).space().number(value.value);
                 })
             }
-            Response::Search(numbers) => {
+            Response::Search { numbers, modseq } => {
                 self.raw(b"* SEARCH");
-                numbers.iter().fold(&mut *self, |w, n| w.space().number(u64::from(*n)))
+                numbers.iter().fold(&mut *self, |w, n| w.space().number(u64::from(*n)));
+                match modseq {
+                    Some(modseq) => self.search_modseq(*modseq),
+                    None => self,
+                }
             }
+            Response::Vanished { earlier, uids } => self.vanished(*earlier).sequence_set(uids),
             Response::Flags(flags) => self.raw(b"* FLAGS ").flags(flags),
             Response::Exists(n) => self.numbered(*n, "EXISTS"),
             Response::Recent(n) => self.numbered(*n, "RECENT"),
@@ -118,6 +138,8 @@ impl Writer {
             Code::UidNext(n) => self.raw(b"UIDNEXT ").number(u64::from(*n)),
             Code::UidValidity(n) => self.raw(b"UIDVALIDITY ").number(u64::from(*n)),
             Code::Unseen(n) => self.raw(b"UNSEEN ").number(u64::from(*n)),
+            Code::HighestModSeq(n) => self.raw(b"HIGHESTMODSEQ ").number(*n),
+            Code::Modified(set) => self.raw(b"MODIFIED ").sequence_set(set),
             Code::AppendUid { uid_validity, uids } => {
                 self.raw(b"APPENDUID ").number(u64::from(*uid_validity)).space().sequence_set(uids)
             }

@@ -16,8 +16,8 @@ mod structure;
 use std::sync::Arc;
 
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
-use sealpost_base::{Error, Kind, Uid, UidSet};
-use sealpost_imap::types::{Code, DateTime, FetchItem, SequenceSet, Status};
+use sealpost_base::{Error, Kind, ModSeq, Uid, UidSet};
+use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, SequenceSet, Status};
 use sealpost_imap::write::Writer;
 
 use super::connection::End;
@@ -38,6 +38,7 @@ const BATCH_ROWS: usize = 128;
 pub(super) struct FetchRow {
     uid: Uid,
     sequence: u32,
+    modseq: ModSeq,
     /// `FLAGS (…)`, if it will be told.
     flags: Option<Vec<u8>>,
     message: Message,
@@ -61,8 +62,12 @@ impl Session {
         uid: bool,
         set: &SequenceSet,
         items: Vec<FetchItem>,
+        modifiers: &[FetchModifier],
         telling: &mut Telling,
     ) -> Outcome {
+        if !modifiers.is_empty() {
+            return Err(Reply::bad("unknown FETCH modifier").into());
+        }
         let targets = targets::resolve(self.view()?, set, uid)?;
         let plan = Arc::new(Plan::new(items, uid));
         if plan.sets_seen() && !self.view()?.read_only() {
@@ -120,7 +125,7 @@ impl Session {
                 flags::write(&mut writer, &state, row.flags, view.recent().contains(*uid));
                 writer.take().to_vec()
             });
-            rows.push(FetchRow { uid: *uid, sequence, flags, message: message.clone() });
+            rows.push(FetchRow { uid: *uid, sequence, modseq: row.modseq, flags, message: message.clone() });
         }
         Ok(rows)
     }
@@ -309,6 +314,10 @@ impl Response<'_> {
             Item::Size => {
                 self.begin();
                 self.out.raw(b"RFC822.SIZE ").number(row.message.size());
+            }
+            Item::ModSeq => {
+                self.begin();
+                self.out.raw(b"MODSEQ (").number(row.modseq.0).close();
             }
             Item::Envelope | Item::Structure { .. } | Item::Octets(_) => {}
         }

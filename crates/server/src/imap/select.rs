@@ -2,7 +2,7 @@
 
 use sealpost_account::event::Event;
 use sealpost_account::{SystemFlags, ops};
-use sealpost_imap::types::{Code, Mailbox, Response, Status};
+use sealpost_imap::types::{Code, Mailbox, Response, SelectParameter, Status};
 
 use super::flags;
 use super::reply::{Outcome, Reply};
@@ -12,7 +12,15 @@ use super::view::View;
 
 impl Session {
     /// SELECT, or EXAMINE. Whether or not it succeeds, what was selected before no longer is (RFC 3501 §6.3.1).
-    pub(super) fn select(&mut self, name: &Mailbox, read_only: bool) -> Outcome {
+    pub(super) async fn select(
+        &mut self,
+        name: &Mailbox,
+        read_only: bool,
+        parameters: &[SelectParameter],
+    ) -> Outcome {
+        if !parameters.is_empty() {
+            return Err(Reply::bad("unknown SELECT parameter").into());
+        }
         self.view = None;
         let account = self.account()?.clone();
         let state = account.state();

@@ -9,6 +9,7 @@ use sealpost_imap::types::{AString, Command, CommandBody, Response, Status, Stor
 
 use super::capability::{self, Stage};
 use super::connection::{Connection, End};
+use super::dialect::Dialect;
 use super::reply::{Failure, Outcome, Reply};
 use super::tell::Telling;
 use super::view::View;
@@ -25,6 +26,8 @@ pub(super) struct Session {
     pub(super) account: Option<Arc<Account>>,
     /// Selected state while `Some`.
     pub(super) view: Option<View>,
+    /// What ENABLE switched on.
+    pub(super) dialect: Dialect,
     /// Octets that the account's mailboxes may hold.
     pub(super) quota: Option<u64>,
     errors: usize,
@@ -36,7 +39,16 @@ impl Session {
         let log = SessionLog::begin("imap", &stream, ctx.clock.clone());
         let connection =
             Connection::new(stream, ctx.shutdown.clone(), ctx.settings.timeouts, ctx.budget.clone());
-        Session { ctx, connection, log, account: None, view: None, quota: None, errors: 0 }
+        Session {
+            ctx,
+            connection,
+            log,
+            account: None,
+            view: None,
+            dialect: Dialect::default(),
+            quota: None,
+            errors: 0,
+        }
     }
 
     /// Greets, serves, says goodbye.
@@ -124,8 +136,10 @@ impl Session {
         self.account()?;
         self.catch_up().await?;
         match body {
-            CommandBody::Enable(_) => Ok(self.enable()),
-            CommandBody::Select { mailbox, read_only } => self.select(&mailbox, read_only),
+            CommandBody::Enable(names) => self.enable(&names),
+            CommandBody::Select { mailbox, read_only, parameters } => {
+                self.select(&mailbox, read_only, &parameters).await
+            }
             CommandBody::Create { mailbox, special_use } => self.create(&mailbox, &special_use).await,
             CommandBody::Delete(mailbox) => self.delete(&mailbox).await,
             CommandBody::Rename { from, to } => self.rename(&from, &to).await,
@@ -144,7 +158,9 @@ impl Session {
             CommandBody::Unselect => self.unselect(),
             CommandBody::Expunge { uids } => self.expunge(uids.as_ref()).await,
             CommandBody::Search(search) => self.search(search).await,
-            CommandBody::Fetch { uid, set, items } => self.fetch(uid, &set, items, telling).await,
+            CommandBody::Fetch { uid, set, items, modifiers } => {
+                self.fetch(uid, &set, items, &modifiers, telling).await
+            }
             CommandBody::Store(store) => self.store(&store, telling).await,
             CommandBody::Copy { uid, set, mailbox } => self.copy(uid, &set, &mailbox).await,
             CommandBody::Move { uid, set, mailbox } => self.move_messages(uid, &set, &mailbox).await,
@@ -247,12 +263,6 @@ impl Session {
         let fields = vec![field("name", "Sealpost"), field("version", env!("CARGO_PKG_VERSION"))];
         self.connection.out().response(&Response::Id(Some(fields)));
         Reply::ok("ID completed")
-    }
-
-    /// ENABLE (RFC 5161): no extension here has to be enabled yet, and those not known are passed over.
-    fn enable(&mut self) -> Reply {
-        self.connection.out().response(&Response::Enabled(Vec::new()));
-        Reply::ok("ENABLE completed")
     }
 }
 

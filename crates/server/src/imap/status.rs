@@ -17,6 +17,7 @@ impl Session {
             StatusItem::Recent => mailbox.rows(mailbox.recent_from()..=mailbox.uid_next()).count() as u64,
             StatusItem::UidNext => u64::from(mailbox.uid_next().get()),
             StatusItem::UidValidity => u64::from(mailbox.uid_validity().0.get()),
+            StatusItem::HighestModSeq => mailbox.highest_modseq().0,
             StatusItem::Unseen => mailbox.unseen() as u64,
         };
         let values = items.iter().map(|item| StatusValue { item: *item, value: value(item) }).collect();

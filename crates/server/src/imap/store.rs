@@ -29,6 +29,9 @@ impl Session {
     /// STORE.
     pub(super) async fn store(&mut self, store: &Store, telling: &mut Telling) -> Outcome {
         let view = self.writable()?;
+        if !store.modifiers.is_empty() {
+            return Err(Reply::bad("unknown STORE modifier").into());
+        }
         let targets = targets::resolve(view, &store.set, store.uid)?;
         let wanted = flags::from_wire(&store.flags)?;
         let action = flags::action(store.action);

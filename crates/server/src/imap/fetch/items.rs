@@ -14,6 +14,8 @@ pub(super) enum Item {
     InternalDate,
     /// `RFC822.SIZE`
     Size,
+    /// `MODSEQ`
+    ModSeq,
     /// `ENVELOPE`
     Envelope,
     /// `BODY` or `BODYSTRUCTURE`
@@ -134,6 +136,7 @@ impl From<FetchItem> for Item {
             FetchItem::Flags => Item::Flags,
             FetchItem::InternalDate => Item::InternalDate,
             FetchItem::Rfc822Size => Item::Size,
+            FetchItem::ModSeq => Item::ModSeq,
             FetchItem::Envelope => Item::Envelope,
             FetchItem::Body => Item::Structure { extended: false },
             FetchItem::BodyStructure => Item::Structure { extended: true },

@@ -13,6 +13,7 @@ use crate::imap::view::View;
 /// What the row of a message says.
 pub(super) struct Columns {
     uid: Uid,
+    modseq: u64,
     flags: FlagSet,
     recent: bool,
     received_day: i64,
@@ -34,6 +35,7 @@ impl Columns {
     pub(super) fn new(row: &Row, flags: &FlagSet, message: &Message, view: &View) -> Self {
         Columns {
             uid: row.uid,
+            modseq: row.modseq.0,
             flags: flags.clone(),
             recent: view.recent().contains(row.uid),
             // Days are those of UTC, which is the zone that INTERNALDATE is told in.
@@ -89,6 +91,7 @@ impl Query {
         match key {
             Key::Always(value) => Some(*value),
             Key::Uids(uids) => Some(uids.contains(columns.uid)),
+            Key::ModSeq(modseq) => Some(columns.modseq >= *modseq),
             Key::System(flags) => Some(columns.flags.system.contains(*flags)),
             Key::Keyword(keyword) => Some(columns.flags.has(*keyword)),
             Key::Recent => Some(columns.recent),

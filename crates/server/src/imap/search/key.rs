@@ -31,6 +31,8 @@ pub(super) enum Key {
     Uids(UidSet),
     /// All these flags are set.
     System(SystemFlags),
+    /// Changed at this mod-sequence or later.
+    ModSeq(u64),
     /// The keyword is set.
     Keyword(KeywordId),
     /// `\Recent` in this session.
@@ -139,6 +141,8 @@ impl Compiler<'_> {
         let day = |date: &sealpost_imap::types::Date| i64::from(date.days());
         Ok(match key {
             SearchKey::All => Key::Always(true),
+            // Flags have no mod-sequences of their own: the message's stands for them (RFC 7162 §3.1.5).
+            SearchKey::ModSeq { modseq, .. } => Key::ModSeq(*modseq),
             SearchKey::Flag(flag) => self.flag(flag),
             SearchKey::NotFlag(flag) => not(self.flag(flag)),
             SearchKey::New => Key::All(vec![Key::Recent, not(Key::System(SystemFlags::SEEN))]),

@@ -1,0 +1,47 @@
+//! ENABLE (RFC 5161, RFC 9051 §6.3.1): the extensions that change what a client is told unasked.
+//!
+//! An extension is one line of [`EXTENSIONS`]. Names not in the table are passed over, and ENABLED lists what this command
+//! switched on that was off before (RFC 5161 §3.2).
+
+use sealpost_imap::types::{Atom, Response};
+
+use super::reply::{Outcome, Reply};
+use super::session::Session;
+
+/// Switches an extension on; whether it was off.
+type Enable = fn(&mut Session) -> bool;
+
+/// What can be enabled.
+const EXTENSIONS: &[(&str, Enable)] = &[
+    ("CONDSTORE", |session| switch_on(&mut session.dialect.condstore)),
+    ("QRESYNC", |session| {
+        // RFC 7162 §3.2.3: ENABLE QRESYNC is a CONDSTORE enabling command.
+        session.dialect.condstore = true;
+        switch_on(&mut session.dialect.qresync)
+    }),
+    ("UIDONLY", |session| switch_on(&mut session.dialect.uid_only)),
+];
+
+impl Session {
+    /// ENABLE.
+    pub(super) fn enable(&mut self, names: &[Atom]) -> Outcome {
+        self.account()?;
+        // RFC 5161 §3.1: only valid in the authenticated state, before any mailbox is selected.
+        if self.view.is_some() {
+            return Err(Reply::bad("ENABLE comes before a mailbox is selected").into());
+        }
+        let mut enabled = Vec::new();
+        for (name, enable) in EXTENSIONS {
+            if names.iter().any(|asked| asked.as_str().eq_ignore_ascii_case(name)) && enable(self) {
+                enabled.extend(Atom::new(name));
+            }
+        }
+        self.connection.out().response(&Response::Enabled(enabled));
+        Ok(Reply::ok("ENABLE completed"))
+    }
+}
+
+/// Sets it; whether it was not set.
+pub(super) fn switch_on(flag: &mut bool) -> bool {
+    !std::mem::replace(flag, true)
+}
