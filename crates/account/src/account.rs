@@ -28,7 +28,7 @@ use crate::accounts::Accounts;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::Ingest;
-use crate::state::{AccountState, Applied};
+use crate::state::{AccountState, Applied, Mailbox};
 
 /// An account in memory.
 pub struct Account {
@@ -227,6 +227,14 @@ impl Account {
             self.remember_recent(mailbox, next);
         }
         first
+    }
+
+    /// Messages from this UID on have not been shown as recent to any session of this process, nor, as far as it is
+    /// recorded, of another.
+    pub fn recent_from(&self, mailbox: &Mailbox) -> Uid {
+        let recents = self.recents.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = mailbox.recent_from();
+        recents.get(&mailbox.id()).map_or(stored, |claimed| stored.max(*claimed))
     }
 
     /// Records the claim, so that it outlives this process. Nobody waits for it: if it is lost, messages are shown as

@@ -45,8 +45,9 @@ pub const SMTP_ERRORS: usize = 20;
 /// Received fields in a message; one more is a loop (RFC 5321 §6.3).
 pub const RECEIVED_FIELDS: usize = 100;
 
-/// Bytes of one IMAP command before login, literals included.
-pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 8 * 1024;
+/// Bytes of one IMAP command before login, literals included: the longest ID that is allowed takes 32 KiB
+/// (RFC 2971 §3.3).
+pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 40 * 1024;
 /// Bytes of one IMAP command after login, literals that stream (messages) not included.
 pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
 /// Nesting of lists and search keys in an IMAP command.

@@ -68,5 +68,8 @@ fn return_option(cursor: &mut Cursor<'_>) -> Parsed<ReturnOption> {
 fn pattern(cursor: &mut Cursor<'_>) -> Parsed<ListPattern> {
     let word = cursor.take_while(|b| is_astring_char(b) || matches!(b, b'%' | b'*'));
     let wire = if word.is_empty() { cursor.string()? } else { word.to_vec() };
-    Ok(ListPattern::new(&utf7::text(&wire, cursor.utf8)?)?)
+    // A pattern that is no modified UTF-7 is not wrong, it only matches nothing that could have been sent: it is taken
+    // literally.
+    let text = utf7::text(&wire, cursor.utf8).or_else(|error| String::from_utf8(wire).map_err(|_| error));
+    Ok(ListPattern::new(&text?)?)
 }

@@ -12,9 +12,10 @@ impl Session {
         let account = self.account()?.clone();
         let state = account.state();
         let mailbox = ops::existing(&state, name.as_str())?;
+        let recent_from = account.recent_from(mailbox);
         let value = |item: &StatusItem| match item {
             StatusItem::Messages => mailbox.len() as u64,
-            StatusItem::Recent => mailbox.rows(mailbox.recent_from()..=mailbox.uid_next()).count() as u64,
+            StatusItem::Recent => mailbox.rows(recent_from..=mailbox.uid_next()).count() as u64,
             StatusItem::UidNext => u64::from(mailbox.uid_next().get()),
             StatusItem::UidValidity => u64::from(mailbox.uid_validity().0.get()),
             StatusItem::HighestModSeq => mailbox.highest_modseq().0,
