@@ -17,6 +17,7 @@ mod head;
 pub mod ingest;
 pub mod name;
 pub mod ops;
+pub mod rights;
 pub mod state;
 
 pub use account::{Account, Committed, NewMessage, StateGuard};

@@ -27,6 +27,7 @@ mod idle;
 mod list;
 mod login;
 mod mailboxes;
+mod place;
 mod reply;
 mod search;
 mod select;

@@ -3,13 +3,15 @@
 //! Everything that can be refused is refused before the client is asked to send the message. One that is refused
 //! halfway is read to its end and thrown away, so that the connection goes on.
 
+use sealpost_account::rights::Rights;
 use sealpost_account::{Flags, NewMessage, ops};
-use sealpost_base::{Kind, MailboxId, Timestamp};
+use sealpost_base::{Kind, Timestamp};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
 
 use super::connection::End;
 use super::flags;
+use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
@@ -17,39 +19,37 @@ impl Session {
     /// APPEND.
     pub(super) async fn append(&mut self, head: AppendHead) -> Outcome {
         let received = head.date.map_or_else(|| self.ctx.clock.now(), |date| date.timestamp());
-        let (mailbox, flags) = match self.accept(&head).await {
+        let (place, flags) = match self.accept(&head).await {
             Ok(accepted) => accepted,
             Err(failure) => {
                 self.connection.refuse_append();
                 return Err(failure);
             }
         };
-        self.receive(&head, mailbox, flags, received).await
+        self.receive(&head, place, flags, received).await
     }
 
     /// Whether the message may come: where to, and with which flags.
-    async fn accept(&self, head: &AppendHead) -> Result<(MailboxId, Flags), Failure> {
-        let account = self.account()?;
+    async fn accept(&self, head: &AppendHead) -> Result<(Place, Flags), Failure> {
+        self.account()?;
         self.catch_up().await?;
         let flags = flags::from_wire(&head.flags)?;
-        let state = account.state();
-        let Some(mailbox) = state.mailbox_named(head.mailbox.as_str()) else {
-            return Err(Reply::try_create().into());
-        };
+        let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
+        let state = place.account.state();
         ops::check_flags(&state, &flags)?;
         self.check_quota(&state, head.size)?;
-        Ok((mailbox.id(), flags))
+        drop(state);
+        Ok((place, flags))
     }
 
     async fn receive(
         &mut self,
         head: &AppendHead,
-        mailbox: MailboxId,
+        place: Place,
         flags: Flags,
         received: Timestamp,
     ) -> Outcome {
-        let account = self.account()?.clone();
-        let mut ingest = match account.ingest().await {
+        let mut ingest = match place.account.ingest().await {
             Ok(ingest) => ingest,
             Err(error) => {
                 self.connection.refuse_append();
@@ -77,7 +77,7 @@ impl Session {
         }
         let stored = ingest.finish().await?;
         let message = NewMessage { stored, flags, received };
-        match account.append(mailbox, vec![message]).await {
+        match place.account.append(place.mailbox, vec![message]).await {
             Ok((uid_validity, uids)) => {
                 self.log.count("appended", 1);
                 let uids = SequenceSet::from_numbers(uids.into_iter().map(|uid| uid.get()));

@@ -1,6 +1,7 @@
 //! COPY and MOVE (RFC 3501 §6.4.7, RFC 6851): one log entry, however many messages, and no message is touched.
 
 use sealpost_account::event::Event;
+use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox as State};
 use sealpost_account::{Applied, Message};
 use sealpost_base::{MailboxId, UidSet};
@@ -15,7 +16,7 @@ impl Session {
     pub(super) async fn copy(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
         let targets = targets::resolve(self.view()?, set, uid)?;
         let event = |from, uids, to| Event::Copied { from, uids, to };
-        let placed = self.place(&targets, uid, to, true, event).await?;
+        let placed = self.put(&targets, uid, to, true, event).await?;
         Ok(match placed {
             Some(code) => Reply::ok_with(code, "COPY completed"),
             None => Reply::ok("COPY completed, no messages"),
@@ -26,7 +27,7 @@ impl Session {
     pub(super) async fn move_messages(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
         let targets = targets::resolve(self.writable()?, set, uid)?;
         let event = |from, uids, to| Event::Moved { from, uids, to };
-        let placed = self.place(&targets, uid, to, false, event).await?;
+        let placed = self.put(&targets, uid, to, false, event).await?;
         let Some(code) = placed else { return Ok(Reply::ok("MOVE completed, no messages")) };
         // RFC 6851 §4.3: before the expunges, so that the client knows where they went.
         self.connection.out().status(None, Status::Ok, Some(&code), "moved");
@@ -34,7 +35,7 @@ impl Session {
     }
 
     /// Commits the event that places `targets` in `to`; COPYUID, or `None` if there was nothing to place.
-    async fn place(
+    async fn put(
         &self,
         targets: &UidSet,
         uid: bool,
@@ -42,13 +43,15 @@ impl Session {
         adds: bool,
         event: fn(MailboxId, UidSet, MailboxId) -> Event,
     ) -> Result<Option<Code>, Failure> {
-        let from = self.view()?.mailbox();
-        let committed = self
-            .account()?
+        let view = self.view()?;
+        let from = view.mailbox();
+        let to = self.place_for_messages(to).await?.require(Rights::INSERT)?;
+        let committed = view
+            .account()
             .commit(|state| {
-                let decided = self.may_place(state, targets, from, uid, to, adds);
+                let decided = self.may_put(state, targets, from, uid, to.mailbox, adds);
                 let events = match &decided {
-                    Ok(Some(to)) => vec![event(from, targets.clone(), *to)],
+                    Ok(true) => vec![event(from, targets.clone(), to.mailbox)],
                     _ => Vec::new(),
                 };
                 Ok((events, decided))
@@ -58,18 +61,20 @@ impl Session {
         Ok(committed.applied.into_iter().find_map(copy_uid))
     }
 
-    /// Where the messages go; nowhere if there are none.
-    fn may_place(
+    /// Whether there are messages to place, and they may be.
+    fn may_put(
         &self,
         state: &AccountState,
         targets: &UidSet,
         from: MailboxId,
         uid: bool,
-        to: &Mailbox,
+        to: MailboxId,
         adds: bool,
-    ) -> Result<Option<MailboxId>, Reply> {
-        let Some(to) = state.mailbox_named(to.as_str()) else { return Err(Reply::try_create()) };
-        let Some(source) = state.mailbox(from) else { return Ok(None) };
+    ) -> Result<bool, Reply> {
+        if state.mailbox(to).is_none() {
+            return Err(Reply::try_create());
+        }
+        let Some(source) = state.mailbox(from) else { return Ok(false) };
         let (count, bytes) = measure(state, source, targets);
         // RFC 2180 §4.4.1: all or nothing, so one that another session has expunged refuses all.
         if count < targets.len() && !uid {
@@ -78,7 +83,7 @@ impl Session {
         if adds {
             self.check_quota(state, bytes)?;
         }
-        Ok((count > 0).then(|| to.id()))
+        Ok(count > 0)
     }
 }
 

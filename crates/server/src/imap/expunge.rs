@@ -15,7 +15,7 @@ impl Session {
         let view = self.writable()?;
         let mailbox = view.mailbox();
         let among = uids.map(|set| targets::by_uid(view, set));
-        self.account()?
+        view.account()
             .commit(|state| {
                 // With no message \Deleted there is nothing to look through.
                 let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {

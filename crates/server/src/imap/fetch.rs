@@ -86,9 +86,10 @@ impl Session {
     /// Sets `\Seen` where it is not set; those messages. A store that takes no writes must not keep anybody from
     /// reading, so that failure is only logged.
     async fn mark_seen(&self, targets: &UidSet) -> Result<Told, Reply> {
-        let mailbox = self.view()?.mailbox();
+        let view = self.view()?;
+        let mailbox = view.mailbox();
         let seen = Flags::system(SystemFlags::SEEN);
-        let committed = self.account()?.commit(|state| {
+        let committed = view.account().commit(|state| {
             let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
             let (uids, _) = super::store::changing(state, m, targets, FlagAction::Add, &seen);
             let (action, flags) = (FlagAction::Add, seen.clone());
@@ -113,7 +114,7 @@ impl Session {
         seen: &UidSet,
     ) -> Result<Vec<FetchRow>, super::reply::Failure> {
         let view = self.view()?;
-        let state = self.account()?.state();
+        let state = view.account().state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
         let mut writer = Writer::new();
         let mut rows = Vec::with_capacity(uids.len());
@@ -143,7 +144,7 @@ impl Session {
             }
             return Ok(());
         }
-        let account = self.account()?.clone();
+        let account = self.view()?.account().clone();
         let mut pipeline = Pipeline::new(account, plan.clone(), self.ctx.budget.clone(), rows);
         while let Some(prepared) = pipeline.next().await? {
             if self.connection.is_stopping() {

@@ -10,7 +10,11 @@ use super::tell::Telling;
 impl Session {
     /// IDLE. Without a selected mailbox nothing is told.
     pub(super) async fn idle(&mut self) -> Outcome {
-        let account = self.account()?.clone();
+        // Without a selected mailbox nothing rings; the account is held, so that its bell lives.
+        let account = match &self.view {
+            Some(view) => view.account().clone(),
+            None => self.account()?.clone(),
+        };
         let mut bell = account.subscribe();
         self.connection.out().continuation("idling");
         self.connection.expect_line();

@@ -1,5 +1,7 @@
 //! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE (RFC 3501 §6.3.3 to §6.3.7; RFC 6154 §3).
 
+use std::sync::Arc;
+
 use sealpost_account::event::Event;
 use sealpost_account::{SpecialUse, ops};
 use sealpost_base::{Error, limits};
@@ -38,7 +40,7 @@ impl Session {
 
     /// DELETE. Inferior names stay, and the name stays above them as one that cannot be selected (RFC 3501 §6.3.4).
     pub(super) async fn delete(&mut self, name: &Mailbox) -> Outcome {
-        let account = self.account()?;
+        let account = self.account()?.clone();
         let deleted = account
             .commit(|state| {
                 let id = ops::existing(state, name.as_str())?.id();
@@ -46,7 +48,11 @@ impl Session {
             })
             .await?
             .value;
-        if self.view.as_ref().is_some_and(|view| view.mailbox() == deleted) {
+        if self
+            .view
+            .as_ref()
+            .is_some_and(|view| Arc::ptr_eq(view.account(), &account) && view.mailbox() == deleted)
+        {
             // Other sessions are thrown out; the one that asked for it knows what it did.
             self.view = None;
             self.connection.out().status(

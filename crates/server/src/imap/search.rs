@@ -60,7 +60,7 @@ impl Session {
             let known = ["US-ASCII", "UTF-8"].map(AString::from).to_vec();
             return Err(Reply::no(Code::BadCharset(known), "charset not known").into());
         };
-        let account = self.account()?.clone();
+        let account = view.account().clone();
         let query = Arc::new(Query::new(&search.keys, view, &account.state(), &charset)?);
         let mut found = Findings::default();
         let mut tasks = JoinSet::new();
@@ -96,7 +96,7 @@ impl Session {
         found: &mut Findings,
     ) -> Result<Vec<Candidate>, Failure> {
         let view = self.view()?;
-        let state = self.account()?.state();
+        let state = view.account().state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
         let mut undecided = Vec::new();
         // A message that was expunged meanwhile matches nothing (RFC 2180 §4.3).

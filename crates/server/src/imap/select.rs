@@ -1,6 +1,7 @@
 //! SELECT, EXAMINE, CLOSE, UNSELECT (RFC 3501 §6.3.1, §6.3.2, §6.4.2; RFC 3691).
 
 use sealpost_account::event::Event;
+use sealpost_account::rights::Rights;
 use sealpost_account::{SystemFlags, ops};
 use sealpost_imap::types::{Code, Mailbox, Response, SelectParameter, Status};
 
@@ -22,10 +23,11 @@ impl Session {
             return Err(Reply::bad("unknown SELECT parameter").into());
         }
         self.view = None;
-        let account = self.account()?.clone();
+        let place = self.place(name).await?.require(Rights::READ)?;
+        let account = place.account.clone();
         let state = account.state();
-        let mailbox = ops::existing(&state, name.as_str())?;
-        let mut view = View::new(&state, mailbox, read_only);
+        let mailbox = place.mailbox_in(&state)?;
+        let mut view = View::new(account.clone(), &state, mailbox, read_only);
         let known = flags::of_mailbox(&state, mailbox);
         let permanent = flags::permanent(&known, read_only);
         // RFC 3501 §7.1: the first message that is not \Seen.
@@ -69,7 +71,7 @@ impl Session {
         let view = self.view()?;
         if !view.read_only() {
             let mailbox = view.mailbox();
-            self.account()?
+            view.account()
                 .commit(|state| {
                     let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
                         return Ok((Vec::new(), ()));

@@ -148,7 +148,7 @@ impl Session {
             CommandBody::List(list) => self.list(&list).await,
             CommandBody::Lsub { reference, pattern } => self.lsub(&reference, &pattern).await,
             CommandBody::Namespace => Ok(self.namespace()),
-            CommandBody::Status { mailbox, items } => self.status(&mailbox, &items),
+            CommandBody::Status { mailbox, items } => self.status(&mailbox, &items).await,
             CommandBody::Idle => self.idle().await,
             CommandBody::Check => {
                 self.view()?;

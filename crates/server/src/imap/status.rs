@@ -1,6 +1,6 @@
 //! STATUS (RFC 3501 §6.3.10): answered from what the account keeps for each mailbox, whatever its size.
 
-use sealpost_account::ops;
+use sealpost_account::rights::Rights;
 use sealpost_imap::types::{Mailbox, Response, StatusItem, StatusValue};
 
 use super::reply::{Outcome, Reply};
@@ -8,11 +8,11 @@ use super::session::Session;
 
 impl Session {
     /// STATUS.
-    pub(super) fn status(&mut self, name: &Mailbox, items: &[StatusItem]) -> Outcome {
-        let account = self.account()?.clone();
-        let state = account.state();
-        let mailbox = ops::existing(&state, name.as_str())?;
-        let recent_from = account.recent_from(mailbox);
+    pub(super) async fn status(&mut self, name: &Mailbox, items: &[StatusItem]) -> Outcome {
+        let place = self.place(name).await?.require(Rights::READ)?;
+        let state = place.account.state();
+        let mailbox = place.mailbox_in(&state)?;
+        let recent_from = place.account.recent_from(mailbox);
         let value = |item: &StatusItem| match item {
             StatusItem::Messages => mailbox.len() as u64,
             StatusItem::Recent => mailbox.rows(recent_from..=mailbox.uid_next()).count() as u64,

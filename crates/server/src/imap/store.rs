@@ -36,8 +36,8 @@ impl Session {
         let wanted = flags::from_wire(&store.flags)?;
         let action = flags::action(store.action);
         let (mailbox, told) = (view.mailbox(), view.told());
-        let committed = self
-            .account()?
+        let committed = view
+            .account()
             .commit(|state| {
                 let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
                 FlagRoom::new(state).change(mailbox, &targets, action, &wanted)?;

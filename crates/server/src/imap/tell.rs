@@ -40,7 +40,8 @@ impl Telling {
 impl Session {
     /// Brings client and view up to date, as far as `telling` allows.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
-        let (Some(account), Some(view)) = (&self.account, &mut self.view) else { return Ok(()) };
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let account = view.account().clone();
         let changes = view.changes(&account.state(), telling.expunges, &telling.known);
         let changes = changes.map_err(|_| End::MailboxGone)?;
         if changes.is_empty() && telling.flags.is_empty() {
@@ -69,10 +70,8 @@ impl Session {
     }
 
     fn tell_arrived(&mut self, arrived: &UidSet) {
-        let (Some(account), Some(view), false) = (&self.account, &mut self.view, arrived.is_empty()) else {
-            return;
-        };
-        let first = first_recent(account, view.mailbox(), view.read_only());
+        let (Some(view), false) = (&mut self.view, arrived.is_empty()) else { return };
+        let first = first_recent(view.account(), view.mailbox(), view.read_only());
         view.mark_recent(arrived, first);
         let recent = u32::try_from(view.recent().len()).unwrap_or(u32::MAX);
         let out = self.connection.out();
@@ -81,7 +80,8 @@ impl Session {
 
     /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
     fn tell_keywords(&mut self) {
-        let (Some(account), Some(view)) = (&self.account, &self.view) else { return };
+        let Some(view) = &self.view else { return };
+        let account = view.account();
         let flags = match view.mailbox_in(&account.state()) {
             Ok(mailbox) => flags::of_mailbox(&account.state(), mailbox),
             Err(_) => return,
@@ -104,8 +104,8 @@ impl Session {
 
     /// The same for a batch; where the next one begins.
     fn tell_flags_from(&mut self, uids: &UidSet, from: Uid, with_uid: bool) -> Option<Uid> {
-        let (Some(account), Some(view)) = (&self.account, &self.view) else { return None };
-        let state = account.state();
+        let view = self.view.as_ref()?;
+        let state = view.account().state();
         let mailbox = view.mailbox_in(&state).ok()?;
         let out = self.connection.out();
         let mut told = 0;

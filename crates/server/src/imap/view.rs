@@ -4,12 +4,15 @@
 //! view changes only in [`View::changes`], whose result is what the client must then be told. Expunges that may not
 //! be told now (RFC 3501 §7.4.1) stay in the view: how far they and how far flags were told are two positions.
 
-use sealpost_account::AccountState;
+use std::sync::Arc;
+
 use sealpost_account::state::Mailbox;
+use sealpost_account::{Account, AccountState};
 use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
 
 /// The selected mailbox as the client knows it.
 pub(super) struct View {
+    account: Arc<Account>,
     mailbox: MailboxId,
     uid_validity: UidValidity,
     read_only: bool,
@@ -53,8 +56,14 @@ pub(super) struct Changes {
 
 impl View {
     /// A view of the mailbox as it is.
-    pub(super) fn new(state: &AccountState, mailbox: &Mailbox, read_only: bool) -> Self {
+    pub(super) fn new(
+        account: Arc<Account>,
+        state: &AccountState,
+        mailbox: &Mailbox,
+        read_only: bool,
+    ) -> Self {
         View {
+            account,
             mailbox: mailbox.id(),
             uid_validity: mailbox.uid_validity(),
             read_only,
@@ -65,6 +74,11 @@ impl View {
             told_expunges: state.position(),
             keywords: mailbox.keywords().count(),
         }
+    }
+
+    /// In whose log the mailbox is: not always that of whoever logged in.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Which mailbox.
