@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
-use sealpost_base::{AccountId, MailboxId, Position, Result, Uid};
+use sealpost_base::{AccountId, Budget, MailboxId, Position, Result, Uid};
 use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
@@ -88,6 +88,10 @@ impl Account {
     /// The key that deliveries are sealed to.
     pub fn public(&self) -> PublicKey {
         self.keys.public()
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        self.accounts.budget()
     }
 
     /// The state as it is now.

@@ -19,9 +19,11 @@ pub mod name;
 pub mod ops;
 pub mod rights;
 pub mod state;
+pub mod summary;
 
 pub use account::{Account, Committed, NewMessage, StateGuard};
 pub use accounts::{Accounts, Delivery};
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, Stored};
 pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};
+pub use summary::{Parts, Sent, Summary, SummaryAddress};

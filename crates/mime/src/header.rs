@@ -6,6 +6,7 @@
 pub mod address;
 pub mod date;
 pub mod filter;
+pub mod message_id;
 pub mod params;
 pub mod word;
 

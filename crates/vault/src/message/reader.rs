@@ -72,6 +72,29 @@ impl MessageReader {
         self.section(TEXT, SECTION_BYTES).await
     }
 
+    /// Structure and text, in one read: they are neighbours.
+    ///
+    /// # Errors
+    /// As [`MessageReader::structure`].
+    pub async fn structure_and_text(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        let source = self.0.clone();
+        source.layout.check()?;
+        let (structure, text) = (source.layout.range(STRUCTURE), source.layout.range(TEXT));
+        let both = structure.start.min(text.start)..structure.end.max(text.end);
+        let size = both.end - both.start;
+        let sealed = source.store.read_range(&source.path, both.clone()).await?;
+        let open = move || {
+            let section = |section, range: Range<u64>| {
+                let range = (range.start - both.start) as usize..(range.end - both.start) as usize;
+                chunk::open_section(&source.cipher, section, &sealed[range], SECTION_BYTES)
+                    .map(|mut plain| std::mem::take(&mut *plain))
+                    .map_err(|e| e.context(&source.path))
+            };
+            Ok((section(STRUCTURE, structure)?, section(TEXT, text)?))
+        };
+        if size <= INLINE_BYTES as u64 { open() } else { aside(open).await }
+    }
+
     /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`].
     ///
     /// The next pieces are read and opened on other threads while the caller has these. The stream ends after its

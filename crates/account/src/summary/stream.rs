@@ -1,0 +1,139 @@
+//! Summaries of a mailbox as a stream: a window of messages at a time, the next one read while the caller has this one.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_base::{Error, MailboxId, ObjectId, Permit, Result, Uid, UidSet};
+use tokio::task::JoinHandle;
+
+use super::gather::gather;
+use super::{Parts, Summary};
+use crate::account::Account;
+use crate::state::MessageNumber;
+
+/// Memory of one stream: the window that the caller has, the one that is read ahead, and what reading it takes.
+pub const STREAM_BYTES: usize = 3 * WINDOW_BYTES;
+/// Summaries of one window, in bytes.
+const WINDOW_BYTES: usize = 4 * 1024 * 1024;
+/// Messages of one window. Many, because messages that were moved about are scattered over the segments, and each
+/// segment is opened once for a window.
+const WINDOW_MESSAGES: usize = 8192;
+
+/// A message whose summary is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) uid: Uid,
+    pub(super) number: MessageNumber,
+    pub(super) object: ObjectId,
+}
+
+/// What a stream is about.
+struct Scope {
+    account: Arc<Account>,
+    mailbox: MailboxId,
+    uids: UidSet,
+    parts: Parts,
+}
+
+impl Account {
+    /// The summaries of the messages of `mailbox` that are in `uids`, ascending by UID. Messages that were expunged are
+    /// passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
+    ///
+    /// Waits for [`STREAM_BYTES`] of the budget when it begins and gives them back at its end: ask for them before
+    /// holding any other part of it. A stream that is dropped stops reading.
+    pub fn summaries(
+        self: &Arc<Self>,
+        mailbox: MailboxId,
+        uids: UidSet,
+        parts: Parts,
+    ) -> BoxStream<'static, (Uid, Result<Summary>)> {
+        let scope = Arc::new(Scope { account: self.clone(), mailbox, uids, parts });
+        let start = Walk { scope, permit: None, next: Next::From(Uid::MIN) };
+        futures::stream::unfold(start, Walk::step).map(futures::stream::iter).flatten().boxed()
+    }
+}
+
+/// A stream under way.
+struct Walk {
+    scope: Arc<Scope>,
+    permit: Option<Permit>,
+    next: Next,
+}
+
+enum Next {
+    From(Uid),
+    Ahead(Ahead),
+    End,
+}
+
+/// A window that is being read; no more when nobody waits for it.
+struct Ahead(JoinHandle<Window>);
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A window, and where the next one begins.
+struct Window {
+    summaries: Vec<(Uid, Result<Summary>)>,
+    next: Option<Uid>,
+}
+
+impl Walk {
+    async fn step(mut self) -> Option<(Vec<(Uid, Result<Summary>)>, Walk)> {
+        let bytes = match &self.permit {
+            Some(permit) => permit.bytes() / 3,
+            None => {
+                let permit = self.scope.account.budget().acquire(STREAM_BYTES).await;
+                self.permit.insert(permit).bytes() / 3
+            }
+        };
+        let window = match std::mem::replace(&mut self.next, Next::End) {
+            Next::From(uid) => window(self.scope.clone(), uid, bytes).await,
+            Next::Ahead(mut ahead) => match (&mut ahead.0).await {
+                Ok(window) => window,
+                Err(e) => {
+                    // Said once, for the first message that has no answer.
+                    let error = Error::internal("reading summaries panicked").with_source(e);
+                    return Some((vec![(Uid::MIN, Err(error))], self));
+                }
+            },
+            Next::End => return None,
+        };
+        if let Some(next) = window.next {
+            self.next = Next::Ahead(Ahead(tokio::spawn(self::window(self.scope.clone(), next, bytes))));
+        }
+        Some((window.summaries, self))
+    }
+}
+
+async fn window(scope: Arc<Scope>, from: Uid, bytes: usize) -> Window {
+    let (wanted, mut next) = wanted(&scope, from);
+    let gathered = gather(&scope.account, &wanted, scope.parts, bytes).await;
+    if let Some(first_left) = wanted.get(gathered.len()) {
+        next = Some(first_left.uid);
+    }
+    let summaries = wanted.iter().map(|wanted| wanted.uid).zip(gathered).collect();
+    Window { summaries, next }
+}
+
+/// The messages of the window that begins at `from`, and where the next one begins.
+fn wanted(scope: &Scope, from: Uid) -> (Vec<Wanted>, Option<Uid>) {
+    let state = scope.account.state();
+    let Some(mailbox) = state.mailbox(scope.mailbox) else { return (Vec::new(), None) };
+    let mut wanted = Vec::new();
+    for (first, last) in scope.uids.ranges().skip_while(|(_, last)| *last < from) {
+        for row in mailbox.rows(first.max(from)..=last) {
+            if wanted.len() == WINDOW_MESSAGES {
+                return (wanted, Some(row.uid));
+            }
+            if let Some(message) = state.message(row.message) {
+                wanted.push(Wanted { uid: row.uid, number: row.message, object: message.object });
+            }
+        }
+    }
+    (wanted, None)
+}
