@@ -60,6 +60,8 @@ pub const IMAP_ITEMS: usize = 1000;
 pub const IMAP_SEQUENCE_RANGES: usize = 32 * 1024;
 /// Search keys of one command.
 pub const IMAP_SEARCH_KEYS: usize = 2000;
+/// Criteria of one SORT.
+pub const IMAP_SORT_CRITERIA: usize = 32;
 /// Bytes of an IMAP command's tag.
 pub const IMAP_TAG_BYTES: usize = 128;
 /// Literals of one IMAP command, a message's not included.

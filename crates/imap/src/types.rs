@@ -5,19 +5,23 @@
 
 mod command;
 mod date;
+mod esearch;
 mod fetch;
 mod flag;
 mod list;
 mod mailbox;
 mod modifier;
+mod multisearch;
 mod response;
 mod search;
 mod sequence;
+mod sort;
 mod status;
 mod string;
 
 pub use command::{AppendHead, Command, CommandBody, IdFields, Store, StoreAction};
 pub use date::{Date, DateTime};
+pub use esearch::{Correlator, ESearch, SearchData};
 pub use fetch::{FetchItem, Partial, Section, SectionText};
 pub use flag::{Flag, PermanentFlag};
 pub use list::{
@@ -26,8 +30,10 @@ pub use list::{
 pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
 pub use modifier::{FetchModifier, QResync, SelectParameter, SequenceMatch, StoreModifier};
 pub use response::{Code, Response, Status};
-pub use search::{ModSeqEntry, ModSeqScope, Search, SearchKey};
+pub use multisearch::{MailboxFilter, MultiSearch};
+pub use search::{ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn};
 pub use sequence::{SeqNumber, SeqRange, SequenceSet};
+pub use sort::{Sort, SortCriterion, SortKey, Thread, ThreadAlgorithm};
 pub use status::{StatusItem, StatusValue};
 pub use string::{AString, Atom, Invalid, Secret, Tag};
 pub use string::{is_astring_char, is_atom_char, is_tag_char};

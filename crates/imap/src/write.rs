@@ -6,6 +6,7 @@
 mod command;
 mod modifier;
 mod response;
+mod search;
 mod writer;
 
 pub use writer::{Literals, Writer};

@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use super::{fetch, list, modifier, search};
+use super::{fetch, list, modifier, multisearch, search};
 use crate::types::{
     AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
     StatusItem, Store, StoreAction, Tag,
@@ -116,13 +116,15 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "LIST" => CommandBody::List(list::list(cursor)?),
         "LSUB" => list::lsub(cursor)?,
         "STATUS" => status(cursor)?,
+        "ESEARCH" => CommandBody::MultiSearch(multisearch::esearch(cursor)?),
+        "CANCELUPDATE" => CommandBody::CancelUpdate(multisearch::cancel_update(cursor)?),
         "UID" => uid(cursor)?,
         _ => on_messages(cursor, word, false)?,
     })
 }
 
 /// Commands that have arguments. APPEND is among them only for the error it gets when it has no literal.
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 25] = [
     "LOGIN",
     "AUTHENTICATE",
     "ID",
@@ -137,9 +139,13 @@ const KNOWN: [&str; 21] = [
     "LIST",
     "LSUB",
     "STATUS",
+    "ESEARCH",
+    "CANCELUPDATE",
     "UID",
     "APPEND",
     "SEARCH",
+    "SORT",
+    "THREAD",
     "FETCH",
     "STORE",
     "COPY",
@@ -149,7 +155,7 @@ const KNOWN: [&str; 21] = [
 /// `uid = "UID" SP (copy / fetch / search / store)`, with MOVE (RFC 6851) and EXPUNGE (RFC 4315 §2.1)
 fn uid(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     let word = cursor.word(|b| b.is_ascii_alphabetic()).to_ascii_uppercase();
-    if !matches!(word.as_str(), "EXPUNGE" | "SEARCH" | "FETCH" | "STORE" | "COPY" | "MOVE") {
+    if !matches!(word.as_str(), "EXPUNGE" | "SEARCH" | "SORT" | "THREAD" | "FETCH" | "STORE" | "COPY" | "MOVE") {
         return Err(Failure::Bad("unknown UID command"));
     }
     cursor.space().map_err(|_| Failure::Bad("arguments are missing"))?;
@@ -160,11 +166,14 @@ fn uid(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
 }
 
 fn on_messages(cursor: &mut Cursor<'_>, word: &str, uid: bool) -> Parsed<CommandBody> {
-    if word == "SEARCH" {
-        return Ok(CommandBody::Search(search::search(cursor, uid)?));
-    }
-    if word == "APPEND" {
-        return Err(super::append::arguments(cursor).err().unwrap_or(Failure::Bad("a message is missing")));
+    match word {
+        "SEARCH" => return Ok(CommandBody::Search(search::search(cursor, uid)?)),
+        "SORT" => return Ok(CommandBody::Sort(search::sort(cursor, uid)?)),
+        "THREAD" => return Ok(CommandBody::Thread(search::thread(cursor, uid)?)),
+        "APPEND" => {
+            return Err(super::append::arguments(cursor).err().unwrap_or(Failure::Bad("a message is missing")));
+        }
+        _ => {}
     }
     let set = cursor.sequence_set()?;
     cursor.space()?;

@@ -284,10 +284,13 @@ impl<'a> Cursor<'a> {
         if items.is_empty() { Err(Failure::Bad("an empty list")) } else { Ok(items) }
     }
 
-    /// `sequence-set = (seq-number / seq-range) *("," sequence-set)`
+    /// `sequence-set = (seq-number / seq-range) ["," sequence-set] / "$"` (RFC 9051 §9)
     pub(crate) fn sequence_set(&mut self) -> Parsed<SequenceSet> {
         let mut ranges = Vec::new();
         loop {
+            if self.eat(b'$') {
+                return Ok(SequenceSet::with_saved(ranges));
+            }
             let start = self.seq_number()?;
             let end = if self.eat(b':') { self.seq_number()? } else { start };
             if ranges.len() == limits::IMAP_SEQUENCE_RANGES {

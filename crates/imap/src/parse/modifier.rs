@@ -1,6 +1,7 @@
 //! Modifiers and parameters in parentheses (RFC 4466): of SELECT, FETCH and STORE.
 
 use super::cursor::{Cursor, Failure, Parsed};
+use super::search::partial_range;
 use crate::types::{FetchModifier, QResync, SelectParameter, SequenceMatch, SequenceSet, StoreModifier};
 
 /// `[SP "(" select-param *(SP select-param) ")"]` (RFC 4466 §2.1)
@@ -24,6 +25,10 @@ pub(super) fn fetch_modifiers(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchModifi
             positive(cursor).map(FetchModifier::ChangedSince)
         }
         "VANISHED" => Ok(FetchModifier::Vanished),
+        "PARTIAL" => {
+            cursor.space()?;
+            partial_range(cursor).map(FetchModifier::Partial)
+        }
         _ => Err(Failure::Bad("unknown FETCH modifier")),
     })?;
     once(modifiers, "a FETCH modifier is given twice")
@@ -108,8 +113,8 @@ fn sequence_match(cursor: &mut Cursor<'_>) -> Parsed<SequenceMatch> {
     Ok(SequenceMatch { numbers, uids })
 }
 
-/// A set in which `*` is not allowed (RFC 7162 §7, `known-uids`)
+/// A set in which neither `*` nor `$` is allowed (RFC 7162 §7, `known-uids`)
 pub(super) fn starless(cursor: &mut Cursor<'_>) -> Parsed<SequenceSet> {
     let set = cursor.sequence_set()?;
-    if set.has_star() { Err(Failure::Bad("* is not allowed here")) } else { Ok(set) }
+    if set.has_star() || set.has_saved() { Err(Failure::Bad("* is not allowed here")) } else { Ok(set) }
 }

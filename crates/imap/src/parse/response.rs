@@ -2,6 +2,7 @@
 
 use super::command::{attribute, id_fields, tag};
 use super::cursor::{Cursor, Failure, Parsed};
+use super::esearch::esearch;
 use super::fetch::section;
 use super::modifier::starless;
 use super::value::{Value, value};
@@ -53,6 +54,8 @@ fn untagged(cursor: &mut Cursor<'_>) -> Parsed<Response> {
         "ENABLED" => Response::Enabled(atoms(cursor)?),
         "SEARCH" => search(cursor)?,
         "VANISHED" => vanished(cursor)?,
+        "ESEARCH" => Response::ESearch(esearch(cursor)?),
+        "SORT" => Response::Sort(numbers(cursor)?),
         "FLAGS" => {
             cursor.space()?;
             Response::Flags(cursor.flag_list()?)
@@ -148,6 +151,8 @@ fn known_code(cursor: &mut Cursor<'_>, name: &Atom) -> Parsed<Option<Code>> {
         "UNSEEN" => Code::Unseen(cursor.number32()?),
         "HIGHESTMODSEQ" => Code::HighestModSeq(cursor.number()?),
         "MODIFIED" => Code::Modified(cursor.sequence_set()?),
+        "UNDEFINED-FILTER" => Code::UndefinedFilter(cursor.atom()?),
+        "NOUPDATE" => Code::NoUpdate(cursor.astring()?),
         "APPENDUID" => {
             let uid_validity = cursor.number32()?;
             cursor.space()?;
@@ -179,6 +184,15 @@ fn atoms(cursor: &mut Cursor<'_>) -> Parsed<Vec<Atom>> {
         atoms.push(cursor.atom()?);
     }
     Ok(atoms)
+}
+
+/// `"SORT" *(SP nz-number)` (RFC 5256 §5)
+fn numbers(cursor: &mut Cursor<'_>) -> Parsed<Vec<u32>> {
+    let mut numbers = Vec::new();
+    while cursor.eat(b' ') && !cursor.at_end() {
+        numbers.push(cursor.number32()?);
+    }
+    Ok(numbers)
 }
 
 /// `"SEARCH" *(SP nz-number) [SP "(" "MODSEQ" SP mod-sequence-value ")"]` (RFC 7162 §7)

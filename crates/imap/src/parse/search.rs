@@ -1,20 +1,146 @@
-//! SEARCH keys (RFC 3501 §6.4.4).
+//! SEARCH and its keys (RFC 3501 §6.4.4), its return options (RFC 4466 §2.6.1), and the commands that are made of it:
+//! SORT and THREAD (RFC 5256).
+
+use std::num::NonZeroU32;
 
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use crate::types::{AString, Flag, ModSeqEntry, ModSeqScope, Search, SearchKey};
+use crate::types::{
+    AString, Flag, ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn, Sort, SortCriterion, SortKey, Thread,
+    ThreadAlgorithm, is_atom_char,
+};
 
-/// `search = "SEARCH" [SP "CHARSET" SP astring] 1*(SP search-key)`
+/// `search = "SEARCH" [search-return-opts] SP search-program`
 pub(super) fn search(cursor: &mut Cursor<'_>, uid: bool) -> Parsed<Search> {
+    let returns = returns(cursor)?;
+    program(cursor, uid, returns)
+}
+
+/// `search-program = ["CHARSET" SP charset SP] search-key *(SP search-key)`
+pub(super) fn program(
+    cursor: &mut Cursor<'_>,
+    uid: bool,
+    returns: Option<Vec<SearchReturn>>,
+) -> Parsed<Search> {
     let mut charset = None;
     if cursor.eat_word("CHARSET ") {
         charset = Some(cursor.astring()?);
         cursor.space()?;
     }
-    let mut keys = Keys { cursor, count: 0 };
-    let keys = keys.sequence(0)?;
-    Ok(Search { uid, charset, keys })
+    Ok(Search { uid, returns, charset, keys: keys(cursor)? })
+}
+
+/// `search-key *(SP search-key)`
+pub(super) fn keys(cursor: &mut Cursor<'_>) -> Parsed<Vec<SearchKey>> {
+    Keys { cursor, count: 0 }.sequence(0)
+}
+
+/// The keys of a search that is stored: `search-criteria = search-key *(SP search-key)` (RFC 5466 §4).
+///
+/// # Errors
+/// What is wrong with them.
+pub fn search_keys(input: &[u8]) -> Result<Vec<SearchKey>, &'static str> {
+    let mut cursor = Cursor::new(input, true);
+    let keys = keys(&mut cursor).and_then(|keys| cursor.end().map(|()| keys));
+    keys.map_err(|failure| match failure {
+        Failure::Bad(reason) => reason,
+        Failure::Name(_) => "a mailbox name among search keys",
+        Failure::Incomplete => "a literal is cut off",
+    })
+}
+
+/// `sort = "SORT" [search-return-opts] SP sort-criteria SP search-criteria` (RFC 5256 §5, RFC 5267 §5)
+pub(super) fn sort(cursor: &mut Cursor<'_>, uid: bool) -> Parsed<Sort> {
+    let returns = returns(cursor)?;
+    let criteria = cursor.list1(sort_criterion)?;
+    if criteria.len() > limits::IMAP_SORT_CRITERIA {
+        return Err(Failure::Bad("too many sort criteria"));
+    }
+    cursor.space()?;
+    Ok(Sort { criteria, search: criteria_of_search(cursor, uid, returns)? })
+}
+
+/// `sort-criterion = ["REVERSE" SP] sort-key`
+fn sort_criterion(cursor: &mut Cursor<'_>) -> Parsed<SortCriterion> {
+    let reverse = cursor.eat_word("REVERSE ");
+    let word = cursor.word(is_atom_char);
+    let key = SortKey::NAMES.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
+    key.map(|(key, _)| SortCriterion { reverse, key: *key }).ok_or(Failure::Bad("unknown sort criterion"))
+}
+
+/// `thread = "THREAD" SP thread-alg SP search-criteria` (RFC 5256 §5)
+pub(super) fn thread(cursor: &mut Cursor<'_>, uid: bool) -> Parsed<Thread> {
+    let word = cursor.word(is_atom_char);
+    let algorithm = [ThreadAlgorithm::OrderedSubject, ThreadAlgorithm::References]
+        .into_iter()
+        .find(|algorithm| algorithm.name().eq_ignore_ascii_case(word))
+        .ok_or(Failure::Bad("unknown threading algorithm"))?;
+    cursor.space()?;
+    Ok(Thread { algorithm, search: criteria_of_search(cursor, uid, None)? })
+}
+
+/// `search-criteria = charset 1*(SP search-key)` (RFC 5256 §5)
+fn criteria_of_search(
+    cursor: &mut Cursor<'_>,
+    uid: bool,
+    returns: Option<Vec<SearchReturn>>,
+) -> Parsed<Search> {
+    let charset = Some(cursor.astring()?);
+    cursor.space()?;
+    Ok(Search { uid, returns, charset, keys: keys(cursor)? })
+}
+
+/// `search-return-opts = SP "RETURN" SP "(" [search-return-opt *(SP search-return-opt)] ")"`, and the space after it
+pub(super) fn returns(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<SearchReturn>>> {
+    if !cursor.eat_word("RETURN ") {
+        return Ok(None);
+    }
+    let returns = cursor.list(search_return)?;
+    cursor.space()?;
+    if returns.len() > limits::IMAP_ITEMS {
+        return Err(Failure::Bad("too many return options"));
+    }
+    // RFC 9394 §3.1: "MUST NOT contain more than one PARTIAL or ALL".
+    let partials = returns.iter().filter(|r| matches!(r, SearchReturn::Partial(_))).count();
+    if partials > 1 || (partials == 1 && returns.contains(&SearchReturn::All)) {
+        return Err(Failure::Bad("only one PARTIAL or ALL may be asked for"));
+    }
+    Ok(Some(returns))
+}
+
+/// `search-return-opt`
+fn search_return(cursor: &mut Cursor<'_>) -> Parsed<SearchReturn> {
+    Ok(match cursor.word(is_atom_char).to_ascii_uppercase().as_str() {
+        "MIN" => SearchReturn::Min,
+        "MAX" => SearchReturn::Max,
+        "ALL" => SearchReturn::All,
+        "COUNT" => SearchReturn::Count,
+        "SAVE" => SearchReturn::Save,
+        "RELEVANCY" => SearchReturn::Relevancy,
+        "UPDATE" => SearchReturn::Update,
+        "CONTEXT" => SearchReturn::Context,
+        "PARTIAL" => {
+            cursor.space()?;
+            SearchReturn::Partial(partial_range(cursor)?)
+        }
+        _ => return Err(Failure::Bad("unknown return option")),
+    })
+}
+
+/// `partial-range = nz-number ":" nz-number / "-" nz-number ":" "-" nz-number` (RFC 9394 §4)
+pub(super) fn partial_range(cursor: &mut Cursor<'_>) -> Parsed<PartialRange> {
+    let from_end = cursor.eat(b'-');
+    let first = nz_number(cursor)?;
+    cursor.expect(b':', "a partial range must be like 1:100")?;
+    if from_end {
+        cursor.expect(b'-', "both bounds of a partial range count from the same end")?;
+    }
+    Ok(PartialRange { first, last: nz_number(cursor)?, from_end })
+}
+
+fn nz_number(cursor: &mut Cursor<'_>) -> Parsed<NonZeroU32> {
+    NonZeroU32::new(cursor.number32()?).ok_or(Failure::Bad("a number that is not 0 is missing"))
 }
 
 struct Keys<'c, 'a> {
@@ -48,7 +174,7 @@ impl Keys<'_, '_> {
                 self.cursor.expect(b')', "a list of search keys does not end")?;
                 Ok(SearchKey::And(keys))
             }
-            Some(b'*' | b'0'..=b'9') => Ok(SearchKey::Sequence(self.cursor.sequence_set()?)),
+            Some(b'*' | b'$' | b'0'..=b'9') => Ok(SearchKey::Sequence(self.cursor.sequence_set()?)),
             _ => {
                 let word = self.cursor.word(|b| b.is_ascii_alphanumeric()).to_ascii_uppercase();
                 match plain(&word) {
@@ -89,6 +215,10 @@ impl Keys<'_, '_> {
             "LARGER" => SearchKey::Larger(cursor.number()?),
             "SMALLER" => SearchKey::Smaller(cursor.number()?),
             "MODSEQ" => modseq(cursor)?,
+            "OLDER" => SearchKey::Older(nz_number(cursor)?),
+            "YOUNGER" => SearchKey::Younger(nz_number(cursor)?),
+            "FILTER" => SearchKey::Filter(filter_name(cursor)?),
+            "FUZZY" => SearchKey::Fuzzy(Box::new(self.key(depth + 1)?)),
             "UID" => SearchKey::Uid(cursor.sequence_set()?),
             "NOT" => SearchKey::Not(Box::new(self.key(depth + 1)?)),
             _ => {
@@ -100,7 +230,7 @@ impl Keys<'_, '_> {
     }
 }
 
-const WITH_ARGUMENT: [&str; 22] = [
+const WITH_ARGUMENT: [&str; 26] = [
     "BEFORE",
     "ON",
     "SINCE",
@@ -120,6 +250,10 @@ const WITH_ARGUMENT: [&str; 22] = [
     "LARGER",
     "SMALLER",
     "MODSEQ",
+    "OLDER",
+    "YOUNGER",
+    "FILTER",
+    "FUZZY",
     "UID",
     "NOT",
     "OR",
@@ -144,6 +278,12 @@ fn plain(word: &str) -> Option<SearchKey> {
         "UNDRAFT" => SearchKey::NotFlag(Flag::Draft),
         _ => return None,
     })
+}
+
+/// `filter-name = 1*<any ATOM-CHAR except "/">` (RFC 5466 §4)
+fn filter_name(cursor: &mut Cursor<'_>) -> Parsed<crate::types::Atom> {
+    let name = cursor.atom()?;
+    if name.as_str().contains('/') { Err(Failure::Bad("a filter's name has no slash")) } else { Ok(name) }
 }
 
 /// `flag-keyword = atom`

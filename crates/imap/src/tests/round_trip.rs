@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn responses(response in strategy::response(), utf8 in any::<bool>()) {
+    fn responses(response in prop_oneof![4 => strategy::response(), 1 => strategy::search_response()], utf8 in any::<bool>()) {
         let mut writer = Writer::new();
         writer.set_utf8(utf8);
         writer.response(&response);

@@ -144,9 +144,11 @@ fn select_parameters() -> impl Strategy<Value = Vec<SelectParameter>> {
 }
 
 fn fetch_modifiers() -> impl Strategy<Value = Vec<FetchModifier>> {
-    (option::of(modseq().prop_map(FetchModifier::ChangedSince)), any::<bool>()).prop_map(
-        |(since, vanished)| since.into_iter().chain(vanished.then_some(FetchModifier::Vanished)).collect(),
-    )
+    let since = option::of(modseq().prop_map(FetchModifier::ChangedSince));
+    let partial = option::of(partial_range().prop_map(FetchModifier::Partial));
+    (since, any::<bool>(), partial).prop_map(|(since, vanished, partial)| {
+        since.into_iter().chain(vanished.then_some(FetchModifier::Vanished)).chain(partial).collect()
+    })
 }
 
 fn store_modifiers() -> impl Strategy<Value = Vec<StoreModifier>> {
@@ -254,7 +256,7 @@ pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
     let messages = prop_oneof![
         sequence_set().prop_map(|uids| CommandBody::Expunge { uids: Some(uids) }),
         (any::<bool>(), option::of(Just(AString::from("UTF-8"))), vec(search_key(), 1..4))
-            .prop_map(|(uid, charset, keys)| CommandBody::Search(Search { uid, charset, keys })),
+            .prop_map(|(uid, charset, keys)| CommandBody::Search(Search { uid, returns: None, charset, keys })),
         (any::<bool>(), sequence_set(), vec(fetch_item(), 1..4), fetch_modifiers())
             .prop_map(|(uid, set, items, modifiers)| CommandBody::Fetch { uid, set, items, modifiers }),
         (any::<bool>(), sequence_set(), store_modifiers(), action, any::<bool>(), vec(flag(), 0..4))
@@ -291,6 +293,7 @@ pub(super) fn body() -> impl Strategy<Value = CommandBody> {
         });
     prop_oneof![
         5 => common_body(),
+        2 => extended_searches(),
         1 => list.prop_map(CommandBody::List),
         1 => (mailbox(), vec(attribute(), 0..3))
             .prop_map(|(mailbox, special_use)| CommandBody::Create { mailbox, special_use }),
@@ -344,6 +347,111 @@ pub(super) fn code() -> impl Strategy<Value = Code> {
         }),
         ("[A-Z]{3}X", option::of("[a-z0-9 ]{1,8}"))
             .prop_map(|(name, text)| Code::Other(Atom::new(&name).unwrap(), text)),
+    ]
+}
+
+fn partial_range() -> impl Strategy<Value = PartialRange> {
+    let nonzero = || (1u32..).prop_map(|n| n.try_into().unwrap());
+    (nonzero(), nonzero(), any::<bool>()).prop_map(|(first, last, from_end)| PartialRange {
+        first,
+        last,
+        from_end,
+    })
+}
+
+fn search_returns() -> impl Strategy<Value = Option<Vec<SearchReturn>>> {
+    let plain = vec![
+        SearchReturn::Min,
+        SearchReturn::Max,
+        SearchReturn::Count,
+        SearchReturn::Save,
+        SearchReturn::Relevancy,
+        SearchReturn::Update,
+        SearchReturn::Context,
+    ];
+    let one = option::of(prop_oneof![
+        Just(SearchReturn::All),
+        partial_range().prop_map(SearchReturn::Partial)
+    ]);
+    option::of((vec(proptest::sample::select(plain), 0..4), one).prop_map(|(mut returns, one)| {
+        returns.extend(one);
+        returns
+    }))
+}
+
+/// A search with everything that extensions add to it.
+fn extended_search() -> impl Strategy<Value = Search> {
+    let extended = prop_oneof![
+        (1u32..).prop_map(|n| SearchKey::Older(n.try_into().unwrap())),
+        (1u32..).prop_map(|n| SearchKey::Younger(n.try_into().unwrap())),
+        "[a-z.-]{1,8}".prop_map(|name| SearchKey::Filter(Atom::new(&name).unwrap())),
+        search_key().prop_map(|key| SearchKey::Fuzzy(Box::new(key))),
+        vec(1u32..50, 0..3).prop_map(|numbers| {
+            let ranges = SequenceSet::from_numbers(numbers).map_or(Vec::new(), |set| set.ranges().to_vec());
+            SearchKey::Sequence(SequenceSet::with_saved(ranges))
+        }),
+        search_key(),
+    ];
+    (any::<bool>(), search_returns(), option::of(Just(AString::from("UTF-8"))), vec(extended, 1..4))
+        .prop_map(|(uid, returns, charset, keys)| Search { uid, returns, charset, keys })
+}
+
+/// SORT, THREAD and ESEARCH.
+fn extended_searches() -> impl Strategy<Value = CommandBody> {
+    let criterion = (any::<bool>(), proptest::sample::select(SortKey::NAMES.map(|(key, _)| key).to_vec()))
+        .prop_map(|(reverse, key)| SortCriterion { reverse, key });
+    let algorithms = vec![ThreadAlgorithm::OrderedSubject, ThreadAlgorithm::References];
+    let names = || vec(mailbox(), 1..4);
+    let filter = prop_oneof![
+        proptest::sample::select(vec![
+            MailboxFilter::Selected,
+            MailboxFilter::Inboxes,
+            MailboxFilter::Personal,
+            MailboxFilter::Subscribed
+        ]),
+        names().prop_map(MailboxFilter::Subtree),
+        names().prop_map(MailboxFilter::SubtreeOne),
+        names().prop_map(MailboxFilter::Mailboxes),
+    ];
+    let with_charset = |mut search: Search| {
+        search.charset = Some(AString::from("UTF-8"));
+        search
+    };
+    prop_oneof![
+        extended_search().prop_map(CommandBody::Search),
+        (vec(criterion, 1..4), extended_search()).prop_map(move |(criteria, search)| {
+            CommandBody::Sort(Sort { criteria, search: with_charset(search) })
+        }),
+        (proptest::sample::select(algorithms), extended_search()).prop_map(move |(algorithm, search)| {
+            CommandBody::Thread(Thread { algorithm, search: Search { returns: None, ..with_charset(search) } })
+        }),
+        (option::of(vec(filter, 1..4)), extended_search()).prop_map(|(sources, search)| {
+            CommandBody::MultiSearch(MultiSearch { sources, search: Search { uid: true, ..search } })
+        }),
+        vec(astring(), 1..3).prop_map(CommandBody::CancelUpdate),
+    ]
+}
+
+/// ESEARCH and SORT responses.
+pub(super) fn search_response() -> impl Strategy<Value = Response> {
+    let updates = || vec((any::<u32>(), uid_set()), 1..3);
+    let data = prop_oneof![
+        (1u32..).prop_map(SearchData::Min),
+        (1u32..).prop_map(SearchData::Max),
+        sequence_set().prop_map(SearchData::All),
+        any::<u32>().prop_map(SearchData::Count),
+        (1u64..1 << 63).prop_map(SearchData::ModSeq),
+        (partial_range(), option::of(uid_set())).prop_map(|(range, set)| SearchData::Partial(range, set)),
+        vec(1u8..=100, 0..4).prop_map(SearchData::Relevancy),
+        updates().prop_map(SearchData::AddTo),
+        updates().prop_map(SearchData::RemoveFrom),
+    ];
+    let correlator = (option::of(astring()), option::of(mailbox()), option::of(1u32..))
+        .prop_map(|(tag, mailbox, uid_validity)| Correlator { tag, mailbox, uid_validity });
+    prop_oneof![
+        vec(1u32.., 0..5).prop_map(Response::Sort),
+        (correlator, any::<bool>(), vec(data, 0..4))
+            .prop_map(|(correlator, uid, data)| Response::ESearch(ESearch { correlator, uid, data })),
     ]
 }
 

@@ -6,8 +6,10 @@ use super::flag::Flag;
 use super::list::{List, ListPattern, MailboxAttribute};
 use super::mailbox::Mailbox;
 use super::modifier::{FetchModifier, SelectParameter, StoreModifier};
+use super::multisearch::MultiSearch;
 use super::search::Search;
 use super::sequence::SequenceSet;
+use super::sort::{Sort, Thread};
 use super::status::StatusItem;
 use super::string::{AString, Atom, Secret, Tag};
 
@@ -117,6 +119,14 @@ pub enum CommandBody {
     },
     /// `SEARCH`
     Search(Search),
+    /// `ESEARCH` (RFC 7377)
+    MultiSearch(MultiSearch),
+    /// `SORT` (RFC 5256)
+    Sort(Sort),
+    /// `THREAD` (RFC 5256)
+    Thread(Thread),
+    /// `CANCELUPDATE` (RFC 5267 §4.3.5): the tags of searches; at least one, at most `limits::IMAP_ITEMS`.
+    CancelUpdate(Vec<AString>),
     /// `FETCH`
     Fetch {
         /// Whether the set is of UIDs; the response then has UID even if it was not asked for.
@@ -228,6 +238,12 @@ impl CommandBody {
             CommandBody::Expunge { uids: Some(_) } => "UID EXPUNGE",
             CommandBody::Search(Search { uid: false, .. }) => "SEARCH",
             CommandBody::Search(Search { uid: true, .. }) => "UID SEARCH",
+            CommandBody::MultiSearch(_) => "ESEARCH",
+            CommandBody::Sort(Sort { search: Search { uid: false, .. }, .. }) => "SORT",
+            CommandBody::Sort(Sort { search: Search { uid: true, .. }, .. }) => "UID SORT",
+            CommandBody::Thread(Thread { search: Search { uid: false, .. }, .. }) => "THREAD",
+            CommandBody::Thread(Thread { search: Search { uid: true, .. }, .. }) => "UID THREAD",
+            CommandBody::CancelUpdate(_) => "CANCELUPDATE",
             CommandBody::Fetch { uid: false, .. } => "FETCH",
             CommandBody::Fetch { uid: true, .. } => "UID FETCH",
             CommandBody::Store(Store { uid: false, .. }) => "STORE",

@@ -1,5 +1,6 @@
 //! Modifiers and parameters in parentheses that extensions add to commands (RFC 4466 §2.1, §2.4, §2.5).
 
+use super::search::PartialRange;
 use super::sequence::SequenceSet;
 
 /// A parameter of SELECT or EXAMINE.
@@ -40,6 +41,8 @@ pub enum FetchModifier {
     ChangedSince(u64),
     /// `VANISHED` (RFC 7162 §3.2.6)
     Vanished,
+    /// `PARTIAL` (RFC 9394 §3.3)
+    Partial(PartialRange),
 }
 
 /// A modifier of STORE.

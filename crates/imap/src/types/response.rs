@@ -1,6 +1,7 @@
 //! [`Response`]: what a server says, except FETCH data, which streams; status and response codes.
 
 use super::command::IdFields;
+use super::esearch::ESearch;
 use super::flag::{Flag, PermanentFlag};
 use super::list::{ListItem, MailboxAttribute, Namespaces};
 use super::mailbox::Mailbox;
@@ -82,6 +83,12 @@ pub enum Code {
     Modified(SequenceSet),
     /// RFC 9586 §3.1: the command names messages by number.
     UidRequired,
+    /// RFC 5182 §2.5: the result of a search was not saved.
+    NotSaved,
+    /// RFC 5466 §3.1: there is no search stored under that name.
+    UndefinedFilter(Atom),
+    /// RFC 5267 §4.3.1: there will be no updates for the search of that tag.
+    NoUpdate(AString),
     /// Any other: its name and the text after it.
     Other(Atom, Option<String>),
 }
@@ -131,6 +138,10 @@ pub enum Response {
         /// The highest mod-sequence among the messages, if the search asked about mod-sequences (RFC 7162 §3.1.5).
         modseq: Option<u64>,
     },
+    /// `ESEARCH`
+    ESearch(ESearch),
+    /// `SORT` (RFC 5256)
+    Sort(Vec<u32>),
     /// `FLAGS`
     Flags(Vec<Flag>),
     /// `n EXISTS`
@@ -171,7 +182,7 @@ impl Status {
 
 impl Code {
     /// Codes that are a name alone.
-    pub(crate) const SIMPLE: [(Code, &'static str); 29] = [
+    pub(crate) const SIMPLE: [(Code, &'static str); 30] = [
         (Code::Alert, "ALERT"),
         (Code::Parse, "PARSE"),
         (Code::ReadOnly, "READ-ONLY"),
@@ -200,6 +211,7 @@ impl Code {
         (Code::Closed, "CLOSED"),
         (Code::NoModSeq, "NOMODSEQ"),
         (Code::UidRequired, "UIDREQUIRED"),
+        (Code::NotSaved, "NOTSAVED"),
         (Code::BadCharset(Vec::new()), "BADCHARSET"),
     ];
 }

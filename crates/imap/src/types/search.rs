@@ -1,15 +1,21 @@
-//! What SEARCH can ask for (RFC 3501 §6.4.4).
+//! What SEARCH can ask for (RFC 3501 §6.4.4), and what of the answer (RFC 4466 §2.6.1, RFC 4731 §3.1).
+
+use std::num::NonZeroU32;
+use std::ops::Range;
 
 use super::date::Date;
 use super::flag::Flag;
 use super::sequence::SequenceSet;
-use super::string::AString;
+use super::string::{AString, Atom};
 
-/// `SEARCH` and `UID SEARCH`.
+/// `SEARCH` and `UID SEARCH`; the searching part of `SORT`, `THREAD` and `ESEARCH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
     /// Whether UIDs are asked for.
     pub uid: bool,
+    /// `RETURN (…)`: what of the result is told, in an ESEARCH response; an empty list means [`SearchReturn::All`]. At
+    /// most `limits::IMAP_ITEMS`; not more than one of [`SearchReturn::All`] and [`SearchReturn::Partial`].
+    pub returns: Option<Vec<SearchReturn>>,
     /// `CHARSET`: the charset of every string in the keys; US-ASCII if absent.
     pub charset: Option<AString>,
     /// Keys that must all match: at least one, at most `limits::IMAP_SEARCH_KEYS` with those inside, nested at most
@@ -35,6 +41,53 @@ pub enum ModSeqScope {
     Shared,
     /// `all`
     All,
+}
+
+/// `search-return-opt`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchReturn {
+    /// `MIN` (RFC 4731 §3.1)
+    Min,
+    /// `MAX` (RFC 4731 §3.1)
+    Max,
+    /// `ALL` (RFC 4731 §3.1)
+    All,
+    /// `COUNT` (RFC 4731 §3.1)
+    Count,
+    /// `SAVE` (RFC 5182 §2.1)
+    Save,
+    /// `PARTIAL` (RFC 9394 §3.1)
+    Partial(PartialRange),
+    /// `RELEVANCY` (RFC 6203 §4)
+    Relevancy,
+    /// `UPDATE` (RFC 5267 §4.3)
+    Update,
+    /// `CONTEXT` (RFC 5267 §4.2)
+    Context,
+}
+
+/// `partial-range`: a window onto a result, counted from 1 at its beginning, or from -1 at its end (RFC 9394 §3.1). It
+/// keeps the order in which its bounds were written, in which it is told back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartialRange {
+    /// The bound that was written first.
+    pub first: NonZeroU32,
+    /// The other one; may be smaller.
+    pub last: NonZeroU32,
+    /// `-1:-100`
+    pub from_end: bool,
+}
+
+impl PartialRange {
+    /// Which of `len` results these are, as indices from 0; empty if there are none.
+    pub fn of(self, len: usize) -> Range<usize> {
+        let (a, b) = (self.first.get() as usize, self.last.get() as usize);
+        let (from, to) = (a.min(b) - 1, a.max(b).min(len));
+        if from >= to {
+            return 0..0;
+        }
+        if self.from_end { len - to..len - from } else { from..to }
+    }
 }
 
 /// `search-key`. Strings are octets of the command's charset.
@@ -91,10 +144,39 @@ pub enum SearchKey {
     Sequence(SequenceSet),
     /// `UID`
     Uid(SequenceSet),
+    /// `OLDER`: at least this many seconds ago by the internal date (RFC 5032 §2).
+    Older(NonZeroU32),
+    /// `YOUNGER`: at most this many seconds ago (RFC 5032 §2).
+    Younger(NonZeroU32),
+    /// `FILTER`: the search that is stored under this name, which has no `/` (RFC 5466 §3.1).
+    Filter(Atom),
+    /// `FUZZY`: about this (RFC 6203 §3).
+    Fuzzy(Box<SearchKey>),
     /// `NOT`
     Not(Box<SearchKey>),
     /// `OR`
     Or(Box<SearchKey>, Box<SearchKey>),
     /// `(…)`: all of them; at least one.
     And(Vec<SearchKey>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_onto_a_result() {
+        let range = |first: u32, last: u32, from_end| PartialRange {
+            first: NonZeroU32::new(first).unwrap(),
+            last: NonZeroU32::new(last).unwrap(),
+            from_end,
+        };
+        assert_eq!(range(1, 3, false).of(10), 0..3);
+        assert_eq!(range(3, 1, false).of(10), 0..3);
+        assert_eq!(range(9, 20, false).of(10), 8..10);
+        assert_eq!(range(1, 3, true).of(10), 7..10);
+        assert_eq!(range(20, 9, true).of(10), 0..2);
+        assert!(range(11, 20, false).of(10).is_empty() && range(11, 20, true).of(10).is_empty());
+        assert!(range(1, u32::MAX, true).of(0).is_empty());
+    }
 }

@@ -44,14 +44,28 @@ impl SeqRange {
     }
 }
 
-/// `sequence-set`: one or more ranges, at most `limits::IMAP_SEQUENCE_RANGES`, 8 bytes each (RFC 3501 §9).
+/// `sequence-set`: one or more ranges, at most `limits::IMAP_SEQUENCE_RANGES`, 8 bytes each (RFC 3501 §9), or `$`, the
+/// result of the last search that was saved (RFC 5182 §2), or both (RFC 9051 §9).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SequenceSet(Vec<SeqRange>);
+pub struct SequenceSet {
+    ranges: Vec<SeqRange>,
+    saved: bool,
+}
 
 impl SequenceSet {
     /// A set from its ranges; `None` if there are none.
     pub fn new(ranges: Vec<SeqRange>) -> Option<Self> {
-        if ranges.is_empty() { None } else { Some(SequenceSet(ranges)) }
+        if ranges.is_empty() { None } else { Some(SequenceSet { ranges, saved: false }) }
+    }
+
+    /// `$`, and before it these ranges, which may be none.
+    pub fn with_saved(ranges: Vec<SeqRange>) -> Self {
+        SequenceSet { ranges, saved: true }
+    }
+
+    /// Whether it has `$`, which only whoever keeps the saved result can resolve: the other methods pass over it.
+    pub fn has_saved(&self) -> bool {
+        self.saved
     }
 
     /// One number; `None` for 0.
@@ -61,7 +75,8 @@ impl SequenceSet {
 
     /// Everything: `1:*`.
     pub fn all() -> Self {
-        SequenceSet(vec![SeqRange { start: SeqNumber(Some(NonZeroU32::MIN)), end: SeqNumber::STAR }])
+        let ranges = vec![SeqRange { start: SeqNumber(Some(NonZeroU32::MIN)), end: SeqNumber::STAR }];
+        SequenceSet { ranges, saved: false }
     }
 
     /// The numbers in the order given, runs of consecutive ones as ranges; zeros are left out. `None` if nothing
@@ -90,18 +105,18 @@ impl SequenceSet {
 
     /// The ranges as they were written.
     pub fn ranges(&self) -> &[SeqRange] {
-        &self.0
+        &self.ranges
     }
 
     /// Whether `*` occurs.
     pub fn has_star(&self) -> bool {
-        self.0.iter().any(|r| r.start == SeqNumber::STAR || r.end == SeqNumber::STAR)
+        self.ranges.iter().any(|r| r.start == SeqNumber::STAR || r.end == SeqNumber::STAR)
     }
 
     /// The largest number, `*` being `largest`: for sequence numbers, one above the size of the mailbox is an
     /// error of the client.
     pub fn max(&self, largest: u32) -> u32 {
-        self.0.iter().map(|r| *r.resolve(largest).end()).max().unwrap_or(0)
+        self.ranges.iter().map(|r| *r.resolve(largest).end()).max().unwrap_or(0)
     }
 
     /// The set as ascending, disjoint, non-touching ranges clipped to `1..=largest`, `*` being `largest`
@@ -111,7 +126,7 @@ impl SequenceSet {
             return Vec::new();
         }
         let mut ranges: Vec<_> = self
-            .0
+            .ranges
             .iter()
             .map(|r| r.resolve(largest))
             .filter(|r| *r.start() <= largest)
@@ -137,6 +152,6 @@ impl SequenceSet {
 
     /// Whether `n` is in the set, `*` being `largest`. Linear in the ranges: for many numbers, [`Self::resolve`].
     pub fn contains(&self, n: u32, largest: u32) -> bool {
-        self.0.iter().any(|r| r.resolve(largest).contains(&n))
+        self.ranges.iter().any(|r| r.resolve(largest).contains(&n))
     }
 }

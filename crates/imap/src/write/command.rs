@@ -102,6 +102,10 @@ impl Writer {
                 .space()
                 .list(items, Self::fetch_item)
                 .fetch_modifiers(modifiers),
+            CommandBody::MultiSearch(multi) => self.multi_search(multi),
+            CommandBody::Sort(sort) => self.sort(sort),
+            CommandBody::Thread(thread) => self.thread(thread),
+            CommandBody::CancelUpdate(tags) => tags.iter().fold(self, |w, tag| w.space().string(tag.as_bytes())),
             CommandBody::Store(store) => self.store(store),
             CommandBody::Copy { set, mailbox, .. } | CommandBody::Move { set, mailbox, .. } => {
                 self.space().sequence_set(set).space().mailbox(mailbox)
@@ -177,7 +181,8 @@ impl Writer {
         };
     }
 
-    fn search(&mut self, search: &Search) -> &mut Self {
+    pub(super) fn search(&mut self, search: &Search) -> &mut Self {
+        self.search_returns(search.returns.as_deref());
         if let Some(charset) = &search.charset {
             self.raw(b" CHARSET ").astring(charset.as_bytes());
         }
@@ -187,7 +192,7 @@ impl Writer {
         self
     }
 
-    fn search_key(&mut self, key: &SearchKey) -> &mut Self {
+    pub(super) fn search_key(&mut self, key: &SearchKey) -> &mut Self {
         match key {
             SearchKey::All => self.raw(b"ALL"),
             SearchKey::New => self.raw(b"NEW"),
@@ -230,6 +235,10 @@ impl Writer {
             }
             SearchKey::Sequence(set) => self.sequence_set(set),
             SearchKey::Uid(set) => self.raw(b"UID ").sequence_set(set),
+            SearchKey::Older(seconds) => self.raw(b"OLDER ").number(u64::from(seconds.get())),
+            SearchKey::Younger(seconds) => self.raw(b"YOUNGER ").number(u64::from(seconds.get())),
+            SearchKey::Filter(name) => self.raw(b"FILTER ").raw(name.as_str()),
+            SearchKey::Fuzzy(key) => self.raw(b"FUZZY ").search_key(key),
             SearchKey::Not(key) => self.raw(b"NOT ").search_key(key),
             SearchKey::Or(first, second) => self.raw(b"OR ").search_key(first).space().search_key(second),
             SearchKey::And(keys) => self.list(keys, |w, key| {

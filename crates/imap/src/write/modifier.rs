@@ -34,6 +34,7 @@ impl Writer {
             match modifier {
                 FetchModifier::ChangedSince(modseq) => w.raw(b"CHANGEDSINCE ").number(*modseq),
                 FetchModifier::Vanished => w.raw(b"VANISHED"),
+                FetchModifier::Partial(range) => w.raw(b"PARTIAL ").partial_range(*range),
             };
         })
     }

@@ -101,6 +101,11 @@ impl Writer {
                 }
             }
             Response::Vanished { earlier, uids } => self.vanished(*earlier).sequence_set(uids),
+            Response::ESearch(found) => self.esearch(found),
+            Response::Sort(numbers) => {
+                self.raw(b"* SORT");
+                numbers.iter().fold(&mut *self, |w, n| w.space().number(u64::from(*n)))
+            }
             Response::Flags(flags) => self.raw(b"* FLAGS ").flags(flags),
             Response::Exists(n) => self.numbered(*n, "EXISTS"),
             Response::Recent(n) => self.numbered(*n, "RECENT"),
@@ -150,6 +155,8 @@ impl Writer {
                 .sequence_set(from)
                 .space()
                 .sequence_set(to),
+            Code::UndefinedFilter(name) => self.raw(b"UNDEFINED-FILTER ").raw(name.as_str()),
+            Code::NoUpdate(tag) => self.raw(b"NOUPDATE ").string(tag.as_bytes()),
             // `resp-text-code`: any TEXT-CHAR except "]".
             Code::Other(name, Some(text)) => self.raw(name.as_str()).space().text(&text.replace(']', "?")),
             Code::Other(name, None) => self.raw(name.as_str()),

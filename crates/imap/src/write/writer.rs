@@ -246,7 +246,17 @@ impl Writer {
             }
             self.seq_range(*range);
         }
-        self
+        match (set.has_saved(), set.ranges().is_empty()) {
+            (true, true) => self.raw(b"$"),
+            (true, false) => self.raw(b",$"),
+            _ => self,
+        }
+    }
+
+    /// `first`, or `first:last`: a member of a set that is written piece by piece.
+    pub fn number_range(&mut self, first: u32, last: u32) -> &mut Self {
+        self.number(u64::from(first));
+        if first < last { self.raw(b":").number(u64::from(last)) } else { self }
     }
 
     /// `[section]`, header field names included.
