@@ -29,8 +29,8 @@ pub use list::{
 };
 pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
 pub use modifier::{FetchModifier, QResync, SelectParameter, SequenceMatch, StoreModifier};
-pub use response::{Code, Response, Status};
 pub use multisearch::{MailboxFilter, MultiSearch};
+pub use response::{Code, Response, Status};
 pub use search::{ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn};
 pub use sequence::{SeqNumber, SeqRange, SequenceSet};
 pub use sort::{Sort, SortCriterion, SortKey, Thread, ThreadAlgorithm};

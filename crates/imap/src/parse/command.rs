@@ -155,7 +155,10 @@ const KNOWN: [&str; 25] = [
 /// `uid = "UID" SP (copy / fetch / search / store)`, with MOVE (RFC 6851) and EXPUNGE (RFC 4315 §2.1)
 fn uid(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     let word = cursor.word(|b| b.is_ascii_alphabetic()).to_ascii_uppercase();
-    if !matches!(word.as_str(), "EXPUNGE" | "SEARCH" | "SORT" | "THREAD" | "FETCH" | "STORE" | "COPY" | "MOVE") {
+    if !matches!(
+        word.as_str(),
+        "EXPUNGE" | "SEARCH" | "SORT" | "THREAD" | "FETCH" | "STORE" | "COPY" | "MOVE"
+    ) {
         return Err(Failure::Bad("unknown UID command"));
     }
     cursor.space().map_err(|_| Failure::Bad("arguments are missing"))?;
@@ -171,7 +174,9 @@ fn on_messages(cursor: &mut Cursor<'_>, word: &str, uid: bool) -> Parsed<Command
         "SORT" => return Ok(CommandBody::Sort(search::sort(cursor, uid)?)),
         "THREAD" => return Ok(CommandBody::Thread(search::thread(cursor, uid)?)),
         "APPEND" => {
-            return Err(super::append::arguments(cursor).err().unwrap_or(Failure::Bad("a message is missing")));
+            return Err(super::append::arguments(cursor)
+                .err()
+                .unwrap_or(Failure::Bad("a message is missing")));
         }
         _ => {}
     }

@@ -7,8 +7,8 @@ use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
 use crate::types::{
-    AString, Flag, ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn, Sort, SortCriterion, SortKey, Thread,
-    ThreadAlgorithm, is_atom_char,
+    AString, Flag, ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn, Sort,
+    SortCriterion, SortKey, Thread, ThreadAlgorithm, is_atom_char,
 };
 
 /// `search = "SEARCH" [search-return-opts] SP search-program`

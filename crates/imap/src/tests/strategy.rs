@@ -144,11 +144,9 @@ fn select_parameters() -> impl Strategy<Value = Vec<SelectParameter>> {
 }
 
 fn fetch_modifiers() -> impl Strategy<Value = Vec<FetchModifier>> {
-    let since = option::of(modseq().prop_map(FetchModifier::ChangedSince));
-    let partial = option::of(partial_range().prop_map(FetchModifier::Partial));
-    (since, any::<bool>(), partial).prop_map(|(since, vanished, partial)| {
-        since.into_iter().chain(vanished.then_some(FetchModifier::Vanished)).chain(partial).collect()
-    })
+    (option::of(modseq().prop_map(FetchModifier::ChangedSince)), any::<bool>()).prop_map(
+        |(since, vanished)| since.into_iter().chain(vanished.then_some(FetchModifier::Vanished)).collect(),
+    )
 }
 
 fn store_modifiers() -> impl Strategy<Value = Vec<StoreModifier>> {
@@ -255,8 +253,9 @@ pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
     ];
     let messages = prop_oneof![
         sequence_set().prop_map(|uids| CommandBody::Expunge { uids: Some(uids) }),
-        (any::<bool>(), option::of(Just(AString::from("UTF-8"))), vec(search_key(), 1..4))
-            .prop_map(|(uid, charset, keys)| CommandBody::Search(Search { uid, returns: None, charset, keys })),
+        (any::<bool>(), option::of(Just(AString::from("UTF-8"))), vec(search_key(), 1..4)).prop_map(
+            |(uid, charset, keys)| CommandBody::Search(Search { uid, returns: None, charset, keys })
+        ),
         (any::<bool>(), sequence_set(), vec(fetch_item(), 1..4), fetch_modifiers())
             .prop_map(|(uid, set, items, modifiers)| CommandBody::Fetch { uid, set, items, modifiers }),
         (any::<bool>(), sequence_set(), store_modifiers(), action, any::<bool>(), vec(flag(), 0..4))
@@ -369,10 +368,8 @@ fn search_returns() -> impl Strategy<Value = Option<Vec<SearchReturn>>> {
         SearchReturn::Update,
         SearchReturn::Context,
     ];
-    let one = option::of(prop_oneof![
-        Just(SearchReturn::All),
-        partial_range().prop_map(SearchReturn::Partial)
-    ]);
+    let one =
+        option::of(prop_oneof![Just(SearchReturn::All), partial_range().prop_map(SearchReturn::Partial)]);
     option::of((vec(proptest::sample::select(plain), 0..4), one).prop_map(|(mut returns, one)| {
         returns.extend(one);
         returns
@@ -423,12 +420,19 @@ fn extended_searches() -> impl Strategy<Value = CommandBody> {
             CommandBody::Sort(Sort { criteria, search: with_charset(search) })
         }),
         (proptest::sample::select(algorithms), extended_search()).prop_map(move |(algorithm, search)| {
-            CommandBody::Thread(Thread { algorithm, search: Search { returns: None, ..with_charset(search) } })
+            CommandBody::Thread(Thread {
+                algorithm,
+                search: Search { returns: None, ..with_charset(search) },
+            })
         }),
         (option::of(vec(filter, 1..4)), extended_search()).prop_map(|(sources, search)| {
             CommandBody::MultiSearch(MultiSearch { sources, search: Search { uid: true, ..search } })
         }),
         vec(astring(), 1..3).prop_map(CommandBody::CancelUpdate),
+        (sequence_set(), fetch_modifiers(), partial_range()).prop_map(|(set, mut modifiers, range)| {
+            modifiers.push(FetchModifier::Partial(range));
+            CommandBody::Fetch { uid: true, set, items: vec![FetchItem::Flags], modifiers }
+        }),
     ]
 }
 

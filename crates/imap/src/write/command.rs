@@ -105,7 +105,9 @@ impl Writer {
             CommandBody::MultiSearch(multi) => self.multi_search(multi),
             CommandBody::Sort(sort) => self.sort(sort),
             CommandBody::Thread(thread) => self.thread(thread),
-            CommandBody::CancelUpdate(tags) => tags.iter().fold(self, |w, tag| w.space().string(tag.as_bytes())),
+            CommandBody::CancelUpdate(tags) => {
+                tags.iter().fold(self, |w, tag| w.space().string(tag.as_bytes()))
+            }
             CommandBody::Store(store) => self.store(store),
             CommandBody::Copy { set, mailbox, .. } | CommandBody::Move { set, mailbox, .. } => {
                 self.space().sequence_set(set).space().mailbox(mailbox)

@@ -2,8 +2,8 @@
 
 use super::Writer;
 use crate::types::{
-    Correlator, ESearch, MailboxFilter, MultiSearch, PartialRange, SearchData, SearchReturn, SequenceSet, Sort,
-    Thread,
+    Correlator, ESearch, MailboxFilter, MultiSearch, PartialRange, SearchData, SearchReturn, SequenceSet,
+    Sort, Thread,
 };
 
 impl Writer {

@@ -55,6 +55,9 @@ struct Findings {
 impl Session {
     /// SEARCH.
     pub(super) async fn search(&mut self, search: Search) -> Outcome {
+        if search.returns.is_some() {
+            return Err(Reply::bad("unknown return option").into());
+        }
         let view = self.view()?;
         let Some(charset) = key::Charset::named(search.charset.as_ref()) else {
             let known = ["US-ASCII", "UTF-8"].map(AString::from).to_vec();

@@ -170,6 +170,9 @@ impl Compiler<'_> {
             // Only messages of the view are searched, so ranges over its gaps do no harm.
             SearchKey::Sequence(set) => Key::Uids(targets::span_of_sequence(self.view, set)?),
             SearchKey::Uid(set) => Key::Uids(targets::span_of_uids(self.view, set)),
+            SearchKey::Older(_) | SearchKey::Younger(_) | SearchKey::Filter(_) | SearchKey::Fuzzy(_) => {
+                return Err(Reply::bad("unknown search key"));
+            }
             SearchKey::Not(key) => not(self.key(key)?),
             SearchKey::Or(a, b) => Key::Any(by_cost(vec![self.key(a)?, self.key(b)?])),
             SearchKey::And(keys) => self.all(keys)?,
