@@ -40,7 +40,7 @@ impl Session {
             replies::recipient(&error)
         })?;
         match &mut self.transaction {
-            Some(transaction) => transaction.envelope.add(to, resolved),
+            Some(transaction) => transaction.envelope.add(to, resolved, &self.ctx.budget),
             None => Err(replies::out_of_order("Say MAIL first")),
         }
     }

@@ -105,6 +105,11 @@ pub(super) fn too_many_recipients() -> Reply {
     Reply::status(452, (4, 5, 3), "Too many recipients")
 }
 
+/// RFC 3463 §3.4: the others may have given memory back when the client comes again.
+pub(super) fn no_memory() -> Reply {
+    Reply::status(452, (4, 3, 1), "No memory for more recipients now, come again later")
+}
+
 /// RFC 6531 §3.5.
 pub(super) fn sender_needs_utf8() -> Reply {
     Reply::status(550, (5, 6, 7), "A sender address outside ASCII needs SMTPUTF8")

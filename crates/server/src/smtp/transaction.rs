@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sealpost_account::directory::Resolved;
-use sealpost_base::{AccountId, limits};
+use sealpost_base::{AccountId, Budget, Permit, limits};
 use sealpost_smtp::types::{ForwardPath, Mail, Reply};
 use sealpost_vault::PublicKey;
 
@@ -25,7 +25,14 @@ pub(super) struct Envelope {
     /// The accounts they lead to, each once.
     pub(super) accounts: Vec<Account>,
     known: HashMap<AccountId, usize>,
+    /// Memory that the recipients take, in bytes, about.
+    bytes: usize,
+    /// What was drawn from the budget for it.
+    permits: Vec<Permit>,
 }
+
+/// Bytes of recipients that a transaction has for nothing, and that it then draws at a time.
+const SHARE_BYTES: usize = 16 * 1024;
 
 /// One accepted RCPT.
 pub(super) struct Recipient {
@@ -43,19 +50,45 @@ pub(super) struct Account {
 
 impl Transaction {
     pub(super) fn new(mail: Mail) -> Self {
-        let envelope = Envelope { mail, recipients: Vec::new(), accounts: Vec::new(), known: HashMap::new() };
+        let envelope = Envelope {
+            mail,
+            recipients: Vec::new(),
+            accounts: Vec::new(),
+            known: HashMap::new(),
+            bytes: 0,
+            permits: Vec::new(),
+        };
         Transaction { envelope, incoming: None }
     }
 }
 
 impl Envelope {
     /// Adds a recipient that leads to the accounts in `resolved`.
-    pub(super) fn add(&mut self, path: ForwardPath, resolved: Resolved) -> Result<(), Reply> {
+    ///
+    /// # Errors
+    /// A temporary reply: the client offers the recipient again in another transaction.
+    pub(super) fn add(
+        &mut self,
+        path: ForwardPath,
+        resolved: Resolved,
+        budget: &Budget,
+    ) -> Result<(), Reply> {
         let new =
             resolved.recipients.iter().filter(|recipient| !self.known.contains_key(&recipient.id)).count();
         if self.accounts.len() + new > limits::SMTP_ACCOUNTS {
             return Err(replies::too_many_recipients());
         }
+        let links = resolved.recipients.len() * size_of::<usize>();
+        let accounts = new * (size_of::<Account>() + size_of::<(AccountId, usize)>());
+        let bytes = self.bytes + size_of::<Recipient>() + path.to_string().len() + links + accounts;
+        // Never waits: whoever holds memory for an envelope must not wait for more of it.
+        while bytes > SHARE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>() {
+            match budget.try_acquire(SHARE_BYTES) {
+                Some(permit) => self.permits.push(permit),
+                None => return Err(replies::no_memory()),
+            }
+        }
+        self.bytes = bytes;
         let accounts = resolved.recipients.into_iter().map(|recipient| {
             *self.known.entry(recipient.id).or_insert_with(|| {
                 self.accounts.push(Account { id: recipient.id, public: recipient.public });

@@ -108,3 +108,27 @@ async fn little_memory_is_shared_without_standstill() {
     world.all_ended().await;
     assert_eq!(world.ctx.budget.in_use(), 0);
 }
+
+#[tokio::test]
+async fn recipients_draw_on_the_memory_budget_and_never_wait_for_it() {
+    let mut world = World::new(Settings::default()).await;
+    let budget = world.ctx.budget.clone();
+    let stream = world.connect_as(Protocol::Lmtp);
+    let mut mailer = Mailer::greet(stream, Protocol::Lmtp).await;
+    let tag = "x".repeat(40);
+    let many: Vec<_> = (0..900).map(|n| format!("me+{n}{tag}@localhost")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let before = budget.in_use();
+    assert!(mailer.envelope(&many).await.iter().all(|code| *code == 250));
+    assert!(budget.in_use() > before + 64 * 1024, "{}", budget.in_use());
+    assert_eq!(mailer.ask("RSET").await, 250);
+    assert_eq!(budget.in_use(), before);
+    // While others have all of it, ordinary mail is taken, and the rest is told to come later.
+    let taken: Vec<_> = std::iter::from_fn(|| budget.try_acquire(budget.fair_part())).collect();
+    let codes = mailer.envelope(&many).await;
+    let accepted = codes.iter().filter(|code| **code == 250).count();
+    assert!((50..800).contains(&accepted), "{accepted}");
+    assert!(codes[accepted..].iter().all(|code| *code == 452));
+    drop(taken);
+    assert_eq!(mailer.send(b"Subject: x\r\n\r\ny\r\n", accepted).await, vec![250; accepted]);
+}
