@@ -115,6 +115,11 @@ pub(super) fn is_busy(e: &rusqlite::Error) -> bool {
     matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
+/// Whether the connection cannot write.
+pub(super) fn is_read_only(e: &rusqlite::Error) -> bool {
+    e.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly)
+}
+
 /// Whether SQLite found its own file damaged.
 pub(super) fn is_damage(e: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};

@@ -311,7 +311,8 @@ fn in_child(setup: &str, name: &str, dir: &FilePath) {
     let script = format!("{setup}; exec \"$0\" --exact --ignored --nocapture \"$1\"");
     let status =
         Command::new("sh").arg("-c").arg(script).arg(binary).arg(name).current_dir(dir).output().unwrap();
-    let output = String::from_utf8_lossy(&status.stdout).into_owned();
+    let output =
+        [status.stdout, status.stderr].map(|out| String::from_utf8_lossy(&out).into_owned()).concat();
     assert!(status.status.success() && output.contains("1 passed"), "{output}");
 }
 
@@ -364,6 +365,59 @@ fn fills_the_disk() {
             assert_eq!(store.put_new("large", sealed(2_000_000, 1)).await.unwrap(), Put::Created);
             assert_eq!(listed(&store, "d", None).await.len(), created.len());
         }
+    });
+}
+
+#[test]
+fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
+    let unshare = ["unshare", "-Urm", "true"];
+    let allowed = Command::new(unshare[0]).args(&unshare[1..]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("not tested: mounting is not allowed here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let binary = std::env::current_exe().unwrap();
+    let binary = binary.to_str().unwrap();
+    let setup = format!("trap '' XFSZ; exec unshare -Urm \"{binary}\" --exact --ignored --nocapture \"$1\"");
+    in_child(&setup, "local::tests::on_a_read_only_disk", dir.path());
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "started by a_read_only_disk_fails_writes_not_reads_and_the_store_recovers, where it may mount"]
+fn on_a_read_only_disk() {
+    let dir = std::env::current_dir().unwrap();
+    let at = dir.to_str().unwrap();
+    let limit_files = |limit: &str| {
+        let limit = format!("--fsize={limit}:unlimited");
+        run("prlimit", &["--pid", &std::process::id().to_string(), &limit]);
+    };
+    block_on(async {
+        let store = open(&dir).await;
+        store.put_new("small", sealed(30_000, 1)).await.unwrap();
+        store.put_new("large", sealed(LARGE, 2)).await.unwrap();
+        // As any store in use, it has been read from: what SQLite shares between connections was not opened read-only.
+        assert_eq!(store.read("small").await.unwrap().len(), sealed(30_000, 1).as_ref().len());
+        run("mount", &["--bind", at, at]);
+        run("mount", &["-o", "remount,bind,ro", at]);
+        assert_eq!(store.put_new("large2", sealed(LARGE, 3)).await.unwrap_err().kind(), Kind::Retry);
+        // What is open stays writable until it is opened anew.
+        limit_files("1");
+        assert_eq!(store.put_new("small2", sealed(30_000, 4)).await.unwrap_err().kind(), Kind::Retry);
+        limit_files("unlimited");
+        for _ in 0..3 {
+            assert_eq!(store.put_new("small2", sealed(30_000, 4)).await.unwrap_err().kind(), Kind::Retry);
+        }
+        assert_eq!(store.read("small").await.unwrap(), sealed(30_000, 1).as_ref());
+        assert_eq!(store.read("large").await.unwrap().len(), LARGE);
+        run("mount", &["-o", "remount,bind,rw", at]);
+        assert_eq!(store.put_new("small2", sealed(30_000, 4)).await.unwrap(), Put::Created);
+        assert_eq!(store.put_new("large2", sealed(LARGE, 3)).await.unwrap(), Put::Created);
     });
 }
 

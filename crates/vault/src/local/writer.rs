@@ -177,7 +177,12 @@ impl Thread {
 
     fn commit(&mut self, batch: Vec<Job>) {
         let now = self.clock.now();
-        let applied = self.connected().and_then(|connection| transact(connection, &batch, now));
+        let mut applied = self.transact(&batch, now);
+        if applied.as_ref().is_err_and(schema::is_read_only) {
+            // That may be a connection from when the disk was, and nothing was written: a new one knows better.
+            self.connection = None;
+            applied = self.transact(&batch, now);
+        }
         match applied {
             Ok(applied) => self.answer(batch, applied),
             Err(e) => {
@@ -190,6 +195,10 @@ impl Thread {
                 batch.into_iter().for_each(|job| drop(job.reply.send(Err(message.clone()))));
             }
         }
+    }
+
+    fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
+        self.connected().and_then(|connection| transact(connection, batch, now))
     }
 
     fn answer(&mut self, batch: Vec<Job>, applied: Vec<Applied>) {
