@@ -369,6 +369,7 @@ fn fills_the_disk() {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
 fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
     let unshare = ["unshare", "-Urm", "true"];
     let allowed = Command::new(unshare[0]).args(&unshare[1..]).status();
