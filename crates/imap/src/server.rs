@@ -12,6 +12,7 @@
 //! ```
 
 mod decoder;
+mod line;
 mod message;
 mod skip;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use bytes::Bytes;
 use sealpost_base::limits;
 
 pub use decoder::Decoder;
+pub use line::Line;
 
 use crate::types::{AppendHead, Code, Command, Tag};
 
@@ -41,9 +43,8 @@ pub enum Event {
     /// The message was complete and so was the command line: commit and answer. If the line goes on wrongly,
     /// [`Event::Bad`] comes instead and the message must be forgotten.
     AppendEnd,
-    /// A line, without its end, after [`Decoder::expect_line`]. It may be a secret: wiped when the last owner drops it,
-    /// and never to be logged.
-    Line(Bytes),
+    /// A line, without its end, after [`Decoder::expect_line`].
+    Line(Line),
     /// Answer BAD, with the tag if there was one, and go on.
     Bad {
         /// The tag of the command, if it could be read.

@@ -4,7 +4,8 @@
 //! - A wrong password costs what a right one does, and a name that is no account costs the same: the store is
 //!   asked the same questions and Argon2 runs in any case.
 //! - The account's record is read from the store for every login, so a changed password, a revoked token and a
-//!   removed account take effect at once, whichever process changed it.
+//!   removed account take effect at once, whichever process changed it; sessions that are open end soon
+//!   ([`standing`]).
 //! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that do not.
 //! - Recovery codes do not log in; they are for `passwd --recovery`.
 //!
@@ -17,19 +18,21 @@ use std::sync::Arc;
 use sealpost_account::directory::{AccountRecord, Directory, Secret};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
 use sealpost_vault::RootKey;
-use sealpost_vault::slot::{PasswordParams, Slot, SlotKind, for_login};
+use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, for_login};
 
 use crate::settings::Login;
 use crate::throttle::{Name, Network, Throttle};
 
 pub mod checks;
 mod remembered;
+pub mod standing;
 
 #[cfg(test)]
 mod tests;
 
 use checks::Checks;
 use remembered::Remembered;
+use standing::{Standing, Standings};
 
 /// Checks logins for all protocols.
 pub struct Authenticator {
@@ -37,7 +40,18 @@ pub struct Authenticator {
     checks: Checks,
     remembered: Remembered,
     throttle: Throttle,
+    standings: Standings,
     decoy: Arc<Decoy>,
+}
+
+/// A login that succeeded.
+pub struct Entered {
+    /// The account as it was recorded at that moment.
+    pub record: AccountRecord,
+    /// Its key.
+    pub root: RootKey,
+    /// The slot that the secret opened: the session may go on while the account has it ([`Authenticator::standing`]).
+    pub slot: SlotId,
 }
 
 /// A slot that nothing opens, for names that are no account.
@@ -73,26 +87,18 @@ impl Authenticator {
         let remembered = Remembered::new(settings.remembered, settings.remember, clock.clone(), random);
         let slot = Slot::decoy(PasswordParams::default(), random);
         let decoy = Arc::new(Decoy { account: AccountId::random(random), slot });
-        Ok(Authenticator { directory, checks, remembered, throttle: Throttle::new(*settings, clock), decoy })
+        let throttle = Throttle::new(*settings, clock);
+        let standings = Standings::new(directory.clone());
+        Ok(Authenticator { directory, checks, remembered, throttle, standings, decoy })
     }
 
     /// The account that `name` (in any case; without a domain, one of the host's) and `secret` (a password or a
     /// token) open, and its key. `peer` is the client's address, `None` on a Unix socket.
     ///
     /// Takes as long as the client deserves; safe to drop at any point.
-    pub async fn login(
-        &self,
-        peer: Option<IpAddr>,
-        name: &str,
-        secret: &[u8],
-    ) -> Result<(AccountRecord, RootKey), Denied> {
+    pub async fn login(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
-        let account = self.directory.account_name(name).ok();
-        let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
-        let record = match &account {
-            Some(account) => self.directory.find(account).await.map_err(Denied::Unavailable)?,
-            None => None,
-        };
+        let (tried, record) = self.find(name).await?;
         // What cannot be anybody's secret is checked like any wrong one.
         let (secret, record) = match Secret::new(secret) {
             Ok(secret) => (secret, record),
@@ -108,6 +114,28 @@ impl Authenticator {
         opened.ok_or(Denied::Credentials)
     }
 
+    /// As [`Authenticator::login`], with a token and nothing else: a password that somebody configured as one is not
+    /// taken. Whoever fails waits like everybody; there is nothing to stretch, as a token is 256 random bits.
+    pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
+        let network = peer.map(Network::of);
+        let (tried, record) = self.find(name).await?;
+        let entered = record.and_then(|record| {
+            let slot = token_slot(&for_login(&record.slots, token))?.clone();
+            let root = slot.open(record.id, token)?;
+            Some(Entered { record, root, slot: slot.id() })
+        });
+        if entered.is_none() {
+            self.hold_back(network, tried).await?;
+            self.throttle.failed(network, tried);
+        }
+        entered.ok_or(Denied::Credentials)
+    }
+
+    /// What lets the session of that login know when it has to end. Must be called inside a tokio runtime.
+    pub fn standing(&self, entered: &Entered) -> Standing {
+        self.standings.begin(&entered.record, entered.slot)
+    }
+
     /// Wipes remembered logins that have expired; the server calls it now and then.
     pub fn sweep(&self) {
         self.remembered.sweep();
@@ -118,27 +146,36 @@ impl Authenticator {
         self.remembered.len()
     }
 
+    /// What `name` is counted under, and the record of the account if it is one's.
+    async fn find(&self, name: &str) -> Result<(Name, Option<AccountRecord>), Denied> {
+        let account = self.directory.account_name(name).ok();
+        let tried = Name::of(account.as_ref().map_or(name, |account| account.as_str()));
+        let record = match &account {
+            Some(account) => self.directory.find(account).await.map_err(Denied::Unavailable)?,
+            None => None,
+        };
+        Ok((tried, record))
+    }
+
     async fn open(
         &self,
         network: Option<Network>,
         tried: Name,
         record: AccountRecord,
         secret: Secret,
-    ) -> Result<Option<(AccountRecord, RootKey)>, Denied> {
+    ) -> Result<Option<Entered>, Denied> {
         let tag = self.remembered.tag(&record, secret.bytes());
-        if let Some(root) = self.remembered.find(tag, &record) {
-            return Ok(Some((record, root)));
+        if let Some((root, slot)) = self.remembered.find(tag, &record) {
+            return Ok(Some(Entered { record, root, slot }));
         }
         let slots: Vec<Slot> = for_login(&record.slots, secret.bytes()).into_iter().cloned().collect();
         // A token is 256 random bits: checking it is cheap, and there is nothing to guess.
-        if let [slot] = slots.as_slice()
-            && slot.kind() == SlotKind::Token
-        {
+        if let Some(slot) = token_slot(&slots.iter().collect::<Vec<_>>()) {
             let root = slot.open(record.id, secret.bytes());
             if root.is_none() {
                 self.hold_back(network, tried).await?;
             }
-            return Ok(root.map(|root| (record, root)));
+            return Ok(root.map(|root| Entered { record, root, slot: slot.id() }));
         }
         if slots.is_empty() {
             return self.pretend(network, tried, secret).await;
@@ -146,16 +183,17 @@ impl Authenticator {
         self.hold_back(network, tried).await?;
         let turn = self.checks.turn().await.map_err(|_| Denied::Busy)?;
         // A client that opens several connections at once pays for the first.
-        if let Some(root) = self.remembered.find(tag, &record) {
-            return Ok(Some((record, root)));
+        if let Some((root, slot)) = self.remembered.find(tag, &record) {
+            return Ok(Some(Entered { record, root, slot }));
         }
         let id = record.id;
-        let check = move || slots.iter().find_map(|slot| slot.open(id, secret.bytes()));
-        let Some(root) = self.checks.run(turn, check).await.map_err(Denied::Unavailable)? else {
+        let opens = move |slot: &Slot| slot.open(id, secret.bytes()).map(|root| (root, slot.id()));
+        let check = move || slots.iter().find_map(opens);
+        let Some((root, slot)) = self.checks.run(turn, check).await.map_err(Denied::Unavailable)? else {
             return Ok(None);
         };
-        self.remembered.insert(tag, &record, root.clone());
-        Ok(Some((record, root)))
+        self.remembered.insert(tag, &record, root.clone(), slot);
+        Ok(Some(Entered { record, root, slot }))
     }
 
     /// Does what a wrong password would cost.
@@ -180,6 +218,14 @@ impl Authenticator {
             tokio::time::sleep(turn.wait()).await;
         }
         Ok(())
+    }
+}
+
+/// The slot, if the secret was a token of the account.
+fn token_slot<'a>(slots: &[&'a Slot]) -> Option<&'a Slot> {
+    match slots {
+        [slot] if slot.kind() == SlotKind::Token => Some(slot),
+        _ => None,
     }
 }
 

@@ -148,6 +148,14 @@ impl Stream {
         Some(TlsInfo { version, cipher })
     }
 
+    /// The name by which the client asked for this server in TLS (RFC 6066 §3); `None` if it did not.
+    pub fn server_name(&self) -> Option<&str> {
+        match &self.transport {
+            Transport::Tls(tls) => tls.get_ref().1.server_name(),
+            Transport::Plain(_) => None,
+        }
+    }
+
     /// Plaintext bytes received so far.
     pub fn bytes_in(&self) -> u64 {
         self.bytes_in

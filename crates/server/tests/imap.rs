@@ -36,6 +36,7 @@ transcripts![
     lsub,
     moves,
     names,
+    oauthbearer,
     quota,
     rename,
     search,
@@ -47,6 +48,7 @@ transcripts![
     uid,
     uidplus,
     views,
+    xoauth2,
 ];
 
 #[path = "imap/damage.rs"]
@@ -59,3 +61,5 @@ mod hostile;
 mod large;
 #[path = "imap/model.rs"]
 mod model;
+#[path = "imap/revoked.rs"]
+mod revoked;

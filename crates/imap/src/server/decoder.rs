@@ -1,17 +1,18 @@
 //! [`Decoder`]: where one command ends and the next begins, and when the client waits.
 
-use bytes::{Buf, Bytes, BytesMut};
+use std::fmt;
+
+use bytes::{Buf, BytesMut};
 use memchr::memchr;
 use sealpost_base::limits;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
 use super::skip::{Outcome, Skip};
-use super::{Event, Limits};
+use super::{Event, Limits, Line};
 use crate::parse::{self, LiteralHeader, Refused, append_head, literal_at_end, tag_of};
 use crate::types::{Code, Tag};
 
 /// The decoder: one for each connection. Holds at most one command and what was fed beyond it.
-#[derive(Debug)]
 pub struct Decoder {
     /// Bytes not yet turned into events; begins with the command, message or line being read.
     pub(super) input: BytesMut,
@@ -20,7 +21,6 @@ pub struct Decoder {
     pub(super) state: State,
 }
 
-#[derive(Debug)]
 pub(super) enum State {
     Command(Collect),
     /// The octets of a message.
@@ -141,6 +141,14 @@ impl Decoder {
     }
 }
 
+/// Never what was received: it may be a password.
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut decoder = f.debug_struct("Decoder");
+        decoder.field("pending", &self.pending()).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
 /// What one look at the input came to.
 pub(super) enum Step {
     Event(Event),
@@ -241,9 +249,9 @@ impl Decoder {
         let mut taken = self.take(end + 1);
         let line = &taken[..end];
         // It may be a password: wiped here, and by its last owner.
-        let line = Zeroizing::new(line.strip_suffix(b"\r").unwrap_or(line).to_vec());
+        let line = Line::new(line.strip_suffix(b"\r").unwrap_or(line));
         taken.as_mut().zeroize();
-        Step::Event(Event::Line(Bytes::from_owner(line)))
+        Step::Event(Event::Line(line))
     }
 
     fn skip(&mut self) -> Step {

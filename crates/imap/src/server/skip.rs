@@ -9,7 +9,6 @@ use crate::parse::literal_at_end;
 /// Bytes at a line's end that decide whether a literal follows: more than any literal header has.
 const TAIL_BYTES: usize = 32;
 
-#[derive(Debug)]
 pub(super) struct Skip {
     /// Octets of a literal still to come.
     literal: u64,

@@ -275,3 +275,22 @@ proptest! {
         prop_assert_eq!(&whole, &events(small(), &input, &pieces));
     }
 }
+
+#[test]
+fn no_password_is_printed() {
+    let mut decoder = Decoder::new(Limits::anonymous());
+    decoder.feed(b"1 LOGIN me c2VjcmV0cGFzcw==\r\n2 AUTHENTICATE PLAIN\r\n");
+    assert!(!format!("{decoder:?}").contains("c2Vj"));
+    let login = decoder.next();
+    assert!(!format!("{login:?}").contains("c2Vj"), "{login:?}");
+    decoder.next();
+    decoder.expect_line();
+    decoder.feed(b"c2VjcmV0cGFzcw==\r\n");
+    let line = decoder.next();
+    assert!(matches!(&line, Some(Event::Line(line)) if &line[..] == b"c2VjcmV0cGFzcw=="));
+    let printed = format!("{line:?} {decoder:?}");
+    assert!(!printed.contains("c2Vj") && !printed.contains("99, 50"), "{printed}");
+    decoder.feed(b"3 LOGIN me {12+}\r\nc2VjcmV0");
+    assert_eq!(decoder.next(), None);
+    assert!(!format!("{decoder:?}").contains("c2Vj"));
+}

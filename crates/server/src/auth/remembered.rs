@@ -14,6 +14,7 @@ use ring::hmac;
 use sealpost_account::directory::AccountRecord;
 use sealpost_base::{Clock, Random};
 use sealpost_vault::RootKey;
+use sealpost_vault::slot::SlotId;
 use zeroize::Zeroizing;
 
 /// The remembered logins. An account's key is wiped when its entry goes.
@@ -28,6 +29,7 @@ struct Login {
     version: u64,
     until: Duration,
     root: RootKey,
+    slot: SlotId,
 }
 
 /// Where a login is in the table; says nothing about the secret.
@@ -55,8 +57,9 @@ impl Remembered {
         Tag(tag)
     }
 
-    /// The account's key, if this login succeeded lately and the record has not changed since.
-    pub fn find(&self, tag: Tag, record: &AccountRecord) -> Option<RootKey> {
+    /// The account's key and the slot that the secret opens, if this login succeeded lately and the record has not
+    /// changed since.
+    pub fn find(&self, tag: Tag, record: &AccountRecord) -> Option<(RootKey, SlotId)> {
         let now = self.clock.monotonic();
         let mut table = self.lock();
         // `peek` leaves the order alone: it stays the order of insertion, so the oldest make room.
@@ -65,16 +68,16 @@ impl Remembered {
             table.pop(&tag.0);
             return None;
         }
-        Some(login.root.clone())
+        Some((login.root.clone(), login.slot))
     }
 
     /// Remembers a login that succeeded with `record` as it was then.
-    pub fn insert(&self, tag: Tag, record: &AccountRecord, root: RootKey) {
+    pub fn insert(&self, tag: Tag, record: &AccountRecord, root: RootKey, slot: SlotId) {
         if self.keep.is_zero() {
             return;
         }
         let until = self.clock.monotonic() + self.keep;
-        self.lock().put(tag.0, Login { version: record.version, until, root });
+        self.lock().put(tag.0, Login { version: record.version, until, root, slot });
     }
 
     /// Wipes what has expired; the server calls it now and then, so that no key outlives its time for long.

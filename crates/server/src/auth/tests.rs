@@ -36,7 +36,7 @@ impl World {
         (name, root)
     }
 
-    async fn login(&self, name: &str, secret: &str) -> Result<(AccountRecord, RootKey), Denied> {
+    async fn login(&self, name: &str, secret: &str) -> Result<Entered, Denied> {
         self.auth.login(Some([192, 0, 2, 1].into()), name, secret.as_bytes()).await
     }
 
@@ -58,8 +58,8 @@ async fn names_in_any_case_and_secrets_to_the_letter() {
     let world = World::new(patient()).await;
     let (name, root) = world.account("me@mail.example", "pässword").await;
     for spelling in ["me@mail.example", "ME@Mail.Example", "me", "\"me\"@mail.example"] {
-        let (record, opened) = world.login(spelling, "pässword").await.unwrap();
-        assert!(record.name == name && opened.same(&root));
+        let entered = world.login(spelling, "pässword").await.unwrap();
+        assert!(entered.record.name == name && entered.root.same(&root));
     }
     assert!(world.login("me", "pa\u{308}ssword").await.is_ok(), "however it was typed");
     for (name, secret) in [
@@ -83,7 +83,7 @@ async fn tokens_log_in_recovery_codes_do_not() {
     let (name, root) = world.account("me@x", "pw").await;
     let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
     let code = world.directory.set_recovery(&name, &root).await.unwrap();
-    assert!(world.login("me@x", &token).await.unwrap().1.same(&root));
+    assert!(world.login("me@x", &token).await.unwrap().root.same(&root));
     assert!(world.refused("me@x", &code).await);
     let mut wrong = token.to_string();
     let last = wrong.pop().unwrap();
@@ -118,7 +118,7 @@ async fn a_login_is_remembered_until_it_expires_or_the_record_changes() {
     assert!(world.login("me@x", "old").await.is_ok());
     world.directory.set_password(&name, &root, secret("new")).await.unwrap();
     assert!(world.refused("me@x", "old").await, "a changed password takes effect at once");
-    assert!(world.login("me@x", "new").await.unwrap().1.same(&root));
+    assert!(world.login("me@x", "new").await.unwrap().root.same(&root));
     world.directory.remove(&name).await.unwrap();
     assert!(world.refused("me@x", "new").await, "and so does removal");
 
@@ -210,4 +210,60 @@ async fn take_all_turns(world: &World) -> Vec<checks::Turn> {
         turns.push(turn.unwrap());
     }
     turns
+}
+
+#[tokio::test]
+async fn bearers_show_tokens_and_nothing_else() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let bearer = async |name: &str, token: &str| world.auth.bearer(None, name, token.as_bytes()).await;
+    let entered = bearer("ME@X", &token).await.unwrap();
+    assert!(entered.root.same(&root) && entered.slot == info.id);
+    for (name, token) in [("me@x", "pw"), ("me@x", ""), ("you@x", &*token), ("", &*token), ("me@x", &token[..60])] {
+        assert!(matches!(bearer(name, token).await, Err(Denied::Credentials)), "{name:?} {token:?}");
+    }
+    world.directory.revoke_token(&name, info.id).await.unwrap();
+    assert!(matches!(bearer("me@x", &token).await, Err(Denied::Credentials)), "at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bearers_who_keep_failing_wait_too() {
+    let world = World::new(Login::default()).await;
+    let attempt = async || world.auth.bearer(Some([192, 0, 2, 1].into()), "me@x", b"sp_wrong").await;
+    for _ in 0..4 {
+        assert!(attempt().await.is_err());
+    }
+    let start = tokio::time::Instant::now();
+    assert!(attempt().await.is_err());
+    assert!(start.elapsed() >= Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let standing = async |secret: &str| {
+        let entered = world.login("me@x", secret).await.unwrap();
+        world.auth.standing(&entered)
+    };
+    let mut by_password = standing("pw").await;
+    let (info, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let by_token = standing(&token).await;
+    assert!(by_password.holds() && by_token.holds(), "a new slot is known at once");
+    tokio::time::sleep(standing::PERIOD * 3).await;
+    assert!(by_password.holds() && by_token.holds());
+
+    world.directory.set_password(&name, &root, secret("new")).await.unwrap();
+    tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
+    assert!(!by_password.holds() && by_token.holds());
+    by_password = standing("new").await;
+    world.directory.revoke_token(&name, info.id).await.unwrap();
+    tokio::time::timeout(standing::PERIOD * 2, by_token.lost()).await.unwrap();
+    assert!(by_password.holds());
+    world.directory.remove(&name).await.unwrap();
+    tokio::time::timeout(standing::PERIOD * 2, by_password.lost()).await.unwrap();
+    drop((by_password, by_token));
+    tokio::time::sleep(standing::PERIOD * 2).await;
+    assert_eq!(world.auth.standings.accounts(), 0, "nobody is watched without sessions");
 }

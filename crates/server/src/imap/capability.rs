@@ -17,6 +17,8 @@ pub(super) enum Stage {
         start_tls: bool,
         /// A password may be said.
         login: bool,
+        /// TLS is spoken.
+        tls: bool,
     },
     /// Logged in.
     Authenticated,
@@ -26,13 +28,16 @@ pub(super) enum Stage {
 pub(super) fn names(stage: Stage) -> Vec<Atom> {
     let more: Vec<&str> = match stage {
         Stage::Authenticated => AUTHENTICATED.to_vec(),
-        Stage::Anonymous { start_tls, login } => {
+        Stage::Anonymous { start_tls, login, tls } => {
             let mut more = Vec::new();
             if start_tls {
                 more.push("STARTTLS");
             }
             // RFC 3501 §6.2.3: LOGINDISABLED while a password would go over the wire in clear.
             more.extend(if login { &["AUTH=PLAIN", "AUTH=LOGIN"][..] } else { &["LOGINDISABLED"][..] });
+            if login && tls {
+                more.extend(["AUTH=OAUTHBEARER", "AUTH=XOAUTH2"]);
+            }
             more
         }
     };
@@ -59,10 +64,11 @@ mod tests {
 
     #[test]
     fn no_password_is_invited_in_clear() {
-        let clear = line(Stage::Anonymous { start_tls: true, login: false });
+        let clear = line(Stage::Anonymous { start_tls: true, login: false, tls: false });
         assert!(clear.contains("STARTTLS") && clear.contains("LOGINDISABLED") && !clear.contains("AUTH="));
-        let private = line(Stage::Anonymous { start_tls: false, login: true });
+        let private = line(Stage::Anonymous { start_tls: false, login: true, tls: false });
         assert!(private.contains("AUTH=PLAIN") && !private.contains("LOGINDISABLED"));
+        assert!(!private.contains("AUTH=OAUTHBEARER"), "RFC 7628 §3 wants TLS");
         assert!(line(Stage::Authenticated).ends_with("CREATE-SPECIAL-USE"));
     }
 }

@@ -18,6 +18,7 @@ use sealpost_imap::write::Writer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::auth::standing::Standing;
 use crate::net::Stream;
 use crate::settings::Timeouts;
 use crate::shutdown::Shutdown;
@@ -56,6 +57,8 @@ pub(super) enum End {
     MailboxGone,
     /// A message could not be sent to its end.
     Broken,
+    /// What the client logged in with does not let it in any more.
+    Revoked,
     /// The connection failed.
     Io(io::Error),
 }
@@ -72,6 +75,7 @@ impl End {
             End::Fatal(_) => "protocol",
             End::MailboxGone => "mailbox gone",
             End::Broken => "message unreadable",
+            End::Revoked => "login revoked",
             End::Io(_) => "connection failed",
         }
     }
@@ -85,6 +89,7 @@ impl End {
             End::Errors => Some("too many bad commands"),
             End::Fatal(reason) => Some(reason),
             End::MailboxGone => Some("the selected mailbox was deleted or renumbered"),
+            End::Revoked => Some("this login is no longer valid"),
         }
     }
 }
@@ -116,6 +121,8 @@ pub(super) struct Connection {
     patience: Duration,
     /// When a client that has not logged in is sent away.
     anonymous_until: Option<Instant>,
+    /// Whether the login is still valid.
+    standing: Option<Standing>,
     /// The last read filled what it was given.
     busy: bool,
     /// A message is coming in.
@@ -128,6 +135,7 @@ impl Connection {
         Connection {
             budget,
             anonymous_until: Some(Instant::now() + timeouts.imap_anonymous * ANONYMOUS_FACTOR),
+            standing: None,
             stream: Some(stream),
             decoder: Decoder::new(Limits::anonymous()),
             out: Writer::new(),
@@ -139,8 +147,10 @@ impl Connection {
         }
     }
 
-    /// From the next command on, the limits and the patience for somebody who is known.
-    pub(super) fn authenticated(&mut self, message_bytes: u64) {
+    /// From the next command on, the limits and the patience for somebody who is known; the session ends when the login
+    /// is no longer valid.
+    pub(super) fn authenticated(&mut self, message_bytes: u64, standing: Standing) {
+        self.standing = Some(standing);
         self.decoder.set_limits(Limits::authenticated(message_bytes));
         self.patience = self.timeouts.imap;
         self.anonymous_until = None;
@@ -165,6 +175,7 @@ impl Connection {
     pub(super) async fn next(&mut self) -> Result<Event, End> {
         let deadline = Instant::now() + self.patience;
         let deadline = self.anonymous_until.map_or(deadline, |until| until.min(deadline));
+        self.check_standing()?;
         loop {
             if let Some(event) = self.decoder.next() {
                 return Ok(event);
@@ -251,15 +262,30 @@ impl Connection {
             self.busy = n >= READ_BYTES;
             io::Result::Ok(n)
         };
+        let revoked = async {
+            match &self.standing {
+                Some(standing) => standing.lost().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             () = self.shutdown.wait() => Err(End::Shutdown),
+            () = revoked => Err(End::Revoked),
             read = timeout_at(deadline, reading) => match read {
                 Err(_) => Err(End::Timeout),
                 Ok(Err(e)) => Err(e.into()),
                 Ok(Ok(0)) => Err(End::Closed),
                 Ok(Ok(_)) => Ok(()),
             },
+        }
+    }
+
+    /// Ends a session whose login was revoked, also one that never waits.
+    fn check_standing(&self) -> Result<(), End> {
+        match &self.standing {
+            Some(standing) if !standing.holds() => Err(End::Revoked),
+            _ => Ok(()),
         }
     }
 
@@ -296,6 +322,7 @@ impl Connection {
     /// Sends both, in this order. Something has to get across within the write timeout; more of it while others wait
     /// for memory.
     async fn send(&mut self, mut first: &[u8], mut second: &[u8]) -> Result<(), End> {
+        self.check_standing()?;
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let (mut looked, mut taken) = (Instant::now(), 0);
         let mut stuck = Instant::now() + self.timeouts.write;
@@ -340,6 +367,8 @@ impl Connection {
         if let End::Io(error) = end {
             tracing::debug!(%error, "a connection failed");
         }
+        // Who is sent away for it is told so.
+        self.standing = None;
         if let Some(text) = end.goodbye() {
             self.out.status(None, sealpost_imap::types::Status::Bye, None, text);
         }

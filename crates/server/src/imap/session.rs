@@ -218,7 +218,11 @@ impl Session {
     pub(super) fn stage(&self) -> Stage {
         match self.account {
             Some(_) => Stage::Authenticated,
-            None => Stage::Anonymous { start_tls: self.can_start_tls(), login: self.login_allowed() },
+            None => Stage::Anonymous {
+                start_tls: self.can_start_tls(),
+                login: self.login_allowed(),
+                tls: self.connection.stream().is_some_and(|stream| stream.is_tls()),
+            },
         }
     }
 

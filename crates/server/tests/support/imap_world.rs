@@ -16,9 +16,10 @@
 //! deliver                   the lines that follow as `| line` are a message that arrives in the inbox
 //! deliver Archive           the same, in another mailbox
 //! append 1 a1 INBOX (\Seen) the same, as a non-synchronizing APPEND of connection 1
+//! B: a1 AUTHENTICATE X | a\x01b   sends the line, what is behind the bar in base64; `<token>` is a token of the account
 //! ```
 //! In what is sent and in messages, `\r`, `\n`, `\0`, `\t`, `\\` and `\xHH` stand for what they stand for only after
-//! `C|`, `D:` (C: with escapes) and `|`.
+//! `C|`, `D:` (C: with escapes), `B:` and `|`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use sealpost_server::net::Stream;
 use sealpost_server::tls::Tls;
 use sealpost_server::{Context, Settings, imap};
 use sealpost_vault::record::ServerKey;
+use sealpost_vault::slot::SlotId;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -87,6 +89,23 @@ impl World {
         let mut client = self.connect();
         client.login().await;
         client
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &AccountName {
+        &self.record.name
+    }
+
+    /// The account's key.
+    pub fn root(&self) -> &RootKey {
+        &self.root
+    }
+
+    /// A new token of the account.
+    pub async fn token(&self) -> (SlotId, String) {
+        let added = self.ctx.directory.add_token(&self.record.name, &self.root, "test").await;
+        let (info, token) = added.unwrap();
+        (info.id, token.to_string())
     }
 
     pub async fn account(&self) -> Arc<Account> {
@@ -186,6 +205,17 @@ impl Client {
         String::from_utf8_lossy(&self.line_bytes().await).into_owned()
     }
 
+    /// The next line; `None` if the server hung up instead.
+    pub async fn line_or_end(&mut self) -> Option<String> {
+        while !self.input.windows(2).any(|pair| pair == b"\r\n") {
+            let read = tokio::time::timeout(PATIENCE, self.wire.read_buf(&mut self.input)).await;
+            if !matches!(read.expect("the server answers or hangs up"), Ok(1..)) {
+                return None;
+            }
+        }
+        Some(self.line().await)
+    }
+
     async fn line_bytes(&mut self) -> Vec<u8> {
         let mut looked = 0;
         loop {
@@ -251,6 +281,7 @@ pub async fn play(name: &str, text: &str) {
     }
     let mut world = World::over(Store::memory(), settings, quota).await;
     let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
+    let token = if text.contains("<token>") { world.token().await.1 } else { String::new() };
     let mut lines = text.lines().enumerate().peekable();
     while let Some((number, line)) = lines.next() {
         let at = format!("{name}:{}", number + 1);
@@ -260,12 +291,12 @@ pub async fn play(name: &str, text: &str) {
         let (head, rest) = line.split_once(' ').unwrap_or((line, ""));
         let digit = head.chars().find_map(|c| c.to_digit(10)).unwrap_or(1) as usize;
         let verb = head.replace(|c: char| c.is_ascii_digit(), "");
-        if matches!(&*verb, "C:" | "D:" | "C|" | "S:" | "S?" | "S!" | "tls") && !clients.contains_key(&digit)
+        if matches!(&*verb, "C:" | "D:" | "B:" | "C|" | "S:" | "S?" | "S!" | "tls") && !clients.contains_key(&digit)
         {
             let client = world.connect();
             clients.insert(digit, client);
         }
-        if !matches!(&*verb, "C:" | "D:" | "C|") {
+        if !matches!(&*verb, "C:" | "D:" | "B:" | "C|") {
             for client in clients.values_mut() {
                 client.flush().await;
             }
@@ -286,6 +317,13 @@ pub async fn play(name: &str, text: &str) {
             "D:" => {
                 let out = &mut clients.get_mut(&digit).unwrap().out;
                 out.extend(unescape(rest));
+                out.extend_from_slice(b"\r\n");
+            }
+            "B:" => {
+                let (plain, encoded) = rest.split_once("| ").unwrap_or_else(|| panic!("{at}: no bar"));
+                let out = &mut clients.get_mut(&digit).unwrap().out;
+                out.extend_from_slice(plain.as_bytes());
+                out.extend(base64(&unescape(&encoded.replace("<token>", &token))));
                 out.extend_from_slice(b"\r\n");
             }
             "C|" => clients.get_mut(&digit).unwrap().out.extend(unescape(rest)),
@@ -349,6 +387,19 @@ pub fn matches(pattern: &str, text: &str) -> bool {
         rest = &rest[at + part.len()..];
     }
     rest.ends_with(last)
+}
+
+pub fn base64(bytes: &[u8]) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = Vec::new();
+    for group in bytes.chunks(3) {
+        let mut padded = [0; 4];
+        padded[1..=group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes(padded);
+        let digit = |n: u32| ALPHABET[(bits >> (18 - 6 * n) & 63) as usize];
+        out.extend((0..4).map(|n| if n <= group.len() as u32 { digit(n) } else { b'=' }));
+    }
+    out
 }
 
 fn unescape(text: &str) -> Vec<u8> {
