@@ -58,7 +58,8 @@ impl Standings {
             None => {
                 let (sender, receiver) = watch::channel(Known::of(record));
                 accounts.insert(record.name.clone(), sender);
-                let watching = watch(self.directory.clone(), Arc::downgrade(&self.accounts), record.name.clone());
+                let watching =
+                    watch(self.directory.clone(), Arc::downgrade(&self.accounts), record.name.clone());
                 tokio::spawn(watching);
                 receiver
             }
@@ -90,7 +91,8 @@ impl Standing {
 
 impl Known {
     fn of(record: &AccountRecord) -> Self {
-        let slots = if record.is_active() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
+        let slots =
+            if record.is_active() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
         Known { id: record.id, version: record.version, slots }
     }
 

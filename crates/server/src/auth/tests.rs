@@ -220,7 +220,9 @@ async fn bearers_show_tokens_and_nothing_else() {
     let bearer = async |name: &str, token: &str| world.auth.bearer(None, name, token.as_bytes()).await;
     let entered = bearer("ME@X", &token).await.unwrap();
     assert!(entered.root.same(&root) && entered.slot == info.id);
-    for (name, token) in [("me@x", "pw"), ("me@x", ""), ("you@x", &*token), ("", &*token), ("me@x", &token[..60])] {
+    for (name, token) in
+        [("me@x", "pw"), ("me@x", ""), ("you@x", &*token), ("", &*token), ("me@x", &token[..60])]
+    {
         assert!(matches!(bearer(name, token).await, Err(Denied::Credentials)), "{name:?} {token:?}");
     }
     world.directory.revoke_token(&name, info.id).await.unwrap();

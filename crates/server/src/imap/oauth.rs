@@ -45,7 +45,11 @@ const SEPARATOR: u8 = 1;
 
 impl Session {
     /// The exchange. It fails in three steps: an error as a challenge, an empty answer, NO (RFC 7628 §3.2.3).
-    pub(super) async fn sasl_bearer(&mut self, kind: Kind, initial: Option<Secret>) -> Result<Entered, Failure> {
+    pub(super) async fn sasl_bearer(
+        &mut self,
+        kind: Kind,
+        initial: Option<Secret>,
+    ) -> Result<Entered, Failure> {
         // RFC 7628 §3: TLS MUST be used.
         if !self.connection.stream().is_some_and(|stream| stream.is_tls()) {
             return Err(Reply::no(Code::PrivacyRequired, "use TLS first").into());

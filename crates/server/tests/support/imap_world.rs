@@ -291,7 +291,8 @@ pub async fn play(name: &str, text: &str) {
         let (head, rest) = line.split_once(' ').unwrap_or((line, ""));
         let digit = head.chars().find_map(|c| c.to_digit(10)).unwrap_or(1) as usize;
         let verb = head.replace(|c: char| c.is_ascii_digit(), "");
-        if matches!(&*verb, "C:" | "D:" | "B:" | "C|" | "S:" | "S?" | "S!" | "tls") && !clients.contains_key(&digit)
+        if matches!(&*verb, "C:" | "D:" | "B:" | "C|" | "S:" | "S?" | "S!" | "tls")
+            && !clients.contains_key(&digit)
         {
             let client = world.connect();
             clients.insert(digit, client);
