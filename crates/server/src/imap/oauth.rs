@@ -172,8 +172,11 @@ fn gs2_name(header: &[u8]) -> Result<Option<String>, Wrong> {
     Ok(Some(decoded))
 }
 
+/// Key and value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// `*kvpair kvsep`, where `kvpair = key "=" value kvsep`
-fn pairs(text: &[u8]) -> Result<Vec<(&[u8], &[u8])>, Wrong> {
+fn pairs(text: &[u8]) -> Result<Vec<Pair<'_>>, Wrong> {
     // The separator of the last pair and the one at the end; with no pairs there is only the latter.
     let text = match text {
         [SEPARATOR] => return Ok(Vec::new()),
@@ -197,7 +200,7 @@ fn bearer(auth: &[u8]) -> Result<Zeroizing<Vec<u8>>, Wrong> {
     Ok(Zeroizing::new(token.to_vec()))
 }
 
-fn split(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+fn split(text: &[u8], at: u8) -> Option<Pair<'_>> {
     let at = memchr::memchr(at, text)?;
     Some((&text[..at], &text[at + 1..]))
 }
