@@ -16,6 +16,7 @@ pub mod fuzz;
 mod head;
 pub mod ingest;
 pub mod name;
+pub mod object_id;
 pub mod ops;
 pub mod rights;
 pub mod state;

@@ -50,6 +50,8 @@ pub const RECEIVED_FIELDS: usize = 100;
 pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 40 * 1024;
 /// Bytes of one IMAP command after login, literals that stream (messages) not included.
 pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
+/// Octets of a literal that a client may send without waiting where LITERAL- is announced (RFC 7888 §5).
+pub const IMAP_LITERAL_MINUS_BYTES: u64 = 4096;
 /// Nesting of lists and search keys in an IMAP command.
 pub const IMAP_NESTING: usize = 64;
 /// Nesting of lists in an IMAP response that a client reads: body structures nest deeper than commands.

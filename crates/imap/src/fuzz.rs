@@ -12,8 +12,12 @@ use crate::write::{Literals, Writer};
 /// and what was read as a command must be read the same when it is written.
 pub fn fuzz_command(data: &[u8]) {
     let Some((&seed, input)) = data.split_first() else { return };
-    let limits =
-        server::Limits { command_bytes: 500, append_bytes: Some(100 + u64::from(seed)), skipped_bytes: 2000 };
+    let limits = server::Limits {
+        command_bytes: 500,
+        append_bytes: Some(100 + u64::from(seed)),
+        non_sync_bytes: (seed % 2 == 1).then_some(64),
+        skipped_bytes: 2000,
+    };
     let whole = server_events(limits, input, usize::MAX, seed);
     assert_eq!(whole, server_events(limits, input, 1, seed), "one byte at a time");
     assert_eq!(whole, server_events(limits, input, 2 + usize::from(seed % 64), seed), "in pieces");

@@ -49,6 +49,8 @@ pub enum Event {
     Bad {
         /// The tag of the command, if it could be read.
         tag: Option<Tag>,
+        /// The response code, if one fits.
+        code: Option<Code>,
         /// What is wrong, for the response text.
         reason: Cow<'static, str>,
     },
@@ -76,6 +78,9 @@ pub struct Limits {
     pub command_bytes: usize,
     /// Octets of one message of APPEND: above it the answer is NO `[TOOBIG]`. `None`: APPEND is answered BAD.
     pub append_bytes: Option<u64>,
+    /// Octets of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which has no bound of its
+    /// own, else that of LITERAL- (RFC 7888 §5).
+    pub non_sync_bytes: Option<u64>,
     /// Bytes of one refused command that are thrown away before the connection is given up.
     pub skipped_bytes: u64,
 }
@@ -86,6 +91,7 @@ impl Limits {
         Limits {
             command_bytes: limits::IMAP_COMMAND_BYTES_ANONYMOUS,
             append_bytes: None,
+            non_sync_bytes: Some(limits::IMAP_LITERAL_MINUS_BYTES),
             skipped_bytes: limits::IMAP_SKIPPED_BYTES_ANONYMOUS,
         }
     }
@@ -95,6 +101,7 @@ impl Limits {
         Limits {
             command_bytes: limits::IMAP_COMMAND_BYTES,
             append_bytes: Some(append_bytes),
+            non_sync_bytes: None,
             skipped_bytes: limits::IMAP_SKIPPED_BYTES,
         }
     }

@@ -12,6 +12,7 @@ mod list;
 mod mailbox;
 mod modifier;
 mod multisearch;
+mod object_id;
 mod response;
 mod search;
 mod sequence;
@@ -30,12 +31,14 @@ pub use list::{
 pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
 pub use modifier::{FetchModifier, QResync, SelectParameter, SequenceMatch, StoreModifier};
 pub use multisearch::{MailboxFilter, MultiSearch};
+pub use object_id::ObjectId;
 pub use response::{Code, Response, Status};
 pub use search::{ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn};
 pub use sequence::{SeqNumber, SeqRange, SequenceSet};
 pub use sort::{Sort, SortCriterion, SortKey, Thread, ThreadAlgorithm};
-pub use status::{StatusItem, StatusValue};
+pub use status::{StatusData, StatusItem, StatusValue};
 pub use string::{AString, Atom, Invalid, Secret, Tag};
 pub use string::{is_astring_char, is_atom_char, is_tag_char};
 
 pub(crate) use date::{MONTHS, month_name};
+pub(crate) use object_id::is_object_id_char;

@@ -15,6 +15,7 @@
 //! told of each other's changes.
 
 mod append;
+mod append_limit;
 mod capability;
 mod connection;
 mod copy;
@@ -28,6 +29,7 @@ mod list;
 mod login;
 mod mailboxes;
 mod oauth;
+mod object_id;
 mod place;
 mod reply;
 mod sasl;

@@ -15,6 +15,7 @@ macro_rules! transcripts {
 
 transcripts![
     append,
+    appendlimit,
     authenticate,
     capability,
     close,
@@ -31,19 +32,24 @@ transcripts![
     idle,
     keyword_limits,
     list,
+    literal_minus,
     literals,
     login,
     lsub,
     moves,
     names,
     oauthbearer,
+    objectid,
+    preview,
     quota,
     rename,
+    savedate,
     search,
     search_charset,
     select,
     starttls,
     status,
+    status_size,
     store,
     uid,
     uidplus,
@@ -63,3 +69,5 @@ mod large;
 mod model;
 #[path = "imap/revoked.rs"]
 mod revoked;
+#[path = "imap/object_ids.rs"]
+mod object_ids;

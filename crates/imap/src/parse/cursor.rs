@@ -1,8 +1,8 @@
 //! [`Cursor`]: a place in a buffer, and the words every rule is made of.
 
 use crate::types::{
-    AString, Atom, Flag, InvalidMailbox, Mailbox, SeqNumber, SeqRange, SequenceSet, is_astring_char,
-    is_atom_char,
+    AString, Atom, Flag, InvalidMailbox, Mailbox, ObjectId, SeqNumber, SeqRange, SequenceSet,
+    is_astring_char, is_atom_char, is_object_id_char,
 };
 use crate::utf7;
 use sealpost_base::limits;
@@ -246,6 +246,11 @@ impl<'a> Cursor<'a> {
     /// `mailbox = "INBOX" / astring`
     pub(crate) fn mailbox(&mut self) -> Parsed<Mailbox> {
         Ok(utf7::name(&self.astring_bytes()?, self.utf8)?)
+    }
+
+    /// `objectid = 1*255(ALPHA / DIGIT / "_" / "-")` (RFC 8474 §7)
+    pub(crate) fn object_id(&mut self) -> Parsed<ObjectId> {
+        ObjectId::new(self.word(is_object_id_char)).map_err(|invalid| Failure::Bad(invalid.0))
     }
 
     /// `flag = "\Answered" / … / flag-keyword / flag-extension`

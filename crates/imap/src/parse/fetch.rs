@@ -47,8 +47,29 @@ fn item(cursor: &mut Cursor<'_>) -> Parsed<FetchItem> {
         "RFC822" => FetchItem::Rfc822,
         "RFC822.HEADER" => FetchItem::Rfc822Header,
         "RFC822.TEXT" => FetchItem::Rfc822Text,
+        "EMAILID" => FetchItem::EmailId,
+        "THREADID" => FetchItem::ThreadId,
+        "SAVEDATE" => FetchItem::SaveDate,
+        "PREVIEW" => FetchItem::Preview { lazy: preview_modifiers(cursor)? },
         _ => return Err(Failure::Bad("unknown FETCH item")),
     })
+}
+
+/// `"PREVIEW" [SP "(" preview-mod *(SP preview-mod) ")"]`, with the one modifier there is (RFC 8970 §6).
+fn preview_modifiers(cursor: &mut Cursor<'_>) -> Parsed<bool> {
+    let mut list = cursor.clone();
+    if !(list.eat(b' ') && list.peek() == Some(b'(')) {
+        return Ok(false);
+    }
+    *cursor = list;
+    let modifiers = cursor.list1(|cursor| match cursor.atom()? {
+        name if name == *"LAZY" => Ok(()),
+        _ => Err(Failure::Bad("unknown PREVIEW modifier")),
+    })?;
+    if modifiers.len() > limits::IMAP_ITEMS {
+        return Err(Failure::Bad("too many PREVIEW modifiers"));
+    }
+    Ok(true)
 }
 
 /// `section = "[" [section-msgtext / (section-part ["." section-text])] "]"`

@@ -8,8 +8,8 @@ use super::modifier::starless;
 use super::value::{Value, value};
 use crate::client::{BodyName, Event, FetchData};
 use crate::types::{
-    Atom, Code, ListItem, Mailbox, NamespaceEntry, Namespaces, PermanentFlag, Response, Status, StatusItem,
-    StatusValue, is_atom_char,
+    Atom, Code, ListItem, Mailbox, NamespaceEntry, Namespaces, ObjectId, PermanentFlag, Response, Status,
+    StatusData, StatusItem, StatusValue, is_atom_char,
 };
 use crate::utf7;
 
@@ -165,6 +165,7 @@ fn known_code(cursor: &mut Cursor<'_>, name: &Atom) -> Parsed<Option<Code>> {
             cursor.space()?;
             Code::CopyUid { uid_validity, from, to: cursor.sequence_set()? }
         }
+        "MAILBOXID" => Code::MailboxId(bracketed_id(cursor)?),
         _ => return Ok(None),
     }))
 }
@@ -254,11 +255,29 @@ fn mailbox_status(cursor: &mut Cursor<'_>) -> Parsed<Response> {
         let item = StatusItem::from_name(cursor.atom()?.as_str());
         cursor.space()?;
         match item {
-            Some(item) => Ok(Some(StatusValue { item, value: cursor.number()? })),
+            Some(item) => Ok(Some(StatusValue { item, value: status_data(cursor)? })),
             None => value(cursor).map(|_| None),
         }
     })?;
     Ok(Response::MailboxStatus { mailbox, values: values.into_iter().flatten().collect() })
+}
+
+/// The value of an item: a number, `(objectid)` (RFC 8474 §7) or `NIL` (RFC 7889 §5).
+fn status_data(cursor: &mut Cursor<'_>) -> Parsed<StatusData> {
+    match cursor.peek() {
+        Some(b'(') => bracketed_id(cursor).map(StatusData::Id),
+        Some(b'0'..=b'9') => cursor.number().map(StatusData::Number),
+        _ if cursor.nil() => Ok(StatusData::Nil),
+        _ => Err(Failure::Bad("not the value of a STATUS item")),
+    }
+}
+
+/// `"(" objectid ")"` (RFC 8474 §7)
+fn bracketed_id(cursor: &mut Cursor<'_>) -> Parsed<ObjectId> {
+    cursor.expect(b'(', "an object id is in brackets")?;
+    let id = cursor.object_id()?;
+    cursor.expect(b')', "an object id is in brackets")?;
+    Ok(id)
 }
 
 /// `"NAMESPACE" SP namespace SP namespace SP namespace` (RFC 2342 §6)

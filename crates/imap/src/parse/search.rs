@@ -220,6 +220,11 @@ impl Keys<'_, '_> {
             "FILTER" => SearchKey::Filter(filter_name(cursor)?),
             "FUZZY" => SearchKey::Fuzzy(Box::new(self.key(depth + 1)?)),
             "UID" => SearchKey::Uid(cursor.sequence_set()?),
+            "EMAILID" => SearchKey::EmailId(cursor.object_id()?),
+            "THREADID" => SearchKey::ThreadId(cursor.object_id()?),
+            "SAVEDBEFORE" => SearchKey::SavedBefore(cursor.date()?),
+            "SAVEDON" => SearchKey::SavedOn(cursor.date()?),
+            "SAVEDSINCE" => SearchKey::SavedSince(cursor.date()?),
             "NOT" => SearchKey::Not(Box::new(self.key(depth + 1)?)),
             _ => {
                 let first = self.key(depth + 1)?;
@@ -230,7 +235,7 @@ impl Keys<'_, '_> {
     }
 }
 
-const WITH_ARGUMENT: [&str; 26] = [
+const WITH_ARGUMENT: [&str; 31] = [
     "BEFORE",
     "ON",
     "SINCE",
@@ -255,6 +260,11 @@ const WITH_ARGUMENT: [&str; 26] = [
     "FILTER",
     "FUZZY",
     "UID",
+    "EMAILID",
+    "THREADID",
+    "SAVEDBEFORE",
+    "SAVEDON",
+    "SAVEDSINCE",
     "NOT",
     "OR",
 ];
@@ -276,6 +286,7 @@ fn plain(word: &str) -> Option<SearchKey> {
         "UNFLAGGED" => SearchKey::NotFlag(Flag::Flagged),
         "UNDELETED" => SearchKey::NotFlag(Flag::Deleted),
         "UNDRAFT" => SearchKey::NotFlag(Flag::Draft),
+        "SAVEDATESUPPORTED" => SearchKey::SaveDateSupported,
         _ => return None,
     })
 }

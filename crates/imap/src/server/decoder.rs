@@ -204,6 +204,13 @@ impl Decoder {
         let State::Command(collect) = &mut self.state else { return Step::Again };
         collect.literals += 1;
         let (count, first) = (collect.literals, collect.literals == 1);
+        if let Some(most) = self.limits.non_sync_bytes
+            && !literal.sync
+            && literal.size > most
+        {
+            let bad = self.bad_literal(end);
+            return self.refuse(end, literal, bad);
+        }
         // The message is the first literal, or the second if the mailbox's name is one too.
         if count <= 2
             && let Some(head) = append_head(&self.input[..end], self.utf8)
@@ -241,7 +248,7 @@ impl Decoder {
     fn line(&mut self) -> Step {
         let end = memchr(b'\n', &self.input);
         if end.unwrap_or(self.input.len()) > limits::IMAP_LINE_BYTES {
-            let bad = Event::Bad { tag: None, reason: "the line is too long".into() };
+            let bad = Event::Bad { tag: None, code: None, reason: "the line is too long".into() };
             self.state = State::Skip(Skip::line(bad));
             return Step::Again;
         }
@@ -291,7 +298,15 @@ impl Decoder {
     }
 
     pub(super) fn bad(&self, reason: &'static str) -> Event {
-        Event::Bad { tag: tag_of(&self.input), reason: reason.into() }
+        Event::Bad { tag: tag_of(&self.input), code: None, reason: reason.into() }
+    }
+
+    /// A literal that LITERAL- does not allow, announced at the end of `input[..end]`. For an APPEND the answer has to say
+    /// TOOBIG (RFC 7888 §5).
+    fn bad_literal(&self, end: usize) -> Event {
+        let code = append_head(&self.input[..end], self.utf8).map(|_| Code::TooBig);
+        let reason = "a literal of more than 4096 octets has to wait for the server".into();
+        Event::Bad { tag: tag_of(&self.input), code, reason }
     }
 
     /// Takes the first `end` bytes; what follows is a new command.
@@ -303,11 +318,11 @@ impl Decoder {
 
 fn answer(refused: Refused) -> Event {
     match refused {
-        Refused::Bad { tag, reason } => Event::Bad { tag, reason: reason.into() },
+        Refused::Bad { tag, reason } => Event::Bad { tag, code: None, reason: reason.into() },
         Refused::Name { tag, invalid } => {
             Event::No { tag, code: Some(Code::Cannot), reason: invalid.to_string().into() }
         }
-        Refused::Incomplete => Event::Bad { tag: None, reason: "a literal is incomplete".into() },
+        Refused::Incomplete => Event::Bad { tag: None, code: None, reason: "a literal is incomplete".into() },
     }
 }
 

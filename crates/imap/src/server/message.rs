@@ -57,7 +57,7 @@ impl Decoder {
             [b'\r', b'\n', ..] => 2,
             _ => {
                 let reason = "unexpected text after the message".into();
-                let bad = Event::Bad { tag: Some(tag.clone()), reason };
+                let bad = Event::Bad { tag: Some(tag.clone()), code: None, reason };
                 self.state = State::Skip(Skip::new(0, Some(bad)));
                 return Step::Again;
             }

@@ -6,7 +6,7 @@ use super::*;
 use crate::types::{CommandBody, Flag, Mailbox};
 
 fn small() -> Limits {
-    Limits { command_bytes: 100, append_bytes: Some(50), skipped_bytes: 300 }
+    Limits { command_bytes: 100, append_bytes: Some(50), non_sync_bytes: None, skipped_bytes: 300 }
 }
 
 /// The events of `input` fed in pieces of the given sizes, over and over; message data joined. A session that wants
@@ -40,6 +40,22 @@ fn events(limits: Limits, input: &[u8], pieces: &[usize]) -> Vec<Event> {
         decoder.feed(&rest[..size]);
         rest = &rest[size..];
     }
+}
+
+#[test]
+fn literals_that_do_not_wait_are_short_where_literal_minus_is_announced() {
+    let limits = Limits { non_sync_bytes: Some(4), ..small() };
+    check(limits, b"a LOGIN {4+}\r\nuser {4+}\r\npass\r\n", &["a LOGIN"]);
+    check(
+        limits,
+        b"a LOGIN {5+}\r\nusers {4+}\r\npass\r\nb LOGIN {5}\r\nusers x\r\n",
+        &["a BAD", "+", "b LOGIN"],
+    );
+    // RFC 7888 §5: TOOBIG if it is an APPEND, and only then.
+    let found = events(limits, b"a APPEND x {5+}\r\nSubje\r\nb SELECT {5+}\r\ninbox\r\n", &[usize::MAX]);
+    let codes: Vec<_> =
+        found.iter().map(|event| matches!(event, Event::Bad { code: Some(Code::TooBig), .. })).collect();
+    assert_eq!(codes, [true, false]);
 }
 
 fn brief(event: &Event) -> String {
@@ -129,7 +145,8 @@ b NOOP
 
 #[test]
 fn literals_have_a_number() {
-    let limits = Limits { command_bytes: 1 << 20, append_bytes: None, skipped_bytes: 1 << 20 };
+    let limits =
+        Limits { command_bytes: 1 << 20, append_bytes: None, non_sync_bytes: None, skipped_bytes: 1 << 20 };
     let mut input = b"a SEARCH".to_vec();
     for _ in 0..=limits::IMAP_LITERALS {
         input.extend_from_slice(b" TEXT {1+}\r\nx");

@@ -36,6 +36,10 @@ fn both_ways() {
         "* LIST (\\HasNoChildren \\Sent) NIL \"&AMk-\"",
         "* LSUB () \".\" #news.comp.mail.misc",
         "* STATUS blurdybloop (MESSAGES 231 UIDNEXT 44292)",
+        "* STATUS foo (MAILBOXID (F2212ea87-6097-4256-9d51-71338625) SIZE 9223372036854775807)",
+        "* STATUS INBOX (APPENDLIMIT 257890 DELETED 0)",
+        "* STATUS INBOX (APPENDLIMIT NIL)",
+        "3 OK [MAILBOXID (F2212ea87-6097-4256-9d51-71338625)] Completed",
         "* SEARCH 2 84 882",
         "* SEARCH",
         "* ESEARCH (TAG \"A282\") MIN 2 COUNT 3",
@@ -105,8 +109,8 @@ fn what_servers_do() {
     assert_eq!(
         values,
         [
-            StatusValue { item: StatusItem::HighestModSeq, value: 7 },
-            StatusValue { item: StatusItem::Messages, value: 1 },
+            StatusValue { item: StatusItem::HighestModSeq, value: StatusData::Number(7) },
+            StatusValue { item: StatusItem::Messages, value: StatusData::Number(1) },
         ]
     );
     assert!(matches!(parse("a OK\r\n"), Response::Status { text, .. } if text.is_empty()));

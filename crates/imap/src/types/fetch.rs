@@ -38,6 +38,17 @@ pub enum FetchItem {
     Rfc822Header,
     /// `RFC822.TEXT`: `BODY[TEXT]` under another name.
     Rfc822Text,
+    /// `EMAILID` (RFC 8474 §5.3)
+    EmailId,
+    /// `THREADID` (RFC 8474 §5.3)
+    ThreadId,
+    /// `SAVEDATE` (RFC 8514 §4.2)
+    SaveDate,
+    /// `PREVIEW` (RFC 8970 §3.1)
+    Preview {
+        /// `(LAZY)`: only if it can be had without delay (RFC 8970 §4.1).
+        lazy: bool,
+    },
 }
 
 impl FetchItem {

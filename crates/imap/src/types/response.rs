@@ -5,6 +5,7 @@ use super::esearch::ESearch;
 use super::flag::{Flag, PermanentFlag};
 use super::list::{ListItem, MailboxAttribute, Namespaces};
 use super::mailbox::Mailbox;
+use super::object_id::ObjectId;
 use super::sequence::SequenceSet;
 use super::status::StatusValue;
 use super::string::{AString, Atom, Tag};
@@ -89,6 +90,8 @@ pub enum Code {
     UndefinedFilter(Atom),
     /// RFC 5267 §4.3.1: there will be no updates for the search of that tag.
     NoUpdate(AString),
+    /// RFC 8474 §4.1
+    MailboxId(ObjectId),
     /// Any other: its name and the text after it.
     Other(Atom, Option<String>),
 }

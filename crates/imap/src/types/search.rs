@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::date::Date;
 use super::flag::Flag;
+use super::object_id::ObjectId;
 use super::sequence::SequenceSet;
 use super::string::{AString, Atom};
 
@@ -140,6 +141,18 @@ pub enum SearchKey {
         /// The least mod-sequence.
         modseq: u64,
     },
+    /// `EMAILID` (RFC 8474 §6)
+    EmailId(ObjectId),
+    /// `THREADID` (RFC 8474 §6)
+    ThreadId(ObjectId),
+    /// `SAVEDBEFORE`: saved earlier than that day (RFC 8514 §4.3).
+    SavedBefore(Date),
+    /// `SAVEDON` (RFC 8514 §4.3)
+    SavedOn(Date),
+    /// `SAVEDSINCE`: that day or later (RFC 8514 §4.3).
+    SavedSince(Date),
+    /// `SAVEDATESUPPORTED`: the mailbox keeps the date (RFC 8514 §4.3).
+    SaveDateSupported,
     /// Message sequence numbers.
     Sequence(SequenceSet),
     /// `UID`

@@ -171,6 +171,11 @@ impl Writer {
             FetchItem::Rfc822 => self.raw(b"RFC822"),
             FetchItem::Rfc822Header => self.raw(b"RFC822.HEADER"),
             FetchItem::Rfc822Text => self.raw(b"RFC822.TEXT"),
+            FetchItem::EmailId => self.raw(b"EMAILID"),
+            FetchItem::ThreadId => self.raw(b"THREADID"),
+            FetchItem::SaveDate => self.raw(b"SAVEDATE"),
+            FetchItem::Preview { lazy: false } => self.raw(b"PREVIEW"),
+            FetchItem::Preview { lazy: true } => self.raw(b"PREVIEW (LAZY)"),
             FetchItem::BodySection { section, partial, peek } => {
                 self.raw(if *peek { "BODY.PEEK" } else { "BODY" }).section(section);
                 match partial {
@@ -235,6 +240,12 @@ impl Writer {
                 }
                 self.number(*modseq)
             }
+            SearchKey::EmailId(id) => self.raw(b"EMAILID ").raw(id.as_str()),
+            SearchKey::ThreadId(id) => self.raw(b"THREADID ").raw(id.as_str()),
+            SearchKey::SavedBefore(date) => self.raw(b"SAVEDBEFORE ").date(*date),
+            SearchKey::SavedOn(date) => self.raw(b"SAVEDON ").date(*date),
+            SearchKey::SavedSince(date) => self.raw(b"SAVEDSINCE ").date(*date),
+            SearchKey::SaveDateSupported => self.raw(b"SAVEDATESUPPORTED"),
             SearchKey::Sequence(set) => self.sequence_set(set),
             SearchKey::Uid(set) => self.raw(b"UID ").sequence_set(set),
             SearchKey::Older(seconds) => self.raw(b"OLDER ").number(u64::from(seconds.get())),

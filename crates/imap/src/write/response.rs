@@ -2,7 +2,8 @@
 
 use super::Writer;
 use crate::types::{
-    AString, Atom, Code, ListItem, MailboxAttribute, NamespaceEntry, PermanentFlag, Response, Status, Tag,
+    AString, Atom, Code, ListItem, MailboxAttribute, NamespaceEntry, ObjectId, PermanentFlag, Response,
+    Status, StatusData, Tag,
 };
 
 impl Writer {
@@ -89,7 +90,7 @@ impl Writer {
                 .astring(wire.as_bytes()),
             Response::MailboxStatus { mailbox, values } => {
                 self.raw(b"* STATUS ").mailbox(mailbox).space().list(values, |w, value| {
-                    w.raw(value.item.name()).space().number(value.value);
+                    w.raw(value.item.name()).space().status_data(&value.value);
                 })
             }
             Response::Search { numbers, modseq } => {
@@ -157,11 +158,25 @@ impl Writer {
                 .sequence_set(to),
             Code::UndefinedFilter(name) => self.raw(b"UNDEFINED-FILTER ").raw(name.as_str()),
             Code::NoUpdate(tag) => self.raw(b"NOUPDATE ").string(tag.as_bytes()),
+            Code::MailboxId(id) => self.raw(b"MAILBOXID ").object_id(id),
             // `resp-text-code`: any TEXT-CHAR except "]".
             Code::Other(name, Some(text)) => self.raw(name.as_str()).space().text(&text.replace(']', "?")),
             Code::Other(name, None) => self.raw(name.as_str()),
             // What is left are the codes of `Code::SIMPLE`, found above.
             _ => self.raw(b"ALERT"),
+        }
+    }
+
+    /// `(objectid)` (RFC 8474 §7)
+    pub fn object_id(&mut self, id: &ObjectId) -> &mut Self {
+        self.open().raw(id.as_str()).close()
+    }
+
+    fn status_data(&mut self, data: &StatusData) -> &mut Self {
+        match data {
+            StatusData::Number(number) => self.number(*number),
+            StatusData::Id(id) => self.object_id(id),
+            StatusData::Nil => self.nil(),
         }
     }
 

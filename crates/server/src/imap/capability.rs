@@ -3,10 +3,25 @@
 use sealpost_imap::types::{Atom, Code, Response};
 
 /// At any time.
-const ALWAYS: [&str; 5] = ["IMAP4rev1", "SASL-IR", "LITERAL+", "ID", "ENABLE"];
+const ALWAYS: &[&str] = &["IMAP4rev1", "SASL-IR", "ID", "ENABLE"];
+/// Before login. LITERAL+ would invite literals that are too long there (docs/decisions/0016).
+const ANONYMOUS: &[&str] = &["LITERAL-"];
 /// After login.
-const AUTHENTICATED: [&str; 8] =
-    ["IDLE", "NAMESPACE", "CHILDREN", "UIDPLUS", "MOVE", "UNSELECT", "SPECIAL-USE", "CREATE-SPECIAL-USE"];
+const AUTHENTICATED: &[&str] = &[
+    "LITERAL+",
+    "IDLE",
+    "NAMESPACE",
+    "CHILDREN",
+    "UIDPLUS",
+    "MOVE",
+    "UNSELECT",
+    "SPECIAL-USE",
+    "CREATE-SPECIAL-USE",
+    "STATUS=SIZE",
+    "OBJECTID",
+    "SAVEDATE",
+    "PREVIEW",
+];
 
 /// Where in its life a connection is, as far as capabilities depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,15 +36,23 @@ pub(super) enum Stage {
         tls: bool,
     },
     /// Logged in.
-    Authenticated,
+    Authenticated {
+        /// The largest message that APPEND takes, in octets.
+        append_limit: u32,
+    },
 }
 
 /// The capabilities at that stage (RFC 3501 §6.1.1, §7.2.1).
 pub(super) fn names(stage: Stage) -> Vec<Atom> {
+    let mut limit = String::new();
     let more: Vec<&str> = match stage {
-        Stage::Authenticated => AUTHENTICATED.to_vec(),
+        Stage::Authenticated { append_limit } => {
+            // RFC 7889 §2
+            limit = format!("APPENDLIMIT={append_limit}");
+            AUTHENTICATED.to_vec()
+        }
         Stage::Anonymous { start_tls, login, tls } => {
-            let mut more = Vec::new();
+            let mut more = ANONYMOUS.to_vec();
             if start_tls {
                 more.push("STARTTLS");
             }
@@ -41,7 +64,8 @@ pub(super) fn names(stage: Stage) -> Vec<Atom> {
             more
         }
     };
-    ALWAYS.into_iter().chain(more).filter_map(|name| Atom::new(name).ok()).collect()
+    let names = ALWAYS.iter().copied().chain(more).chain([&*limit]);
+    names.filter_map(|name| Atom::new(name).ok()).collect()
 }
 
 /// `[CAPABILITY …]`, which spares the client a round trip (RFC 3501 §7.1).
@@ -69,6 +93,15 @@ mod tests {
         let private = line(Stage::Anonymous { start_tls: false, login: true, tls: false });
         assert!(private.contains("AUTH=PLAIN") && !private.contains("LOGINDISABLED"));
         assert!(!private.contains("AUTH=OAUTHBEARER"), "RFC 7628 §3 wants TLS");
-        assert!(line(Stage::Authenticated).ends_with("CREATE-SPECIAL-USE"));
+    }
+
+    #[test]
+    fn one_way_of_literals_at_a_time() {
+        // RFC 7888 §5: never both.
+        let before = line(Stage::Anonymous { start_tls: true, login: true, tls: false });
+        assert!(before.contains("LITERAL-") && !before.contains("LITERAL+"));
+        let after = line(Stage::Authenticated { append_limit: 1000 });
+        assert!(after.contains("LITERAL+") && !after.contains("LITERAL-"));
+        assert!(after.ends_with(" APPENDLIMIT=1000"));
     }
 }

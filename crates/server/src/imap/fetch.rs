@@ -16,7 +16,8 @@ mod structure;
 use std::sync::Arc;
 
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
-use sealpost_base::{Error, Kind, ModSeq, Uid, UidSet};
+use sealpost_account::object_id::{ThreadId, email_id};
+use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, SequenceSet, Status};
 use sealpost_imap::write::Writer;
 
@@ -39,6 +40,7 @@ pub(super) struct FetchRow {
     uid: Uid,
     sequence: u32,
     modseq: ModSeq,
+    saved: Timestamp,
     /// `FLAGS (…)`, if it will be told.
     flags: Option<Vec<u8>>,
     message: Message,
@@ -126,7 +128,14 @@ impl Session {
                 flags::write(&mut writer, &state, row.flags, view.recent().contains(*uid));
                 writer.take().to_vec()
             });
-            rows.push(FetchRow { uid: *uid, sequence, modseq: row.modseq, flags, message: message.clone() });
+            rows.push(FetchRow {
+                uid: *uid,
+                sequence,
+                modseq: row.modseq,
+                saved: row.saved,
+                flags,
+                message: message.clone(),
+            });
         }
         Ok(rows)
     }
@@ -181,10 +190,12 @@ impl Session {
         for item in plan.items() {
             let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun };
             match item {
-                Item::Envelope | Item::Structure { .. } => match &prepared.structure {
-                    Some(Ok(found)) => response.structure(item, found),
-                    _ => continue,
-                },
+                Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => {
+                    match &prepared.structure {
+                        Some(Ok(found)) => response.structure(item, found, &row.message),
+                        _ => continue,
+                    }
+                }
                 Item::Octets(wanted) => {
                     let opened = match prepared.first.take() {
                         Some(first) => first,
@@ -320,11 +331,19 @@ impl Response<'_> {
                 self.begin();
                 self.out.raw(b"MODSEQ (").number(row.modseq.0).close();
             }
-            Item::Envelope | Item::Structure { .. } | Item::Octets(_) => {}
+            Item::EmailId => {
+                self.begin();
+                self.out.raw(b"EMAILID (").raw(email_id(&row.message)).close();
+            }
+            Item::SaveDate => {
+                self.begin();
+                self.out.raw(b"SAVEDATE ").date_time(DateTime::utc(row.saved));
+            }
+            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview | Item::Octets(_) => {}
         }
     }
 
-    fn structure(&mut self, item: &Item, found: &sealpost_mime::Structure) {
+    fn structure(&mut self, item: &Item, found: &sealpost_mime::Structure, message: &Message) {
         self.begin();
         match item {
             Item::Envelope => {
@@ -334,6 +353,14 @@ impl Response<'_> {
             Item::Structure { extended } => {
                 self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
                 structure::body(self.out, &found.root, *extended);
+            }
+            Item::ThreadId => {
+                let thread = ThreadId::of(&found.envelope, message);
+                self.out.raw(b"THREADID (").raw(thread.to_string()).close();
+            }
+            // RFC 8970 §3.2: NIL would mean that it comes later, and there is nothing to wait for.
+            Item::Preview => {
+                self.out.raw(b"PREVIEW ").string(found.preview.as_deref().unwrap_or_default());
             }
             _ => {}
         }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use sealpost_account::event::Event;
-use sealpost_account::{SpecialUse, ops};
+use sealpost_account::{Applied, SpecialUse, ops};
 use sealpost_base::{Error, limits};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
 
+use super::object_id;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
 
@@ -27,7 +28,7 @@ impl Session {
         if taken(&account.state()) {
             return Err(Reply::no(Code::UseAttr, "another mailbox has that special use").into());
         }
-        account
+        let committed = account
             .commit(|state| {
                 if taken(state) {
                     return Err(Error::conflict("another mailbox has that special use"));
@@ -35,7 +36,19 @@ impl Session {
                 Ok((ops::create_mailbox(state, name.as_str(), special_use)?, ()))
             })
             .await?;
-        Ok(Reply::ok("CREATE completed"))
+        // The last one that was made: those before it are its superiors.
+        let made = committed.applied.into_iter().rev().find_map(|applied| match applied {
+            Applied::Created(id) => Some(id),
+            _ => None,
+        });
+        let state = account.state();
+        // RFC 8474 §4.1
+        let code = made.and_then(|id| state.mailbox(id)).and_then(|m| object_id::code(account.id(), m));
+        Ok(match code {
+            Some(code) => Reply::ok_with(code, "CREATE completed"),
+            // Somebody deleted it already.
+            None => Reply::ok("CREATE completed"),
+        })
     }
 
     /// DELETE. Inferior names stay, and the name stays above them as one that cannot be selected (RFC 3501 §6.3.4).
@@ -100,6 +113,8 @@ fn special_use(attribute: &MailboxAttribute) -> Result<SpecialUse, Reply> {
         MailboxAttribute::Junk => SpecialUse::Junk,
         MailboxAttribute::Sent => SpecialUse::Sent,
         MailboxAttribute::Trash => SpecialUse::Trash,
+        // RFC 8457 §3
+        MailboxAttribute::Important => SpecialUse::Important,
         // \All and \Flagged are views of other mailboxes, which do not exist here.
         _ => return Err(Reply::no(Code::UseAttr, "that special use cannot be given")),
     })

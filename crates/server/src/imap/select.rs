@@ -6,6 +6,7 @@ use sealpost_account::{SystemFlags, ops};
 use sealpost_imap::types::{Code, Mailbox, Response, SelectParameter, Status};
 
 use super::flags;
+use super::object_id;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
 use super::tell::first_recent;
@@ -38,6 +39,7 @@ impl Session {
             })
             .flatten();
         let (uid_validity, uid_next) = (mailbox.uid_validity(), mailbox.uid_next());
+        let object_id = object_id::code(account.id(), mailbox);
         let id = mailbox.id();
         drop(state);
         let first = first_recent(&account, id, read_only);
@@ -57,6 +59,9 @@ impl Session {
         say(Code::PermanentFlags(permanent), "flags that can be changed");
         say(Code::UidValidity(uid_validity.0.get()), "UIDs are valid");
         say(Code::UidNext(uid_next.get()), "next UID");
+        if let Some(code) = object_id {
+            say(code, "the mailbox, by any name");
+        }
         self.view = Some(view);
         self.log.count("selected", 1);
         Ok(if read_only {

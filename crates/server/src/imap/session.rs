@@ -86,8 +86,8 @@ impl Session {
                 self.connection.set_bulk(false);
                 self.finish(&tag, outcome, Telling::everything()).await?;
             }
-            Event::Bad { tag, reason } => {
-                self.connection.out().status(tag.as_ref(), Status::Bad, None, &reason);
+            Event::Bad { tag, code, reason } => {
+                self.connection.out().status(tag.as_ref(), Status::Bad, code.as_ref(), &reason);
                 self.misbehaved()?;
             }
             Event::No { tag, code, reason } => {
@@ -217,7 +217,7 @@ impl Session {
 
     pub(super) fn stage(&self) -> Stage {
         match self.account {
-            Some(_) => Stage::Authenticated,
+            Some(_) => Stage::Authenticated { append_limit: self.append_limit() },
             None => Stage::Anonymous {
                 start_tls: self.can_start_tls(),
                 login: self.login_allowed(),

@@ -23,6 +23,14 @@ pub(super) enum Item {
         /// With extension data.
         extended: bool,
     },
+    /// `EMAILID`
+    EmailId,
+    /// `THREADID`
+    ThreadId,
+    /// `SAVEDATE`
+    SaveDate,
+    /// `PREVIEW`
+    Preview,
     /// Octets of the message.
     Octets(Octets),
 }
@@ -77,7 +85,7 @@ impl Plan {
         }
         let octets = items.iter().any(|item| matches!(item, Item::Octets(_)));
         let structure = items.iter().any(|item| match item {
-            Item::Envelope | Item::Structure { .. } => true,
+            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => true,
             Item::Octets(octets) => !octets.is_whole(),
             _ => false,
         });
@@ -140,6 +148,11 @@ impl From<FetchItem> for Item {
             FetchItem::Envelope => Item::Envelope,
             FetchItem::Body => Item::Structure { extended: false },
             FetchItem::BodyStructure => Item::Structure { extended: true },
+            FetchItem::EmailId => Item::EmailId,
+            FetchItem::ThreadId => Item::ThreadId,
+            FetchItem::SaveDate => Item::SaveDate,
+            // Made when the message arrived, so LAZY makes no difference (RFC 8970 §4.1).
+            FetchItem::Preview { .. } => Item::Preview,
             FetchItem::BodySection { section, partial, .. } => {
                 Item::Octets(Octets { name: None, section, partial })
             }

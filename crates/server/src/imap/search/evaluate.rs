@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 
 use sealpost_account::Message;
+use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::{FlagSet, Row};
-use sealpost_base::Uid;
-use sealpost_mime::Text;
+use sealpost_base::{ObjectId, Timestamp, Uid};
+use sealpost_mime::{Envelope, Text};
 
 use super::key::{Key, Pattern, Query, Scope};
 use crate::imap::view::View;
@@ -17,6 +18,8 @@ pub(super) struct Columns {
     flags: FlagSet,
     recent: bool,
     received_day: i64,
+    saved_day: i64,
+    object: ObjectId,
     size: u64,
 }
 
@@ -24,6 +27,8 @@ pub(super) struct Columns {
 pub(super) struct Knowledge {
     /// The day in the Date field, if the structure is known.
     sent_day: Option<Option<i64>>,
+    /// The thread, if the structure is known.
+    thread: Option<ThreadId>,
     /// The stored text.
     text: Option<Text>,
     /// Which patterns were found or not, where that is known.
@@ -39,7 +44,9 @@ impl Columns {
             flags: flags.clone(),
             recent: view.recent().contains(row.uid),
             // Days are those of UTC, which is the zone that INTERNALDATE is told in.
-            received_day: message.received.seconds().div_euclid(86_400),
+            received_day: day(message.received),
+            saved_day: day(row.saved),
+            object: message.object,
             size: message.size(),
         }
     }
@@ -48,12 +55,13 @@ impl Columns {
 impl Knowledge {
     /// Nothing but the row.
     pub(super) fn none() -> Self {
-        Knowledge { sent_day: None, text: None, patterns: RefCell::new(Vec::new()) }
+        Knowledge { sent_day: None, thread: None, text: None, patterns: RefCell::new(Vec::new()) }
     }
 
-    /// The Date field's day is known.
-    pub(super) fn learn_sent(&mut self, day: Option<i64>) {
-        self.sent_day = Some(day);
+    /// The envelope of the message is known.
+    pub(super) fn learn_envelope(&mut self, envelope: &Envelope, message: &Message) {
+        self.sent_day = Some(envelope.sent_day());
+        self.thread = Some(ThreadId::of(envelope, message));
     }
 
     /// The stored text is known.
@@ -96,6 +104,9 @@ impl Query {
             Key::Keyword(keyword) => Some(columns.flags.has(*keyword)),
             Key::Recent => Some(columns.recent),
             Key::Received(days) => Some(days.contain(columns.received_day)),
+            Key::Saved(days) => Some(days.contain(columns.saved_day)),
+            Key::Email(object) => Some(columns.object == *object),
+            Key::Thread(thread) => known.thread.map(|found| found == *thread),
             Key::Larger(size) => Some(columns.size > *size),
             Key::Smaller(size) => Some(columns.size < *size),
             Key::Sent(days) => known.sent_day.map(|day| day.is_some_and(|day| days.contain(day))),
@@ -118,6 +129,11 @@ impl Query {
         }
         decided.then_some(value)
     }
+}
+
+/// The day in UTC, since 1970.
+fn day(time: Timestamp) -> i64 {
+    time.seconds().div_euclid(86_400)
 }
 
 impl Pattern {

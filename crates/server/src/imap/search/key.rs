@@ -1,9 +1,10 @@
 //! Search keys, made ready: strings decoded and folded, numbers resolved, and what is cheap put first.
 
 use memchr::memmem::Finder;
+use sealpost_account::object_id::{ThreadId, object_of};
 use sealpost_account::state::KeywordId;
 use sealpost_account::{AccountState, SystemFlags};
-use sealpost_base::UidSet;
+use sealpost_base::{ObjectId, UidSet};
 use sealpost_imap::types::{AString, Flag, SearchKey};
 use sealpost_mime::decode::charset;
 use sealpost_mime::fold;
@@ -45,6 +46,12 @@ pub(super) enum Key {
     Smaller(u64),
     /// The Date field is on one of these days since 1970.
     Sent(Days),
+    /// The message was saved on one of these days since 1970.
+    Saved(Days),
+    /// It is this message, wherever it is.
+    Email(ObjectId),
+    /// The message belongs to this thread.
+    Thread(ThreadId),
     /// A pattern is found.
     Pattern(usize),
     /// Not this.
@@ -123,9 +130,9 @@ impl Query {
         Ok(Query { root, patterns: compiler.patterns })
     }
 
-    /// Whether the Date field is asked for.
-    pub(super) fn asks_for_dates(&self) -> bool {
-        asks_for_dates(&self.root)
+    /// Whether something of the structure is asked for.
+    pub(super) fn asks_for_structure(&self) -> bool {
+        asks_for_structure(&self.root)
     }
 }
 
@@ -165,6 +172,13 @@ impl Compiler<'_> {
             SearchKey::Text(string) => self.pattern(Scope::Anywhere, string),
             SearchKey::Larger(size) => Key::Larger(*size),
             SearchKey::Smaller(size) => Key::Smaller(*size),
+            SearchKey::EmailId(id) => object_of(id.as_str()).map_or(Key::Always(false), Key::Email),
+            SearchKey::ThreadId(id) => ThreadId::parse(id.as_str()).map_or(Key::Always(false), Key::Thread),
+            SearchKey::SavedBefore(date) => Key::Saved(Days { from: i64::MIN, to: day(date) }),
+            SearchKey::SavedOn(date) => Key::Saved(Days { from: day(date), to: day(date) + 1 }),
+            SearchKey::SavedSince(date) => Key::Saved(Days { from: day(date), to: i64::MAX }),
+            // RFC 8514 §4.3: every mailbox here keeps the date.
+            SearchKey::SaveDateSupported => Key::Always(true),
             // In an empty mailbox no number matches; refusing `1:*` there would help nobody.
             SearchKey::Sequence(_) if self.view.uids().is_empty() => Key::Always(false),
             // Only messages of the view are searched, so ranges over its gaps do no harm.
@@ -229,7 +243,7 @@ fn by_cost(mut keys: Vec<Key>) -> Vec<Key> {
 
 fn cost(key: &Key) -> u8 {
     match key {
-        Key::Sent(_) => 1,
+        Key::Sent(_) | Key::Thread(_) => 1,
         Key::Pattern(_) => 2,
         Key::Not(key) => cost(key),
         Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),
@@ -237,11 +251,11 @@ fn cost(key: &Key) -> u8 {
     }
 }
 
-fn asks_for_dates(key: &Key) -> bool {
+fn asks_for_structure(key: &Key) -> bool {
     match key {
-        Key::Sent(_) => true,
-        Key::Not(key) => asks_for_dates(key),
-        Key::All(keys) | Key::Any(keys) => keys.iter().any(asks_for_dates),
+        Key::Sent(_) | Key::Thread(_) => true,
+        Key::Not(key) => asks_for_structure(key),
+        Key::All(keys) | Key::Any(keys) => keys.iter().any(asks_for_structure),
         _ => false,
     }
 }

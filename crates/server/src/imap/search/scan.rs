@@ -24,10 +24,10 @@ pub(super) async fn by_stored_text(
     message: &Message,
 ) -> Result<Option<bool>> {
     let mut known = Knowledge::none();
-    if query.asks_for_dates()
+    if query.asks_for_structure()
         && let Some(structure) = readable(account.structure(message).await)?
     {
-        known.learn_sent(structure.envelope.sent_day());
+        known.learn_envelope(&structure.envelope, message);
         if let Some(decided) = query.decide(columns, &known) {
             return Ok(Some(decided));
         }
@@ -76,7 +76,7 @@ async fn scan(account: &Account, query: &Arc<Query>, message: &Message, known: &
         tokio::task::consume_budget().await;
     }
     let (structure, matcher) = scanner.finish();
-    known.learn_sent(structure.envelope.sent_day());
+    known.learn_envelope(&structure.envelope, message);
     known.learn_patterns(matcher.finish());
     Ok(())
 }
