@@ -12,6 +12,7 @@ mod fetch;
 mod list;
 mod modifier;
 mod multisearch;
+mod notify;
 mod response;
 mod search;
 mod value;

@@ -5,6 +5,7 @@
 
 mod command;
 mod modifier;
+mod notify;
 mod response;
 mod search;
 mod writer;

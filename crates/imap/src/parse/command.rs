@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use super::{fetch, list, modifier, multisearch, search};
+use super::{fetch, list, modifier, multisearch, notify, search};
 use crate::types::{
     AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
     StatusItem, Store, StoreAction, Tag,
@@ -118,13 +118,14 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "STATUS" => status(cursor)?,
         "ESEARCH" => CommandBody::MultiSearch(multisearch::esearch(cursor)?),
         "CANCELUPDATE" => CommandBody::CancelUpdate(multisearch::cancel_update(cursor)?),
+        "NOTIFY" => CommandBody::Notify(notify::notify(cursor)?),
         "UID" => uid(cursor)?,
         _ => on_messages(cursor, word, false)?,
     })
 }
 
 /// Commands that have arguments. APPEND is among them only for the error it gets when it has no literal.
-const KNOWN: [&str; 25] = [
+const KNOWN: [&str; 26] = [
     "LOGIN",
     "AUTHENTICATE",
     "ID",
@@ -141,6 +142,7 @@ const KNOWN: [&str; 25] = [
     "STATUS",
     "ESEARCH",
     "CANCELUPDATE",
+    "NOTIFY",
     "UID",
     "APPEND",
     "SEARCH",

@@ -10,11 +10,7 @@ use crate::types::{FetchItem, Partial, Section, SectionText};
 /// `… ("ALL" / "FULL" / "FAST" / fetch-att / "(" fetch-att *(SP fetch-att) ")")`
 pub(super) fn items(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
     if cursor.peek() == Some(b'(') {
-        let items = cursor.list1(item)?;
-        if items.len() > limits::IMAP_ITEMS {
-            return Err(Failure::Bad("too many FETCH items"));
-        }
-        return Ok(items);
+        return list(cursor);
     }
     let macros: [(&str, &[FetchItem]); 3] =
         [("ALL", &FetchItem::ALL), ("FULL", &FetchItem::FULL), ("FAST", &FetchItem::FAST)];
@@ -24,6 +20,15 @@ pub(super) fn items(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
         }
     }
     Ok(vec![item(cursor)?])
+}
+
+/// `"(" fetch-att *(SP fetch-att) ")"`
+pub(super) fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
+    let items = cursor.list1(item)?;
+    if items.len() > limits::IMAP_ITEMS {
+        return Err(Failure::Bad("too many FETCH items"));
+    }
+    Ok(items)
 }
 
 /// `fetch-att`

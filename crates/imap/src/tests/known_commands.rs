@@ -412,3 +412,36 @@ fn names_that_are_no_names() {
     // A pattern need not be one.
     assert!(command(b"a LIST \"\" &\r\n", false).is_ok());
 }
+
+#[test]
+fn notify_is_read_as_the_rfc_writes_it() {
+    let read = |line: &str| command(format!("a {line}\r\n").as_bytes(), false).map(|command| command.body);
+    // RFC 5465 §3.1, §6
+    for line in [
+        "NOTIFY NONE",
+        "notify set status (selected MessageNew (uid body.peek[header.fields (from to subject)]) MessageExpunge) (subtree Lists MessageNew)",
+        "notify set (mailboxes INBOX (Messagenew messageExpunge)) (personal (SubscriptionChange))",
+        "notify set (selected (Messagenew (uid flags) messageExpunge)) (personal (MessageNew FlagChange MessageExpunge))",
+        "NOTIFY SET (selected-delayed NONE) (subtree (a b) (MailboxName Weather))",
+    ] {
+        // The RFC's own first example leaves out the list's parentheses and an event that belongs to another.
+        let parsed = read(line);
+        assert_eq!(parsed.is_ok(), !line.contains("Lists MessageNew"), "{line}: {parsed:?}");
+    }
+    for line in [
+        "NOTIFY",
+        "NOTIFY SOME",
+        "NOTIFY SET",
+        "NOTIFY SET (selected (MessageNew))",
+        "NOTIFY SET (selected (MessageExpunge))",
+        "NOTIFY SET (personal (FlagChange))",
+        "NOTIFY SET (personal (AnnotationChange))",
+        "NOTIFY SET (selected (MailboxName))",
+        "NOTIFY SET (selected NONE) (selected-delayed NONE)",
+        "NOTIFY SET (personal (MessageNew (UID) MessageExpunge))",
+        "NOTIFY SET (subtree-one a (MailboxName))",
+        "NOTIFY SET (personal ())",
+    ] {
+        assert!(read(line).is_err(), "{line}");
+    }
+}

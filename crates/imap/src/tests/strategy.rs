@@ -154,6 +154,50 @@ fn store_modifiers() -> impl Strategy<Value = Vec<StoreModifier>> {
         .prop_map(|modifier| modifier.into_iter().collect())
 }
 
+fn notify() -> impl Strategy<Value = Notify> {
+    let names = || vec(mailbox(), 1..3);
+    let other = prop_oneof![
+        Just(MailboxFilter::Inboxes),
+        Just(MailboxFilter::Personal),
+        Just(MailboxFilter::Subscribed),
+        names().prop_map(MailboxFilter::Subtree),
+        names().prop_map(MailboxFilter::Mailboxes),
+    ];
+    let messages = |items: Vec<FetchItem>, flags: bool| {
+        let mut events = vec![NotifyEvent::MessageNew(items), NotifyEvent::MessageExpunge];
+        events.extend(flags.then_some(NotifyEvent::FlagChange));
+        events
+    };
+    let selected =
+        (any::<bool>(), vec(fetch_item(), 0..3), any::<bool>()).prop_map(move |(delayed, items, flags)| {
+            let mailboxes = if delayed {
+                NotifyFilter::SelectedDelayed
+            } else {
+                NotifyFilter::Mailboxes(MailboxFilter::Selected)
+            };
+            EventGroup { mailboxes, events: messages(items, flags) }
+        });
+    let of_mailboxes = || {
+        proptest::sample::select(vec![
+            NotifyEvent::MailboxName,
+            NotifyEvent::SubscriptionChange,
+            NotifyEvent::MailboxMetadataChange,
+            NotifyEvent::ServerMetadataChange,
+            NotifyEvent::Other(Atom::new("Weather").unwrap()),
+        ])
+    };
+    let others = (other, any::<bool>(), vec(of_mailboxes(), 0..3)).prop_map(move |(filter, flags, more)| {
+        let mut events = if flags { messages(Vec::new(), true) } else { Vec::new() };
+        events.extend(more);
+        EventGroup { mailboxes: NotifyFilter::Mailboxes(filter), events }
+    });
+    let set =
+        (any::<bool>(), option::of(selected), vec(others, 1..4)).prop_map(|(status, selected, others)| {
+            Notify::Set { status, groups: selected.into_iter().chain(others).collect() }
+        });
+    prop_oneof![1 => Just(Notify::None), 4 => set]
+}
+
 fn search_key() -> impl Strategy<Value = SearchKey> {
     let settable = || {
         prop_oneof![
@@ -303,6 +347,7 @@ pub(super) fn body() -> impl Strategy<Value = CommandBody> {
     prop_oneof![
         5 => common_body(),
         2 => extended_searches(),
+        1 => notify().prop_map(CommandBody::Notify),
         1 => list.prop_map(CommandBody::List),
         1 => (mailbox(), vec(attribute(), 0..3))
             .prop_map(|(mailbox, special_use)| CommandBody::Create { mailbox, special_use }),

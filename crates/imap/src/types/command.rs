@@ -7,6 +7,7 @@ use super::list::{List, ListPattern, MailboxAttribute};
 use super::mailbox::Mailbox;
 use super::modifier::{FetchModifier, SelectParameter, StoreModifier};
 use super::multisearch::MultiSearch;
+use super::notify::Notify;
 use super::search::Search;
 use super::sequence::SequenceSet;
 use super::sort::{Sort, Thread};
@@ -103,6 +104,8 @@ pub enum CommandBody {
         /// What of it: at least one item.
         items: Vec<StatusItem>,
     },
+    /// `NOTIFY` (RFC 5465)
+    Notify(Notify),
     /// `IDLE` (RFC 2177): ends with the line DONE.
     Idle,
 
@@ -230,6 +233,7 @@ impl CommandBody {
             CommandBody::Lsub { .. } => "LSUB",
             CommandBody::Namespace => "NAMESPACE",
             CommandBody::Status { .. } => "STATUS",
+            CommandBody::Notify(_) => "NOTIFY",
             CommandBody::Idle => "IDLE",
             CommandBody::Check => "CHECK",
             CommandBody::Close => "CLOSE",

@@ -108,6 +108,7 @@ impl Writer {
             CommandBody::CancelUpdate(tags) => {
                 tags.iter().fold(self, |w, tag| w.space().string(tag.as_bytes()))
             }
+            CommandBody::Notify(notify) => self.notify(notify),
             CommandBody::Store(store) => self.store(store),
             CommandBody::Copy { set, mailbox, .. } | CommandBody::Move { set, mailbox, .. } => {
                 self.space().sequence_set(set).space().mailbox(mailbox)
@@ -158,7 +159,7 @@ impl Writer {
         self.space().flags(&store.flags)
     }
 
-    fn fetch_item(&mut self, item: &FetchItem) {
+    pub(super) fn fetch_item(&mut self, item: &FetchItem) {
         match item {
             FetchItem::Uid => self.raw(b"UID"),
             FetchItem::Flags => self.raw(b"FLAGS"),

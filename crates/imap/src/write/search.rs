@@ -38,7 +38,7 @@ impl Writer {
         self.search(&multi.search)
     }
 
-    fn mailbox_filter(&mut self, filter: &MailboxFilter) -> &mut Self {
+    pub(super) fn mailbox_filter(&mut self, filter: &MailboxFilter) -> &mut Self {
         self.raw(filter.name());
         match filter.names() {
             [] => self,
