@@ -32,8 +32,8 @@ pub use list::{
 pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
 pub use modifier::{FetchModifier, QResync, SelectParameter, SequenceMatch, StoreModifier};
 pub use multisearch::{MailboxFilter, MultiSearch};
-pub use object_id::ObjectId;
 pub use notify::{EventGroup, Notify, NotifyEvent, NotifyFilter};
+pub use object_id::ObjectId;
 pub use response::{Code, Response, Status};
 pub use search::{ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn};
 pub use sequence::{SeqNumber, SeqRange, SequenceSet};

@@ -67,7 +67,7 @@ mod hostile;
 mod large;
 #[path = "imap/model.rs"]
 mod model;
-#[path = "imap/revoked.rs"]
-mod revoked;
 #[path = "imap/object_ids.rs"]
 mod object_ids;
+#[path = "imap/revoked.rs"]
+mod revoked;
