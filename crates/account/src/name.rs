@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use sealpost_base::{Error, Result, limits};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use crate::state::INBOX;
 
@@ -13,6 +14,19 @@ pub fn canonical(name: &str) -> Cow<'_, str> {
         Cow::Owned(format!("{INBOX}{}", &name[first.len()..]))
     } else {
         Cow::Borrowed(name)
+    }
+}
+
+/// The text in Normalization Form C, in which names are kept (RFC 9051 §5.1, RFC 5198 §2).
+pub fn nfc(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
+}
+
+/// The name that a mailbox made under `name` gets: canonical, and in Normalization Form C.
+pub fn normal(name: &str) -> Cow<'_, str> {
+    match nfc(name) {
+        Cow::Borrowed(name) => canonical(name),
+        Cow::Owned(name) => Cow::Owned(canonical(&name).into_owned()),
     }
 }
 
@@ -35,4 +49,17 @@ pub fn check(name: &str) -> Result<()> {
         return Err(Error::invalid("a mailbox name has no control characters"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_in_one_form() {
+        assert!(matches!(normal("a/b"), Cow::Borrowed("a/b")));
+        assert!(matches!(normal("Entwürfe"), Cow::Borrowed(_)));
+        assert_eq!(normal("inbox/Entwu\u{308}rfe"), "INBOX/Entwürfe");
+        assert_eq!(normal("\u{212b}"), "Å", "RFC 5198 §2 wants NFC");
+    }
 }

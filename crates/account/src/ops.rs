@@ -2,13 +2,16 @@
 //!
 //! `apply` would ignore what cannot be done; these say why instead.
 
+use std::borrow::Cow;
+
 use sealpost_base::{Error, Result, Uid, UidSet, limits};
 
 use crate::event::{Event, Flags, SpecialUse};
-use crate::name::{canonical, check};
+use crate::name::{canonical, check, normal};
 use crate::state::{AccountState, FlagRoom, INBOX, Mailbox};
 
-/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is ignored.
+/// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is ignored, and the name is made
+/// Net-Unicode (RFC 9051 §6.3.4).
 ///
 /// # Errors
 /// `Conflict` if it exists, `Invalid` or `Limit` if the name or the number of mailboxes is not allowed.
@@ -17,7 +20,7 @@ pub fn create_mailbox(
     name: &str,
     special_use: Option<SpecialUse>,
 ) -> Result<Vec<Event>> {
-    let name = canonical(name.strip_suffix('/').unwrap_or(name));
+    let name = normal(name.strip_suffix('/').unwrap_or(name));
     check(&name)?;
     if state.mailbox_named(&name).is_some() {
         return Err(Error::conflict(format!("mailbox {name} exists")));
@@ -56,7 +59,7 @@ pub fn delete_mailbox(state: &AccountState, name: &str) -> Result<Vec<Event>> {
 /// # Errors
 /// `NotFound`, `Conflict` if the new name or that of an inferior is taken, `Invalid` or `Limit` for the name.
 pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<Event>> {
-    let to = canonical(to.strip_suffix('/').unwrap_or(to));
+    let to = normal(to.strip_suffix('/').unwrap_or(to));
     check(&to)?;
     if state.mailbox_named(&to).is_some() {
         return Err(Error::conflict(format!("mailbox {to} exists")));
@@ -64,7 +67,7 @@ pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<
     if canonical(from) == INBOX {
         return rename_inbox(state, &to);
     }
-    let from = canonical(from);
+    let from = written(state, from);
     if to.strip_prefix(&*from).is_some_and(|rest| rest.starts_with('/')) {
         return Err(Error::invalid("a mailbox cannot become its own inferior"));
     }
@@ -117,14 +120,40 @@ fn free(state: &AccountState, name: &str) -> Result<()> {
     }
 }
 
+/// The mailbox of that name, as it is written or else in the form that names are kept in: whatever name a mailbox was
+/// made under leads to it (RFC 9051 §5.1).
+pub fn find<'a>(state: &'a AccountState, name: &str) -> Option<&'a Mailbox> {
+    state.mailbox_named(name).or_else(|| state.mailbox_named(&normal(name)))
+}
+
+/// Whether mailboxes are below that name.
+pub fn is_level(state: &AccountState, name: &str) -> bool {
+    state.has_inferiors(&written(state, name))
+}
+
+/// The form of the name that something is called by: as it is written, or else the normal one.
+fn written<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
+    let as_it_is = canonical(name);
+    if state.mailbox_named(&as_it_is).is_some() || state.has_inferiors(&as_it_is) {
+        return as_it_is;
+    }
+    normal(name)
+}
+
+/// The name as one to subscribe to, and as one that is subscribed to already.
+pub fn subscription<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
+    let as_it_is = canonical(name);
+    if state.is_subscribed(&as_it_is) { as_it_is } else { normal(name) }
+}
+
 /// The mailbox of that name.
 ///
 /// # Errors
 /// `Invalid` if it exists only as a level above others, `NotFound` if not at all.
 pub fn existing<'a>(state: &'a AccountState, name: &str) -> Result<&'a Mailbox> {
-    match state.mailbox_named(name) {
+    match find(state, name) {
         Some(mailbox) => Ok(mailbox),
-        None if state.has_inferiors(&canonical(name)) => {
+        None if is_level(state, name) => {
             Err(Error::invalid(format!("{name} is no mailbox, only a level above others")))
         }
         None => Err(Error::not_found(format!("no mailbox {name}"))),

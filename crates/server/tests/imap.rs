@@ -53,6 +53,7 @@ transcripts![
     store,
     uid,
     uidplus,
+    utf8_names,
     views,
     xoauth2,
 ];

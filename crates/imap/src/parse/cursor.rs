@@ -161,8 +161,17 @@ impl<'a> Cursor<'a> {
         u32::try_from(self.number()?).map_err(|_| Failure::Bad("a number is too large"))
     }
 
-    /// `quoted = DQUOTE *QUOTED-CHAR DQUOTE`. Octets above 127 are let through, as servers do.
+    /// `quoted = DQUOTE *QUOTED-CHAR DQUOTE`. Octets above 127 are let through, as servers do; once UTF-8 was agreed on,
+    /// they must be that (RFC 6855 §3, RFC 9051 §4.3).
     pub(crate) fn quoted(&mut self) -> Parsed<Vec<u8>> {
+        let quoted = self.quoted_octets()?;
+        if self.utf8 && std::str::from_utf8(&quoted).is_err() {
+            return Err(Failure::Bad("a quoted string is not UTF-8"));
+        }
+        Ok(quoted)
+    }
+
+    fn quoted_octets(&mut self) -> Parsed<Vec<u8>> {
         self.expect(b'"', "a quoted string is missing")?;
         let mut out = Vec::new();
         loop {

@@ -138,6 +138,9 @@ fn hostile_values_are_written_harmless() {
     assert_eq!(w.take(), "\"ab\\\"\\\\\"");
     w.string("\u{e9}");
     assert_eq!(w.take(), "{2}\r\n\u{e9}");
+    w.set_utf8_text(true);
+    w.status(None, Status::No, None, "caf\u{e9}\u{85}\r\n");
+    assert_eq!(w.take(), "* NO caf\u{e9}?  \r\n");
     w.set_utf8(true);
     w.string("\u{e9}");
     assert_eq!(w.take(), "\"\u{e9}\"");

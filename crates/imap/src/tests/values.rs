@@ -102,6 +102,8 @@ fn patterns() {
 fn names() {
     assert_eq!(Mailbox::new("inbox").unwrap(), Mailbox::inbox());
     assert_eq!(Mailbox::new("iNbOx/a").unwrap().as_str(), "INBOX/a");
+    assert_eq!(Mailbox::new("iNbOx/a").unwrap().given(), "iNbOx/a");
+    assert_eq!(Mailbox::inbox().given(), "INBOX");
     assert_eq!(Mailbox::new("inboxes").unwrap().as_str(), "inboxes");
     assert_eq!(Flag::new("\\SEEN"), Ok(Flag::Seen));
     assert_eq!(Flag::new("$work"), Flag::new("$Work"));

@@ -1,6 +1,8 @@
 //! [`Mailbox`]: a mailbox name, decoded.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use sealpost_base::limits;
 
@@ -11,8 +13,12 @@ pub const HIERARCHY_DELIMITER: char = '/';
 /// [`limits::MAILBOX_NAME_BYTES`] bytes. A first level that is INBOX in any case is written `INBOX`
 /// (RFC 3501 §5.1), so that two names are the same mailbox exactly if they are equal. May be empty and may end in
 /// the delimiter, as CREATE's may (RFC 3501 §6.3.3): such names parse, and name no existing mailbox.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mailbox(Box<str>);
+#[derive(Clone)]
+pub struct Mailbox {
+    name: Box<str>,
+    /// How it was written, if that was another way.
+    given: Option<Box<str>>,
+}
 
 /// Why a name cannot be a mailbox name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,36 +45,69 @@ impl Mailbox {
         }
         let first = name.split(HIERARCHY_DELIMITER).next().unwrap_or(name);
         if first.eq_ignore_ascii_case(Self::INBOX) && first != Self::INBOX {
-            return Ok(Mailbox(format!("{}{}", Self::INBOX, &name[first.len()..]).into()));
+            let inbox = format!("{}{}", Self::INBOX, &name[first.len()..]).into();
+            return Ok(Mailbox { name: inbox, given: Some(name.into()) });
         }
-        Ok(Mailbox(name.into()))
+        Ok(Mailbox { name: name.into(), given: None })
     }
 
     /// INBOX.
     pub fn inbox() -> Self {
-        Mailbox(Self::INBOX.into())
+        Mailbox { name: Self::INBOX.into(), given: None }
     }
 
     /// Whether this is INBOX itself.
     pub fn is_inbox(&self) -> bool {
-        &*self.0 == Self::INBOX
+        &*self.name == Self::INBOX
     }
 
     /// The name in UTF-8.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// The name as it was written: `inbox`. What a server calls by another name it tells the client of (RFC 9051
+    /// §6.3.9.7); two names that differ in nothing else are the same.
+    pub fn given(&self) -> &str {
+        self.given.as_deref().unwrap_or(&self.name)
+    }
+}
+
+impl PartialEq for Mailbox {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Mailbox {}
+
+impl PartialOrd for Mailbox {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Mailbox {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
+}
+
+impl Hash for Mailbox {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 
 impl fmt::Display for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 
 impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(&*self.name, f)
     }
 }
 

@@ -90,6 +90,8 @@ pub enum Code {
     UndefinedFilter(Atom),
     /// RFC 5267 §4.3.1: there will be no updates for the search of that tag.
     NoUpdate(AString),
+    /// RFC 9051 §6.3.5: the mailbox has inferior ones.
+    HasChildren,
     /// RFC 8474 §4.1
     MailboxId(ObjectId),
     /// Any other: its name and the text after it.
@@ -185,7 +187,7 @@ impl Status {
 
 impl Code {
     /// Codes that are a name alone.
-    pub(crate) const SIMPLE: [(Code, &'static str); 30] = [
+    pub(crate) const SIMPLE: [(Code, &'static str); 31] = [
         (Code::Alert, "ALERT"),
         (Code::Parse, "PARSE"),
         (Code::ReadOnly, "READ-ONLY"),
@@ -212,6 +214,7 @@ impl Code {
         (Code::UseAttr, "USEATTR"),
         (Code::TooBig, "TOOBIG"),
         (Code::Closed, "CLOSED"),
+        (Code::HasChildren, "HASCHILDREN"),
         (Code::NoModSeq, "NOMODSEQ"),
         (Code::UidRequired, "UIDREQUIRED"),
         (Code::NotSaved, "NOTSAVED"),

@@ -29,6 +29,7 @@ pub enum Literals {
 pub struct Writer {
     out: BytesMut,
     utf8: bool,
+    utf8_text: bool,
     literals: Literals,
     /// Where a client must wait.
     cuts: Vec<usize>,
@@ -52,6 +53,11 @@ impl Writer {
     /// (RFC 9051 §5.1, RFC 6855 §3).
     pub fn set_utf8(&mut self, utf8: bool) {
         self.utf8 = utf8;
+    }
+
+    /// Text for people may be UTF-8 from now on, after `ENABLE IMAP4rev2` (RFC 9051 §9, `text`).
+    pub fn set_utf8_text(&mut self, utf8: bool) {
+        self.utf8_text = utf8;
     }
 
     /// How many bytes are waiting.
@@ -292,7 +298,8 @@ impl Writer {
         self
     }
 
-    /// Text for people: CR, LF and tab become spaces, what is no CHAR becomes `?`; never empty (RFC 3501 §9, `text`).
+    /// Text for people: CR, LF and tab become spaces, what is no CHAR becomes `?` unless UTF-8 may be; never empty
+    /// (RFC 3501 §9, `text`).
     pub fn text(&mut self, text: &str) -> &mut Self {
         if text.is_empty() {
             return self.raw(b".");
@@ -302,6 +309,9 @@ impl Writer {
             match c {
                 '\r' | '\n' | '\t' => self.out.put_u8(b' '),
                 ' '..='~' => self.out.put_u8(c as u8),
+                c if self.utf8_text && !c.is_control() => {
+                    self.out.put_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                }
                 _ => self.out.put_u8(b'?'),
             }
         }

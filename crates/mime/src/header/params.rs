@@ -227,6 +227,40 @@ pub fn decoded(params: &[Parameter], name: &str) -> Option<String> {
     })
 }
 
+/// The parameters with those of RFC 2231 put together and decoded, each where its first section stands. A value that had
+/// a charset is UTF-8 now, and its name keeps the `*` that says so (RFC 9051 §7.5.2).
+pub fn joined(params: &[Parameter]) -> Vec<Parameter> {
+    let mut found: Vec<Parameter> = Vec::with_capacity(params.len());
+    let mut done: Vec<&str> = Vec::new();
+    for param in params {
+        let Some((name, _)) = param.name.split_once('*') else {
+            found.push(param.clone());
+            continue;
+        };
+        if done.contains(&name) {
+            continue;
+        }
+        done.push(name);
+        let percent = |p: &Parameter| {
+            p.name
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('*'))
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('*'))
+        };
+        match extended(params, name) {
+            Some(value) if params.iter().any(percent) => {
+                found.push(Parameter::new(format!("{name}*"), value))
+            }
+            Some(value) => found.push(Parameter::new(name, value)),
+            // The first section is missing: as written.
+            None => found.extend(
+                params.iter().filter(|p| p.name.split_once('*').is_some_and(|(n, _)| n == name)).cloned(),
+            ),
+        }
+    }
+    found
+}
+
 /// `name*`, or `name*0`, `name*1`, … in order (RFC 2231 §3, §4).
 fn extended(params: &[Parameter], name: &str) -> Option<String> {
     let section = |p: &Parameter| -> Option<(usize, bool)> {
@@ -320,6 +354,21 @@ mod tests {
         assert_eq!(params("a/b/c; d=e"), [pair("d", "e")]);
         assert_eq!(disposition("ATTACHMENT; filename=x").unwrap().0, "attachment");
         assert_eq!(token(" Base64 (really)").unwrap(), "base64");
+    }
+
+    #[test]
+    fn continuations_are_joined_as_imap4rev2_wants_them() {
+        let join = |value: &str| -> Vec<(String, String)> {
+            joined(&content_type(value).unwrap().2).into_iter().map(|p| (p.name, p.value)).collect()
+        };
+        assert_eq!(
+            join("a/b; x=1; baz*1=b; y=2; baz*0=a; baz*2=c"),
+            [pair("x", "1"), pair("baz", "abc"), pair("y", "2")]
+        );
+        assert_eq!(join("a/b; foo*0*=iso-8859-1''Gr%FC; foo*1*=%DFe"), [pair("foo*", "Grüße")]);
+        assert_eq!(join("a/b; name=x; name*=utf-8'de'%C3%BC"), [pair("name", "x"), pair("name*", "ü")]);
+        assert_eq!(join("a/b; foo*1=b; foo*2=c"), [pair("foo*1", "b"), pair("foo*2", "c")]);
+        assert_eq!(join("a/b; foo*0=a; foo*2=c; food*0=d"), [pair("foo", "a"), pair("food", "d")]);
     }
 
     #[test]

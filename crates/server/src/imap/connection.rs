@@ -226,6 +226,12 @@ impl Connection {
         Instant::now() + self.patience
     }
 
+    /// Mailbox names and quoted strings are UTF-8 from the next command on (RFC 6855 §3, RFC 9051 §5.1).
+    pub(super) fn set_utf8(&mut self, utf8: bool) {
+        self.decoder.set_utf8(utf8);
+        self.out.set_utf8(utf8);
+    }
+
     /// The next line is not a command.
     pub(super) fn expect_line(&mut self) {
         self.decoder.expect_line();

@@ -46,6 +46,12 @@ impl Dialect {
         self.rev2
     }
 
+    /// Whether UTF8=ACCEPT is on: a charset is not to be named any more (RFC 6855 §3 and its erratum 4029, for SORT and
+    /// THREAD too).
+    pub(super) fn utf8_accept(self) -> bool {
+        self.utf8_accept
+    }
+
     /// Whether mailbox names and quoted strings are UTF-8 (RFC 9051 §5.1, RFC 6855 §3).
     pub(super) fn utf8(self) -> bool {
         self.rev2 || self.utf8_accept

@@ -20,6 +20,16 @@ const EXTENSIONS: &[(&str, Enable)] = &[
         switch_on(&mut session.dialect.qresync)
     }),
     ("UIDONLY", |session| switch_on(&mut session.dialect.uid_only)),
+    ("IMAP4rev2", |session| {
+        session.connection.set_utf8(true);
+        // RFC 9051 §9: from now on `text` may be UTF-8.
+        session.connection.out().set_utf8_text(true);
+        switch_on(&mut session.dialect.rev2)
+    }),
+    ("UTF8=ACCEPT", |session| {
+        session.connection.set_utf8(true);
+        switch_on(&mut session.dialect.utf8_accept)
+    }),
 ];
 
 impl Session {

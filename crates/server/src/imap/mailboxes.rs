@@ -54,6 +54,12 @@ impl Session {
     /// DELETE. Inferior names stay, and the name stays above them as one that cannot be selected (RFC 3501 §6.3.4).
     pub(super) async fn delete(&mut self, name: &Mailbox) -> Outcome {
         let account = self.account()?.clone();
+        // RFC 9051 §6.3.5: an error for a name that is only a level above others.
+        if ops::find(&account.state(), name.as_str()).is_none()
+            && ops::is_level(&account.state(), name.as_str())
+        {
+            return Err(Reply::no(Code::HasChildren, "that is no mailbox, only a level above others").into());
+        }
         let deleted = account
             .commit(|state| {
                 let id = ops::existing(state, name.as_str())?.id();
@@ -90,16 +96,17 @@ impl Session {
         let account = self.account()?;
         account
             .commit(|state| {
-                if state.is_subscribed(name.as_str()) == on {
+                let name = ops::subscription(state, name.as_str());
+                if state.is_subscribed(&name) == on {
                     return Ok((Vec::new(), ()));
                 }
                 if on {
-                    sealpost_account::name::check(name.as_str())?;
+                    sealpost_account::name::check(&name)?;
                     if state.subscriptions().count() >= limits::MAILBOXES {
                         return Err(Error::limit(format!("at most {} subscriptions", limits::MAILBOXES)));
                     }
                 }
-                Ok((vec![Event::Subscribed { name: name.as_str().to_owned(), on }], ()))
+                Ok((vec![Event::Subscribed { name: name.into_owned(), on }], ()))
             })
             .await?;
         Ok(Reply::ok(if on { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" }))

@@ -59,6 +59,10 @@ impl Session {
             return Err(Reply::bad("unknown return option").into());
         }
         let view = self.view()?;
+        // RFC 6855 §3: the strings are UTF-8, whatever else might be said of them.
+        if self.dialect.utf8_accept() && search.charset.is_some() {
+            return Err(Reply::bad("no CHARSET after ENABLE UTF8=ACCEPT").into());
+        }
         let Some(charset) = key::Charset::named(search.charset.as_ref()) else {
             let known = ["US-ASCII", "UTF-8"].map(AString::from).to_vec();
             return Err(Reply::no(Code::BadCharset(known), "charset not known").into());
