@@ -62,6 +62,10 @@ pub const IMAP_ITEMS: usize = 1000;
 pub const IMAP_SEQUENCE_RANGES: usize = 32 * 1024;
 /// Search keys of one command.
 pub const IMAP_SEARCH_KEYS: usize = 2000;
+/// Ranges of UIDs that `$` may stand for; the result of a search that has more is not saved.
+pub const IMAP_SAVED_RANGES: usize = 64 * 1024;
+/// Different words of one string of a FUZZY search key; what follows is not looked for.
+pub const FUZZY_WORDS: usize = 16;
 /// Criteria of one SORT.
 pub const IMAP_SORT_CRITERIA: usize = 32;
 /// Bytes of an IMAP command's tag.

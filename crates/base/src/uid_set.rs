@@ -99,6 +99,12 @@ impl UidSet {
         self.ranges.iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
     }
 
+    /// As [`UidSet::ranges`], those that are not wholly below `uid`.
+    pub fn ranges_from(&self, uid: Uid) -> impl DoubleEndedIterator<Item = (Uid, Uid)> + '_ {
+        let start = self.ranges.partition_point(|r| r.last < uid.get());
+        self.ranges[start..].iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
+    }
+
     /// How many ranges it takes.
     pub fn range_count(&self) -> usize {
         self.ranges.len()
@@ -175,6 +181,63 @@ impl UidSet {
                 a.next();
             } else {
                 b.next();
+            }
+        }
+        out.recount(0);
+        out
+    }
+
+    /// The UIDs that this set holds and the other does not.
+    #[must_use]
+    pub fn difference(&self, other: &UidSet) -> UidSet {
+        let mut out = UidSet::new();
+        let mut at = 0;
+        for range in &self.ranges {
+            // Where what is left of the range begins; `None`: nothing is left.
+            let mut rest = Some(range.first);
+            while let (Some(first), Some(taken)) = (rest, other.ranges.get(at)) {
+                if taken.first > range.last {
+                    break;
+                }
+                if taken.first > first {
+                    out.ranges.push(Range { first, last: taken.first - 1, before: 0 });
+                }
+                if taken.last >= range.last {
+                    // It may reach into the next range too.
+                    rest = None;
+                } else {
+                    rest = Some(first.max(taken.last + 1));
+                    at += 1;
+                }
+            }
+            if let Some(first) = rest {
+                out.ranges.push(Range { first, last: range.last, before: 0 });
+            }
+        }
+        out.recount(0);
+        out
+    }
+
+    /// The UIDs that one of the sets holds, or both.
+    #[must_use]
+    pub fn union(&self, other: &UidSet) -> UidSet {
+        Self::from_ranges(self.ranges().chain(other.ranges()))
+    }
+
+    /// A set from ranges in any order, which may overlap; those with `first > last` are empty.
+    pub fn from_ranges(ranges: impl IntoIterator<Item = (Uid, Uid)>) -> UidSet {
+        let ranges = ranges.into_iter().filter(|(first, last)| first <= last);
+        let mut ranges: Vec<Range> = ranges
+            .map(|(first, last)| Range { first: first.get(), last: last.get(), before: 0 })
+            .collect();
+        ranges.sort_unstable_by_key(|r| r.first);
+        let mut out = UidSet::new();
+        for range in ranges {
+            match out.ranges.last_mut() {
+                Some(last) if range.first <= last.last.saturating_add(1) => {
+                    last.last = last.last.max(range.last);
+                }
+                _ => out.ranges.push(range),
             }
         }
         out.recount(0);
@@ -326,6 +389,11 @@ mod tests {
             let set = |s: &BTreeSet<u32>| s.iter().copied().map(uid).collect::<UidSet>();
             let both: BTreeSet<u32> = a.intersection(&b).copied().collect();
             prop_assert_eq!(set(&a).intersection(&set(&b)), set(&both));
+            let either: BTreeSet<u32> = a.union(&b).copied().collect();
+            prop_assert_eq!(set(&a).union(&set(&b)), set(&either));
+            let only: BTreeSet<u32> = a.difference(&b).copied().collect();
+            prop_assert_eq!(set(&a).difference(&set(&b)), set(&only));
+            prop_assert_eq!(UidSet::from_ranges(a.iter().rev().map(|n| (uid(*n), uid(*n)))), set(&a));
         }
     }
 
@@ -336,5 +404,11 @@ mod tests {
         set.remove_range(uid(2), uid(u32::MAX - 1));
         set.insert(uid(u32::MAX));
         assert_eq!(set.to_string(), "1,4294967295");
+        let all = UidSet::range(uid(1), uid(u32::MAX));
+        assert_eq!(all.difference(&set).to_string(), "2:4294967294");
+        assert_eq!(set.difference(&all), UidSet::new());
+        assert_eq!(all.difference(&all), UidSet::new());
+        assert_eq!(all.difference(&UidSet::range(uid(1), uid(u32::MAX - 1))).to_string(), "4294967295");
+        assert_eq!(set.union(&all.difference(&set)), all);
     }
 }

@@ -61,6 +61,33 @@ impl Folder {
     }
 }
 
+/// The words of a folded text: runs of letters and digits, accents and the points of Hebrew and Arabic left out.
+pub fn words(folded: &str, mut each: impl FnMut(&str)) {
+    let mut word = String::new();
+    for c in folded.chars() {
+        if is_accent(c) {
+            continue;
+        }
+        if c.is_alphanumeric() || is_combining_mark(c) {
+            word.push(c);
+        } else if !word.is_empty() {
+            each(&word);
+            word.clear();
+        }
+    }
+    if !word.is_empty() {
+        each(&word);
+    }
+}
+
+/// Marks that may be left out in writing. Vowel signs of Indic scripts and voicing marks of kana may not.
+fn is_accent(c: char) -> bool {
+    matches!(c,
+        '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c4}'..='\u{5c5}'
+        | '\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{1ab0}'..='\u{1aff}'
+        | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
+}
+
 /// The folded form of one character that is not CR.
 fn fold_char(c: char, out: &mut String) {
     // CJK, kana and Hangul have neither case nor, outside the compatibility blocks, a decomposition worth its bytes.
@@ -100,6 +127,18 @@ mod tests {
         assert_eq!(fold("ПРИВЕТ"), "привет");
         assert_eq!(fold("한국어 日本語"), "한국어 日本語");
         assert_eq!(fold("ｶﾞ"), fold("ガ"));
+    }
+
+    #[test]
+    fn words_are_letters_without_accents() {
+        let words = |text: &str| {
+            let mut found = Vec::new();
+            words(&fold(text), |word| found.push(word.to_owned()));
+            found
+        };
+        assert_eq!(words("Re: Résumé (2. Fassung), it's"), ["re", "resume", "2", "fassung", "it", "s"]);
+        assert_eq!(words(" -- "), [""; 0]);
+        assert_eq!(words("が हिन्दी"), ["か\u{3099}", "हिन्दी"]);
     }
 
     #[test]

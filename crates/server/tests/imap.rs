@@ -23,12 +23,14 @@ transcripts![
     create,
     delete,
     errors,
+    esearch,
     examine,
     expunge,
     fetch,
     fetch_header,
     fetch_nested,
     fetch_partial,
+    fuzzy,
     idle,
     keyword_limits,
     list,
@@ -46,6 +48,7 @@ transcripts![
     savedate,
     search,
     search_charset,
+    searchres,
     select,
     starttls,
     status,
@@ -56,6 +59,7 @@ transcripts![
     utf8_names,
     views,
     xoauth2,
+    within,
 ];
 
 #[path = "imap/damage.rs"]

@@ -21,6 +21,10 @@ const AUTHENTICATED: &[&str] = &[
     "OBJECTID",
     "SAVEDATE",
     "PREVIEW",
+    "ESEARCH",
+    "SEARCHRES",
+    "WITHIN",
+    "SEARCH=FUZZY",
 ];
 
 /// Where in its life a connection is, as far as capabilities depend on it.

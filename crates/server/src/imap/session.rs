@@ -135,6 +135,7 @@ impl Session {
         // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
         self.account()?;
         self.catch_up().await?;
+        self.forget_expunged();
         match body {
             CommandBody::Enable(names) => self.enable(&names),
             CommandBody::Select { mailbox, read_only, parameters } => {
@@ -157,7 +158,7 @@ impl Session {
             CommandBody::Close => self.close_mailbox().await,
             CommandBody::Unselect => self.unselect(),
             CommandBody::Expunge { uids } => self.expunge(uids.as_ref()).await,
-            CommandBody::Search(search) => self.search(search).await,
+            CommandBody::Search(search) => self.search(tag, search).await,
             CommandBody::Fetch { uid, set, items, modifiers } => {
                 self.fetch(uid, &set, items, &modifiers, telling).await
             }

@@ -23,14 +23,31 @@ pub(super) fn by_uid(view: &View, set: &SequenceSet) -> UidSet {
 /// The ranges of UIDs that were asked for, whether or not the view has all of them: as many as the command has, however
 /// many gaps the mailbox has.
 pub(super) fn span_of_uids(view: &View, set: &SequenceSet) -> UidSet {
-    let largest = view.uids().last().map_or(0, Uid::get);
-    let mut asked = UidSet::new();
-    for range in set.resolve(largest) {
-        if let (Some(first), Some(last)) = (Uid::new(*range.start()), Uid::new(*range.end())) {
-            asked.insert_range(first, last);
-        }
+    ranges_of_uids(view.uids(), view.saved(), set)
+}
+
+/// The same for any mailbox that has `uids`, `$` being `saved` (RFC 5182 §2.1).
+pub(super) fn ranges_of_uids(uids: &UidSet, saved: &UidSet, set: &SequenceSet) -> UidSet {
+    let largest = uids.last().map_or(0, Uid::get);
+    let ranges = set.resolve(largest).into_iter();
+    let ranges = ranges.filter_map(|range| Some((Uid::new(*range.start())?, Uid::new(*range.end())?)));
+    with_saved(UidSet::from_ranges(ranges), saved, set)
+}
+
+/// The ranges of UIDs that these sequence numbers have; numbers beyond the mailbox have none.
+pub(super) fn ranges_of_numbers(uids: &UidSet, saved: &UidSet, set: &SequenceSet) -> UidSet {
+    let nth = |n: &u32| uids.nth((*n as usize).saturating_sub(1));
+    let ranges = set.resolve(u32::try_from(uids.len()).unwrap_or(u32::MAX)).into_iter();
+    let ranges = ranges.filter_map(|range| Some((nth(range.start())?, nth(range.end())?)));
+    with_saved(UidSet::from_ranges(ranges), saved, set)
+}
+
+fn with_saved(asked: UidSet, saved: &UidSet, set: &SequenceSet) -> UidSet {
+    match (set.has_saved(), asked.is_empty()) {
+        (false, _) => asked,
+        (true, true) => saved.clone(),
+        (true, false) => asked.union(saved),
     }
-    asked
 }
 
 /// By sequence number; `*` is the last.
@@ -45,14 +62,7 @@ pub(super) fn span_of_sequence(view: &View, set: &SequenceSet) -> Result<UidSet,
     if set.max(len) > len || (len == 0 && set.has_star()) {
         return Err(Reply::bad("no message has that number"));
     }
-    let mut asked = UidSet::new();
-    for range in set.resolve(len) {
-        let nth = |n: &u32| view.uids().nth((*n as usize).saturating_sub(1));
-        if let (Some(first), Some(last)) = (nth(range.start()), nth(range.end())) {
-            asked.insert_range(first, last);
-        }
-    }
-    Ok(asked)
+    Ok(ranges_of_numbers(view.uids(), view.saved(), set))
 }
 
 /// Goes through a set of messages in batches, without holding on to anything else.

@@ -26,6 +26,8 @@ pub(super) struct View {
     told_expunges: Position,
     /// How many keywords FLAGS listed.
     keywords: usize,
+    /// What `$` stands for.
+    saved: UidSet,
 }
 
 /// The mailbox was deleted, or its UIDs mean something else now.
@@ -73,6 +75,8 @@ impl View {
             told: state.position(),
             told_expunges: state.position(),
             keywords: mailbox.keywords().count(),
+            // RFC 5182 §2.1: selecting a mailbox empties it.
+            saved: UidSet::new(),
         }
     }
 
@@ -99,6 +103,27 @@ impl View {
     /// The messages that are `\Recent` for this session (RFC 3501 §2.3.2).
     pub(super) fn recent(&self) -> &UidSet {
         &self.recent
+    }
+
+    /// UIDVALIDITY.
+    pub(super) fn uid_validity(&self) -> UidValidity {
+        self.uid_validity
+    }
+
+    /// What `$` stands for (RFC 5182 §2.1). UIDs that are no longer in the view may be among them: they match nothing, and
+    /// are never given again.
+    pub(super) fn saved(&self) -> &UidSet {
+        &self.saved
+    }
+
+    /// The position up to which the client knows expunges.
+    pub(super) fn told_expunges(&self) -> Position {
+        self.told_expunges
+    }
+
+    /// From now on `$` stands for these.
+    pub(super) fn save(&mut self, found: UidSet) {
+        self.saved = found;
     }
 
     /// The position up to which the client knows flags.

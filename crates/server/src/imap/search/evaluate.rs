@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use sealpost_account::Message;
 use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::{FlagSet, Row};
+use sealpost_account::summary::Summary;
 use sealpost_base::{ObjectId, Timestamp, Uid};
 use sealpost_mime::{Envelope, Text};
 
+use super::area::Area;
 use super::key::{Key, Pattern, Query, Scope};
-use crate::imap::view::View;
 
 /// What the row of a message says.
 pub(super) struct Columns {
@@ -17,11 +18,15 @@ pub(super) struct Columns {
     modseq: u64,
     flags: FlagSet,
     recent: bool,
-    received_day: i64,
+    received: Timestamp,
     saved_day: i64,
     object: ObjectId,
     size: u64,
 }
+
+/// Whether a message matches: 0 if not, else how well, from 1 to 100. It is 100 unless FUZZY was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict(pub(super) u8);
 
 /// What else is known of a message.
 pub(super) struct Knowledge {
@@ -31,31 +36,87 @@ pub(super) struct Knowledge {
     thread: Option<ThreadId>,
     /// The stored text.
     text: Option<Text>,
+    /// The lines of the most common header fields.
+    summary: Option<Summary>,
     /// Which patterns were found or not, where that is known.
     patterns: RefCell<Vec<Option<bool>>>,
+    /// How well fuzzy keys match, where that is known.
+    scores: RefCell<Vec<Option<u8>>>,
+    /// The message itself was looked through: what was not found is not there.
+    scanned: bool,
 }
 
 impl Columns {
     /// The columns of a row.
-    pub(super) fn new(row: &Row, flags: &FlagSet, message: &Message, view: &View) -> Self {
+    pub(super) fn new(row: &Row, flags: &FlagSet, message: &Message, area: &Area) -> Self {
         Columns {
             uid: row.uid,
             modseq: row.modseq.0,
             flags: flags.clone(),
-            recent: view.recent().contains(row.uid),
-            // Days are those of UTC, which is the zone that INTERNALDATE is told in.
-            received_day: day(message.received),
+            recent: area.recent.contains(row.uid),
+            received: message.received,
             saved_day: day(row.saved),
             object: message.object,
             size: message.size(),
         }
+    }
+
+    /// The day of INTERNALDATE in UTC, which is the zone that it is told in.
+    pub(super) fn received_day(&self) -> i64 {
+        day(self.received)
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
     }
 }
 
 impl Knowledge {
     /// Nothing but the row.
     pub(super) fn none() -> Self {
-        Knowledge { sent_day: None, thread: None, text: None, patterns: RefCell::new(Vec::new()) }
+        Knowledge {
+            sent_day: None,
+            thread: None,
+            text: None,
+            summary: None,
+            patterns: RefCell::default(),
+            scores: RefCell::default(),
+            scanned: false,
+        }
+    }
+
+    /// The summary is known, with its headers.
+    pub(super) fn learn_summary(&mut self, summary: Summary) {
+        self.sent_day = Some(summary.sent_day());
+        self.summary = Some(summary);
+    }
+
+    /// The Date field's day; `None` if it is not known, `Some(None)` if there is none.
+    pub(super) fn sent(&self) -> Option<Option<i64>> {
+        self.sent_day
+    }
+
+    /// The stored text, if it is known.
+    pub(super) fn text(&self) -> Option<&Text> {
+        self.text.as_ref()
+    }
+
+    /// Whether the pattern is in the message, if the message itself was looked through.
+    pub(super) fn found_in_message(&self, number: usize) -> Option<bool> {
+        if self.scanned { self.patterns.borrow().get(number).copied().flatten() } else { None }
+    }
+
+    /// The score of a fuzzy key that was found out before.
+    pub(super) fn known_score(&self, number: usize) -> Option<u8> {
+        self.scores.borrow().get(number).copied().flatten()
+    }
+
+    pub(super) fn learn_score(&self, number: usize, score: u8) {
+        let mut scores = self.scores.borrow_mut();
+        if scores.len() <= number {
+            scores.resize(number + 1, None);
+        }
+        scores[number] = Some(score);
     }
 
     /// The envelope of the message is known.
@@ -72,6 +133,7 @@ impl Knowledge {
     /// Every pattern is decided.
     pub(super) fn learn_patterns(&mut self, found: Vec<bool>) {
         self.text = None;
+        self.scanned = true;
         *self.patterns.borrow_mut() = found.into_iter().map(Some).collect();
     }
 
@@ -79,7 +141,11 @@ impl Knowledge {
         if let Some(Some(found)) = self.patterns.borrow().get(number) {
             return Some(*found);
         }
-        let found = pattern.find(self.text.as_ref()?);
+        let found = match (&self.text, &self.summary) {
+            (Some(text), _) => pattern.find(text),
+            (None, Some(summary)) => pattern.find_in_summary(summary),
+            (None, None) => return None,
+        };
         let mut patterns = self.patterns.borrow_mut();
         if patterns.len() <= number {
             patterns.resize(number + 1, None);
@@ -91,11 +157,22 @@ impl Knowledge {
 
 impl Query {
     /// Whether the message matches; `None` if more has to be known.
-    pub(super) fn decide(&self, columns: &Columns, known: &Knowledge) -> Option<bool> {
-        self.key(&self.root, columns, known)
+    pub(super) fn decide(&self, columns: &Columns, known: &Knowledge) -> Option<Verdict> {
+        if !self.key(&self.root, columns, known)? {
+            return Some(Verdict(0));
+        }
+        if self.fuzzy.is_empty() {
+            return Some(Verdict(100));
+        }
+        // RFC 6203 §4: the mean of what was matched fuzzily. What decided nothing need not be known.
+        let scores = (0..self.fuzzy.len()).filter_map(|number| self.score(number, columns, known));
+        let (sum, count) = scores
+            .filter(|score| *score > 0)
+            .fold((0, 0), |(sum, n), score| (sum + usize::from(score), n + 1));
+        Some(Verdict(sum.checked_div(count).map_or(100, |mean| mean.max(1) as u8)))
     }
 
-    fn key(&self, key: &Key, columns: &Columns, known: &Knowledge) -> Option<bool> {
+    pub(super) fn key(&self, key: &Key, columns: &Columns, known: &Knowledge) -> Option<bool> {
         match key {
             Key::Always(value) => Some(*value),
             Key::Uids(uids) => Some(uids.contains(columns.uid)),
@@ -103,10 +180,13 @@ impl Query {
             Key::System(flags) => Some(columns.flags.system.contains(*flags)),
             Key::Keyword(keyword) => Some(columns.flags.has(*keyword)),
             Key::Recent => Some(columns.recent),
-            Key::Received(days) => Some(days.contain(columns.received_day)),
             Key::Saved(days) => Some(days.contain(columns.saved_day)),
             Key::Email(object) => Some(columns.object == *object),
             Key::Thread(thread) => known.thread.map(|found| found == *thread),
+            Key::Received(days) => Some(days.contain(columns.received_day())),
+            Key::ReceivedUntil(second) => Some(columns.received.seconds() <= *second),
+            Key::ReceivedFrom(second) => Some(columns.received.seconds() >= *second),
+            Key::Fuzzy(number) => self.score(*number, columns, known).map(|score| score > 0),
             Key::Larger(size) => Some(columns.size > *size),
             Key::Smaller(size) => Some(columns.size < *size),
             Key::Sent(days) => known.sent_day.map(|day| day.is_some_and(|day| days.contain(day))),
@@ -137,6 +217,19 @@ fn day(time: Timestamp) -> i64 {
 }
 
 impl Pattern {
+    /// Whether the lines of a summary hold the string; `None` if it may be elsewhere.
+    fn find_in_summary(&self, summary: &Summary) -> Option<bool> {
+        let headers = summary.headers();
+        match &self.scope {
+            Scope::Field(name) if Summary::has_field(name) => {
+                let found = self.find_field(name, headers);
+                if found || summary.headers_complete() { Some(found) } else { None }
+            }
+            Scope::Anywhere => self.in_header.find(headers.as_bytes()).map(|_| true),
+            _ => None,
+        }
+    }
+
     /// Whether the stored text holds the string; `None` if the text is cut off and it may come later.
     fn find(&self, text: &Text) -> Option<bool> {
         // Headers come first: with any body behind them they are complete.

@@ -3,24 +3,27 @@
 use memchr::memmem::Finder;
 use sealpost_account::object_id::{ThreadId, object_of};
 use sealpost_account::state::KeywordId;
+use sealpost_account::summary::Summary;
 use sealpost_account::{AccountState, SystemFlags};
-use sealpost_base::{ObjectId, UidSet};
+use sealpost_base::{ObjectId, Timestamp, UidSet};
 use sealpost_imap::types::{AString, Flag, SearchKey};
 use sealpost_mime::decode::charset;
 use sealpost_mime::fold;
 
+use super::area::Area;
+use super::fuzzy::{Fuzzy, Words};
 use crate::imap::reply::Reply;
-use crate::imap::targets;
-use crate::imap::view::View;
 
 /// How the strings of a search are to be read.
 pub(super) struct Charset(Option<String>);
 
 /// All keys of a search, which must all match.
-pub(super) struct Query {
+pub(in crate::imap) struct Query {
     pub(super) root: Key,
     /// The strings that are looked for, which [`Key::Pattern`] numbers.
     pub(super) patterns: Vec<Pattern>,
+    /// What is matched fuzzily, which [`Key::Fuzzy`] numbers.
+    pub(super) fuzzy: Vec<Fuzzy>,
 }
 
 /// A search key.
@@ -40,6 +43,10 @@ pub(super) enum Key {
     Recent,
     /// INTERNALDATE is on one of these days since 1970.
     Received(Days),
+    /// INTERNALDATE is at most this second since 1970.
+    ReceivedUntil(i64),
+    /// INTERNALDATE is at least this second since 1970.
+    ReceivedFrom(i64),
     /// The size is above this.
     Larger(u64),
     /// The size is below this.
@@ -54,6 +61,8 @@ pub(super) enum Key {
     Thread(ThreadId),
     /// A pattern is found.
     Pattern(usize),
+    /// About this.
+    Fuzzy(usize),
     /// Not this.
     Not(Box<Key>),
     /// All of these.
@@ -112,35 +121,74 @@ impl Days {
     pub(super) fn contain(self, day: i64) -> bool {
         (self.from..self.to).contains(&day)
     }
+
+    /// How many days it is from there to the nearest of them.
+    pub(super) fn distance(self, day: i64) -> u64 {
+        if day < self.from {
+            self.from.abs_diff(day)
+        } else {
+            day.saturating_add(1).max(self.to).abs_diff(self.to)
+        }
+    }
 }
 
 impl Query {
-    /// Makes the keys ready.
+    /// Makes the keys ready for a search there, now.
     ///
     /// # Errors
-    /// `BAD` for sequence numbers that do not exist.
+    /// `BAD` for a stored search that was not put in its place.
     pub(super) fn new(
         keys: &[SearchKey],
-        view: &View,
+        area: &Area,
         state: &AccountState,
         charset: &Charset,
+        now: Timestamp,
     ) -> Result<Self, Reply> {
-        let mut compiler = Compiler { view, state, charset, patterns: Vec::new() };
+        let mut compiler =
+            Compiler { area, state, charset, now: now.seconds(), patterns: Vec::new(), fuzzy: Vec::new() };
         let root = compiler.all(keys)?;
-        Ok(Query { root, patterns: compiler.patterns })
+        let Compiler { patterns, fuzzy, .. } = compiler;
+        Ok(Query { root, patterns, fuzzy })
+    }
+
+    /// Whether summaries can decide something: they have the Date field and the common header fields.
+    pub(super) fn asks_for_headers(&self) -> bool {
+        let kept = |pattern: &Pattern| match &pattern.scope {
+            Scope::Field(name) => Summary::has_field(name),
+            // What is in the header need not be looked for in the text.
+            Scope::Anywhere => true,
+            Scope::Body => false,
+        };
+        self.asks_for_dates() || self.patterns.iter().any(kept)
+    }
+
+    /// Whether mod-sequences are asked for, so that the highest one found has to be told (RFC 7162 §3.1.5).
+    pub(super) fn asks_for_modseq(&self) -> bool {
+        any(&self.root, &|key| matches!(key, Key::ModSeq(_)))
+    }
+
+    /// Whether the Date field is asked for.
+    pub(super) fn asks_for_dates(&self) -> bool {
+        any(&self.root, &|key| matches!(key, Key::Sent(_)))
+            || self.fuzzy.iter().any(|fuzzy| matches!(fuzzy, Fuzzy::Sent(_) | Fuzzy::All(_) | Fuzzy::Any(_)))
     }
 
     /// Whether something of the structure is asked for.
     pub(super) fn asks_for_structure(&self) -> bool {
-        asks_for_structure(&self.root)
+        self.asks_for_dates()
+            || any(&self.root, &|key| matches!(key, Key::Thread(_)))
+            || !self.fuzzy.is_empty()
     }
 }
 
 struct Compiler<'a> {
-    view: &'a View,
+    area: &'a Area,
     state: &'a AccountState,
     charset: &'a Charset,
+    /// Seconds since 1970.
+    now: i64,
     patterns: Vec<Pattern>,
+    fuzzy: Vec<Fuzzy>,
 }
 
 impl Compiler<'_> {
@@ -179,13 +227,17 @@ impl Compiler<'_> {
             SearchKey::SavedSince(date) => Key::Saved(Days { from: day(date), to: i64::MAX }),
             // RFC 8514 §4.3: every mailbox here keeps the date.
             SearchKey::SaveDateSupported => Key::Always(true),
-            // In an empty mailbox no number matches; refusing `1:*` there would help nobody.
-            SearchKey::Sequence(_) if self.view.uids().is_empty() => Key::Always(false),
-            // Only messages of the view are searched, so ranges over its gaps do no harm.
-            SearchKey::Sequence(set) => Key::Uids(targets::span_of_sequence(self.view, set)?),
-            SearchKey::Uid(set) => Key::Uids(targets::span_of_uids(self.view, set)),
-            SearchKey::Older(_) | SearchKey::Younger(_) | SearchKey::Filter(_) | SearchKey::Fuzzy(_) => {
-                return Err(Reply::bad("unknown search key"));
+            // Only messages of the area are searched, so ranges over its gaps do no harm.
+            SearchKey::Sequence(set) => Key::Uids(self.area.by_number(set)),
+            SearchKey::Uid(set) => Key::Uids(self.area.by_uid(set)),
+            // RFC 5032 §2: exact to the second, and both have the moment itself.
+            SearchKey::Older(seconds) => Key::ReceivedUntil(self.now - i64::from(seconds.get())),
+            SearchKey::Younger(seconds) => Key::ReceivedFrom(self.now - i64::from(seconds.get())),
+            SearchKey::Filter(_) => return Err(Reply::bad("a stored search cannot be used here")),
+            SearchKey::Fuzzy(key) => {
+                let fuzzy = self.fuzzy(key)?;
+                self.fuzzy.push(fuzzy);
+                Key::Fuzzy(self.fuzzy.len() - 1)
             }
             SearchKey::Not(key) => not(self.key(key)?),
             SearchKey::Or(a, b) => Key::Any(by_cost(vec![self.key(a)?, self.key(b)?])),
@@ -208,6 +260,35 @@ impl Compiler<'_> {
             Flag::Recent => Key::Recent,
             Flag::Keyword(name) => self.state.keyword(name.as_str()).map_or(Key::Always(false), Key::Keyword),
             Flag::Extension(_) => Key::Always(false),
+        }
+    }
+
+    /// A key below FUZZY.
+    fn fuzzy(&mut self, key: &SearchKey) -> Result<Fuzzy, Reply> {
+        Ok(match key {
+            SearchKey::And(keys) => {
+                Fuzzy::All(keys.iter().map(|key| self.fuzzy(key)).collect::<Result<_, _>>()?)
+            }
+            SearchKey::Or(a, b) => Fuzzy::Any(vec![self.fuzzy(a)?, self.fuzzy(b)?]),
+            SearchKey::Fuzzy(key) => self.fuzzy(key)?,
+            _ => match self.key(key)? {
+                Key::Received(days) => Fuzzy::Received(days),
+                Key::Sent(days) => Fuzzy::Sent(days),
+                Key::Larger(size) => Fuzzy::Larger(size),
+                Key::Smaller(size) => Fuzzy::Smaller(size),
+                Key::Pattern(number) => self.words(number),
+                key => Fuzzy::Exact(key),
+            },
+        })
+    }
+
+    /// The words of a pattern; itself if it has none.
+    fn words(&self, number: usize) -> Fuzzy {
+        let pattern = &self.patterns[number];
+        let string = String::from_utf8_lossy(pattern.in_body.needle());
+        match Words::new(pattern.scope.clone(), &string, number) {
+            Some(words) => Fuzzy::Words(words),
+            None => Fuzzy::Exact(Key::Pattern(number)),
         }
     }
 
@@ -244,19 +325,19 @@ fn by_cost(mut keys: Vec<Key>) -> Vec<Key> {
 fn cost(key: &Key) -> u8 {
     match key {
         Key::Sent(_) | Key::Thread(_) => 1,
-        Key::Pattern(_) => 2,
+        Key::Pattern(_) | Key::Fuzzy(_) => 2,
         Key::Not(key) => cost(key),
         Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),
         _ => 0,
     }
 }
 
-fn asks_for_structure(key: &Key) -> bool {
+/// Whether this key or one inside it is such a one.
+fn any(key: &Key, such: &impl Fn(&Key) -> bool) -> bool {
     match key {
-        Key::Sent(_) | Key::Thread(_) => true,
-        Key::Not(key) => asks_for_structure(key),
-        Key::All(keys) | Key::Any(keys) => keys.iter().any(asks_for_structure),
-        _ => false,
+        Key::Not(key) => any(key, such),
+        Key::All(keys) | Key::Any(keys) => keys.iter().any(|key| any(key, such)),
+        key => such(key),
     }
 }
 
@@ -283,6 +364,15 @@ mod tests {
         assert!(named("klingon").is_none() && named("").is_none());
         let koi8 = named("KOI8-R").unwrap();
         assert_eq!(koi8.decode(&AString::new([0xd0, 0xd2]).unwrap()), "пр");
+    }
+
+    #[test]
+    fn days_are_this_far_away() {
+        let days = Days { from: 10, to: 12 };
+        let distances: Vec<u64> = (8..15).map(|day| days.distance(day)).collect();
+        assert_eq!(distances, [2, 1, 0, 0, 1, 2, 3]);
+        assert_eq!(Days { from: i64::MIN, to: 12 }.distance(-5), 0);
+        assert_eq!(Days { from: 10, to: i64::MAX }.distance(11), 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Result};
 use sealpost_mime::{Scanner, TextSink};
 
-use super::evaluate::{Columns, Knowledge};
+use super::evaluate::{Columns, Knowledge, Verdict};
 use super::key::{Query, Scope};
 
 /// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
@@ -22,7 +22,7 @@ pub(super) async fn by_stored_text(
     query: &Query,
     columns: &Columns,
     message: &Message,
-) -> Result<Option<bool>> {
+) -> Result<Option<Verdict>> {
     let mut known = Knowledge::none();
     if query.asks_for_structure()
         && let Some(structure) = readable(account.structure(message).await)?
@@ -50,7 +50,7 @@ pub(super) async fn by_message(
     query: &Arc<Query>,
     columns: &Columns,
     message: &Message,
-) -> Result<bool> {
+) -> Result<Verdict> {
     let mut known = Knowledge::none();
     scan(account, query, message, &mut known).await?;
     query

@@ -1,0 +1,318 @@
+//! FUZZY (RFC 6203): what "about" means for each key, and how good a match is.
+//!
+//! - A string is a set of words, in any order. Words are compared folded and without diacritics. A word of the search is
+//!   found if a word of the text is the same, begins with it, contains it, is the beginning of it, or differs by a typing
+//!   mistake or two (see [`closeness`]); every word of the search has to be found. In the header of TEXT and in the fields
+//!   a word counts fully, in the body four fifths of that. What is cut off from the stored text is not looked at.
+//! - A day may be missed by a week, a size by a tenth.
+//! - OR takes the better one of two, several keys their mean; flags, numbers, NOT and all others are matched exactly
+//!   (RFC 6203 §5).
+//!
+//! The score is from 1 to 100 (RFC 6203 §4); 0 is no match.
+
+use sealpost_base::limits;
+use sealpost_mime::{Text, fold};
+
+use super::evaluate::{Columns, Knowledge};
+use super::key::{Days, Key, Query, Scope};
+
+/// How many days a date may be missed by.
+const DAYS: u64 = 7;
+/// Which part of the size asked for a size may be missed by.
+const SIZE_PART: u64 = 10;
+/// Longer words are only looked into, not compared: in bytes.
+const WORD_BYTES: usize = 64;
+
+/// A key to be matched fuzzily.
+#[derive(Debug)]
+pub(super) enum Fuzzy {
+    /// There is no "about" this.
+    Exact(Key),
+    /// Words somewhere.
+    Words(Words),
+    /// INTERNALDATE, about these days.
+    Received(Days),
+    /// The Date field, about these days.
+    Sent(Days),
+    /// About larger than this.
+    Larger(u64),
+    /// About smaller than this.
+    Smaller(u64),
+    /// All of these.
+    All(Vec<Fuzzy>),
+    /// The best of these.
+    Any(Vec<Fuzzy>),
+}
+
+/// Words that are looked for.
+#[derive(Debug)]
+pub(super) struct Words {
+    scope: Scope,
+    words: Vec<Word>,
+    /// The pattern of the same string, for messages whose text is not at hand.
+    exact: usize,
+}
+
+#[derive(Debug)]
+struct Word {
+    text: String,
+    chars: Vec<char>,
+}
+
+impl Words {
+    /// The words of a folded string; `None` if it has none.
+    pub(super) fn new(scope: Scope, folded: &str, exact: usize) -> Option<Self> {
+        let mut words: Vec<Word> = Vec::new();
+        fold::words(folded, |word| {
+            if words.len() < limits::FUZZY_WORDS && !words.iter().any(|known| known.text == word) {
+                words.push(Word { text: word.to_owned(), chars: word.chars().collect() });
+            }
+        });
+        (!words.is_empty()).then_some(Words { scope, words, exact })
+    }
+
+    fn score(&self, text: &Text) -> u8 {
+        let mut best = Best::new(&self.words);
+        match &self.scope {
+            Scope::Field(name) => {
+                for line in text.headers.split('\n') {
+                    if let Some(value) = line.strip_prefix(&**name).and_then(|rest| rest.strip_prefix(':')) {
+                        best.look(value, 100);
+                    }
+                }
+            }
+            Scope::Body => best.look(&text.body, 100),
+            Scope::Anywhere => {
+                best.look(&text.headers, 100);
+                best.look(&text.body, 80);
+            }
+        }
+        best.score()
+    }
+}
+
+/// How well each word was found so far.
+struct Best<'a> {
+    words: &'a [Word],
+    scores: Vec<u8>,
+    chars: Vec<char>,
+}
+
+impl<'a> Best<'a> {
+    fn new(words: &'a [Word]) -> Self {
+        Best { words, scores: vec![0; words.len()], chars: Vec::new() }
+    }
+
+    /// Looks through a text, in which the best that can be had is `most`.
+    fn look(&mut self, text: &str, most: u8) {
+        let Best { words, scores, chars } = self;
+        fold::words(text, |found| {
+            let mut split = false;
+            for (word, score) in words.iter().zip(scores.iter_mut()).filter(|(_, score)| **score < most) {
+                if !std::mem::replace(&mut split, true) {
+                    chars.clear();
+                    chars.extend(found.chars().take(WORD_BYTES));
+                }
+                let close = u16::from(closeness(word, found, chars)) * u16::from(most) / 100;
+                *score = (*score).max(close as u8);
+            }
+        });
+    }
+
+    /// The mean, if all were found.
+    fn score(&self) -> u8 {
+        if self.scores.contains(&0) { 0 } else { mean(&self.scores) }
+    }
+}
+
+fn mean(scores: &[u8]) -> u8 {
+    let sum: usize = scores.iter().map(|score| usize::from(*score)).sum();
+    (sum / scores.len().max(1)) as u8
+}
+
+/// How close a word of the text (`found`, `chars`) is to one that is looked for: 100 if it is the same, 0 if it is another.
+fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
+    if found == word.text {
+        return 100;
+    }
+    if let Some(more) = found.strip_prefix(&*word.text) {
+        return 95 - more.len().min(30) as u8;
+    }
+    // At least three letters of an alphabet, or one character of a script that needs no alphabet.
+    if word.text.len() >= 3 && found.len() > word.text.len() && found.contains(&*word.text) {
+        return 60;
+    }
+    if found.len() > WORD_BYTES || word.text.len() > WORD_BYTES {
+        return 0;
+    }
+    let len = word.chars.len();
+    // "works" finds "work".
+    if chars.len() >= 4 && chars.len() + 3 >= len && word.text.starts_with(found) {
+        return 70;
+    }
+    let mistakes = match len {
+        0..=2 => return 0,
+        3..=6 => 1,
+        _ => 2,
+    };
+    let alike = word.chars.first() == chars.first() || word.chars.last() == chars.last();
+    if !alike || chars.len().abs_diff(len) > mistakes {
+        return 0;
+    }
+    match distance(&word.chars, chars, mistakes) {
+        Some(distance) => (90 - 100 * distance / (len + 1)) as u8,
+        None => 0,
+    }
+}
+
+/// Letters that were left out, added, mistaken or exchanged with their neighbour, if they are at most `most`.
+fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
+    let mut rows = [const { [0usize; WORD_BYTES + 1] }; 3];
+    for (j, cell) in rows[1].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        // Rows: before the last, the last, this one.
+        rows[2][0] = i;
+        let mut least = i;
+        for j in 1..=b.len() {
+            let same = usize::from(a[i - 1] != b[j - 1]);
+            let mut cell = (rows[1][j - 1] + same).min(rows[1][j] + 1).min(rows[2][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                cell = cell.min(rows[0][j - 2] + 1);
+            }
+            rows[2][j] = cell;
+            least = least.min(cell);
+        }
+        if least > most {
+            return None;
+        }
+        rows.rotate_left(1);
+    }
+    Some(rows[1][b.len()]).filter(|distance| *distance <= most)
+}
+
+impl Query {
+    /// How well a message matches the fuzzy key of that number; `None` if more has to be known.
+    pub(super) fn score(&self, number: usize, columns: &Columns, known: &Knowledge) -> Option<u8> {
+        if let Some(score) = known.known_score(number) {
+            return Some(score);
+        }
+        let score = self.fuzzily(&self.fuzzy[number], columns, known)?;
+        known.learn_score(number, score);
+        Some(score)
+    }
+
+    fn fuzzily(&self, fuzzy: &Fuzzy, columns: &Columns, known: &Knowledge) -> Option<u8> {
+        Some(match fuzzy {
+            Fuzzy::Exact(key) => 100 * u8::from(self.key(key, columns, known)?),
+            Fuzzy::Words(words) => match known.text() {
+                Some(text) => words.score(text),
+                None => 100 * u8::from(known.found_in_message(words.exact)?),
+            },
+            Fuzzy::Received(days) => near(days.distance(columns.received_day()), DAYS),
+            Fuzzy::Sent(days) => known.sent()?.map_or(0, |day| near(days.distance(day), DAYS)),
+            Fuzzy::Larger(size) => {
+                near(size.saturating_add(1).saturating_sub(columns.size()), size / SIZE_PART)
+            }
+            Fuzzy::Smaller(size) => {
+                near(columns.size().saturating_add(1).saturating_sub(*size), size / SIZE_PART)
+            }
+            Fuzzy::All(parts) => {
+                let scores = parts.iter().map(|part| self.fuzzily(part, columns, known));
+                // One that is known not to match decides.
+                let scores: Vec<Option<u8>> = scores.collect();
+                if scores.contains(&Some(0)) {
+                    0
+                } else {
+                    mean(&scores.into_iter().collect::<Option<Vec<u8>>>()?)
+                }
+            }
+            Fuzzy::Any(parts) => {
+                let scores = parts.iter().map(|part| self.fuzzily(part, columns, known));
+                scores.collect::<Option<Vec<u8>>>()?.into_iter().max().unwrap_or(0)
+            }
+        })
+    }
+}
+
+/// 100 if nothing is missing, less the more is missing, 0 beyond `most`.
+fn near(missing: u64, most: u64) -> u8 {
+    match missing {
+        0 => 100,
+        _ if missing > most => 0,
+        _ => 99 - (u128::from(missing) * 98 / u128::from(most.max(1))) as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(scope: Scope, search: &str, headers: &str, body: &str) -> u8 {
+        let words = Words::new(scope, &fold(search), 0).unwrap();
+        words.score(&Text { headers: fold(headers), body: fold(body), truncated: false })
+    }
+
+    fn body(search: &str, text: &str) -> u8 {
+        score(Scope::Body, search, "", text)
+    }
+
+    #[test]
+    fn words_in_any_order_and_with_mistakes() {
+        assert_eq!(body("break imap", "IMAP must not break"), 100);
+        assert!(body("Helo", "hello") > 0 && body("Helo", "help") > 0);
+        assert!(body("recieve", "receive") > 60, "letters exchanged");
+        assert!(body("meeting", "Meetings") > body("meeting", "meting"));
+        assert!(body("works", "work") > 0);
+        assert_eq!(body("Grüße", "grusse"), 0);
+        assert_eq!(body("resume", "résumé"), 100);
+        assert_eq!(body("日本", "これは日本語です"), 60);
+        assert_eq!(body("cat", "dog"), 0);
+        assert_eq!(body("cat dog", "cat"), 0, "all words");
+        assert_eq!(body("ab", "ac"), 0, "too short for mistakes");
+        assert!(body("a", "abc") > 0);
+    }
+
+    #[test]
+    fn where_a_word_is_found_counts() {
+        let field = |name: &str, text: &str| score(Scope::Field("subject".into()), name, text, "x");
+        assert_eq!(field("x", "from: x\nsubject: y\n"), 0);
+        assert_eq!(field("y", "from: x\nsubject: y\n"), 100);
+        assert_eq!(score(Scope::Anywhere, "x", "subject: x\n", ""), 100);
+        assert_eq!(score(Scope::Anywhere, "x", "", "x"), 80);
+    }
+
+    #[test]
+    fn distances() {
+        let d = |a: &str, b: &str, most| {
+            distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>(), most)
+        };
+        assert_eq!(d("kitten", "sitting", 3), Some(3));
+        assert_eq!(d("kitten", "sitting", 2), None);
+        assert_eq!(d("ab", "ba", 1), Some(1));
+        assert_eq!(d("", "", 0), Some(0));
+        assert_eq!(d("abc", "", 3), Some(3));
+        let long = "x".repeat(WORD_BYTES);
+        assert_eq!(d(&long, &long, 1), Some(0));
+    }
+
+    #[test]
+    fn scores_are_from_1_to_100_and_fall() {
+        let scores: Vec<u8> = (0..=8).map(|missing| near(missing, 7)).collect();
+        assert!(scores.is_sorted_by(|a, b| a >= b));
+        assert_eq!((scores[0], scores[7], scores[8]), (100, 1, 0));
+        assert_eq!((near(1, 0), near(u64::MAX, u64::MAX)), (0, 1));
+    }
+
+    #[test]
+    fn more_words_than_are_looked_for() {
+        let many: String = (0..limits::FUZZY_WORDS + 5).map(|i| format!("w{i:04} ")).collect();
+        let words = Words::new(Scope::Body, &many, 0).unwrap();
+        assert_eq!(words.words.len(), limits::FUZZY_WORDS);
+        assert!(Words::new(Scope::Body, " .- ", 0).is_none());
+        let hostile = format!("{} {}", "x".repeat(100_000), "xy".repeat(50));
+        assert_eq!(body("yyyyyyyyyy", &hostile), 0);
+        assert_eq!(body(&"q".repeat(1000), &hostile), 0);
+    }
+}

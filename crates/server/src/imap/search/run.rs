@@ -1,0 +1,250 @@
+//! Searching a mailbox.
+//!
+//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers); the
+//! summaries (Date and the common header fields), thousands at a time; what is stored with the message (structure and
+//! folded text); and the message itself, read as a stream, if its stored text is cut off. The last two run in several
+//! tasks at once, with a bounded number of messages each.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use sealpost_account::summary::Parts;
+use sealpost_account::{Account, AccountState, Message};
+use sealpost_base::{Budget, Kind, Result, Uid, UidSet, limits};
+use sealpost_imap::types::{Code, Status};
+use sealpost_vault::message::READER_BYTES;
+use tokio::task::JoinSet;
+
+use super::area::Area;
+use super::evaluate::{Columns, Knowledge, Verdict};
+use super::key::Query;
+use super::scan;
+use crate::imap::connection::End;
+use crate::imap::reply::{Failure, Reply};
+use crate::imap::session::Session;
+use crate::imap::targets::Cursor;
+
+/// Rows looked at while the account's state is held.
+const BATCH_ROWS: usize = 512;
+/// Messages that one task reads.
+const GROUP_MESSAGES: usize = 16;
+/// Of these, how many at once.
+const AT_ONCE: usize = 8;
+/// Tasks that read at once.
+const TASKS: usize = 4;
+/// Memory of one task: the texts it reads at once, or a stream of a message.
+const TASK_BYTES: usize = AT_ONCE * limits::TEXT_BYTES;
+/// Up to so many undecided messages are read one by one and not in the segments of the summaries.
+const FEW: usize = 8;
+
+/// A message that its row does not decide.
+struct Candidate {
+    uid: Uid,
+    columns: Columns,
+    message: Message,
+}
+
+/// A message that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::imap) struct Match {
+    pub(in crate::imap) uid: Uid,
+    /// From 1 to 100; 100 unless FUZZY was asked for.
+    pub(in crate::imap) relevancy: u8,
+}
+
+/// What a search found out.
+#[derive(Default)]
+pub(in crate::imap) struct Findings {
+    /// Ascending by UID.
+    pub(in crate::imap) matches: Vec<Match>,
+    /// Messages that could not be read, because they are damaged.
+    damaged: Vec<Uid>,
+    /// Messages could not be read for now.
+    unavailable: bool,
+}
+
+impl Session {
+    /// The messages of the area that match, ascending by UID. Says which are damaged.
+    ///
+    /// # Errors
+    /// `NO [UNAVAILABLE]` if messages cannot be read for now; the end of the session, or of the mailbox.
+    pub(in crate::imap) async fn find(
+        &mut self,
+        area: &Area,
+        query: &Arc<Query>,
+    ) -> Result<Vec<Match>, Failure> {
+        let mut found = Findings::default();
+        let mut undecided = self.by_rows(area, query, &mut found).await?;
+        if undecided.len() > FEW && query.asks_for_headers() {
+            undecided = self.by_summaries(area, query, undecided, &mut found).await?;
+        }
+        self.by_reading(area, query, undecided, &mut found).await?;
+        if found.unavailable {
+            return Err(Reply::no(Code::Unavailable, "some messages cannot be read now").into());
+        }
+        for uid in &found.damaged {
+            let text = format!("message UID {uid} is damaged and was not searched");
+            self.connection.out().status(None, Status::No, Some(&Code::Corruption), &text);
+            self.connection.relieve().await?;
+        }
+        found.matches.sort_unstable();
+        Ok(found.matches)
+    }
+
+    /// Decides by the rows alone where that is possible; the others.
+    async fn by_rows(&self, area: &Area, query: &Query, found: &mut Findings) -> Result<UidSet, Failure> {
+        let mut undecided = Vec::new();
+        let mut cursor = Cursor::new(area.uids.clone());
+        while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+            self.goes_on().await?;
+            let state = area.account.state();
+            for (uid, columns, _) in candidates(area, &state, &uids)? {
+                match query.decide(&columns, &Knowledge::none()) {
+                    Some(verdict) => found.note(uid, Ok(verdict)),
+                    None => undecided.push(uid),
+                }
+            }
+        }
+        Ok(undecided.into_iter().collect())
+    }
+
+    /// Decides by the summaries where that is possible; the others.
+    async fn by_summaries(
+        &self,
+        area: &Area,
+        query: &Query,
+        undecided: UidSet,
+        found: &mut Findings,
+    ) -> Result<UidSet, Failure> {
+        let mut decided = Vec::new();
+        let mut stream =
+            area.account.summaries(area.mailbox, undecided.clone(), Parts::HEADERS).chunks(BATCH_ROWS);
+        while let Some(batch) = stream.next().await {
+            self.goes_on().await?;
+            // A summary that cannot be made leaves the message to be read.
+            let batch: Vec<_> =
+                batch.into_iter().filter_map(|(uid, summary)| Some((uid, summary.ok()?))).collect();
+            let uids: Vec<Uid> = batch.iter().map(|(uid, _)| *uid).collect();
+            let state = area.account.state();
+            let mut summaries = batch.into_iter();
+            for (uid, columns, _) in candidates(area, &state, &uids)? {
+                let Some((_, summary)) = summaries.find(|(known, _)| *known == uid) else { break };
+                let mut known = Knowledge::none();
+                known.learn_summary(summary);
+                if let Some(verdict) = query.decide(&columns, &known) {
+                    found.note(uid, Ok(verdict));
+                    decided.push(uid);
+                }
+            }
+        }
+        Ok(undecided.difference(&decided.into_iter().collect()))
+    }
+
+    /// Decides the rest, by what is stored with the messages and by the messages.
+    async fn by_reading(
+        &self,
+        area: &Area,
+        query: &Arc<Query>,
+        undecided: UidSet,
+        found: &mut Findings,
+    ) -> Result<(), Failure> {
+        let mut tasks = JoinSet::new();
+        let mut cursor = Cursor::new(undecided);
+        while let Some(uids) = cursor.next_batch(GROUP_MESSAGES) {
+            self.goes_on().await?;
+            let group = candidates(area, &area.account.state(), &uids)?
+                .map(|(uid, columns, message)| Candidate { uid, columns, message: message.clone() })
+                .collect();
+            if tasks.len() >= TASKS {
+                join(&mut tasks, found).await;
+            }
+            let (account, budget) = (area.account.clone(), self.ctx.budget.clone());
+            tasks.spawn(search_group(account, query.clone(), budget, group));
+        }
+        while !tasks.is_empty() {
+            join(&mut tasks, found).await;
+        }
+        Ok(())
+    }
+
+    /// Lets others have a turn; ends when the server does.
+    pub(in crate::imap) async fn goes_on(&self) -> Result<(), Failure> {
+        tokio::task::consume_budget().await;
+        if self.connection.is_stopping() { Err(End::Shutdown.into()) } else { Ok(()) }
+    }
+}
+
+/// Those of the messages that are still there. One that was expunged meanwhile matches nothing (RFC 2180 §4.3).
+fn candidates<'a>(
+    area: &'a Area,
+    state: &'a AccountState,
+    uids: &'a [Uid],
+) -> Result<impl Iterator<Item = (Uid, Columns, &'a Message)>, Failure> {
+    let mailbox = area.mailbox_in(state)?;
+    Ok(uids.iter().filter_map(move |uid| {
+        let row = mailbox.row(*uid)?;
+        let message = state.message(row.message)?;
+        Some((row.uid, Columns::new(&row, state.flags(row.flags), message, area), message))
+    }))
+}
+
+async fn join(tasks: &mut JoinSet<Findings>, found: &mut Findings) {
+    match tasks.join_next().await {
+        Some(Ok(findings)) => {
+            found.matches.extend(findings.matches);
+            found.damaged.extend(findings.damaged);
+            found.unavailable |= findings.unavailable;
+        }
+        Some(Err(e)) => {
+            tracing::error!(error = %e, "a search task failed");
+            found.unavailable = true;
+        }
+        None => {}
+    }
+}
+
+async fn search_group(
+    account: Arc<Account>,
+    query: Arc<Query>,
+    budget: Budget,
+    group: Vec<Candidate>,
+) -> Findings {
+    let _permit = budget.acquire(TASK_BYTES.max(READER_BYTES)).await;
+    let mut found = Findings::default();
+    let mut by_text = futures::stream::iter(group)
+        .map(|candidate| async {
+            let decided =
+                scan::by_stored_text(&account, &query, &candidate.columns, &candidate.message).await;
+            (candidate, decided)
+        })
+        .buffer_unordered(AT_ONCE);
+    let mut undecided = Vec::new();
+    while let Some((candidate, decided)) = by_text.next().await {
+        match decided.transpose() {
+            Some(decided) => found.note(candidate.uid, decided),
+            None => undecided.push(candidate),
+        }
+    }
+    drop(by_text);
+    for candidate in undecided {
+        let decided = scan::by_message(&account, &query, &candidate.columns, &candidate.message).await;
+        found.note(candidate.uid, decided);
+    }
+    found
+}
+
+impl Findings {
+    fn note(&mut self, uid: Uid, decided: Result<Verdict>) {
+        match decided {
+            Ok(Verdict(0)) => {}
+            Ok(Verdict(relevancy)) => self.matches.push(Match { uid, relevancy }),
+            Err(error) => {
+                tracing::error!(%uid, %error, "a message could not be searched");
+                match error.kind() {
+                    Kind::Corrupt | Kind::NotFound => self.damaged.push(uid),
+                    _ => self.unavailable = true,
+                }
+            }
+        }
+    }
+}
