@@ -5,6 +5,7 @@
 //! [`Account::commit`] returns.
 
 mod append;
+mod convert;
 mod load;
 mod maintain;
 

@@ -6,15 +6,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, Timestamp};
 use sealpost_journal::Journal;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
 
 use crate::account::Account;
 use crate::cache::StructureCache;
-use crate::event::Event;
+use crate::event::{Event, Message};
 use crate::head::Head;
-use crate::ingest::{Ingest, Stored};
+use crate::ingest::{Ingest, Resealed, Stored};
+use crate::share::Link;
 use kept::Kept;
 
 /// Accounts whose end of the log is remembered between deliveries.
@@ -51,6 +53,17 @@ pub struct Delivery {
     pub received: Timestamp,
     /// The mailbox's name; the inbox if there is none of that name.
     pub mailbox: Option<String>,
+}
+
+/// A share for somebody.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// The share, with its key.
+    pub link: Link,
+    /// What its owner calls the mailbox; with `below`, the last level of its name.
+    pub name: String,
+    /// It is for the owner of this share, and becomes a mailbox below it.
+    pub below: Option<AccountId>,
 }
 
 impl Accounts {
@@ -129,6 +142,32 @@ impl Accounts {
         let event =
             Event::Delivered { mailbox: delivery.mailbox, message: message.message(delivery.received) };
         self.head(id).deliver(*to, event, self.0.clock.now()).await
+    }
+
+    /// Gives an account a share, by its public key alone. Durable when it returns; with the account's next look at its
+    /// log the share has a name there.
+    ///
+    /// # Errors
+    /// What the store says. The offer may then still turn up.
+    pub async fn offer(&self, to: AccountId, public: &PublicKey, offer: Offer) -> Result<()> {
+        let Offer { link, name, below } = offer;
+        self.head(to).deliver(*public, Event::Offered { link, name, below }, self.0.clock.now()).await
+    }
+
+    /// Stores a message of one log anew for another: its own key cannot be given away, because the log that it is in
+    /// decides how long its object is kept. Nothing is scanned again.
+    ///
+    /// # Errors
+    /// `Corrupt` if the message cannot be read; what the store says.
+    pub async fn reseal(&self, from: &Account, message: &Message, to: AccountId) -> Result<Stored> {
+        let reader = from.reader(message);
+        let (text, structure) = (reader.text().await?, reader.structure().await?);
+        let mut writer = Resealed::new(self, to).await?;
+        let mut raw = reader.raw(0..message.size());
+        while let Some(piece) = raw.try_next().await? {
+            writer.write(&piece).await?;
+        }
+        writer.finish(&text, &structure).await
     }
 
     /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.

@@ -1,7 +1,7 @@
 //! Who has an account here, and which addresses lead to them.
 //!
 //! Every account and every alias is a sequence of records in the store, each a new object:
-//! `accounts/{name}/{version:016x}` and `aliases/{address}/{version:016x}`. The one with the highest version is
+//! `accounts/{name}/{version:016x}` and `aliases/{address}/{version:016x}`; of shared mailboxes too (`shares.rs`). The one with the highest version is
 //! in force. A change is `put_new` of the next version, so that two processes never overwrite each other: the
 //! loser reads what won and decides anew. Records are authenticated with the server key and bound to their path,
 //! so that whoever can write to the store cannot give an account another key or send its mail elsewhere.
@@ -25,6 +25,7 @@ mod record;
 mod resolve;
 mod retire;
 mod secret;
+mod shares;
 mod versions;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use name::{AccountName, Address};
 pub use record::{AccountRecord, Role, TokenInfo};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
+pub use shares::ShareRecord;
 
 use versions::Versions;
 

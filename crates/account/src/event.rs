@@ -6,8 +6,10 @@
 use std::fmt;
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
+use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
 use sealpost_vault::message::{Layout, MessageKey};
+
+use crate::share::Link;
 
 /// What one log entry carries: events that happened together, at one time.
 #[derive(Debug, Clone, Encode, Decode)]
@@ -75,7 +77,7 @@ pub enum Event {
         #[n(1)]
         on: bool,
     },
-    /// Mail arrived. The only event that may be sealed to the public key.
+    /// Mail arrived. With [`Event::Offered`] the only event that may be sealed to the public key.
     #[n(4)]
     Delivered {
         /// The mailbox's name; the inbox if there is none of that name.
@@ -197,6 +199,30 @@ pub enum Event {
         /// Expunged at this time or later.
         #[n(1)]
         since: Timestamp,
+    },
+    /// A mailbox was shared: its messages were put into a share, and its name leads there from now on. What is still in
+    /// it is kept for the grace period.
+    #[n(15)]
+    Linked {
+        /// Which.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// The share.
+        #[n(1)]
+        link: Link,
+    },
+    /// Another account gives this one a share. May be sealed to the public key: it makes a link and does nothing else.
+    #[n(16)]
+    Offered {
+        /// The share.
+        #[n(0)]
+        link: Link,
+        /// What its owner calls the mailbox; with `below`, the last level of its name.
+        #[n(1)]
+        name: String,
+        /// Somebody made the mailbox for this account below this share of its own.
+        #[n(2)]
+        below: Option<AccountId>,
     },
 }
 

@@ -19,6 +19,13 @@ pub struct Ingest {
     size: u64,
 }
 
+/// A message that is stored again, with the text and structure that it has.
+pub(crate) struct Resealed {
+    object: ObjectId,
+    key: MessageKey,
+    writer: MessageWriter,
+}
+
 /// A stored message that no event refers to yet.
 #[derive(Clone)]
 pub struct Stored {
@@ -58,6 +65,24 @@ impl Ingest {
     pub async fn finish(self) -> Result<Stored> {
         let (structure, text) = self.scanner.finish();
         let layout = self.writer.finish(&text.into_text().encode(), &structure.encode()).await?;
+        Ok(Stored { object: self.object, key: self.key, layout })
+    }
+}
+
+impl Resealed {
+    pub(crate) async fn new(accounts: &Accounts, account: AccountId) -> Result<Self> {
+        let random = accounts.random();
+        let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
+        let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
+        Ok(Resealed { object, key, writer })
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.writer.write(bytes).await
+    }
+
+    pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
+        let layout = self.writer.finish(text, structure).await?;
         Ok(Stored { object: self.object, key: self.key, layout })
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod account;
 pub mod accounts;
+pub mod acl;
 mod cache;
 pub mod directory;
 pub mod event;
@@ -19,11 +20,12 @@ pub mod name;
 pub mod object_id;
 pub mod ops;
 pub mod rights;
+pub mod share;
 pub mod state;
 pub mod summary;
 
 pub use account::{Account, Committed, NewMessage, StateGuard};
-pub use accounts::{Accounts, Delivery};
+pub use accounts::{Accounts, Delivery, Offer};
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, Stored};
 pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};

@@ -8,6 +8,7 @@ use sealpost_base::{Error, Result, Uid, UidSet, limits};
 
 use crate::event::{Event, Flags, SpecialUse};
 use crate::name::{canonical, check, normal};
+use crate::share::check_own;
 use crate::state::{AccountState, FlagRoom, INBOX, Mailbox};
 
 /// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is ignored, and the name is made
@@ -22,6 +23,7 @@ pub fn create_mailbox(
 ) -> Result<Vec<Event>> {
     let name = normal(name.strip_suffix('/').unwrap_or(name));
     check(&name)?;
+    check_own(&name)?;
     if state.mailbox_named(&name).is_some() {
         return Err(Error::conflict(format!("mailbox {name} exists")));
     }
@@ -61,6 +63,8 @@ pub fn delete_mailbox(state: &AccountState, name: &str) -> Result<Vec<Event>> {
 pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<Event>> {
     let to = normal(to.strip_suffix('/').unwrap_or(to));
     check(&to)?;
+    check_own(&to)?;
+    check_own(from)?;
     if state.mailbox_named(&to).is_some() {
         return Err(Error::conflict(format!("mailbox {to} exists")));
     }

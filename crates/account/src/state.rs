@@ -7,6 +7,7 @@ mod apply;
 mod chunks;
 mod flag_room;
 mod flags;
+mod links;
 mod mailbox;
 mod messages;
 #[cfg(test)]
@@ -23,7 +24,7 @@ pub use mailbox::{Mailbox, Row};
 pub use messages::MessageNumber;
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, Uid, UidValidity};
 
-use crate::event::{Message, SpecialUse};
+use crate::event::{Flags, Message, SpecialUse};
 use crate::name;
 use flags::FlagTable;
 use messages::MessageTable;
@@ -117,12 +118,17 @@ impl AccountState {
         self.mailboxes.len()
     }
 
-    /// The mailbox with that id, if it has not been deleted.
+    /// The mailbox with that id, if it has not been deleted, nor become a link: then its messages are elsewhere.
     pub fn mailbox(&self, id: MailboxId) -> Option<&Mailbox> {
+        self.mailboxes.get(&id).filter(|mailbox| mailbox.link.is_none())
+    }
+
+    /// The mailbox with that id, also if it is a link.
+    pub fn any_mailbox(&self, id: MailboxId) -> Option<&Mailbox> {
         self.mailboxes.get(&id)
     }
 
-    /// The mailbox of that name. `INBOX` may be in any case (RFC 3501 §5.1).
+    /// The mailbox of that name, which may be a link. `INBOX` may be in any case (RFC 3501 §5.1).
     pub fn mailbox_named(&self, name: &str) -> Option<&Mailbox> {
         self.mailboxes.get(self.by_name.get(&*name::canonical(name))?)
     }
@@ -178,6 +184,13 @@ impl AccountState {
     /// The flags of that set.
     pub fn flags(&self, id: FlagSetId) -> &FlagSet {
         self.flags.set(id)
+    }
+
+    /// The flags of that set, by name.
+    pub fn flags_by_name(&self, id: FlagSetId) -> Flags {
+        let set = self.flags(id);
+        let keywords = set.keywords.iter().map(|id| self.keyword_name(*id).to_owned());
+        Flags { system: set.system, keywords: keywords.collect() }
     }
 
     /// A keyword's name as it was first written.

@@ -133,3 +133,7 @@ pub const SECRET_BYTES: usize = 1024;
 pub const RECORD_ATTEMPTS: usize = 32;
 /// Patterns of one LIST command.
 pub const IMAP_LIST_PATTERNS: usize = 16;
+/// Identifiers in the access control list of one mailbox.
+pub const ACL_ENTRIES: usize = 100;
+/// Shared mailboxes, its own and others', that one account has links to.
+pub const LINKS: usize = 256;

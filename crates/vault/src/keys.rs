@@ -5,8 +5,8 @@
 
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable, Kem, Serializable};
-use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, Random, Result};
+use minicbor::{Decode, Decoder, Encode, Encoder};
+use sealpost_base::{AccountId, Error, Random};
 use zeroize::Zeroizing;
 
 use crate::cipher::{Secret, derive};
@@ -26,6 +26,30 @@ impl RootKey {
     /// Whether both are the same key, in constant time.
     pub fn same(&self, other: &RootKey) -> bool {
         crate::cipher::equal(&self.0.0, &other.0.0)
+    }
+}
+
+/// For events that carry a share's key: they exist only sealed.
+impl<C> Encode<C> for RootKey {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.bytes(&self.0.0)?;
+        Ok(())
+    }
+}
+
+impl<'b, C> Decode<'b, C> for RootKey {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let bytes = d.bytes()?;
+        let mut key = Secret([0; 32]);
+        if bytes.len() != key.0.len() {
+            return Err(minicbor::decode::Error::message("not a root key"));
+        }
+        key.0.copy_from_slice(bytes);
+        Ok(RootKey(key))
     }
 }
 
@@ -59,7 +83,7 @@ impl AccountKeys {
 pub struct PublicKey(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 32]);
 
 impl PublicKey {
-    pub(crate) fn to_kem(self) -> Result<<X25519HkdfSha256 as Kem>::PublicKey> {
+    pub(crate) fn to_kem(self) -> sealpost_base::Result<<X25519HkdfSha256 as Kem>::PublicKey> {
         <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(&self.0)
             .map_err(|_| Error::corrupt("an account's public key is not an X25519 key"))
     }

@@ -51,13 +51,12 @@ impl Directory {
             Some(id) => id,
             None => self.purge(name, removed_before).await?,
         };
-        let mut listed = self.versions.store().list(&format!("acct/{id}"), None);
         let mut deleted = 0;
-        while let Some(object) = listed.next().await {
-            let object = object.map_err(|e: Error| e.context(format!("the objects of {name}")))?;
-            self.versions.store().delete(&object.path).await?;
-            deleted += 1;
+        // The account's shares first: without the account nobody would look for them.
+        for share in self.shares_of(id).await? {
+            deleted += self.delete_share(&share).await?;
         }
-        Ok(deleted)
+        let own = self.delete_below(&format!("acct/{id}")).await;
+        Ok(deleted + own.map_err(|e: Error| e.context(format!("the objects of {name}")))?)
     }
 }

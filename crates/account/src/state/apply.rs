@@ -47,11 +47,13 @@ pub enum Applied {
 impl AccountState {
     /// Applies all events of the entry at `position`; what each did, in order.
     ///
-    /// From an entry that was sealed to the public key only deliveries count: whoever made it need not have been
-    /// the owner.
+    /// From an entry that was sealed to the public key only deliveries and offers count: whoever made it need not have
+    /// been the owner.
     pub fn apply(&mut self, position: Position, origin: Origin, batch: &Batch) -> Vec<Applied> {
         self.position = position;
-        let allowed = |event: &Event| origin == Origin::Owner || matches!(event, Event::Delivered { .. });
+        let allowed = |event: &Event| {
+            origin == Origin::Owner || matches!(event, Event::Delivered { .. } | Event::Offered { .. })
+        };
         batch
             .events
             .iter()
@@ -89,6 +91,8 @@ impl AccountState {
             Event::Subscribed { name, on } => self.subscribe(name, *on),
             Event::Delivered { mailbox, message } => {
                 let named = mailbox.as_deref().and_then(|name| self.mailbox_named(name));
+                // Mail is sealed for this account alone, so it does not go into a share.
+                let named = named.filter(|m| m.link.is_none());
                 let id = named.unwrap_or_else(|| self.inbox()).id();
                 self.place_new(id, message, &Flags::default(), at)
             }
@@ -116,6 +120,8 @@ impl AccountState {
                 Applied::Done
             }
             Event::Restored { to, since } => self.restore(*to, *since, at),
+            Event::Linked { mailbox, link } => self.link_mailbox(*mailbox, link, at),
+            Event::Offered { link, name, below } => self.take_offer(link, name, *below),
         }
     }
 
@@ -172,7 +178,7 @@ impl AccountState {
     }
 
     fn place_new(&mut self, to: MailboxId, message: &Message, flags: &Flags, at: Timestamp) -> Applied {
-        if !self.mailboxes.contains_key(&to) {
+        if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
         let Some(number) = self.messages.add(message.clone()) else { return Applied::Nothing };
@@ -184,7 +190,7 @@ impl AccountState {
 
     fn copy(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {
         let rows = self.rows_of(from, uids);
-        if rows.is_empty() || !self.mailboxes.contains_key(&to) {
+        if rows.is_empty() || self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
         let placements: Vec<_> = rows
@@ -200,7 +206,7 @@ impl AccountState {
     }
 
     fn relocate(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {
-        if !self.mailboxes.contains_key(&to) {
+        if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
         let rows = self.take_rows(from, uids);
@@ -212,7 +218,7 @@ impl AccountState {
         self.placed(to, rows.iter().map(|row| row.uid).collect(), placed)
     }
 
-    fn expunge(&mut self, from: MailboxId, uids: &UidSet, at: Timestamp) -> Applied {
+    pub(super) fn expunge(&mut self, from: MailboxId, uids: &UidSet, at: Timestamp) -> Applied {
         let rows = self.take_rows(from, uids);
         if rows.is_empty() {
             return Applied::Nothing;
@@ -222,7 +228,7 @@ impl AccountState {
     }
 
     fn restore(&mut self, to: MailboxId, since: Timestamp, at: Timestamp) -> Applied {
-        if !self.mailboxes.contains_key(&to) {
+        if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
         // They move out of the graveyard, so what pointed to message and flags goes on pointing to them.
@@ -247,7 +253,9 @@ impl AccountState {
         flags: &Flags,
         unchanged_since: Option<Position>,
     ) -> Applied {
-        let Some(mailbox) = self.mailboxes.get_mut(&id) else { return Applied::Nothing };
+        let Some(mailbox) = self.mailboxes.get_mut(&id).filter(|m| m.link.is_none()) else {
+            return Applied::Nothing;
+        };
         let set = self.flags.intern_names(flags);
         if action != FlagAction::Remove {
             mailbox.keywords.extend(set.keywords.iter().copied());

@@ -16,6 +16,7 @@ use super::mailbox::{Columns, Mailbox, Row, Vanished};
 use super::messages::{MessageNumber, MessageTable};
 use super::{AccountState, Buried};
 use crate::event::{Message, SpecialUse};
+use crate::share::Link;
 
 /// Message numbers in one chunk.
 const MESSAGES_PER_CHUNK: u32 = 512;
@@ -70,6 +71,8 @@ struct MailboxHead {
     keywords: BTreeSet<KeywordId>,
     #[n(9)]
     vanished_floor: ModSeq,
+    #[n(15)]
+    link: Option<Link>,
 }
 
 #[derive(Encode, Decode)]
@@ -214,6 +217,7 @@ impl AccountState {
             recent_from: m.recent_from,
             keywords: m.keywords.iter().collect(),
             vanished_floor: m.vanished_floor,
+            link: m.link.clone(),
         };
         Head {
             version: VERSION,
@@ -398,6 +402,7 @@ impl From<MailboxHead> for Mailbox {
             highest_modseq: head.highest_modseq,
             keywords: head.keywords.into_iter().collect(),
             vanished_floor: head.vanished_floor,
+            link: head.link,
             ..Mailbox::new(head.id, head.name, head.uid_validity, head.special_use, head.created)
         }
     }

@@ -8,6 +8,7 @@ use sealpost_base::{MailboxId, ModSeq, Position, Timestamp, Uid, UidSet, UidVali
 use super::flags::{FlagSetId, KeywordId, KeywordSet};
 use super::messages::MessageNumber;
 use crate::event::SpecialUse;
+use crate::share::Link;
 
 /// A placement of a message in a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub struct Mailbox {
     pub(crate) vanished: Vec<Vanished>,
     pub(crate) vanished_floor: ModSeq,
     pub(crate) columns: Columns,
+    pub(crate) link: Option<Link>,
 }
 
 /// Rows as columns: 28 bytes each.
@@ -89,6 +91,7 @@ impl Mailbox {
             vanished: Vec::new(),
             vanished_floor: at,
             columns: Columns::default(),
+            link: None,
         }
     }
 
@@ -145,6 +148,11 @@ impl Mailbox {
     /// How many messages are `\Deleted`.
     pub fn deleted(&self) -> usize {
         self.deleted
+    }
+
+    /// The share that its messages are in; it has none itself then.
+    pub fn link(&self) -> Option<&Link> {
+        self.link.as_ref()
     }
 
     /// Octets of all its messages together.

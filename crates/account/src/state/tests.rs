@@ -330,16 +330,22 @@ fn names_of(state: &AccountState) -> Vec<&str> {
 }
 
 #[test]
-fn only_deliveries_count_in_an_entry_sealed_to_the_public_key() {
+fn only_deliveries_and_offers_count_in_an_entry_sealed_to_the_public_key() {
     let mut state = AccountState::new(ACCOUNT);
+    let root = sealpost_vault::RootKey::generate(&sealpost_base::SeededRandom::new(1));
+    let link = crate::share::Link { share: AccountId([7; 16]), root, owner: Some("o@x".to_owned()) };
     let events = vec![
         Event::Delivered { mailbox: None, message: message(1) },
         Event::MailboxDeleted { mailbox: MailboxId(2) },
+        Event::Linked { mailbox: MailboxId(3), link: link.clone() },
+        Event::Offered { link, name: "n".to_owned(), below: None },
         Event::Expunged { mailbox: MailboxId(1), uids: UidSet::range(Uid::MIN, Uid::MIN) },
     ];
     state.apply(Position(1), Origin::Delivery, &Batch { at: Timestamp(0), events });
     assert_eq!(state.inbox().len(), 1);
     assert!(state.mailbox_named("Drafts").is_some());
+    let links: Vec<_> = state.links().map(|(m, _)| m.name()).collect();
+    assert_eq!(links, ["Other Users/o@x/n"]);
 }
 
 #[test]

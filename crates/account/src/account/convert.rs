@@ -1,0 +1,173 @@
+//! A mailbox becomes a share: its messages are sealed anew into the share's log, then one entry in the account's log
+//! switches the name.
+//!
+//! Until that entry is there the mailbox is what it was, and the share is a log that nothing links to; after it the share
+//! is complete: the entry is decided on a state in which the mailbox is as it was copied.
+
+use sealpost_base::{Error, MailboxId, ModSeq, Result, Uid, limits};
+
+use super::{Account, NewMessage};
+use crate::acl::Acl;
+use crate::event::{Event, FlagAction, Flags, Message};
+use crate::share::{About, Link};
+use crate::state::AccountState;
+
+/// How often what changed meanwhile is copied before the mailbox is said to be too busy.
+const ROUNDS: usize = 64;
+/// Messages that go into the share's log together.
+const BATCH: usize = limits::ENTRY_RECORDS;
+
+/// What is in the share so far.
+struct Copy<'a> {
+    from: &'a Account,
+    mailbox: MailboxId,
+    to: &'a Account,
+    inbox: MailboxId,
+    /// UIDs in the mailbox and in the share, both ascending.
+    uids: Vec<(Uid, Uid)>,
+    /// The share has what the mailbox was at this position.
+    upto: ModSeq,
+}
+
+impl Account {
+    /// Moves a mailbox into a share, which is an account that was never used, and links its name to it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if there are too many links, `Retry` if
+    /// the mailbox changes faster than it is copied, `Corrupt` if a message cannot be read, and what the store says. The mailbox
+    /// is then what it was, unless the store failed at the very last step: that may turn up as done.
+    pub async fn move_into_share(
+        &self,
+        mailbox: MailboxId,
+        share: &Account,
+        link: Link,
+        about: &About,
+        acl: &Acl,
+    ) -> Result<()> {
+        check(&self.state(), mailbox)?;
+        let inbox = share.state().inbox().id();
+        let uid_validity = self.state().mailbox(mailbox).map(|m| m.uid_validity());
+        let mut copy = Copy { from: self, mailbox, to: share, inbox, uids: Vec::new(), upto: ModSeq::ZERO };
+        for round in 0..ROUNDS {
+            copy.catch_up().await?;
+            if round == 0 {
+                share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
+            }
+            copy.take_recent().await?;
+            let done = self.commit(|state| {
+                check(state, mailbox)?;
+                let m = state.mailbox(mailbox).ok_or_else(gone)?;
+                if Some(m.uid_validity()) != uid_validity {
+                    return Err(Error::retry("the mailbox was numbered anew while it was copied"));
+                }
+                if m.highest_modseq() != copy.upto {
+                    return Ok((Vec::new(), false));
+                }
+                Ok((vec![Event::Linked { mailbox, link: link.clone() }], true))
+            });
+            if done.await?.value {
+                return Ok(());
+            }
+        }
+        Err(Error::retry("the mailbox changes too quickly to be shared"))
+    }
+}
+
+impl Copy<'_> {
+    /// Copies what the mailbox has and the share has not, and repeats in the share what changed.
+    async fn catch_up(&mut self) -> Result<()> {
+        let (changed, gone, upto) = {
+            let state = self.from.state();
+            let m = state.mailbox(self.mailbox).ok_or_else(gone)?;
+            let changed: Vec<Uid> = m.changed_since(self.upto).map(|row| row.uid).collect();
+            let gone: Vec<Uid> =
+                self.uids.iter().filter(|(uid, _)| m.row(*uid).is_none()).map(|(_, copy)| *copy).collect();
+            (changed, gone, m.highest_modseq())
+        };
+        for uids in changed.chunks(BATCH) {
+            self.copy(uids).await?;
+        }
+        if !gone.is_empty() {
+            self.uids.retain(|(_, copy)| gone.binary_search(copy).is_err());
+            let event = Event::Expunged { mailbox: self.inbox, uids: gone.into_iter().collect() };
+            self.to.commit(|_| Ok((vec![event.clone()], ()))).await?;
+        }
+        self.upto = upto;
+        Ok(())
+    }
+
+    async fn copy(&mut self, uids: &[Uid]) -> Result<()> {
+        let (mut known, mut new) = (Vec::new(), Vec::new());
+        for uid in uids {
+            let Some((message, flags)) = self.read(*uid) else { continue };
+            match self.uids.binary_search_by_key(uid, |(uid, _)| *uid) {
+                Ok(at) => known.push(Event::FlagsStored {
+                    mailbox: self.inbox,
+                    uids: std::iter::once(self.uids[at].1).collect(),
+                    action: FlagAction::Replace,
+                    flags,
+                    unchanged_since: None,
+                }),
+                Err(_) => {
+                    let accounts = &self.from.accounts;
+                    let stored = accounts.reseal(self.from, &message, self.to.id()).await;
+                    let stored = stored.map_err(|e| e.context(format!("message UID {uid}")))?;
+                    new.push((*uid, NewMessage { stored, flags, received: message.received }));
+                }
+            }
+        }
+        if !known.is_empty() {
+            self.to.commit(|_| Ok((known.clone(), ()))).await?;
+        }
+        if !new.is_empty() {
+            let (uids, messages): (Vec<_>, Vec<_>) = new.into_iter().unzip();
+            let (_, copies) = self.to.append(self.inbox, messages).await?;
+            self.uids.extend(uids.into_iter().zip(copies));
+        }
+        Ok(())
+    }
+
+    fn read(&self, uid: Uid) -> Option<(Message, Flags)> {
+        let state = self.from.state();
+        let row = state.mailbox(self.mailbox)?.row(uid)?;
+        Some((state.message(row.message)?.clone(), state.flags_by_name(row.flags)))
+    }
+
+    /// What sessions were shown as recent is not recent in the share.
+    async fn take_recent(&self) -> Result<()> {
+        let below = {
+            let state = self.from.state();
+            let m = state.mailbox(self.mailbox).ok_or_else(gone)?;
+            let recent = self.from.recent_from(m);
+            let first = self.uids.partition_point(|(uid, _)| *uid < recent);
+            self.uids.get(first).map(|(_, copy)| *copy)
+        };
+        let mailbox = self.inbox;
+        self.to
+            .commit(|state| {
+                let inbox = state.inbox();
+                let below = below.unwrap_or(inbox.uid_next());
+                let event = Event::RecentTaken { mailbox, below };
+                Ok((if inbox.recent_from() < below { vec![event] } else { Vec::new() }, ()))
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+fn gone() -> Error {
+    Error::not_found("the mailbox is gone")
+}
+
+fn check(state: &AccountState, mailbox: MailboxId) -> Result<()> {
+    let m = state.mailbox(mailbox).ok_or_else(gone)?;
+    if m.name() == crate::state::INBOX {
+        return Err(Error::invalid(
+            "the inbox cannot be shared: mail is delivered to it sealed for its owner",
+        ));
+    }
+    if state.links().count() >= limits::LINKS {
+        return Err(Error::limit(format!("an account has at most {} shared mailboxes", limits::LINKS)));
+    }
+    Ok(())
+}

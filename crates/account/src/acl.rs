@@ -1,0 +1,146 @@
+//! The access control list of a shared mailbox (RFC 4314 §2).
+
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Error, Result, limits};
+
+use crate::rights::Rights;
+
+/// Who may do what. The owner is not in it: the owner has all rights.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Acl {
+    /// In the order in which the identifiers were first named.
+    #[n(0)]
+    entries: Vec<AclEntry>,
+}
+
+/// What one identifier has.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AclEntry {
+    /// Which account: another that is made under the same name later does not inherit.
+    #[n(0)]
+    pub account: AccountId,
+    /// Its name.
+    #[n(1)]
+    pub name: String,
+    /// The rights are taken away, not given: the identifier begins with `-` (RFC 4314 §2).
+    #[n(2)]
+    pub negative: bool,
+    /// Which.
+    #[n(3)]
+    pub rights: Rights,
+}
+
+impl Acl {
+    /// Its entries.
+    pub fn entries(&self) -> &[AclEntry] {
+        &self.entries
+    }
+
+    /// What is given to an account, less what is taken away from it.
+    pub fn rights_of(&self, account: AccountId) -> Rights {
+        let of = |negative| {
+            let entries = self.entries.iter().filter(|e| e.account == account && e.negative == negative);
+            entries.fold(Rights::NONE, |rights, entry| rights.with(entry.rights))
+        };
+        of(false).without(of(true))
+    }
+
+    /// The accounts that have any right.
+    pub fn members(&self) -> impl Iterator<Item = &AclEntry> {
+        self.entries.iter().filter(|e| !e.negative && !self.rights_of(e.account).is_empty())
+    }
+
+    /// Changes what an identifier has. Without rights it is no longer in the list.
+    ///
+    /// # Errors
+    /// `Limit` if the list is full.
+    pub fn set(
+        &mut self,
+        account: AccountId,
+        name: &str,
+        negative: bool,
+        change: impl FnOnce(Rights) -> Rights,
+    ) -> Result<()> {
+        // An account that is gone gives up the name to whoever has it now.
+        self.entries.retain(|e| e.name != name || e.account == account);
+        let at = self.entries.iter().position(|e| e.account == account && e.negative == negative);
+        let rights = change(at.map_or(Rights::NONE, |at| self.entries[at].rights));
+        match at {
+            Some(at) if rights.is_empty() => drop(self.entries.remove(at)),
+            Some(at) => self.entries[at].rights = rights,
+            None if rights.is_empty() => {}
+            None if self.entries.len() >= limits::ACL_ENTRIES => {
+                let most = limits::ACL_ENTRIES;
+                return Err(Error::limit(format!("a mailbox is shared with at most {most} identifiers")));
+            }
+            None => self.entries.push(AclEntry { account, name: name.to_owned(), negative, rights }),
+        }
+        Ok(())
+    }
+
+    /// Removes what an identifier has; whether there was anything.
+    pub fn remove(&mut self, name: &str, negative: bool) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|e| e.name != name || e.negative != negative);
+        self.entries.len() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRED: AccountId = AccountId([1; 16]);
+    const CHRIS: AccountId = AccountId([2; 16]);
+
+    fn rights(letters: &str) -> Rights {
+        Rights::parse(letters).unwrap()
+    }
+
+    #[test]
+    fn entries_are_added_changed_and_removed() {
+        let mut acl = Acl::default();
+        acl.set(FRED, "fred", false, |_| rights("lrs")).unwrap();
+        acl.set(CHRIS, "chris", false, |_| rights("lr")).unwrap();
+        acl.set(FRED, "fred", false, |had| had.with(rights("wi"))).unwrap();
+        assert_eq!((acl.rights_of(FRED), acl.rights_of(CHRIS)), (rights("lrswi"), rights("lr")));
+        acl.set(FRED, "fred", false, |had| had.without(rights("lrswi"))).unwrap();
+        assert_eq!(acl.entries().len(), 1);
+        assert!(acl.remove("chris", false) && !acl.remove("chris", false));
+        assert_eq!(acl, Acl::default());
+    }
+
+    /// RFC 4314 §2: a negative right is part of the calculation, DELETEACL is not.
+    #[test]
+    fn negative_rights_are_subtracted() {
+        let mut acl = Acl::default();
+        acl.set(FRED, "fred", false, |_| rights("lrsw")).unwrap();
+        acl.set(FRED, "fred", true, |_| rights("wx")).unwrap();
+        assert_eq!(acl.rights_of(FRED), rights("lrs"));
+        assert_eq!(acl.members().count(), 1);
+        acl.remove("fred", false);
+        assert_eq!((acl.rights_of(FRED), acl.members().count()), (Rights::NONE, 0));
+    }
+
+    #[test]
+    fn a_new_account_of_an_old_name_does_not_inherit() {
+        let mut acl = Acl::default();
+        acl.set(FRED, "fred", false, |_| rights("lrsw")).unwrap();
+        acl.set(CHRIS, "fred", false, |had| had.with(rights("l"))).unwrap();
+        assert_eq!((acl.rights_of(CHRIS), acl.rights_of(FRED)), (rights("l"), Rights::NONE));
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_fits_into_an_object() {
+        let mut acl = Acl::default();
+        let long = "n".repeat(limits::LOCAL_PART_BYTES + limits::DOMAIN_BYTES + 1);
+        for n in 0..limits::ACL_ENTRIES {
+            let id = AccountId([n as u8; 16]);
+            let name = format!("{long}{n}");
+            acl.set(id, &name[name.len() - long.len()..], n % 2 == 1, |_| Rights::ALL).unwrap();
+        }
+        let full = acl.set(AccountId([255; 16]), "one", false, |_| Rights::ALL).unwrap_err();
+        assert_eq!(full.kind(), sealpost_base::Kind::Limit);
+        assert!(minicbor::to_vec(&acl).unwrap().len() <= limits::ACCOUNT_OBJECT_BYTES);
+    }
+}

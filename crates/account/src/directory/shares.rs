@@ -1,0 +1,114 @@
+//! Which shares belong to which account: so that they are deleted with it, and that one which was not completed is found.
+//!
+//! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names no mailbox and no
+//! reader, and holds no key but the public one.
+
+use futures::StreamExt;
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, Error, Result, Timestamp};
+use sealpost_vault::PublicKey;
+
+use super::Directory;
+
+const ROOT: &str = "shares";
+
+/// What is recorded about a share.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ShareRecord {
+    /// The share's log.
+    #[n(0)]
+    pub share: AccountId,
+    /// The account whose mailbox it is.
+    #[n(1)]
+    pub owner: AccountId,
+    /// What can be sealed to it.
+    #[n(2)]
+    pub public: PublicKey,
+    /// When it was made.
+    #[n(3)]
+    pub created: Timestamp,
+}
+
+impl Directory {
+    /// Records a share that is about to be made.
+    ///
+    /// # Errors
+    /// `Conflict` if it exists; what the store says.
+    pub async fn record_share(&self, owner: AccountId, share: AccountId, public: PublicKey) -> Result<()> {
+        let record = ShareRecord { share, owner, public, created: self.clock.now() };
+        let bytes = minicbor::to_vec(&record)
+            .map_err(|e| Error::internal("a share record cannot be encoded").with_source(e.to_string()))?;
+        match self.versions.put_after(&directory(owner, share), 0, &bytes).await? {
+            true => Ok(()),
+            false => Err(Error::conflict(format!("the share {share} exists"))),
+        }
+    }
+
+    /// The shares of an account, those included that were never completed or were deleted lately.
+    ///
+    /// # Errors
+    /// `Corrupt` for a record that is not one of this server's; what the store says.
+    pub async fn shares_of(&self, owner: AccountId) -> Result<Vec<ShareRecord>> {
+        self.shares_below(&format!("{ROOT}/{owner}")).await
+    }
+
+    /// The shares of all accounts.
+    ///
+    /// # Errors
+    /// As [`Directory::shares_of`].
+    pub async fn shares(&self) -> Result<Vec<ShareRecord>> {
+        self.shares_below(ROOT).await
+    }
+
+    async fn shares_below(&self, root: &str) -> Result<Vec<ShareRecord>> {
+        let mut records = self.versions.all(root);
+        let mut shares = Vec::new();
+        while let Some((at, newest)) = records.next().await {
+            let newest = newest?;
+            let record: ShareRecord = minicbor::decode(&newest.bytes)
+                .map_err(|e| Error::corrupt(format!("the share record {at}")).with_source(e.to_string()))?;
+            if directory(record.owner, record.share) != at {
+                return Err(Error::corrupt(format!("the share record {at} is another's")));
+            }
+            shares.push(record);
+        }
+        Ok(shares)
+    }
+
+    /// Deletes a share for good, and then its record; how many objects it had.
+    ///
+    /// # Errors
+    /// What the store says; the record is then still there.
+    pub async fn delete_share(&self, record: &ShareRecord) -> Result<usize> {
+        let objects = self.delete_below(&format!("acct/{}", record.share)).await?;
+        self.delete_below(&directory(record.owner, record.share)).await?;
+        Ok(objects)
+    }
+
+    /// When something was last appended to the share's log; `None`: never.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn share_last_changed(&self, share: AccountId) -> Result<Option<Timestamp>> {
+        let mut listed = self.versions.store().list(&format!("acct/{share}/log"), None);
+        let mut last = None;
+        while let Some(object) = listed.next().await {
+            last = last.max(Some(object?.modified));
+        }
+        Ok(last)
+    }
+
+    pub(super) async fn delete_below(&self, prefix: &str) -> Result<usize> {
+        let mut listed = self.versions.store().list(prefix, None);
+        let mut deleted = 0;
+        while let Some(object) = listed.next().await {
+            self.versions.store().delete(&object?.path).await?;
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+}
+
+fn directory(owner: AccountId, share: AccountId) -> String {
+    format!("{ROOT}/{owner}/{share}")
+}

@@ -1,0 +1,129 @@
+//! Shared mailboxes: links to them, and what their own logs say about them.
+//!
+//! A shared mailbox is a log of its own (`docs/decisions/0010-sharing.md`): an account without passwords, whose inbox
+//! holds the messages. Accounts that see it have a [`Link`] under the name that it has for them. Who may do what is in
+//! the share's own state, so that it is the same for everybody; a link alone gives no rights.
+
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+use sealpost_base::{AccountId, MailboxId, Result};
+use sealpost_vault::RootKey;
+
+use crate::acl::Acl;
+use crate::event::Event;
+use crate::name;
+use crate::rights::Rights;
+use crate::state::{AccountState, Mailbox};
+
+/// Where the mailboxes of other users are (RFC 2342 §4). Nobody's own mailboxes can be there.
+pub const OTHERS: &str = "Other Users";
+
+const ABOUT: &str = "share/about";
+const ACL: &str = "share/acl";
+
+/// What leads from a mailbox's name to the share that its messages are in.
+#[derive(Clone, Encode, Decode)]
+pub struct Link {
+    /// The share's log.
+    #[n(0)]
+    pub share: AccountId,
+    /// Its key.
+    #[n(1)]
+    pub root: RootKey,
+    /// The name of the account it belongs to; `None`: to the account that has the link.
+    #[n(2)]
+    pub owner: Option<String>,
+}
+
+/// Shows the share, never the key.
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Link({}, owner {:?})", self.share, self.owner)
+    }
+}
+
+/// What a share says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct About {
+    /// Whose mailbox it is.
+    #[n(0)]
+    pub owner: AccountId,
+    /// What that account is called.
+    #[n(1)]
+    pub owner_name: String,
+    /// What its owner calls the mailbox.
+    #[n(2)]
+    pub name: String,
+    /// The mailbox was deleted: nobody has rights any more.
+    #[n(3)]
+    pub closed: bool,
+}
+
+impl About {
+    /// The event that says so, in the share's log.
+    pub fn event(&self) -> Event {
+        Event::ObjectPut { name: ABOUT.to_owned(), value: minicbor::to_vec(self).unwrap_or_default() }
+    }
+}
+
+impl Acl {
+    /// The event that makes it the list of a share, in the share's log.
+    pub fn event(&self) -> Event {
+        Event::ObjectPut { name: ACL.to_owned(), value: minicbor::to_vec(self).unwrap_or_default() }
+    }
+}
+
+impl AccountState {
+    /// What this state says about itself as a share; `None` if it is an account's, or the share is not complete yet.
+    pub fn about(&self) -> Option<About> {
+        minicbor::decode(self.object(ABOUT)?).ok()
+    }
+
+    /// Who may do what with this share. One that cannot be read gives nobody anything.
+    pub fn acl(&self) -> Acl {
+        self.object(ACL).and_then(|bytes| minicbor::decode(bytes).ok()).unwrap_or_default()
+    }
+
+    /// What an account may do with this share.
+    pub fn rights_of(&self, account: AccountId) -> Rights {
+        match self.about() {
+            Some(about) if about.closed => Rights::NONE,
+            Some(about) if about.owner == account => Rights::ALL,
+            Some(_) => self.acl().rights_of(account),
+            None => Rights::NONE,
+        }
+    }
+
+    /// The mailboxes that are links, by name.
+    pub fn links(&self) -> impl Iterator<Item = (&Mailbox, &Link)> {
+        self.mailboxes().filter_map(|mailbox| Some((mailbox, mailbox.link()?)))
+    }
+
+    /// The link of that mailbox.
+    pub fn link(&self, mailbox: MailboxId) -> Option<&Link> {
+        self.any_mailbox(mailbox)?.link()
+    }
+}
+
+/// The name that another user's mailbox has for those it is shared with.
+pub fn name_for_others(owner: &str, mailbox: &str, share: AccountId) -> String {
+    let name = format!("{OTHERS}/{}/{mailbox}", owner.replace('/', "_"));
+    if name::check(&name).is_ok() { name } else { format!("{OTHERS}/{share}") }
+}
+
+/// Whether a name is, or is below, [`OTHERS`].
+pub fn is_of_others(name: &str) -> bool {
+    name.strip_prefix(OTHERS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Nobody's own mailboxes are among those of others.
+///
+/// # Errors
+/// `Denied` for a name there.
+pub fn check_own(name: &str) -> Result<()> {
+    if is_of_others(name) {
+        return Err(sealpost_base::Error::denied(format!("only other users' mailboxes are below {OTHERS}")));
+    }
+    Ok(())
+}

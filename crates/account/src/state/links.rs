@@ -1,0 +1,64 @@
+//! Mailboxes that become links, and links that others give.
+
+use sealpost_base::{AccountId, MailboxId, Timestamp, limits};
+
+use super::{AccountState, Applied, INBOX};
+use crate::name;
+use crate::share::{Link, name_for_others};
+
+/// Numbers tried when the name of an offered mailbox is taken.
+const NAME_ATTEMPTS: usize = 9;
+
+impl AccountState {
+    /// The messages of a mailbox are in a share from now on. The inbox stays: mail is delivered to it.
+    pub(super) fn link_mailbox(&mut self, id: MailboxId, link: &Link, at: Timestamp) -> Applied {
+        let position = self.position;
+        let full = self.links().count() >= limits::LINKS;
+        let uids = match self.mailbox(id) {
+            Some(mailbox) if mailbox.name != INBOX && !full => mailbox.uids(),
+            _ => return Applied::Nothing,
+        };
+        self.expunge(id, &uids, at);
+        if let Some(mailbox) = self.mailboxes.get_mut(&id) {
+            mailbox.link = Some(link.clone());
+            mailbox.highest_modseq = position;
+            mailbox.vanished = Vec::new();
+            mailbox.vanished_floor = position;
+            mailbox.keywords = Default::default();
+        }
+        Applied::Done
+    }
+
+    /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox nor make more than
+    /// the limit.
+    pub(super) fn take_offer(&mut self, link: &Link, name: &str, below: Option<AccountId>) -> Applied {
+        let known = self.links().any(|(_, known)| known.share == link.share);
+        if known || self.links().count() >= limits::LINKS || self.mailboxes.len() >= limits::MAILBOXES {
+            return Applied::Nothing;
+        }
+        let wanted = match (&link.owner, below) {
+            (Some(owner), None) => name_for_others(owner, name, link.share),
+            (None, Some(parent)) => {
+                let own = |other: &Link| other.share == parent && other.owner.is_none();
+                match self.links().find(|(_, other)| own(other)) {
+                    Some((parent, _)) => format!("{}/{name}", parent.name),
+                    None => return Applied::Nothing,
+                }
+            }
+            _ => return Applied::Nothing,
+        };
+        let Some(name) = self.free_name(&wanted) else { return Applied::Nothing };
+        let id = self.add_mailbox(name, None);
+        if let Some(mailbox) = self.mailboxes.get_mut(&id) {
+            mailbox.link = Some(link.clone());
+        }
+        Applied::Created(id)
+    }
+
+    /// `wanted`, or the same with a number if another mailbox has that name.
+    fn free_name(&self, wanted: &str) -> Option<String> {
+        let numbered = (2..=NAME_ATTEMPTS).map(|n| format!("{wanted} {n}"));
+        let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+        names.find(|name| name::check(name).is_ok() && !self.by_name.contains_key(name))
+    }
+}
