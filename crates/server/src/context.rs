@@ -10,6 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
+use crate::imap::Compressions;
 use crate::net::Stream;
 use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
@@ -32,6 +33,8 @@ pub struct Context {
     pub budget: Budget,
     /// What part of it messages with several recipients may hold while they wait for more.
     pub fanout: Fanout,
+    /// How many IMAP connections may be compressed.
+    pub compressions: Compressions,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.
@@ -76,6 +79,7 @@ impl Context {
             auth,
             tls: tls.map(|tls| Arc::clone(tls.config())),
             fanout: Fanout::of(&budget),
+            compressions: Compressions::of(&budget),
             budget,
             clock,
             random,

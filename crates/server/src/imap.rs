@@ -17,8 +17,10 @@
 mod append;
 mod append_limit;
 mod capability;
+mod compress;
 mod connection;
 mod copy;
+mod deflate;
 mod dialect;
 mod enable;
 mod expunge;
@@ -40,12 +42,14 @@ mod status;
 mod store;
 mod targets;
 mod tell;
+mod unauthenticate;
 mod view;
 
 use std::sync::Arc;
 
 use crate::context::Context;
 use crate::net::Stream;
+pub use deflate::Compressions;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, ctx: Arc<Context>) {

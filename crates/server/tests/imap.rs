@@ -1,5 +1,7 @@
 //! IMAP against a real session: transcripts, and what a transcript cannot say.
 
+#[path = "support/deflate_wire.rs"]
+mod deflate_wire;
 #[path = "support/imap_world.rs"]
 mod imap_world;
 
@@ -57,11 +59,14 @@ transcripts![
     uid,
     uidplus,
     utf8_names,
+    unauthenticate,
     views,
     xoauth2,
     within,
 ];
 
+#[path = "imap/compress.rs"]
+mod compress;
 #[path = "imap/damage.rs"]
 mod damage;
 #[path = "imap/faults.rs"]

@@ -80,6 +80,7 @@ fn body(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
         "NOOP" => CommandBody::Noop,
         "LOGOUT" => CommandBody::Logout,
         "STARTTLS" => CommandBody::StartTls,
+        "UNAUTHENTICATE" => CommandBody::Unauthenticate,
         "CHECK" => CommandBody::Check,
         "CLOSE" => CommandBody::Close,
         "UNSELECT" => CommandBody::Unselect,
@@ -101,6 +102,7 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "LOGIN" => login(cursor)?,
         "AUTHENTICATE" => authenticate(cursor)?,
         "ID" => CommandBody::Id(id_fields(cursor)?),
+        "COMPRESS" => CommandBody::Compress(cursor.atom()?),
         "ENABLE" => enable(cursor)?,
         "SELECT" => select(cursor, false)?,
         "EXAMINE" => select(cursor, true)?,
@@ -125,7 +127,8 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
 }
 
 /// Commands that have arguments. APPEND is among them only for the error it gets when it has no literal.
-const KNOWN: [&str; 26] = [
+const KNOWN: &[&str] = &[
+    "COMPRESS",
     "LOGIN",
     "AUTHENTICATE",
     "ID",

@@ -27,6 +27,8 @@ fn both_ways() {
         "AUTHENTICATE PLAIN =",
         "AUTHENTICATE XOAUTH2 dXNlcj1zb21l",
         "STARTTLS",
+        "UNAUTHENTICATE",
+        "COMPRESS DEFLATE",
         "ID NIL",
         "ID (\"name\" \"Thunderbird\" \"version\" NIL)",
         "ENABLE CONDSTORE UTF8=ACCEPT",

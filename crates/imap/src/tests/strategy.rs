@@ -346,6 +346,10 @@ pub(super) fn body() -> impl Strategy<Value = CommandBody> {
         });
     prop_oneof![
         5 => common_body(),
+        1 => proptest::sample::select(vec![
+            CommandBody::Unauthenticate,
+            CommandBody::Compress(Atom::new("DEFLATE").unwrap()),
+        ]),
         2 => extended_searches(),
         1 => notify().prop_map(CommandBody::Notify),
         1 => list.prop_map(CommandBody::List),

@@ -55,6 +55,10 @@ pub enum CommandBody {
         initial: Option<Secret>,
     },
 
+    /// `UNAUTHENTICATE` (RFC 8437)
+    Unauthenticate,
+    /// `COMPRESS` (RFC 4978): the algorithm, `DEFLATE`.
+    Compress(Atom),
     /// `ENABLE` (RFC 5161): at least one capability.
     Enable(Vec<Atom>),
     /// `SELECT`, or `EXAMINE` if read-only.
@@ -221,6 +225,8 @@ impl CommandBody {
             CommandBody::StartTls => "STARTTLS",
             CommandBody::Login { .. } => "LOGIN",
             CommandBody::Authenticate { .. } => "AUTHENTICATE",
+            CommandBody::Unauthenticate => "UNAUTHENTICATE",
+            CommandBody::Compress(_) => "COMPRESS",
             CommandBody::Enable(_) => "ENABLE",
             CommandBody::Select { read_only: false, .. } => "SELECT",
             CommandBody::Select { read_only: true, .. } => "EXAMINE",

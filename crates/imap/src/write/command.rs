@@ -50,6 +50,7 @@ impl Writer {
             | CommandBody::Noop
             | CommandBody::Logout
             | CommandBody::StartTls
+            | CommandBody::Unauthenticate
             | CommandBody::Namespace
             | CommandBody::Idle
             | CommandBody::Check
@@ -68,6 +69,7 @@ impl Writer {
                     None => self,
                 }
             }
+            CommandBody::Compress(algorithm) => self.space().raw(algorithm.as_str()),
             CommandBody::Enable(names) => self.each_atom(names),
             CommandBody::Select { mailbox, parameters, .. } => {
                 self.space().mailbox(mailbox).select_parameters(parameters)

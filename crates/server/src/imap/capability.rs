@@ -25,6 +25,8 @@ const AUTHENTICATED: &[&str] = &[
     "SEARCHRES",
     "WITHIN",
     "SEARCH=FUZZY",
+    "COMPRESS=DEFLATE",
+    "UNAUTHENTICATE",
 ];
 
 /// Where in its life a connection is, as far as capabilities depend on it.

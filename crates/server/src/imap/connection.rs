@@ -18,6 +18,7 @@ use sealpost_imap::write::Writer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::deflate::{Compression, Corrupt, Deflater, Inflated, Inflater};
 use crate::auth::standing::Standing;
 use crate::net::Stream;
 use crate::settings::Timeouts;
@@ -37,6 +38,13 @@ const ANONYMOUS_FACTOR: u32 = 10;
 const SLICE: Duration = Duration::from_secs(10);
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
 const SLICE_BYTES: usize = 10 * 1024;
+
+/// What is compressed before it is sent, in bytes.
+const PACKED_BYTES: usize = 16 * 1024;
+/// More than the end of a compressed stream takes.
+const PACKED_END_BYTES: usize = 16;
+/// How long a compressor is kept for a client that asks for nothing.
+const COMPRESSOR_REST: Duration = Duration::from_secs(1);
 
 /// Why a session ends.
 #[derive(Debug)]
@@ -121,6 +129,12 @@ pub(super) struct Connection {
     patience: Duration,
     /// When a client that has not logged in is sent away.
     anonymous_until: Option<Instant>,
+    /// Expands what comes, if it is compressed.
+    inflater: Option<Box<Inflater>>,
+    /// Compresses what goes, if the client wants that.
+    deflater: Option<Deflater>,
+    /// The memory for it.
+    compression: Option<Compression>,
     /// Whether the login is still valid.
     standing: Option<Standing>,
     /// The last read filled what it was given.
@@ -135,6 +149,9 @@ impl Connection {
         Connection {
             budget,
             anonymous_until: Some(Instant::now() + timeouts.imap_anonymous * ANONYMOUS_FACTOR),
+            inflater: None,
+            deflater: None,
+            compression: None,
             standing: None,
             stream: Some(stream),
             decoder: Decoder::new(Limits::anonymous()),
@@ -247,22 +264,61 @@ impl Connection {
         self.decoder.refuse_append();
     }
 
+    /// Waits until there is more for the decoder.
     async fn read(&mut self, deadline: Instant) -> Result<(), End> {
+        loop {
+            if self.inflate()? {
+                // It may come from very little input: others have their turn in between.
+                tokio::task::yield_now().await;
+                return Ok(());
+            }
+            self.receive(deadline).await?;
+            if self.inflater.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Expands some of what was received; whether there was any.
+    fn inflate(&mut self) -> Result<bool, End> {
+        let Some(inflater) = &mut self.inflater else { return Ok(false) };
+        match inflater.inflate(self.decoder.buffer()) {
+            Ok(Inflated::Some) => Ok(true),
+            Ok(Inflated::Nothing) => Ok(false),
+            Ok(Inflated::Ended) => {
+                let rest = self.inflater.take().map(|inflater| inflater.into_rest()).unwrap_or_default();
+                self.compression = None;
+                self.decoder.feed(&rest);
+                Ok(!rest.is_empty())
+            }
+            Err(Corrupt) => Err(End::Fatal("what was sent is not compressed as agreed".into())),
+        }
+    }
+
+    /// Reads from the stream, once.
+    async fn receive(&mut self, deadline: Instant) -> Result<(), End> {
         let quiet = self.decoder.pending() == 0 && !self.busy && !self.bulk;
         if quiet {
             // Nobody knows for how long: give the buffers back.
             *self.out.buffer() = BytesMut::new();
+            if let Some(inflater) = &mut self.inflater {
+                inflater.rest();
+            }
         }
+        let crowded = self.budget.waiting() > 0;
         let mut small = [0; SMALL_READ_BYTES];
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
+        let buffer = match &mut self.inflater {
+            Some(inflater) => inflater.input(),
+            None => self.decoder.buffer(),
+        };
         let reading = async {
             if quiet {
                 let n = stream.read(&mut small).await?;
-                self.decoder.feed(&small[..n]);
+                buffer.extend_from_slice(&small[..n]);
                 self.busy = n == small.len();
                 return Ok(n);
             }
-            let buffer = self.decoder.buffer();
             buffer.reserve(if self.bulk { BULK_READ_BYTES } else { READ_BYTES });
             let n = stream.read_buf(buffer).await?;
             self.busy = n >= READ_BYTES;
@@ -274,6 +330,18 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
+        let resting = async {
+            match &mut self.deflater {
+                Some(deflater) if !deflater.rests() => {
+                    if !crowded {
+                        tokio::time::sleep(COMPRESSOR_REST).await;
+                    }
+                    deflater.rest();
+                }
+                _ => {}
+            }
+            std::future::pending::<()>().await
+        };
         tokio::select! {
             biased;
             () = self.shutdown.wait() => Err(End::Shutdown),
@@ -284,6 +352,7 @@ impl Connection {
                 Ok(Ok(0)) => Err(End::Closed),
                 Ok(Ok(_)) => Ok(()),
             },
+            () = resting => Ok(()),
         }
     }
 
@@ -295,11 +364,18 @@ impl Connection {
         }
     }
 
-    /// Sends everything that waits.
+    /// Sends everything that waits, so that the client can read it.
     pub(super) async fn flush(&mut self) -> Result<(), End> {
         if !self.out.is_empty() {
             let waiting = self.out.take();
             self.send(&waiting, &[]).await?;
+        }
+        if self.deflater.is_some() {
+            let mut packed = vec![0; PACKED_BYTES];
+            while let Some(written @ 1..) = self.deflater.as_mut().map(|deflater| deflater.flush(&mut packed))
+            {
+                self.transmit(&packed[..written], &[]).await?;
+            }
         }
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let flushed = timeout(self.timeouts.write, stream.flush()).await;
@@ -325,10 +401,29 @@ impl Connection {
         self.send(&waiting, octets).await
     }
 
-    /// Sends both, in this order. Something has to get across within the write timeout; more of it while others wait
-    /// for memory.
-    async fn send(&mut self, mut first: &[u8], mut second: &[u8]) -> Result<(), End> {
+    /// Sends both, in this order; compressed, some of it may stay behind until [`Connection::flush`].
+    async fn send(&mut self, first: &[u8], second: &[u8]) -> Result<(), End> {
         self.check_standing()?;
+        if self.deflater.is_none() {
+            return self.transmit(first, second).await;
+        }
+        let mut packed = vec![0; PACKED_BYTES];
+        for mut part in [first, second] {
+            while let (Some(deflater), false) = (&mut self.deflater, part.is_empty()) {
+                let (taken, written) = deflater.push(part, &mut packed);
+                if taken == 0 && written == 0 {
+                    return Err(End::Broken);
+                }
+                part = &part[taken..];
+                self.transmit(&packed[..written], &[]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends both as they are. Something has to get across within the write timeout; more of it while others wait
+    /// for memory.
+    async fn transmit(&mut self, mut first: &[u8], mut second: &[u8]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let (mut looked, mut taken) = (Instant::now(), 0);
         let mut stuck = Instant::now() + self.timeouts.write;
@@ -365,6 +460,44 @@ impl Connection {
         self.decoder.clear();
         let stream = self.stream.take().ok_or(End::Closed)?;
         self.stream = Some(stream.start_tls(config, self.timeouts.tls_handshake).await?);
+        Ok(())
+    }
+
+    /// Compresses from now on, in both directions (RFC 4978 §3), after sending what waits as it is. What came behind
+    /// the command is compressed already.
+    pub(super) async fn start_deflate(&mut self, compression: Compression) -> Result<(), End> {
+        self.flush().await?;
+        self.inflater = Some(Box::new(Inflater::new(self.decoder.buffer().split())));
+        self.deflater = Some(Deflater::new(self.budget.clone()));
+        self.compression = Some(compression);
+        Ok(())
+    }
+
+    /// Whether something is compressed.
+    pub(super) fn is_deflated(&self) -> bool {
+        self.inflater.is_some()
+    }
+
+    /// Back to what it was before anybody logged in, after sending what waits; compression ends in both directions
+    /// (RFC 8437 §4.1).
+    pub(super) async fn unauthenticated(&mut self) -> Result<(), End> {
+        self.flush().await?;
+        if let Some(deflater) = self.deflater.take() {
+            let mut last = [0; PACKED_END_BYTES];
+            let written = deflater.finish(&mut last);
+            self.transmit(&last[..written], &[]).await?;
+        }
+        if let Some(inflater) = &mut self.inflater {
+            if self.decoder.pending() > 0 {
+                return Err(End::Fatal("compression ends with UNAUTHENTICATE".into()));
+            }
+            inflater.end();
+        }
+        self.decoder.set_limits(Limits::anonymous());
+        self.decoder.set_utf8(false);
+        self.patience = self.timeouts.imap_anonymous;
+        self.anonymous_until = Some(Instant::now() + self.patience * ANONYMOUS_FACTOR);
+        self.standing = None;
         Ok(())
     }
 

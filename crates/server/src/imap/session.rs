@@ -30,6 +30,8 @@ pub(super) struct Session {
     pub(super) dialect: Dialect,
     /// Octets that the account's mailboxes may hold.
     pub(super) quota: Option<u64>,
+    /// The login is over, but not the connection.
+    pub(super) over: bool,
     errors: usize,
 }
 
@@ -39,6 +41,17 @@ impl Session {
         let log = SessionLog::begin("imap", &stream, ctx.clock.clone());
         let connection =
             Connection::new(stream, ctx.shutdown.clone(), ctx.settings.timeouts, ctx.budget.clone());
+        Session::over(ctx, connection, log)
+    }
+
+    /// The same for another user. Whatever else a session remembers is forgotten: it is in fields that are begun anew
+    /// (RFC 8437 §4.1), and only these four go on.
+    fn anew(self) -> Self {
+        let Session { ctx, connection, log, errors, .. } = self;
+        Session { errors, ..Session::over(ctx, connection, log) }
+    }
+
+    fn over(ctx: Arc<Context>, connection: Connection, log: SessionLog) -> Self {
         Session {
             ctx,
             connection,
@@ -47,6 +60,7 @@ impl Session {
             view: None,
             dialect: Dialect::default(),
             quota: None,
+            over: false,
             errors: 0,
         }
     }
@@ -59,6 +73,9 @@ impl Session {
         let end = loop {
             if let Err(end) = self.step().await {
                 break end;
+            }
+            if self.over {
+                self = self.anew();
             }
         };
         self.log.end(end.reason());
@@ -102,8 +119,12 @@ impl Session {
 
     async fn command(&mut self, Command { tag, body }: Command) -> Result<(), End> {
         self.log.count("commands", 1);
-        if let CommandBody::StartTls = body {
-            return self.start_tls(&tag).await;
+        // These answer before they act.
+        match body {
+            CommandBody::StartTls => return self.start_tls(&tag).await,
+            CommandBody::Compress(algorithm) => return self.compress(&tag, &algorithm).await,
+            CommandBody::Unauthenticate => return self.unauthenticate(&tag).await,
+            _ => {}
         }
         let mut telling = Telling::after(&body);
         let outcome = self.execute(&tag, body, &mut telling).await;
@@ -179,7 +200,7 @@ impl Session {
         self.complete(tag, reply)
     }
 
-    fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
+    pub(super) fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
         self.connection.out().status(Some(tag), reply.status, reply.code.as_ref(), &reply.text);
         if reply.status == Status::Bad { self.misbehaved() } else { Ok(()) }
     }

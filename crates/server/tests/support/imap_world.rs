@@ -40,6 +40,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::deflate_wire::DeflateWire;
+
 /// 2026-11-20 12:00:00 UTC.
 pub const NOW: Timestamp = Timestamp(1_795_176_000_000);
 /// How long the server may take for a line.
@@ -136,13 +138,15 @@ impl World {
 /// A client's end.
 pub struct Client {
     wire: Box<dyn Wire>,
+    /// In the place of `wire` once it is compressed.
+    deflate: Option<DeflateWire>,
     out: Vec<u8>,
     input: Vec<u8>,
 }
 
 impl Client {
     fn new(wire: Box<dyn Wire>) -> Self {
-        Client { wire, out: Vec::new(), input: Vec::new() }
+        Client { wire, deflate: None, out: Vec::new(), input: Vec::new() }
     }
 
     pub async fn login(&mut self) {
@@ -152,10 +156,45 @@ impl Client {
         assert!(line.starts_with("in OK [CAPABILITY"), "{line}");
     }
 
+    fn wire(&mut self) -> &mut dyn Wire {
+        match &mut self.deflate {
+            Some(deflate) => deflate,
+            None => &mut *self.wire,
+        }
+    }
+
+    /// Asks for compression, which must be given.
+    pub async fn compress(&mut self) {
+        assert_eq!(self.ok("COMPRESS DEFLATE").await, ["x OK DEFLATE active"]);
+        self.begin_compressed();
+    }
+
+    /// Compresses from now on.
+    pub fn begin_compressed(&mut self) {
+        assert!(self.input.is_empty());
+        let (nowhere, _) = tokio::io::duplex(1);
+        // A compression that has ended stays below the next one.
+        let wire = match self.deflate.take() {
+            Some(ended) => Box::new(ended),
+            None => std::mem::replace(&mut self.wire, Box::new(nowhere)),
+        };
+        self.deflate = Some(DeflateWire::new(wire));
+    }
+
+    /// What is sent from now on is not compressed; what comes is until the server ends it.
+    pub fn end_compressed_writing(&mut self) {
+        self.deflate.as_mut().unwrap().end_writing();
+    }
+
+    /// Speaks TLS from now on.
+    pub async fn start_tls(self, world: &World) -> Client {
+        Client::new(world.start_tls(self.wire).await)
+    }
+
     pub async fn send(&mut self, bytes: &[u8]) {
         let sent = async {
-            self.wire.write_all(bytes).await?;
-            self.wire.flush().await
+            self.wire().write_all(bytes).await?;
+            self.wire().flush().await
         };
         tokio::time::timeout(PATIENCE, sent).await.expect("the server takes what is sent").unwrap();
     }
@@ -208,7 +247,7 @@ impl Client {
     /// The next line; `None` if the server hung up instead.
     pub async fn line_or_end(&mut self) -> Option<String> {
         while !self.input.windows(2).any(|pair| pair == b"\r\n") {
-            let read = tokio::time::timeout(PATIENCE, self.wire.read_buf(&mut self.input)).await;
+            let read = tokio::time::timeout(PATIENCE, self.read()).await;
             if !matches!(read.expect("the server answers or hangs up"), Ok(1..)) {
                 return None;
             }
@@ -229,31 +268,42 @@ impl Client {
         }
     }
 
+    async fn read(&mut self) -> std::io::Result<usize> {
+        match &mut self.deflate {
+            Some(deflate) => deflate.read_buf(&mut self.input).await,
+            None => self.wire.read_buf(&mut self.input).await,
+        }
+    }
+
     async fn fill(&mut self) {
-        let read = tokio::time::timeout(PATIENCE, self.wire.read_buf(&mut self.input)).await;
+        let read = tokio::time::timeout(PATIENCE, self.read()).await;
         let read = read.expect("the server answers").unwrap();
         assert!(read > 0, "the server hung up after {:?}", String::from_utf8_lossy(&self.input));
     }
 
     /// What is left until the server hangs up.
     pub async fn rest(&mut self) -> String {
-        let read = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input)).await;
-        read.expect("the server hangs up").unwrap();
+        let all = async {
+            while self.read().await? > 0 {}
+            Ok::<(), std::io::Error>(())
+        };
+        tokio::time::timeout(PATIENCE, all).await.expect("the server hangs up").unwrap();
         String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
     }
 
     /// Sends, unless the server has hung up.
     pub async fn try_send(&mut self, bytes: &[u8]) {
-        let _ = tokio::time::timeout(PATIENCE, self.wire.write_all(bytes))
-            .await
-            .expect("the server reads or hangs up");
+        let sent = async {
+            self.wire().write_all(bytes).await?;
+            self.wire().flush().await
+        };
+        let _ = tokio::time::timeout(PATIENCE, sent).await.expect("the server reads or hangs up");
     }
 
     /// As [`Client::rest`], where the server may hang up on what it did not read.
     pub async fn rest_or_reset(&mut self) -> String {
-        let _ = tokio::time::timeout(PATIENCE, self.wire.read_to_end(&mut self.input))
-            .await
-            .expect("the server hangs up");
+        let all = async { while matches!(self.read().await, Ok(1..)) {} };
+        tokio::time::timeout(PATIENCE, all).await.expect("the server hangs up");
         String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
     }
 

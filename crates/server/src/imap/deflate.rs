@@ -1,0 +1,312 @@
+//! DEFLATE (RFC 1951) in the two directions of a connection, with memory that is bounded and given back.
+//!
+//! - [`Deflater`] compresses what is sent. It has a compressor only while there is something to send and the budget has
+//!   [`COMPRESSOR_BYTES`] free; otherwise it writes stored blocks, which take no memory. After every flush the stream is
+//!   at the beginning of a byte and of a block, so a compressor can be dropped there and another one go on.
+//! - [`Inflater`] expands what is received, a bounded number of bytes at a time however small the input that they come
+//!   from. Between two blocks it needs nothing but what the client may refer back to: as much as the client sent, at
+//!   most 32 KiB (RFC 1951 §2).
+//!
+//! The reasons are in `docs/decisions/0018-compression.md`. `miniz_oxide` is named here and nowhere else.
+
+use bytes::{Buf, BytesMut};
+use miniz_oxide::MZFlush;
+use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, compress, create_comp_flags_from_zip_params};
+use miniz_oxide::deflate::stream::deflate;
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::{
+    BlockBoundaryState, DecompressorOxide, decompress_with_limit, inflate_flags,
+};
+use sealpost_base::{Budget, Permit, limits};
+
+#[cfg(test)]
+mod tests;
+
+/// What a compressor takes, in bytes: window, hash chains, codes and a block's output.
+pub(super) const COMPRESSOR_BYTES: usize = 320 * 1024;
+/// What an inflater takes at most, in bytes: the window and 11 KiB of tables.
+pub(super) const INFLATER_BYTES: usize = WINDOW_BYTES + 12 * 1024;
+/// How far back a stream may refer (RFC 1951 §2).
+const WINDOW_BYTES: usize = 32 * 1024;
+/// The window of a client that has sent little.
+const FIRST_WINDOW_BYTES: usize = 1024;
+/// The quickest level that looks for repetitions: mail is sent far more often than links are slow.
+const LEVEL: i32 = 1;
+/// Without the header of RFC 1950.
+const RAW: i32 = -15;
+
+/// The end of a stream that has no compressor: an empty last block with fixed codes (RFC 1951 §3.2.6).
+const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
+/// Bytes of the header of a stored block (RFC 1951 §3.2.4), at the beginning of a byte.
+const STORED_HEADER_BYTES: usize = 5;
+
+/// Compresses what is sent.
+pub(super) struct Deflater {
+    budget: Budget,
+    compressor: Option<Compressor>,
+}
+
+struct Compressor {
+    state: Box<CompressorOxide>,
+    /// Something was taken and not flushed.
+    dirty: bool,
+    _memory: Permit,
+}
+
+impl Deflater {
+    /// At the beginning of a stream. Draws from `budget` what is free there, and waits for nothing.
+    pub(super) fn new(budget: Budget) -> Self {
+        Deflater { budget, compressor: None }
+    }
+
+    /// Takes some of `input`, which is not empty, and writes some output to `packed`, which has more room than the
+    /// header of a block; how many bytes of each.
+    pub(super) fn push(&mut self, input: &[u8], packed: &mut [u8]) -> (usize, usize) {
+        if self.compressor.is_none() {
+            self.compressor = self.budget.try_acquire(COMPRESSOR_BYTES).map(Compressor::new);
+        }
+        match &mut self.compressor {
+            Some(compressor) => {
+                compressor.dirty = true;
+                let result = deflate(&mut compressor.state, input, packed, MZFlush::None);
+                (result.bytes_consumed, result.bytes_written)
+            }
+            None => store(input, packed),
+        }
+    }
+
+    /// Writes what the client needs to see everything that was taken (RFC 4978 §4); how many bytes. Call it until there
+    /// are none.
+    pub(super) fn flush(&mut self, packed: &mut [u8]) -> usize {
+        let Some(compressor) = self.compressor.as_mut().filter(|compressor| compressor.dirty) else {
+            return 0;
+        };
+        // An empty stored block, unless the stream is at the beginning of a byte already; nothing the second time.
+        let (_, _, written) = compress(&mut compressor.state, &[], packed, TDEFLFlush::SyncOpt);
+        compressor.dirty = written > 0;
+        written
+    }
+
+    /// Writes the end of the stream; how many bytes. Call it once, after [`Deflater::flush`], with room for a header.
+    pub(super) fn finish(mut self, packed: &mut [u8]) -> usize {
+        self.rest();
+        packed[..LAST_BLOCK.len()].copy_from_slice(&LAST_BLOCK);
+        LAST_BLOCK.len()
+    }
+
+    /// Whether there is memory to be given back.
+    pub(super) fn rests(&self) -> bool {
+        self.compressor.is_none()
+    }
+
+    /// Gives it back if everything is flushed. The next output does not refer to what came before.
+    pub(super) fn rest(&mut self) {
+        if self.compressor.as_ref().is_some_and(|compressor| !compressor.dirty) {
+            self.compressor = None;
+        }
+    }
+}
+
+impl Compressor {
+    fn new(memory: Permit) -> Self {
+        let flags = create_comp_flags_from_zip_params(LEVEL, RAW, 0);
+        Compressor { state: Box::new(CompressorOxide::new(flags)), dirty: false, _memory: memory }
+    }
+}
+
+/// One stored block (RFC 1951 §3.2.4).
+fn store(input: &[u8], packed: &mut [u8]) -> (usize, usize) {
+    let room = packed.len().saturating_sub(STORED_HEADER_BYTES);
+    let octets = &input[..input.len().min(room).min(usize::from(u16::MAX))];
+    let len = u16::try_from(octets.len()).unwrap_or(u16::MAX);
+    let [a, b] = len.to_le_bytes();
+    packed[..STORED_HEADER_BYTES].copy_from_slice(&[0, a, b, !a, !b]);
+    packed[STORED_HEADER_BYTES..STORED_HEADER_BYTES + octets.len()].copy_from_slice(octets);
+    (octets.len(), STORED_HEADER_BYTES + octets.len())
+}
+
+/// Expands what is received.
+pub(super) struct Inflater {
+    engine: Engine,
+    /// The last bytes that came out, as a ring; its length is a power of two.
+    window: Vec<u8>,
+    /// Where the next byte goes.
+    at: usize,
+    /// What was received and not looked at.
+    input: BytesMut,
+    /// What the block at hand gave so far.
+    from_block: usize,
+    /// At the beginning of a block and of a byte, after a block of no bytes: what a flush leaves behind.
+    flushed: bool,
+    /// The last block was read.
+    done: bool,
+    /// The client said that the stream ends here.
+    ending: bool,
+}
+
+enum Engine {
+    Running(Box<DecompressorOxide>),
+    /// Between two blocks.
+    Resting(BlockBoundaryState),
+}
+
+/// What came of looking at the input.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inflated {
+    /// Bytes.
+    Some,
+    /// Nothing: more input is needed.
+    Nothing,
+    /// Nothing: the stream is over, and what follows is not compressed ([`Inflater::into_rest`]).
+    Ended,
+}
+
+/// The input is not DEFLATE, or does not end where it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Corrupt;
+
+impl Inflater {
+    /// At the beginning of a stream, of which `input` came already.
+    pub(super) fn new(input: BytesMut) -> Self {
+        Inflater {
+            engine: Engine::Running(Box::default()),
+            window: vec![0; FIRST_WINDOW_BYTES],
+            at: 0,
+            input,
+            from_block: 0,
+            flushed: false,
+            done: false,
+            ending: false,
+        }
+    }
+
+    /// Where to read into: only append to it.
+    pub(super) fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// Appends some bytes to `out`, at most the size of the window.
+    ///
+    /// # Errors
+    /// [`Corrupt`]; nothing more can be read.
+    pub(super) fn inflate(&mut self, out: &mut BytesMut) -> Result<Inflated, Corrupt> {
+        loop {
+            if self.done {
+                return if self.ending { Ok(Inflated::Ended) } else { Err(Corrupt) };
+            }
+            let Some(&first) = self.input.first() else { return Ok(Inflated::Nothing) };
+            // A client that ends its stream may say so with a last block or not; neither a fixed nor a stored one
+            // looks like a command.
+            if self.ending && self.flushed && !matches!(first, 0x01 | 0x03) {
+                self.done = true;
+                continue;
+            }
+            let written = self.step()?;
+            if written == 0 {
+                continue;
+            }
+            if self.ending {
+                return Err(Corrupt);
+            }
+            out.extend_from_slice(&self.window[self.at - written..self.at]);
+            return Ok(Inflated::Some);
+        }
+    }
+
+    /// The stream ends with the last byte that came out (RFC 8437 §4.1).
+    pub(super) fn end(&mut self) {
+        self.ending = true;
+    }
+
+    /// What came behind the end of the stream.
+    pub(super) fn into_rest(self) -> BytesMut {
+        self.input
+    }
+
+    /// Gives back what is not needed while nothing comes.
+    pub(super) fn rest(&mut self) {
+        if !self.input.is_empty() {
+            return;
+        }
+        self.input = BytesMut::new();
+        if let Engine::Running(running) = &self.engine
+            && let Some(boundary) = running.block_boundary_state()
+        {
+            self.engine = Engine::Resting(boundary);
+        }
+    }
+
+    /// Bytes that are held while nothing comes.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        let running = match &self.engine {
+            Engine::Running(_) => size_of::<DecompressorOxide>(),
+            Engine::Resting(_) => 0,
+        };
+        size_of::<Inflater>() + self.window.len() + self.input.capacity() + running
+    }
+
+    /// Looks at some input; how many bytes came out, which end at `self.at`.
+    fn step(&mut self) -> Result<usize, Corrupt> {
+        const FLAGS: u32 =
+            inflate_flags::TINFL_FLAG_HAS_MORE_INPUT | inflate_flags::TINFL_FLAG_STOP_ON_BLOCK_BOUNDARY;
+        if let Engine::Resting(boundary) = &self.engine {
+            self.engine = Engine::Running(Box::new(DecompressorOxide::from_block_boundary_state(boundary)));
+        }
+        let Engine::Running(engine) = &mut self.engine else { return Err(Corrupt) };
+        if self.at == self.window.len() {
+            // It has gone round only when it is as large as it gets.
+            match self.window.len() {
+                len if len < WINDOW_BYTES => self.window.resize(2 * len, 0),
+                _ => self.at = 0,
+            }
+        }
+        let room = self.window.len() - self.at;
+        let (status, taken, written) =
+            decompress_with_limit(engine, &self.input, &mut self.window, self.at, room, FLAGS);
+        self.input.advance(taken);
+        self.at += written;
+        self.from_block += written;
+        self.flushed = false;
+        match status {
+            TINFLStatus::BlockBoundary => {
+                let aligned = engine.block_boundary_state().is_some_and(|boundary| boundary.num_bits == 0);
+                self.flushed = aligned && self.from_block == 0;
+                self.from_block = 0;
+            }
+            TINFLStatus::Done => self.done = true,
+            TINFLStatus::NeedsMoreInput | TINFLStatus::HasMoreOutput => {}
+            _ => return Err(Corrupt),
+        }
+        Ok(written)
+    }
+}
+
+/// How many connections may be compressed at once: a part of the memory is set aside for their inflaters, so that those
+/// who hold it for as long as they are connected leave enough for those who hold it for a while.
+#[derive(Clone)]
+pub struct Compressions(Budget);
+
+/// The right of one connection to be compressed, and the memory for it.
+pub(super) struct Compression {
+    _place: Permit,
+    _memory: Permit,
+}
+
+impl Compressions {
+    /// Of a server with that budget.
+    pub fn of(budget: &Budget) -> Self {
+        Compressions(Budget::new(budget.total() / limits::IMAP_COMPRESSED_SHARE))
+    }
+
+    /// A place for one more, with memory from `budget`, waited for; `None` if all places are taken.
+    pub(super) async fn admit(&self, budget: &Budget) -> Option<Compression> {
+        // Trimmed to a fair part, a place in a small budget would be too small.
+        if self.0.fair_part() < INFLATER_BYTES {
+            return None;
+        }
+        let place = self.0.try_acquire(INFLATER_BYTES)?;
+        let memory = budget.acquire(INFLATER_BYTES).await;
+        Some(Compression { _place: place, _memory: memory })
+    }
+}

@@ -1,0 +1,294 @@
+//! Round trips with a decoder and an encoder that are not ours to write, cuts anywhere, bombs, endings, and what is held.
+
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZStatus};
+use proptest::prelude::*;
+
+use super::*;
+
+fn budget() -> Budget {
+    Budget::new(64 * 1024 * 1024)
+}
+
+/// Less than a compressor takes: everything is stored.
+fn small_budget() -> Budget {
+    let budget = budget();
+    let mut held = Vec::new();
+    while let Some(permit) = budget.try_acquire(usize::MAX) {
+        held.push(permit);
+    }
+    std::mem::forget(held);
+    budget
+}
+
+fn send(deflater: &mut Deflater, mut text: &[u8], room: usize) -> Vec<u8> {
+    let (mut sent, mut packed) = (Vec::new(), vec![0; room]);
+    while !text.is_empty() {
+        let (taken, written) = deflater.push(text, &mut packed);
+        assert!(taken + written > 0);
+        text = &text[taken..];
+        sent.extend_from_slice(&packed[..written]);
+    }
+    loop {
+        let written = deflater.flush(&mut packed);
+        if written == 0 {
+            return sent;
+        }
+        sent.extend_from_slice(&packed[..written]);
+    }
+}
+
+/// What a client reads from that; whether the stream has ended, and how much of it is left.
+fn read(state: &mut InflateState, mut packed: &[u8]) -> (Vec<u8>, bool, usize) {
+    let (mut text, mut room) = (Vec::new(), vec![0; 100_000]);
+    loop {
+        let result = inflate(state, packed, &mut room, MZFlush::Sync);
+        packed = &packed[result.bytes_consumed..];
+        text.extend_from_slice(&room[..result.bytes_written]);
+        match result.status {
+            Ok(MZStatus::StreamEnd) => return (text, true, packed.len()),
+            _ if result.bytes_written == 0 && (packed.is_empty() || result.bytes_consumed == 0) => {
+                assert!(packed.is_empty(), "{:?}", result.status);
+                return (text, false, 0);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn numbered(lines: usize) -> Vec<u8> {
+    (0..lines).flat_map(|n| format!("* {n} FETCH (FLAGS (\\Seen) UID {})\r\n", n * 7).into_bytes()).collect()
+}
+
+#[test]
+fn every_flush_shows_everything_whatever_the_compressor_does_in_between() {
+    for room in [64, 1000, 16 * 1024] {
+        let mut deflater = Deflater::new(budget());
+        let mut client = InflateState::new(DataFormat::Raw);
+        for n in [1, 2, 3000, 1, 40_000, 5, 6, 1] {
+            let text = numbered(n);
+            let sent = send(&mut deflater, &text, room);
+            assert_eq!(read(&mut client, &sent), (text, false, 0), "{n} lines, {room} bytes of room");
+            if n % 2 == 1 {
+                deflater.rest();
+                assert!(deflater.rests());
+            }
+        }
+        let mut last = [0; 16];
+        let written = deflater.finish(&mut last);
+        let (text, ended, left) = read(&mut client, &[&last[..written], b"* OK plain"].concat());
+        assert!(text.is_empty() && ended && left == 10);
+    }
+}
+
+#[test]
+fn without_memory_blocks_are_stored_and_the_client_sees_no_difference() {
+    let budget = budget();
+    let mut deflater = Deflater::new(budget.clone());
+    let mut client = InflateState::new(DataFormat::Raw);
+    let text = numbered(10_000);
+    let sent = send(&mut deflater, &text, 16 * 1024);
+    assert!(sent.len() < text.len() / 4, "{} of {}", sent.len(), text.len());
+    assert_eq!(budget.in_use(), COMPRESSOR_BYTES);
+    assert_eq!(read(&mut client, &sent), (text.clone(), false, 0));
+    deflater.rest();
+    assert_eq!(budget.in_use(), 0);
+
+    let mut held = Vec::new();
+    while let Some(permit) = budget.try_acquire(usize::MAX) {
+        held.push(permit);
+    }
+    let sent = send(&mut deflater, &text, 16 * 1024);
+    assert!(sent.len() > text.len());
+    assert_eq!(read(&mut client, &sent), (text.clone(), false, 0));
+    drop(held);
+    let sent = send(&mut deflater, &text, 16 * 1024);
+    assert!(sent.len() < text.len() / 4);
+    assert_eq!(read(&mut client, &sent), (text, false, 0));
+}
+
+/// Everything that comes out, and what is behind the end.
+fn receive(inflater: &mut Inflater, packed: &[u8], piece: usize) -> Result<Vec<u8>, Corrupt> {
+    let mut out = BytesMut::new();
+    for piece in packed.chunks(piece) {
+        inflater.input().extend_from_slice(piece);
+        loop {
+            let before = out.len();
+            match inflater.inflate(&mut out)? {
+                Inflated::Some => assert!(out.len() > before && out.len() - before <= WINDOW_BYTES),
+                Inflated::Nothing => break,
+                Inflated::Ended => return Ok(out.to_vec()),
+            }
+        }
+        inflater.rest();
+    }
+    Ok(out.to_vec())
+}
+
+#[test]
+fn what_a_client_refers_back_to_is_kept_through_rests() {
+    // Random letters, so that only what was said before can be referred to, from one end of the window to the other.
+    let mut state = 1u32;
+    let mut letters = |n: usize| -> Vec<u8> {
+        let next = || {
+            state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            b'a' + (state >> 16) as u8 % 26
+        };
+        std::iter::repeat_with(next).take(n).collect()
+    };
+    let block = letters(31_000);
+    let text = [&block[..], &block[..], &letters(500), &block[..], &letters(70_000)[..]].concat();
+    for level in [1, 6, 9] {
+        let packed = compress_to_vec(&text, level);
+        for piece in [1, 7, 1000, packed.len()] {
+            let mut inflater = Inflater::new(BytesMut::new());
+            inflater.end();
+            inflater.ending = false;
+            assert!(
+                receive(&mut inflater, &packed[..packed.len() - 1], piece).unwrap().len() > text.len() - 1000
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bomb_comes_out_in_pieces_and_only_when_asked_for() {
+    let packed = compress_to_vec(&vec![b'x'; 64 * 1024 * 1024], 9);
+    assert!(packed.len() < 100_000);
+    let mut inflater = Inflater::new(BytesMut::from(&packed[..]));
+    let mut out = BytesMut::new();
+    for _ in 0..100 {
+        out.clear();
+        assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
+        assert!(out.len() <= WINDOW_BYTES && out.capacity() <= 2 * WINDOW_BYTES);
+    }
+    assert!(inflater.held() <= INFLATER_BYTES + packed.len() + 1024);
+}
+
+#[test]
+fn an_idle_client_costs_what_it_said_and_no_tables() {
+    let mut deflater = Deflater::new(budget());
+    let mut inflater = Inflater::new(BytesMut::new());
+    for n in 0..10 {
+        let command = format!("{n} FETCH {n} (FLAGS BODY.PEEK[HEADER.FIELDS (SUBJECT)])\r\n");
+        let packed = send(&mut deflater, command.as_bytes(), 1000);
+        assert_eq!(receive(&mut inflater, &packed, 1000).unwrap(), command.as_bytes());
+    }
+    assert!(inflater.held() < 2000, "{} bytes", inflater.held());
+    let packed = send(&mut deflater, &numbered(10_000), 1000);
+    receive(&mut inflater, &packed, 1000).unwrap();
+    assert!(inflater.held() < WINDOW_BYTES + 1000, "{} bytes", inflater.held());
+    assert!(INFLATER_BYTES >= WINDOW_BYTES + size_of::<DecompressorOxide>() + size_of::<Inflater>());
+}
+
+#[test]
+fn a_stream_ends_at_a_flush_or_with_a_last_block_and_what_follows_is_plain() {
+    let command = b"1 UNAUTHENTICATE\r\n";
+    for store in [false, true] {
+        for last in [&b""[..], &[0x03, 0x00], &[0x01, 0x00, 0x00, 0xff, 0xff]] {
+            for piece in [1, 2, 1000] {
+                let mut deflater = Deflater::new(if store { small_budget() } else { budget() });
+                let mut packed = send(&mut deflater, command, 1000);
+                if !packed.ends_with(&[0, 0, 0xff, 0xff]) {
+                    // Stored, or at the beginning of a byte by chance: a client that ends here flushes.
+                    packed.extend_from_slice(&[0, 0, 0, 0xff, 0xff]);
+                }
+                packed.extend_from_slice(last);
+                packed.extend_from_slice(b"2 LOGIN a b\r\n");
+                let mut inflater = Inflater::new(BytesMut::new());
+                let (mut out, mut ended) = (BytesMut::new(), false);
+                let mut plain = Vec::new();
+                for piece in packed.chunks(piece) {
+                    if ended {
+                        plain.extend_from_slice(piece);
+                        continue;
+                    }
+                    inflater.input().extend_from_slice(piece);
+                    loop {
+                        match inflater.inflate(&mut out).unwrap() {
+                            Inflated::Some if out.ends_with(b"\r\n") => inflater.end(),
+                            Inflated::Some => {}
+                            Inflated::Nothing => break,
+                            Inflated::Ended => {
+                                ended = true;
+                                plain.extend_from_slice(inflater.input());
+                                break;
+                            }
+                        }
+                    }
+                }
+                assert_eq!(&out[..], command);
+                assert_eq!(plain, b"2 LOGIN a b\r\n", "{store} {last:?} {piece}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_compressed_as_agreed_is_an_error_and_no_more() {
+    let mut out = BytesMut::new();
+    let plain = &b"2 NOOP\r\n2 NOOP\r\n2 NOOP\r\n"[..];
+    let mut inflater = Inflater::new(BytesMut::from(plain));
+    let mut ended = false;
+    for _ in 0..10 {
+        ended |= inflater.inflate(&mut out) == Err(Corrupt);
+    }
+    assert!(ended || out.len() < 1000);
+    // A last block that nobody asked for.
+    let mut inflater = Inflater::new(BytesMut::from(&compress_to_vec(b"1 NOOP\r\n", 6)[..]));
+    assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
+    assert_eq!(inflater.inflate(&mut out), Err(Corrupt));
+    // More of it after the end.
+    let mut deflater = Deflater::new(budget());
+    let packed = [send(&mut deflater, b"a\r\n", 100), send(&mut deflater, b"b\r\n", 100)].concat();
+    let mut inflater = Inflater::new(BytesMut::from(&packed[..]));
+    assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
+    inflater.end();
+    assert!(matches!(inflater.inflate(&mut out), Err(Corrupt) | Ok(Inflated::Ended)));
+}
+
+#[tokio::test]
+async fn so_many_and_no_more() {
+    let budget = budget();
+    let compressions = Compressions::of(&budget);
+    let mut admitted = Vec::new();
+    while let Some(compression) = compressions.admit(&budget).await {
+        admitted.push(compression);
+    }
+    assert_eq!(admitted.len(), 16 * 1024 * 1024 / INFLATER_BYTES);
+    assert!(budget.in_use() <= budget.total() / limits::IMAP_COMPRESSED_SHARE);
+    admitted.pop();
+    assert!(compressions.admit(&budget).await.is_some());
+    drop(admitted);
+    assert_eq!(budget.in_use(), 0);
+    let little = Budget::new(1024 * 1024);
+    assert!(Compressions::of(&little).admit(&little).await.is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_bytes_are_expanded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1usize..50) {
+        let mut inflater = Inflater::new(BytesMut::new());
+        let _ = receive(&mut inflater, &bytes, piece);
+    }
+
+    #[test]
+    fn what_one_side_sends_the_other_receives(
+        texts in prop::collection::vec((prop::collection::vec(prop_oneof![Just(b'x'), any::<u8>()], 0..3000), any::<bool>()), 1..8),
+        room in 16usize..3000,
+        piece in 1usize..500,
+    ) {
+        let mut deflater = Deflater::new(budget());
+        let mut inflater = Inflater::new(BytesMut::new());
+        for (text, rest) in texts {
+            let packed = send(&mut deflater, &text, room);
+            prop_assert_eq!(receive(&mut inflater, &packed, piece), Ok(text));
+            if rest {
+                deflater.rest();
+            }
+        }
+    }
+}
