@@ -164,6 +164,29 @@ pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &
     }
 }
 
+/// The addresses of an address field as its envelope has them, if some were written with a comment, a space or a quote in
+/// them: a search looks for `mailbox@host` in the envelope (RFC 3501 §6.4.4), and in the field's own text it would not
+/// find that.
+pub(super) fn plain_addresses(name: &[u8], raw: &[u8]) -> Option<String> {
+    let named = ["from", "sender", "reply-to", "to", "cc", "bcc"];
+    if !named.iter().any(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes())) || !is_broken_up(raw) {
+        return None;
+    }
+    let value = header::unfold(raw);
+    let (addresses, _) = address::parse_list(&value);
+    let plain =
+        addresses.iter().filter_map(|a| Some(format!("{}@{}", a.mailbox.as_ref()?, a.host.as_ref()?)));
+    let plain: Vec<String> = plain.filter(|address| !value.contains(address.as_str())).collect();
+    (!plain.is_empty()).then(|| plain.join(", "))
+}
+
+/// Whether an `@` of the field stands beside something that its address does not have.
+fn is_broken_up(raw: &[u8]) -> bool {
+    let stray = |byte: Option<&u8>| byte.is_some_and(|b| b" \t\r\n()\"".contains(b));
+    memchr::memchr_iter(b'@', raw)
+        .any(|at| stray(at.checked_sub(1).and_then(|before| raw.get(before))) || stray(raw.get(at + 1)))
+}
+
 /// Completes an envelope at the end of its header: "If the Sender or Reply-To lines are absent in the header, or are
 /// present but empty, the server sets the corresponding member of the envelope to be the same value as the from member"
 /// (RFC 3501 §7.4.2). The room they take was not counted: it is that of From, twice.

@@ -153,6 +153,9 @@ impl<S: TextSink> Scanner<S> {
             self.received_fields = self.received_fields.saturating_add(1);
         }
         self.header_text(&[name, b": ", value].concat());
+        if top && let Some(plain) = fields::plain_addresses(name, value) {
+            self.header_text(&[name, b": ", plain.as_bytes()].concat());
+        }
     }
 
     /// The text of one header field, or of a line that stands where a field should: it is all the text that a message

@@ -372,6 +372,18 @@ fn header_fields_are_limited() {
 }
 
 #[test]
+fn addresses_are_found_as_the_envelope_has_them() {
+    let headers = |field: &str| scan(format!("{field}\r\n\r\n").as_bytes()).1.headers;
+    assert_eq!(
+        headers("From: <me (home)@ (of) example.org>, you@example.org"),
+        "from: <me (home)@ (of) example.org>, you@example.org\nfrom: me@example.org\n"
+    );
+    assert_eq!(headers("To: \"a b\"@example.org"), "to: \"a b\"@example.org\nto: a b@example.org\n");
+    assert_eq!(headers("Cc: Me <me@example.org>"), "cc: me <me@example.org>\n");
+    assert_eq!(headers("Subject: me @ home"), "subject: me @ home\n");
+}
+
+#[test]
 fn structure_is_limited() {
     let part = format!(
         "--b\nContent-Description: {}\nContent-Type: a/b{}\n\nx\n",
