@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
-use sealpost_base::{AccountId, Budget, MailboxId, Position, Result, Uid};
+use sealpost_base::{AccountId, Budget, MailboxId, Position, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
@@ -43,7 +43,7 @@ pub struct Account {
     /// The position of the state, for whoever waits for it to change.
     applied: watch::Sender<Position>,
     appends: Mutex<Vec<append::Waiting>>,
-    recents: Mutex<HashMap<MailboxId, Uid>>,
+    recents: Mutex<HashMap<(MailboxId, UidValidity), Uid>>,
     /// Something stored was damaged when this was loaded: nothing may be removed.
     damaged: AtomicBool,
     maintaining: AtomicBool,
@@ -216,20 +216,21 @@ impl Account {
         Text::decode(&self.reader(message).text().await?)
     }
 
-    /// The first UID that is recent for a session which opens the mailbox read-write now. No other session will be told
-    /// that messages from there on are recent (RFC 3501 §2.3.2).
-    pub fn claim_recent(&self, mailbox: MailboxId) -> Uid {
-        let (stored, next) = match self.state().mailbox(mailbox) {
-            Some(m) => (m.recent_from(), m.uid_next()),
-            None => return Uid::MIN,
+    /// The first UID that is recent for a session which has the mailbox open read-write and tells its client now of the
+    /// messages below `below`. No other session will be told that messages from there up to `below` are recent
+    /// (RFC 3501 §2.3.2); those from `below` on are left to whoever tells of them first.
+    pub fn claim_recent(&self, mailbox: MailboxId, below: Uid) -> Uid {
+        let (stored, validity) = match self.state().mailbox(mailbox) {
+            Some(m) => (m.recent_from(), m.uid_validity()),
+            None => return below,
         };
         let mut recents = self.recents.lock().unwrap_or_else(PoisonError::into_inner);
-        let claimed = recents.entry(mailbox).or_insert(stored);
+        let claimed = recents.entry((mailbox, validity)).or_insert(stored);
         let first = (*claimed).max(stored);
-        *claimed = next;
+        *claimed = first.max(below);
         drop(recents);
-        if first < next {
-            self.remember_recent(mailbox, next);
+        if first < below {
+            self.remember_recent(mailbox, below);
         }
         first
     }
@@ -239,7 +240,7 @@ impl Account {
     pub fn recent_from(&self, mailbox: &Mailbox) -> Uid {
         let recents = self.recents.lock().unwrap_or_else(PoisonError::into_inner);
         let stored = mailbox.recent_from();
-        recents.get(&mailbox.id()).map_or(stored, |claimed| stored.max(*claimed))
+        recents.get(&(mailbox.id(), mailbox.uid_validity())).map_or(stored, |claimed| stored.max(*claimed))
     }
 
     /// Records the claim, so that it outlives this process. Nobody waits for it: if it is lost, messages are shown as

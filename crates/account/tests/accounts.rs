@@ -349,12 +349,17 @@ async fn recent_messages_are_recent_for_one_session_only() {
     let account = w.open(&accounts).await;
     append(&account, &accounts, "INBOX", "one").await;
     let inbox = account.state().inbox().id();
-    assert_eq!(account.claim_recent(inbox).get(), 1);
-    assert_eq!(account.claim_recent(inbox).get(), 2);
+    let below = |n| Uid::new(n).unwrap();
+    assert_eq!(account.claim_recent(inbox, below(2)).get(), 1);
+    assert_eq!(account.claim_recent(inbox, below(2)).get(), 2);
     let mut bell = account.subscribe();
     bell.wait_for(|_| account.state().inbox().recent_from().get() == 2).await.unwrap();
     append(&account, &accounts, "INBOX", "two").await;
-    assert_eq!(account.claim_recent(inbox).get(), 2);
+    append(&account, &accounts, "INBOX", "three").await;
+    // A session that knows of the first two only does not take the third from whoever tells of it.
+    assert_eq!(account.claim_recent(inbox, below(3)).get(), 2);
+    assert_eq!(account.claim_recent(inbox, below(2)).get(), 3, "and nobody gives back");
+    assert_eq!(account.claim_recent(inbox, below(4)).get(), 3);
 }
 
 #[tokio::test]

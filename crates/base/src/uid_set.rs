@@ -227,9 +227,8 @@ impl UidSet {
     /// A set from ranges in any order, which may overlap; those with `first > last` are empty.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (Uid, Uid)>) -> UidSet {
         let ranges = ranges.into_iter().filter(|(first, last)| first <= last);
-        let mut ranges: Vec<Range> = ranges
-            .map(|(first, last)| Range { first: first.get(), last: last.get(), before: 0 })
-            .collect();
+        let mut ranges: Vec<Range> =
+            ranges.map(|(first, last)| Range { first: first.get(), last: last.get(), before: 0 }).collect();
         ranges.sort_unstable_by_key(|r| r.first);
         let mut out = UidSet::new();
         for range in ranges {

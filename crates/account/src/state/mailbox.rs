@@ -203,11 +203,7 @@ impl Mailbox {
             return None;
         }
         let start = self.vanished.partition_point(|v| v.at <= modseq);
-        let mut set = UidSet::new();
-        for v in &self.vanished[start..] {
-            set.insert_range(v.first, v.last);
-        }
-        Some(set)
+        Some(UidSet::from_ranges(self.vanished[start..].iter().map(|v| (v.first, v.last))))
     }
 
     pub(crate) fn index(&self, uid: Uid) -> Option<usize> {

@@ -215,6 +215,17 @@ pub struct AppendHead {
 }
 
 impl CommandBody {
+    /// The search it makes, if it is SEARCH or one of its kin.
+    pub fn search(&self) -> Option<&Search> {
+        match self {
+            CommandBody::Search(search)
+            | CommandBody::Sort(Sort { search, .. })
+            | CommandBody::Thread(Thread { search, .. })
+            | CommandBody::MultiSearch(MultiSearch { search, .. }) => Some(search),
+            _ => None,
+        }
+    }
+
     /// The command's name, for logs and completions: `UID FETCH`.
     pub fn name(&self) -> &'static str {
         match self {

@@ -173,6 +173,19 @@ pub enum SearchKey {
     And(Vec<SearchKey>),
 }
 
+impl SearchKey {
+    /// Whether this key, or one inside it, is such a key.
+    pub fn any(&self, test: &impl Fn(&SearchKey) -> bool) -> bool {
+        test(self)
+            || match self {
+                SearchKey::Not(key) | SearchKey::Fuzzy(key) => key.any(test),
+                SearchKey::Or(first, second) => first.any(test) || second.any(test),
+                SearchKey::And(keys) => keys.iter().any(|key| key.any(test)),
+                _ => false,
+            }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,6 @@ pub(super) struct Dialect {
     pub(super) utf8_accept: bool,
 }
 
-#[allow(dead_code, reason = "each is asked by the extension it belongs to")]
 impl Dialect {
     /// Whether the client is told of mod-sequences: MODSEQ in every FETCH response that is not asked for, and in those
     /// that have FLAGS (RFC 7162 §3.1).
@@ -50,10 +49,5 @@ impl Dialect {
     /// THREAD too).
     pub(super) fn utf8_accept(self) -> bool {
         self.utf8_accept
-    }
-
-    /// Whether mailbox names and quoted strings are UTF-8 (RFC 9051 §5.1, RFC 6855 §3).
-    pub(super) fn utf8(self) -> bool {
-        self.rev2 || self.utf8_accept
     }
 }

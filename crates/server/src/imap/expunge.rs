@@ -15,7 +15,8 @@ impl Session {
         let view = self.writable()?;
         let mailbox = view.mailbox();
         let among = uids.map(|set| targets::by_uid(view, set));
-        view.account()
+        let committed = view
+            .account()
             .commit(|state| {
                 // With no message \Deleted there is nothing to look through.
                 let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
@@ -29,6 +30,11 @@ impl Session {
                 Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
             })
             .await?;
+        if let (true, Some(view)) = (self.dialect.qresync() && !committed.applied.is_empty(), &mut self.view)
+        {
+            // RFC 7162 §3.2.7, §3.2.9
+            view.owe_modseq();
+        }
         Ok(Reply::ok("EXPUNGE completed"))
     }
 }

@@ -23,6 +23,7 @@ use sealpost_imap::write::Writer;
 
 use super::connection::End;
 use super::flags;
+use super::qresync;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
 use super::targets::{self, Cursor};
@@ -41,6 +42,8 @@ pub(super) struct FetchRow {
     sequence: u32,
     modseq: ModSeq,
     saved: Timestamp,
+    /// `\Seen` was set because of this command.
+    seen: bool,
     /// `FLAGS (…)`, if it will be told.
     flags: Option<Vec<u8>>,
     message: Message,
@@ -67,15 +70,20 @@ impl Session {
         modifiers: &[FetchModifier],
         telling: &mut Telling,
     ) -> Outcome {
-        if !modifiers.is_empty() {
-            return Err(Reply::bad("unknown FETCH modifier").into());
+        let (since, vanished) = self.fetch_since(uid, modifiers)?;
+        let mut targets = targets::resolve(self.view()?, set, uid)?;
+        let mut trouble = Trouble::default();
+        if let Some(since) = since {
+            if vanished {
+                self.tell_earlier(since, set).await?;
+            }
+            // RFC 7162 §3.1.4.1
+            (targets, trouble.gone) = self.changed_since(since, &targets)?;
         }
-        let targets = targets::resolve(self.view()?, set, uid)?;
-        let plan = Arc::new(Plan::new(items, uid));
+        let plan = Arc::new(Plan::new(items, uid, since.is_some(), self.dialect));
         if plan.sets_seen() && !self.view()?.read_only() {
             telling.known = self.mark_seen(&targets).await?;
         }
-        let mut trouble = Trouble::default();
         let mut cursor = Cursor::new(targets);
         while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
             let rows = self.snapshot(&uids, &plan, &telling.known.uids)?;
@@ -83,6 +91,30 @@ impl Session {
             self.fetch_rows(rows, &plan, &mut trouble).await?;
         }
         Ok(trouble.reply(uid))
+    }
+
+    /// VANISHED (EARLIER) for what of that set went after `since` (RFC 7162 §3.2.6).
+    async fn tell_earlier(&mut self, since: ModSeq, set: &SequenceSet) -> Result<(), super::reply::Failure> {
+        let view = self.view()?;
+        let vanished = {
+            let state = view.account().state();
+            let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+            qresync::vanished(view, mailbox, since, set)
+        };
+        Ok(self.tell_vanished(&vanished, true).await?)
+    }
+
+    /// Those of the messages that changed after `since`, and how many of all are gone.
+    fn changed_since(
+        &self,
+        since: ModSeq,
+        targets: &UidSet,
+    ) -> Result<(UidSet, usize), super::reply::Failure> {
+        let view = self.view()?;
+        let state = view.account().state();
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
+        Ok((changed.intersection(targets), targets.difference(&mailbox.uids()).len()))
     }
 
     /// Sets `\Seen` where it is not set; those messages. A store that takes no writes must not keep anybody from
@@ -110,33 +142,42 @@ impl Session {
 
     /// Those of the messages that still exist.
     fn snapshot(
-        &self,
+        &mut self,
         uids: &[Uid],
         plan: &Plan,
         seen: &UidSet,
     ) -> Result<Vec<FetchRow>, super::reply::Failure> {
-        let view = self.view()?;
-        let state = view.account().state();
+        let modseqs = self.dialect.modseq();
+        let Some(view) = &mut self.view else { return Err(Reply::bad("select a mailbox first").into()) };
+        let account = view.account().clone();
+        let state = account.state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let mut highest = ModSeq::ZERO;
         let mut writer = Writer::new();
         let mut rows = Vec::with_capacity(uids.len());
         for uid in uids {
             let (Some(row), Some(sequence)) = (mailbox.row(*uid), view.sequence(*uid)) else { continue };
             let Some(message) = state.message(row.message) else { continue };
             // RFC 3501 §6.4.5: when \Seen was set, the flags are part of the response.
-            let flags = (plan.wants_flags() || seen.contains(*uid)).then(|| {
+            let seen = seen.contains(*uid);
+            let flags = (plan.wants_flags() || seen).then(|| {
                 flags::write(&mut writer, &state, row.flags, view.recent().contains(*uid));
                 writer.take().to_vec()
             });
+            if plan.wants(&Item::ModSeq) || (seen && modseqs) {
+                highest = highest.max(row.modseq);
+            }
             rows.push(FetchRow {
                 uid: *uid,
                 sequence,
                 modseq: row.modseq,
                 saved: row.saved,
+                seen,
                 flags,
                 message: message.clone(),
             });
         }
+        view.wrote_modseq(highest);
         Ok(rows)
     }
 
@@ -167,10 +208,10 @@ impl Session {
 
     /// The response for a message of which nothing has to be read.
     fn write_columns(&mut self, row: &FetchRow, plan: &Plan) {
-        let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun: false };
-        response.implicit_flags(row, plan);
+        let mut response = Response { out: self.connection.out(), row, plan, begun: false };
+        response.implicit_flags();
         for item in plan.items() {
-            response.column(row, item);
+            response.column(item);
         }
         response.end();
     }
@@ -183,12 +224,12 @@ impl Session {
         trouble: &mut Trouble,
     ) -> Result<(), End> {
         let row = &prepared.row;
-        let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun: false };
-        response.implicit_flags(row, plan);
+        let mut response = Response { out: self.connection.out(), row, plan, begun: false };
+        response.implicit_flags();
         let mut begun = response.begun;
         let mut failed: Option<Error> = None;
         for item in plan.items() {
-            let mut response = Response { out: self.connection.out(), sequence: row.sequence, begun };
+            let mut response = Response { out: self.connection.out(), row, plan, begun };
             match item {
                 Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => {
                     match &prepared.structure {
@@ -216,7 +257,7 @@ impl Session {
                     }
                     continue;
                 }
-                _ => response.column(row, item),
+                _ => response.column(item),
             }
             begun = response.begun;
         }
@@ -278,7 +319,8 @@ impl Trouble {
 /// One FETCH response: begun with its first item, so that one without any is not sent.
 struct Response<'a> {
     out: &'a mut Writer,
-    sequence: u32,
+    row: &'a FetchRow,
+    plan: &'a Plan,
     begun: bool,
 }
 
@@ -287,7 +329,12 @@ impl Response<'_> {
         if self.begun {
             self.out.space();
         } else {
-            self.out.fetch_begin(self.sequence);
+            // RFC 9586 §3.3
+            if self.plan.uid_only() {
+                self.out.uid_fetch_begin(self.row.uid.get());
+            } else {
+                self.out.fetch_begin(self.row.sequence);
+            }
             self.begun = true;
         }
     }
@@ -298,18 +345,23 @@ impl Response<'_> {
         }
     }
 
-    /// Flags that were not asked for and changed because the message is read.
-    fn implicit_flags(&mut self, row: &FetchRow, plan: &Plan) {
-        if !plan.wants_flags()
-            && let Some(flags) = &row.flags
-        {
-            self.begin();
-            self.out.raw(flags);
+    /// Flags that were not asked for and changed because the message is read. A client that knows mod-sequences is
+    /// told whose flags they are, and since when (RFC 7162 §3.2.4).
+    fn implicit_flags(&mut self) {
+        let (plan, row) = (self.plan, self.row);
+        if !row.seen {
+            return;
+        }
+        for item in plan.implied() {
+            if !plan.wants(item) {
+                self.column(item);
+            }
         }
     }
 
     /// An item that the row itself answers.
-    fn column(&mut self, row: &FetchRow, item: &Item) {
+    fn column(&mut self, item: &Item) {
+        let row = self.row;
         match item {
             Item::Uid => {
                 self.begin();

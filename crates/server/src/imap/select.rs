@@ -3,14 +3,29 @@
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{SystemFlags, ops};
-use sealpost_imap::types::{Code, Mailbox, Response, SelectParameter, Status};
+use sealpost_imap::types::{Code, Flag, Mailbox, QResync, Response, SelectParameter, Status};
 
 use super::flags;
 use super::object_id;
-use super::reply::{Outcome, Reply};
+use super::place::Place;
+use super::qresync::{self, Missed};
+use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::tell::first_recent;
 use super::view::View;
+
+/// A mailbox as it was at one moment.
+struct Opened {
+    view: View,
+    /// What FLAGS lists.
+    flags: Vec<Flag>,
+    /// The number of the first message that is not `\Seen`.
+    unseen: Option<u32>,
+    /// MAILBOXID.
+    object_id: Option<Code>,
+    /// What a client that was here before has to be told.
+    missed: Missed,
+}
 
 impl Session {
     /// SELECT, or EXAMINE. Whether or not it succeeds, what was selected before no longer is (RFC 3501 §6.3.1).
@@ -20,49 +35,37 @@ impl Session {
         read_only: bool,
         parameters: &[SelectParameter],
     ) -> Outcome {
-        if !parameters.is_empty() {
-            return Err(Reply::bad("unknown SELECT parameter").into());
+        let known = self.select_parameters(parameters)?;
+        if self.view.take().is_some() {
+            // RFC 7162 §3.2.11: what follows is about another mailbox, or about none.
+            self.connection.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
         }
-        self.view = None;
         let place = self.place(name).await?.require(Rights::READ)?;
-        let account = place.account.clone();
-        let state = account.state();
-        let mailbox = place.mailbox_in(&state)?;
-        let mut view = View::new(account.clone(), &state, mailbox, read_only);
-        let known = flags::of_mailbox(&state, mailbox);
-        let permanent = flags::permanent(&known, read_only);
-        // RFC 3501 §7.1: the first message that is not \Seen.
-        let unseen = (mailbox.unseen() > 0)
-            .then(|| {
-                let seen = |id| state.flags(id).system.contains(SystemFlags::SEEN);
-                mailbox.all_rows().find(|row| !seen(row.flags)).and_then(|row| view.sequence(row.uid))
-            })
-            .flatten();
-        let (uid_validity, uid_next) = (mailbox.uid_validity(), mailbox.uid_next());
-        let object_id = object_id::code(account.id(), mailbox);
-        let id = mailbox.id();
-        drop(state);
-        let first = first_recent(&account, id, read_only);
-        let all = view.uids().clone();
-        view.mark_recent(&all, first);
-
+        let Opened { view, flags, unseen, object_id, missed } = open(&place, read_only, known)?;
+        let uid_only = self.dialect.uid_only();
         let out = self.connection.out();
-        out.response(&Response::Flags(known));
+        let permanent = flags::permanent(&flags, read_only);
+        out.response(&Response::Flags(flags));
         out.response(&Response::Exists(view.len()));
         out.response(&Response::Recent(u32::try_from(view.recent().len()).unwrap_or(u32::MAX)));
         let mut say = |code, text| {
             out.status(None, Status::Ok, Some(&code), text);
         };
-        if let Some(unseen) = unseen {
+        // RFC 9586 §3: UNSEEN is a message number.
+        if let Some(unseen) = unseen.filter(|_| !uid_only) {
             say(Code::Unseen(unseen), "first unseen message");
         }
         say(Code::PermanentFlags(permanent), "flags that can be changed");
-        say(Code::UidValidity(uid_validity.0.get()), "UIDs are valid");
-        say(Code::UidNext(uid_next.get()), "next UID");
+        say(Code::UidValidity(view.uid_validity().0.get()), "UIDs are valid");
+        say(Code::UidNext(view.uid_next().get()), "next UID");
         if let Some(code) = object_id {
             say(code, "the mailbox, by any name");
         }
+        say(Code::HighestModSeq(view.whole()), "highest mod-sequence");
         self.view = Some(view);
+        // RFC 7162 §3.2.5.1: after everything else, and what went before what changed.
+        self.tell_vanished(&missed.vanished, true).await?;
+        self.tell_flags(&missed.changed).await?;
         self.log.count("selected", 1);
         Ok(if read_only {
             Reply::ok_with(Code::ReadOnly, "EXAMINE completed")
@@ -97,4 +100,26 @@ impl Session {
         self.view = None;
         Ok(Reply::ok("UNSELECT completed"))
     }
+}
+
+/// Opens the mailbox for a client that knows it from earlier, if it says so.
+fn open(place: &Place, read_only: bool, known: Option<&QResync>) -> Result<Opened, Failure> {
+    let state = place.account.state();
+    let mailbox = place.mailbox_in(&state)?;
+    let mut view = View::new(place.account.clone(), &state, mailbox, read_only);
+    let flags = flags::of_mailbox(&state, mailbox);
+    // RFC 3501 §7.1: the first message that is not \Seen.
+    let unseen = (mailbox.unseen() > 0)
+        .then(|| {
+            let seen = |id| state.flags(id).system.contains(SystemFlags::SEEN);
+            mailbox.all_rows().find(|row| !seen(row.flags)).and_then(|row| view.sequence(row.uid))
+        })
+        .flatten();
+    let object_id = object_id::code(place.account.id(), mailbox);
+    let missed = known.map(|known| qresync::missed(&view, mailbox, known)).unwrap_or_default();
+    drop(state);
+    let first = first_recent(&view);
+    let all = view.uids().clone();
+    view.mark_recent(&all, first);
+    Ok(Opened { view, flags, unseen, object_id, missed })
 }

@@ -12,6 +12,7 @@ use super::connection::{Connection, End};
 use super::dialect::Dialect;
 use super::reply::{Failure, Outcome, Reply};
 use super::tell::Telling;
+use super::uid_only;
 use super::view::View;
 use crate::context::Context;
 use crate::net::Stream;
@@ -155,8 +156,10 @@ impl Session {
         }
         // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
         self.account()?;
+        self.check_numbers(&body)?;
         self.catch_up().await?;
         self.forget_expunged();
+        self.enable_condstore(&body);
         match body {
             CommandBody::Enable(names) => self.enable(&names),
             CommandBody::Select { mailbox, read_only, parameters } => {
@@ -192,11 +195,12 @@ impl Session {
 
     /// Tells the client what else has changed, then how its command went.
     async fn finish(&mut self, tag: &Tag, outcome: Outcome, telling: Telling) -> Result<(), End> {
-        let reply = match outcome {
+        let mut reply = match outcome {
             Ok(reply) | Err(Failure::Reply(reply)) => reply,
             Err(Failure::End(end)) => return Err(end),
         };
         self.tell(&telling).await?;
+        self.tell_modseq(&mut reply);
         self.complete(tag, reply)
     }
 
@@ -298,8 +302,9 @@ impl Telling {
     fn after(body: &CommandBody) -> Self {
         let numbered = match body {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => !uid,
-            CommandBody::Search(search) => !search.uid,
-            _ => false,
+            // RFC 7162 §3.2.10.2: nor during a UID SEARCH that has such numbers among its keys. SORT and THREAD are
+            // searches too (RFC 5256 §3).
+            _ => body.search().is_some_and(|search| !search.uid || uid_only::searches_numbers(&search.keys)),
         };
         let uid = match body {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => *uid,

@@ -36,7 +36,7 @@ pub(super) fn value(account: &Account, mailbox: &State, append_limit: u32, item:
         StatusItem::Recent => mailbox.rows(account.recent_from(mailbox)..=mailbox.uid_next()).count() as u64,
         StatusItem::UidNext => u64::from(mailbox.uid_next().get()),
         StatusItem::UidValidity => u64::from(mailbox.uid_validity().0.get()),
-        StatusItem::HighestModSeq => mailbox.highest_modseq().0,
+        StatusItem::HighestModSeq => mailbox.highest_modseq().0.max(1),
         StatusItem::Unseen => mailbox.unseen() as u64,
         StatusItem::Deleted => mailbox.deleted() as u64,
         // RFC 8438 §3: the sum of RFC822.SIZE, which is also what the quota counts.

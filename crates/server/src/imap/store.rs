@@ -8,6 +8,7 @@ use sealpost_account::{FlagAction, Flags};
 use sealpost_base::{Error, UidSet};
 use sealpost_imap::types::{Code, Store};
 
+use super::condstore::{Condition, named};
 use super::flags;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
@@ -19,6 +20,10 @@ use super::view::Told;
 struct Found {
     /// Messages whose flags this command changes.
     changing: UidSet,
+    /// Messages in which the flags are now as this command wants them, if they are still there.
+    passing: UidSet,
+    /// Messages that the command left alone, because they had changed (RFC 7162 §3.1.3).
+    modified: UidSet,
     /// Messages that somebody else changed and this client was not told about yet.
     foreign: UidSet,
     /// How many of the messages are still there.
@@ -29,44 +34,66 @@ impl Session {
     /// STORE.
     pub(super) async fn store(&mut self, store: &Store, telling: &mut Telling) -> Outcome {
         let view = self.writable()?;
-        if !store.modifiers.is_empty() {
-            return Err(Reply::bad("unknown STORE modifier").into());
-        }
         let targets = targets::resolve(view, &store.set, store.uid)?;
         let wanted = flags::from_wire(&store.flags)?;
         let action = flags::action(store.action);
+        let condition = Condition::of(&store.modifiers);
         let (mailbox, told) = (view.mailbox(), view.told());
         let committed = view
             .account()
             .commit(|state| {
                 let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
-                FlagRoom::new(state).change(mailbox, &targets, action, &wanted)?;
-                let (changing, present) = changing(state, m, &targets, action, &wanted);
+                let modified = match condition {
+                    Some(condition) => failing(state, m, &targets, condition, action, &wanted),
+                    None => UidSet::new(),
+                };
+                let passing = targets.difference(&modified);
+                FlagRoom::new(state).change(mailbox, &passing, action, &wanted)?;
+                let (changing, present) = changing(state, m, &passing, action, &wanted);
                 let foreign = m.changed_since(told).map(|row| row.uid).filter(|uid| targets.contains(*uid));
-                let found = Found { foreign: foreign.collect(), present, changing };
+                let foreign = foreign.collect();
+                let found = Found { foreign, present: present + modified.len(), changing, passing, modified };
                 let uids = found.changing.clone();
                 let flags = wanted.clone();
                 let event = Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None };
                 Ok((if found.changing.is_empty() { Vec::new() } else { vec![event] }, found))
             })
             .await?;
-        let found = committed.value;
+        let Found { changing, passing, modified, foreign, present } = committed.value;
+        let reported = !store.silent || condition.is_some();
         if store.silent {
             // Only what this client did itself is silent (RFC 3501 §6.4.6).
-            let mut uids = found.changing;
-            for (first, last) in found.foreign.ranges() {
-                uids.remove_range(first, last);
-            }
-            telling.known = Told { uids, position: committed.position };
+            telling.known = Told { uids: changing.difference(&foreign), position: committed.position };
+            // RFC 7162 §3.1.3: but its mod-sequence is told, with UNCHANGEDSINCE in any case.
+            telling.modseqs = if condition.is_some() { passing } else { changing };
+            telling.flags = modified.clone();
         } else {
             telling.flags = targets.clone();
         }
+        let modified = named(self.view()?, &modified, store.uid).map(Code::Modified);
         // RFC 2180 §4.2.1, §4.2.3: a message that is gone fails the command, unless nobody would have been told of it.
-        if found.present < targets.len() && !store.uid && !store.silent {
-            return Err(Reply::no(Code::ExpungeIssued, "some of the messages no longer exist").into());
+        if present < targets.len() && !store.uid && reported {
+            let code = modified.unwrap_or(Code::ExpungeIssued);
+            return Err(Reply::no(code, "some of the messages no longer exist").into());
         }
-        Ok(Reply::ok("STORE completed"))
+        Ok(match modified {
+            Some(modified) => Reply::ok_with(modified, "STORE completed, not for all messages"),
+            None => Reply::ok("STORE completed"),
+        })
     }
+}
+
+/// Those of the messages in which the flags may not be stored, because they changed (RFC 7162 §3.1.3).
+fn failing(
+    state: &AccountState,
+    mailbox: &Mailbox,
+    targets: &UidSet,
+    condition: Condition,
+    action: FlagAction,
+    flags: &Flags,
+) -> UidSet {
+    let rows = targets.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
+    rows.filter(|row| !condition.holds(state, row, action, flags)).map(|row| row.uid).collect()
 }
 
 /// Those of the messages whose flags would be different after that, and how many exist at all.

@@ -1,21 +1,23 @@
-//! Telling the client what changed in the selected mailbox: EXPUNGE, EXISTS, RECENT, FLAGS, FETCH (RFC 3501 §7.2.6,
-//! §7.3, §7.4), at the end of commands and in IDLE.
+//! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
+//! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
-use std::ops::RangeInclusive;
-
-use sealpost_base::{Uid, UidSet};
+use sealpost_base::{ModSeq, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 
 use super::connection::End;
 use super::flags;
+use super::reply::Reply;
 use super::session::Session;
-use super::view::Told;
+use super::view::{Changes, Told, View};
 
 /// Rows looked at while the account's state is held.
 const BATCH_ROWS: usize = 256;
 
 /// Bytes of responses after which a batch ends.
 const BATCH_BYTES: usize = 32 * 1024;
+
+/// Ranges in one VANISHED response: lines that clients can take (RFC 7162 §4).
+const VANISHED_RANGES: usize = 400;
 
 /// What the client may be told at the end of a command.
 #[derive(Debug, Default)]
@@ -28,6 +30,17 @@ pub(super) struct Telling {
     pub(super) known: Told,
     /// Messages whose flags it is told whether or not they changed.
     pub(super) flags: UidSet,
+    /// Messages of which it is told the mod-sequence at least.
+    pub(super) modseqs: UidSet,
+}
+
+/// What of a message is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Items {
+    /// FLAGS, and MODSEQ if the client wants it.
+    Flags,
+    /// MODSEQ alone.
+    ModSeq,
 }
 
 impl Telling {
@@ -44,23 +57,47 @@ impl Session {
         let account = view.account().clone();
         let changes = view.changes(&account.state(), telling.expunges, &telling.known);
         let changes = changes.map_err(|_| End::MailboxGone)?;
-        if changes.is_empty() && telling.flags.is_empty() {
+        if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
             return Ok(());
         }
-        self.tell_expunged(&changes.expunged).await?;
+        self.tell_expunged(&changes).await?;
         self.tell_arrived(&changes.arrived);
         if changes.keywords {
             self.tell_keywords();
         }
-        let mut uids = changes.flags;
-        for (first, last) in telling.flags.ranges() {
-            uids.insert_range(first, last);
+        let flags = changes.flags.union(&telling.flags);
+        self.tell_rows(&flags, Items::Flags, telling.uid).await?;
+        if self.dialect.modseq() {
+            self.tell_rows(&telling.modseqs.difference(&flags), Items::ModSeq, telling.uid).await?;
         }
-        self.tell_flags(&uids, telling.uid).await
+        Ok(())
     }
 
-    async fn tell_expunged(&mut self, expunged: &[RangeInclusive<u32>]) -> Result<(), End> {
-        for range in expunged {
+    /// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is
+    /// room in it (RFC 7162 §3.2.7, §3.2.9, §6).
+    pub(super) fn tell_modseq(&mut self, reply: &mut Reply) {
+        let Some(due) = self.view.as_mut().and_then(|view| view.due_modseq()) else { return };
+        if !self.dialect.modseq() {
+            return;
+        }
+        let code = Code::HighestModSeq(due);
+        if reply.status == Status::Ok && reply.code.is_none() {
+            reply.code = Some(code);
+        } else {
+            self.connection.out().status(None, Status::Ok, Some(&code), "up to here everything was told");
+        }
+    }
+
+    async fn tell_expunged(&mut self, changes: &Changes) -> Result<(), End> {
+        if self.dialect.vanished() {
+            if let (true, Some(view)) =
+                (self.dialect.qresync() && !changes.expunged.is_empty(), &mut self.view)
+            {
+                view.owe_modseq();
+            }
+            return self.tell_vanished(&changes.expunged, false).await;
+        }
+        for range in &changes.numbers {
             for sequence in range.clone().rev() {
                 self.connection.out().response(&Response::Expunge(sequence));
                 self.connection.relieve().await?;
@@ -69,9 +106,29 @@ impl Session {
         Ok(())
     }
 
+    /// VANISHED, as many as are needed; none for no messages.
+    pub(super) async fn tell_vanished(&mut self, uids: &UidSet, earlier: bool) -> Result<(), End> {
+        let mut ranges = uids.ranges().peekable();
+        while ranges.peek().is_some() {
+            let out = self.connection.out().vanished(earlier);
+            for (i, (first, last)) in ranges.by_ref().take(VANISHED_RANGES).enumerate() {
+                if i > 0 {
+                    out.raw(b",");
+                }
+                out.number(u64::from(first.get()));
+                if last > first {
+                    out.raw(b":").number(u64::from(last.get()));
+                }
+            }
+            out.crlf();
+            self.connection.relieve().await?;
+        }
+        Ok(())
+    }
+
     fn tell_arrived(&mut self, arrived: &UidSet) {
         let (Some(view), false) = (&mut self.view, arrived.is_empty()) else { return };
-        let first = first_recent(view.account(), view.mailbox(), view.read_only());
+        let first = first_recent(view);
         view.mark_recent(arrived, first);
         let recent = u32::try_from(view.recent().len()).unwrap_or(u32::MAX);
         let out = self.connection.out();
@@ -92,53 +149,76 @@ impl Session {
         out.status(None, Status::Ok, Some(&Code::PermanentFlags(permanent)), "new keywords");
     }
 
-    /// `* n FETCH (FLAGS (…))` for each of these messages that is still there.
-    pub(super) async fn tell_flags(&mut self, uids: &UidSet, with_uid: bool) -> Result<(), End> {
+    /// `* n FETCH (FLAGS (…))` for each of these messages that is still there, as the dialect has it.
+    pub(super) async fn tell_flags(&mut self, uids: &UidSet) -> Result<(), End> {
+        self.tell_rows(uids, Items::Flags, true).await
+    }
+
+    async fn tell_rows(&mut self, uids: &UidSet, items: Items, with_uid: bool) -> Result<(), End> {
+        // RFC 7162 §3.2.4, RFC 9051 §7.5.2: what nobody asked for has the UID.
+        let with_uid = with_uid || self.dialect.modseq() || self.dialect.rev2();
         let mut next = uids.first();
         while let Some(from) = next {
-            next = self.tell_flags_from(uids, from, with_uid);
+            next = self.tell_batch(uids, from, items, with_uid);
             self.connection.relieve().await?;
         }
         Ok(())
     }
 
     /// The same for a batch; where the next one begins.
-    fn tell_flags_from(&mut self, uids: &UidSet, from: Uid, with_uid: bool) -> Option<Uid> {
-        let view = self.view.as_ref()?;
-        let state = view.account().state();
+    fn tell_batch(&mut self, uids: &UidSet, from: Uid, items: Items, with_uid: bool) -> Option<Uid> {
+        let dialect = self.dialect;
+        let view = self.view.as_mut()?;
+        let account = view.account().clone();
+        let state = account.state();
         let mailbox = view.mailbox_in(&state).ok()?;
         let out = self.connection.out();
-        let mut told = 0;
-        for (first, last) in uids.ranges().filter(|(_, last)| *last >= from) {
+        let (mut told, mut highest, mut next) = (0, ModSeq::ZERO, None);
+        'ranges: for (first, last) in uids.ranges_from(from) {
             for row in mailbox.rows(first.max(from)..=last) {
                 // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
                 if told == BATCH_ROWS || out.len() > BATCH_BYTES {
-                    return Some(row.uid);
+                    next = Some(row.uid);
+                    break 'ranges;
                 }
                 told += 1;
                 let Some(sequence) = view.sequence(row.uid) else { continue };
-                out.fetch_begin(sequence);
-                if with_uid {
-                    out.raw(b"UID ").number(u64::from(row.uid.get())).space();
+                // RFC 9586 §3.3: the UID is at the beginning.
+                if dialect.uid_only() {
+                    out.uid_fetch_begin(row.uid.get());
+                } else {
+                    out.fetch_begin(sequence);
+                    if with_uid {
+                        out.raw(b"UID ").number(u64::from(row.uid.get())).space();
+                    }
                 }
-                flags::write(out, &state, row.flags, view.recent().contains(row.uid));
+                if items == Items::Flags {
+                    flags::write(out, &state, row.flags, view.recent().contains(row.uid));
+                }
+                if dialect.modseq() {
+                    if items == Items::Flags {
+                        out.space();
+                    }
+                    out.raw(b"MODSEQ (").number(row.modseq.0).close();
+                    highest = highest.max(row.modseq);
+                }
                 out.fetch_end();
             }
         }
-        None
+        view.wrote_modseq(highest);
+        next
     }
 }
 
-/// The first UID that is recent in a session on that mailbox: one that only looks does not take it from others
-/// (RFC 3501 §2.3.2, §6.3.2).
-pub(super) fn first_recent(
-    account: &sealpost_account::Account,
-    mailbox: sealpost_base::MailboxId,
-    read_only: bool,
-) -> Uid {
-    if read_only {
-        account.state().mailbox(mailbox).map_or(Uid::MIN, |m| m.recent_from())
-    } else {
-        account.claim_recent(mailbox)
+/// The first UID that is recent in a session with that view: one that only looks does not take it from others
+/// (RFC 3501 §2.3.2, §6.3.2). Messages that the view does not have yet are left to whoever tells of them first.
+pub(super) fn first_recent(view: &View) -> Uid {
+    let account = view.account();
+    if !view.read_only() {
+        return account.claim_recent(view.mailbox(), view.uid_next());
+    }
+    match account.state().mailbox(view.mailbox()) {
+        Some(mailbox) => account.recent_from(mailbox),
+        None => view.uid_next(),
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! The client addresses messages by sequence number, so the numbers are those of this view and not of the mailbox. The
 //! view changes only in [`View::changes`], whose result is what the client must then be told. Expunges that may not
-//! be told now (RFC 3501 §7.4.1) stay in the view: how far they and how far flags were told are two positions.
+//! be told now (RFC 3501 §7.4.1) stay in the view: how far they and how far flags were told are two positions. A client
+//! that remembers mod-sequences must not believe it knows more than it was told: [`View::due_modseq`].
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
-use sealpost_base::{MailboxId, Position, Uid, UidSet, UidValidity};
+use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
 /// The selected mailbox as the client knows it.
 pub(super) struct View {
@@ -24,6 +26,12 @@ pub(super) struct View {
     told: Position,
     /// Expunges were told up to here.
     told_expunges: Position,
+    /// The mailbox's HIGHESTMODSEQ when everything was told.
+    whole: ModSeq,
+    /// The highest MODSEQ in FETCH responses of the command under way.
+    written: ModSeq,
+    /// The next completion has to have HIGHESTMODSEQ.
+    owes: bool,
     /// How many keywords FLAGS listed.
     keywords: usize,
     /// What `$` stands for.
@@ -46,8 +54,10 @@ pub(super) struct Told {
 /// What the client has to be told, in this order.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Sequence numbers of messages that are gone, descending, so that each is right when it is told.
-    pub(super) expunged: Vec<std::ops::RangeInclusive<u32>>,
+    /// Messages that are gone.
+    pub(super) expunged: UidSet,
+    /// Their sequence numbers, descending, so that each is right when it is told.
+    pub(super) numbers: Vec<RangeInclusive<u32>>,
     /// Messages that are new.
     pub(super) arrived: UidSet,
     /// There are new keywords.
@@ -74,6 +84,9 @@ impl View {
             uid_next: mailbox.uid_next(),
             told: state.position(),
             told_expunges: state.position(),
+            whole: mailbox.highest_modseq(),
+            written: Position::ZERO,
+            owes: false,
             keywords: mailbox.keywords().count(),
             // RFC 5182 §2.1: selecting a mailbox empties it.
             saved: UidSet::new(),
@@ -136,6 +149,11 @@ impl View {
         self.uids.rank(uid).and_then(|rank| u32::try_from(rank + 1).ok())
     }
 
+    /// Messages from this UID on are not known to the client.
+    pub(super) fn uid_next(&self) -> Uid {
+        self.uid_next
+    }
+
     /// How many messages there are.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.uids.len()).unwrap_or(u32::MAX)
@@ -162,54 +180,60 @@ impl View {
         known: &Told,
     ) -> Result<Changes, Gone> {
         let mailbox = self.mailbox_in(state)?;
+        let highest = mailbox.highest_modseq();
         let mut changes = Changes::default();
-        if expunges && mailbox.highest_modseq() > self.told_expunges {
-            changes.expunged = self.expunge(mailbox);
+        let mut delayed = false;
+        if highest > self.told_expunges {
+            let gone = self.gone(mailbox);
+            delayed = !expunges && !gone.is_empty();
+            if expunges {
+                changes.numbers = self.take_out(&gone);
+                changes.expunged = gone;
+            }
         }
-        if mailbox.highest_modseq() > self.told {
+        if highest > self.told {
             changes.flags = self.flags_changed(mailbox, known);
         }
         if mailbox.uid_next() > self.uid_next {
             let rows = mailbox.rows(self.uid_next..=mailbox.uid_next());
             changes.arrived = rows.map(|row| row.uid).collect();
-            for (first, last) in changes.arrived.ranges() {
-                self.uids.insert_range(first, last);
-            }
+            self.uids = self.uids.union(&changes.arrived);
             self.uid_next = mailbox.uid_next();
         }
         let keywords = mailbox.keywords().count();
         changes.keywords = keywords > self.keywords;
         self.keywords = keywords;
         self.told = state.position();
-        if expunges {
+        if !delayed {
             self.told_expunges = state.position();
+            self.whole = highest;
         }
         Ok(changes)
     }
 
-    fn expunge(&mut self, mailbox: &Mailbox) -> Vec<std::ops::RangeInclusive<u32>> {
-        let gone = match mailbox.vanished_since(self.told_expunges) {
+    /// The messages of the view that are not there any more.
+    fn gone(&self, mailbox: &Mailbox) -> UidSet {
+        match mailbox.vanished_since(self.told_expunges) {
             Some(vanished) => vanished.intersection(&self.uids),
             // Further back than the mailbox remembers: what is not there is gone.
-            None => {
-                let mut gone = self.uids.clone();
-                for (first, last) in mailbox.uids().ranges() {
-                    gone.remove_range(first, last);
-                }
-                gone
-            }
-        };
-        let mut told = Vec::with_capacity(gone.range_count());
+            None => self.uids.difference(&mailbox.uids()),
+        }
+    }
+
+    /// Takes these out; the numbers they had, descending, so that each is right when it is told.
+    fn take_out(&mut self, gone: &UidSet) -> Vec<RangeInclusive<u32>> {
+        let mut numbers = Vec::with_capacity(gone.range_count());
         for (first, last) in gone.ranges().rev() {
             if let (Some(first), Some(last)) = (self.sequence(first), self.sequence(last)) {
-                told.push(first..=last);
+                numbers.push(first..=last);
             }
         }
-        for (first, last) in gone.ranges() {
-            self.uids.remove_range(first, last);
-            self.recent.remove_range(first, last);
+        if !gone.is_empty() {
+            self.uids = self.uids.difference(gone);
+            self.recent = self.recent.difference(gone);
+            self.saved = self.saved.difference(gone);
         }
-        told
+        numbers
     }
 
     fn flags_changed(&self, mailbox: &Mailbox, known: &Told) -> UidSet {
@@ -219,6 +243,33 @@ impl View {
             .map(|row| row.uid)
             .filter(|uid| self.uids.contains(*uid))
             .collect()
+    }
+
+    /// The HIGHESTMODSEQ up to which the client was told everything: flags, expunges and arrivals. At least 1, which
+    /// is the least that can be written (RFC 7162 §7, `mod-sequence-value`).
+    pub(super) fn whole(&self) -> u64 {
+        self.whole.0.max(1)
+    }
+
+    /// A MODSEQ was written in a FETCH response.
+    pub(super) fn wrote_modseq(&mut self, modseq: ModSeq) {
+        self.written = self.written.max(modseq);
+    }
+
+    /// HIGHESTMODSEQ is to be in the next completion.
+    pub(super) fn owe_modseq(&mut self) {
+        self.owes = true;
+    }
+
+    /// The HIGHESTMODSEQ that must be said before a command is completed, if one must.
+    ///
+    /// A client takes the highest MODSEQ it saw in a command's responses for one up to which it knows everything
+    /// (RFC 7162 §6). It would be wrong when expunges are delayed, or when a row changed after the rest was looked
+    /// through: then it is told how far it may believe.
+    pub(super) fn due_modseq(&mut self) -> Option<u64> {
+        let owes = std::mem::take(&mut self.owes);
+        let written = std::mem::replace(&mut self.written, Position::ZERO);
+        (owes || written > self.whole).then(|| self.whole())
     }
 }
 

@@ -7,7 +7,8 @@
 //! set message_size 1000     a setting, before the first other line
 //! C: a1 NOOP                sends the line with CRLF; lines in a row leave as one write (pipelined)
 //! C| half a line            sends it without CRLF
-//! S: * 3 EXISTS             expects exactly this line; `<any>` stands for anything
+//! S: * 3 EXISTS             expects exactly this line; `<any>` stands for anything, `<name:=>` too and keeps it
+//!                           for `<name>` in later lines
 //! S? * OK hello             skips lines until this one comes
 //! S!                        expects the server to have hung up
 //! C2: … S2: …               the same on another connection (up to 9), opened at its first line
@@ -331,6 +332,7 @@ pub async fn play(name: &str, text: &str) {
     }
     let mut world = World::over(Store::memory(), settings, quota).await;
     let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
+    let mut kept: BTreeMap<String, String> = BTreeMap::new();
     let token = if text.contains("<token>") { world.token().await.1 } else { String::new() };
     let mut lines = text.lines().enumerate().peekable();
     while let Some((number, line)) = lines.next() {
@@ -362,7 +364,7 @@ pub async fn play(name: &str, text: &str) {
         match &*verb {
             "C:" => {
                 let out = &mut clients.get_mut(&digit).unwrap().out;
-                out.extend_from_slice(rest.as_bytes());
+                out.extend_from_slice(recall(rest, &kept).as_bytes());
                 out.extend_from_slice(b"\r\n");
             }
             "D:" => {
@@ -380,11 +382,15 @@ pub async fn play(name: &str, text: &str) {
             "C|" => clients.get_mut(&digit).unwrap().out.extend(unescape(rest)),
             "S:" => {
                 let got = expect(&at, clients.get_mut(&digit).unwrap().line()).await;
-                assert!(matches(rest, &got), "{at}:\nexpected {rest:?}\n     got {got:?}");
+                match fits(&recall(rest, &kept), &got) {
+                    Some(found) => kept.extend(found),
+                    None => panic!("{at}:\nexpected {rest:?}\n     got {got:?}"),
+                }
             }
             "S?" => loop {
                 let got = expect(&at, clients.get_mut(&digit).unwrap().line()).await;
-                if matches(rest, &got) {
+                if let Some(found) = fits(&recall(rest, &kept), &got) {
+                    kept.extend(found);
                     break;
                 }
             },
@@ -426,18 +432,51 @@ async fn expect<T>(at: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Whether `pattern` fits the whole of `text`; `<any>` fits anything.
-pub fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split("<any>");
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let parts: Vec<_> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
+/// Whether `pattern` fits the whole of `text`; `<any>` fits anything, and so does `<name:=>`, which keeps it.
+fn fits(pattern: &str, text: &str) -> Option<Vec<(String, String)>> {
+    let (mut literals, mut names) = (Vec::new(), Vec::new());
+    let mut rest = pattern;
+    let mut literal = String::new();
+    while let Some(at) = rest.find('<') {
+        let close = rest[at..].find('>').map(|n| at + n);
+        let name = close.map(|close| &rest[at + 1..close]);
+        literal.push_str(&rest[..at]);
+        match (name, close) {
+            (Some(name), Some(close)) if name == "any" || name.ends_with(":=") => {
+                literals.push(std::mem::take(&mut literal));
+                names.push(name.strip_suffix(":="));
+                rest = &rest[close + 1..];
+            }
+            _ => {
+                literal.push('<');
+                rest = &rest[at + 1..];
+            }
+        }
     }
-    rest.ends_with(last)
+    literal.push_str(rest);
+    let mut rest = text.strip_prefix(&*match literals.first() {
+        Some(first) => first.clone(),
+        None => return (text == literal).then(Vec::new),
+    })?;
+    literals.push(literal);
+    let mut kept = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let next = &literals[i + 1];
+        let at = if i + 1 == names.len() { rest.len().checked_sub(next.len())? } else { rest.find(&**next)? };
+        if !rest[at..].starts_with(&**next) {
+            return None;
+        }
+        if let Some(name) = name {
+            kept.push(((*name).to_owned(), rest[..at].to_owned()));
+        }
+        rest = &rest[at + next.len()..];
+    }
+    Some(kept)
+}
+
+/// What was kept, in place of its name.
+fn recall(line: &str, kept: &BTreeMap<String, String>) -> String {
+    kept.iter().fold(line.to_owned(), |line, (name, value)| line.replace(&format!("<{name}>"), value))
 }
 
 pub fn base64(bytes: &[u8]) -> Vec<u8> {

@@ -3,6 +3,8 @@
 use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
 use sealpost_imap::write::Writer;
 
+use crate::imap::dialect::Dialect;
+
 /// One item of every response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
@@ -66,14 +68,16 @@ pub(super) struct Plan {
     sets_seen: bool,
     structure: bool,
     octets: bool,
+    dialect: Dialect,
 }
 
 impl Plan {
-    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501 §6.4.8).
-    pub(super) fn new(asked: Vec<FetchItem>, uid: bool) -> Self {
+    /// The plan for these items, each once. A UID command has the UID in every response (RFC 3501 §6.4.8), where it is
+    /// not at its beginning (RFC 9586 §3.3), and one with CHANGEDSINCE the mod-sequence (RFC 7162 §3.1.4.1).
+    pub(super) fn new(asked: Vec<FetchItem>, uid: bool, since: bool, dialect: Dialect) -> Self {
         let sets_seen = asked.iter().any(FetchItem::sets_seen);
         let mut items: Vec<Item> = Vec::with_capacity(asked.len() + 1);
-        if uid {
+        if uid && !dialect.uid_only() {
             items.push(Item::Uid);
         }
         for item in asked.into_iter().map(Item::from) {
@@ -83,13 +87,16 @@ impl Plan {
                 items.push(item);
             }
         }
+        if since && !items.contains(&Item::ModSeq) {
+            items.push(Item::ModSeq);
+        }
         let octets = items.iter().any(|item| matches!(item, Item::Octets(_)));
         let structure = items.iter().any(|item| match item {
             Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => true,
             Item::Octets(octets) => !octets.is_whole(),
             _ => false,
         });
-        Plan { items, sets_seen, structure, octets }
+        Plan { items, sets_seen, structure, octets, dialect }
     }
 
     pub(super) fn items(&self) -> &[Item] {
@@ -103,7 +110,26 @@ impl Plan {
 
     /// Whether flags were asked for.
     pub(super) fn wants_flags(&self) -> bool {
-        self.items.contains(&Item::Flags)
+        self.wants(&Item::Flags)
+    }
+
+    /// Whether that item is in every response.
+    pub(super) fn wants(&self, item: &Item) -> bool {
+        self.items.contains(item)
+    }
+
+    /// Whether responses begin with the UID (RFC 9586 §3.3).
+    pub(super) fn uid_only(&self) -> bool {
+        self.dialect.uid_only()
+    }
+
+    /// What is in the response of a message that became `\Seen`, whether or not it was asked for.
+    pub(super) fn implied(&self) -> &'static [Item] {
+        match (self.dialect.modseq(), self.dialect.uid_only()) {
+            (false, _) => &[Item::Flags],
+            (true, false) => &[Item::Uid, Item::Flags, Item::ModSeq],
+            (true, true) => &[Item::Flags, Item::ModSeq],
+        }
     }
 
     /// Whether stored structures are needed.

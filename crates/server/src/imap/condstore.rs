@@ -1,0 +1,84 @@
+//! CONDSTORE (RFC 7162 §3.1): which commands switch it on, and STORE that happens only if nothing else did.
+//!
+//! A message has one mod-sequence for all its metadata, the log position of its last change. So MODIFIED may be said
+//! where another flag changed than the one that is stored (RFC 7162 §3.1.12 would have it otherwise, and needs every
+//! session to keep every flag it told).
+
+use sealpost_account::state::{AccountState, Row};
+use sealpost_account::{FlagAction, Flags};
+use sealpost_base::{ModSeq, Position, UidSet};
+use sealpost_imap::types::{
+    Code, CommandBody, FetchItem, FetchModifier, SearchKey, SequenceSet, Status, StatusItem, StoreModifier,
+};
+
+use super::session::Session;
+use super::view::View;
+
+impl Session {
+    /// Switches CONDSTORE on if that command does. A client that has a mailbox selected is told where it stands
+    /// (RFC 7162 §3.1).
+    pub(super) fn enable_condstore(&mut self, body: &CommandBody) {
+        if self.dialect.modseq() || !enables(body, self.view.is_some()) {
+            return;
+        }
+        self.dialect.condstore = true;
+        if let Some(view) = &self.view {
+            let code = Code::HighestModSeq(view.whole());
+            self.connection.out().status(None, Status::Ok, Some(&code), "highest mod-sequence");
+        }
+    }
+}
+
+/// The CONDSTORE enabling commands (RFC 7162 §3.1), but for ENABLE and SELECT, which see to it themselves.
+fn enables(body: &CommandBody, selected: bool) -> bool {
+    match body {
+        CommandBody::Status { items, .. } => items.contains(&StatusItem::HighestModSeq),
+        CommandBody::Fetch { items, modifiers, .. } => {
+            let since = modifiers.iter().any(|modifier| matches!(modifier, FetchModifier::ChangedSince(_)));
+            selected && (since || items.contains(&FetchItem::ModSeq))
+        }
+        CommandBody::Store(store) => {
+            let conditional = |modifier: &StoreModifier| matches!(modifier, StoreModifier::UnchangedSince(_));
+            selected && store.modifiers.iter().any(conditional)
+        }
+        _ => selected && body.search().is_some_and(|search| asks_for_modseq(&search.keys)),
+    }
+}
+
+/// Whether a search is about mod-sequences, so that its result has one too (RFC 7162 §3.1.6).
+pub(super) fn asks_for_modseq(keys: &[SearchKey]) -> bool {
+    keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::ModSeq { .. })))
+}
+
+/// The condition of a STORE.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Condition(ModSeq);
+
+impl Condition {
+    /// UNCHANGEDSINCE, if it is among the modifiers.
+    pub(super) fn of(modifiers: &[StoreModifier]) -> Option<Self> {
+        let StoreModifier::UnchangedSince(modseq) = modifiers.first()?;
+        Some(Condition(Position(*modseq)))
+    }
+
+    /// Whether that may be stored in the message (RFC 7162 §3.1.3).
+    pub(super) fn holds(self, state: &AccountState, row: &Row, action: FlagAction, flags: &Flags) -> bool {
+        if self.0 == ModSeq::ZERO {
+            // Example 8 there: 0 asks whether the items exist. System flags always do, a keyword does where it is set.
+            let set = state.flags(row.flags);
+            let has = |name: &String| state.keyword(name).is_some_and(|keyword| set.has(keyword));
+            return action != FlagAction::Replace
+                && flags.system == Default::default()
+                && !flags.keywords.iter().any(has);
+        }
+        row.modseq <= self.0
+    }
+}
+
+/// Messages as a command named them, for MODIFIED: UIDs, or the numbers they have (RFC 7162 §3.1.3).
+pub(super) fn named(view: &View, uids: &UidSet, uid: bool) -> Option<SequenceSet> {
+    if uid {
+        return SequenceSet::from_ranges(uids.ranges().map(|(first, last)| first.get()..=last.get()));
+    }
+    SequenceSet::from_numbers(uids.iter().filter_map(|uid| view.sequence(uid)))
+}

@@ -1,0 +1,119 @@
+//! QRESYNC (RFC 7162 §3.2): what a client missed while it was away.
+//!
+//! A mailbox remembers which UIDs went, and when, up to `limits::VANISHED_RANGES`. A client that was away longer is told
+//! of every UID it asks about that is not there (RFC 7162 §3.2.6): as many ranges as it asked about and the mailbox has
+//! together, however large the numbers are.
+
+use sealpost_account::state::Mailbox;
+use sealpost_base::{ModSeq, Position, Uid, UidSet};
+use sealpost_imap::types::{FetchModifier, QResync, SelectParameter, SequenceMatch, SequenceSet};
+
+use super::reply::Reply;
+use super::session::Session;
+use super::view::View;
+
+/// What a client has to be told before it knows a mailbox again.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    /// UIDs that went.
+    pub(super) vanished: UidSet,
+    /// Messages whose flags changed, or that came.
+    pub(super) changed: UidSet,
+}
+
+impl Session {
+    /// What the parameters of SELECT ask for, CONDSTORE switched on if they say so.
+    ///
+    /// # Errors
+    /// `BAD` for QRESYNC that was not enabled (RFC 7162 §3.2.5).
+    pub(super) fn select_parameters<'a>(
+        &mut self,
+        parameters: &'a [SelectParameter],
+    ) -> Result<Option<&'a QResync>, Reply> {
+        let mut known = None;
+        for parameter in parameters {
+            match parameter {
+                SelectParameter::CondStore => {}
+                SelectParameter::QResync(_) if !self.dialect.qresync() => {
+                    return Err(Reply::bad("QRESYNC is not enabled"));
+                }
+                SelectParameter::QResync(qresync) => known = Some(qresync),
+            }
+        }
+        self.dialect.condstore |= parameters.contains(&SelectParameter::CondStore);
+        Ok(known)
+    }
+
+    /// `CHANGEDSINCE` and whether `VANISHED` is asked for too.
+    ///
+    /// # Errors
+    /// `BAD` for VANISHED that is not allowed (RFC 7162 §3.2.6).
+    pub(super) fn fetch_since(
+        &self,
+        uid: bool,
+        modifiers: &[FetchModifier],
+    ) -> Result<(Option<ModSeq>, bool), Reply> {
+        let (mut since, mut vanished) = (None, false);
+        for modifier in modifiers {
+            match modifier {
+                FetchModifier::ChangedSince(modseq) => since = Some(Position(*modseq)),
+                FetchModifier::Vanished => vanished = true,
+                FetchModifier::Partial(_) => return Err(Reply::bad("unknown FETCH modifier")),
+            }
+        }
+        if vanished && !(uid && since.is_some() && self.dialect.qresync()) {
+            return Err(Reply::bad("VANISHED needs UID FETCH, CHANGEDSINCE and ENABLE QRESYNC"));
+        }
+        Ok((since, vanished))
+    }
+}
+
+/// What a client missed that knows the mailbox as it says (RFC 7162 §3.2.5); nothing if it means another UIDVALIDITY.
+pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> Missed {
+    if known.uid_validity != mailbox.uid_validity().0.get() {
+        return Missed::default();
+    }
+    let since = Position(known.modseq);
+    let asked = match &known.known_uids {
+        Some(uids) => below_next(mailbox, uids),
+        None => below_next(mailbox, &SequenceSet::all()),
+    };
+    let mut vanished = vanished_since(mailbox, since, &asked);
+    if let Some(uid) = known.matches.as_ref().and_then(|matches| last_match(view, matches)) {
+        // RFC 7162 §3.2.5.2: the client knows of everything that went up to here.
+        vanished.remove_range(Uid::MIN, uid);
+    }
+    let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
+    Missed { vanished, changed: changed.intersection(&asked) }
+}
+
+/// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has in its view, which it
+/// is told as VANISHED without EARLIER (RFC 7162 §3.2.10).
+pub(super) fn vanished(view: &View, mailbox: &Mailbox, since: ModSeq, set: &SequenceSet) -> UidSet {
+    vanished_since(mailbox, since, &below_next(mailbox, set)).difference(view.uids())
+}
+
+/// The UIDs of a set that the mailbox may ever have had. `*` is the largest of these: the messages that went may have
+/// been the last ones.
+fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
+    let largest = mailbox.uid_next().get() - 1;
+    let uid = |n: &u32| Uid::new(*n);
+    UidSet::from_ranges(set.resolve(largest).iter().filter_map(|r| Some((uid(r.start())?, uid(r.end())?))))
+}
+
+fn vanished_since(mailbox: &Mailbox, since: ModSeq, asked: &UidSet) -> UidSet {
+    match mailbox.vanished_since(since) {
+        Some(vanished) => vanished.intersection(asked),
+        // Further back than the mailbox remembers (RFC 7162 §3.2.6): everything that is not there.
+        None => asked.difference(&mailbox.uids()),
+    }
+}
+
+/// The largest UID of which the client knows the right number. No number above the mailbox's size is right, so no more
+/// pairs than that are looked at.
+fn last_match(view: &View, matches: &SequenceMatch) -> Option<Uid> {
+    let numbers = matches.numbers.iter(view.len());
+    let uids = matches.uids.iter(u32::MAX);
+    let pairs = numbers.zip(uids).filter_map(|(number, uid)| Some((number, Uid::new(uid)?)));
+    pairs.filter(|(number, uid)| view.sequence(*uid) == Some(*number)).map(|(_, uid)| uid).last()
+}

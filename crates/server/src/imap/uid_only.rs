@@ -1,0 +1,39 @@
+//! UIDONLY (RFC 9586): once it is enabled, no command may name messages by number, and no response does.
+
+use sealpost_imap::types::{Code, CommandBody, SearchKey, SelectParameter, Store};
+
+use super::reply::Reply;
+use super::session::Session;
+
+impl Session {
+    /// # Errors
+    /// `BAD [UIDREQUIRED]` for a command with message numbers, once UIDONLY is enabled.
+    pub(super) fn check_numbers(&self, body: &CommandBody) -> Result<(), Reply> {
+        if self.dialect.uid_only() && has_numbers(body) { Err(uid_required()) } else { Ok(()) }
+    }
+}
+
+/// The answer to message numbers once UIDONLY is enabled (RFC 9586 §3).
+pub(super) fn uid_required() -> Reply {
+    let text = "message numbers are not allowed once UIDONLY is enabled";
+    Reply { code: Some(Code::UidRequired), ..Reply::bad(text) }
+}
+
+/// Whether a command is one that names messages by number (RFC 9586 §3.2, §3.5, §3.7, §3.8).
+fn has_numbers(body: &CommandBody) -> bool {
+    match body {
+        CommandBody::Fetch { uid, .. }
+        | CommandBody::Store(Store { uid, .. })
+        | CommandBody::Copy { uid, .. }
+        | CommandBody::Move { uid, .. } => !uid,
+        CommandBody::Select { parameters, .. } => parameters
+            .iter()
+            .any(|parameter| matches!(parameter, SelectParameter::QResync(known) if known.matches.is_some())),
+        _ => body.search().is_some_and(|search| !search.uid || searches_numbers(&search.keys)),
+    }
+}
+
+/// Whether a search names messages by number: then no expunge may be told during it either (RFC 7162 §3.2.10.2).
+pub(super) fn searches_numbers(keys: &[SearchKey]) -> bool {
+    keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Sequence(_))))
+}
