@@ -3,6 +3,7 @@
 //! The rule of RFC 3501 §9 that a function reads stands above it. No parser looks back, none allocates more than a
 //! constant times its input, recursion is bounded by `limits::IMAP_NESTING`.
 
+mod acl;
 mod append;
 mod command;
 mod cursor;

@@ -3,6 +3,7 @@
 //! Names follow the ABNF of RFC 3501 §9. Constructors refuse what could not be written back, so that a value
 //! which exists can always be sent. Everything here is owned and independent of the buffer it was read from.
 
+mod acl;
 mod command;
 mod date;
 mod esearch;
@@ -21,6 +22,7 @@ mod sort;
 mod status;
 mod string;
 
+pub use acl::{AclCommand, AclData};
 pub use command::{AppendHead, Command, CommandBody, IdFields, Store, StoreAction};
 pub use date::{Date, DateTime};
 pub use esearch::{Correlator, ESearch, SearchData};

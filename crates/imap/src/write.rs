@@ -3,6 +3,7 @@
 //! Nothing written here can be misread: strings are sent as an atom, quoted, or as a literal, whichever can carry
 //! them (RFC 3501 §4.3), and text for people is stripped of what would end the line.
 
+mod acl;
 mod command;
 mod modifier;
 mod notify;

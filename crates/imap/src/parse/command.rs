@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use super::{fetch, list, modifier, multisearch, notify, search};
+use super::{acl, fetch, list, modifier, multisearch, notify, search};
 use crate::types::{
     AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
     StatusItem, Store, StoreAction, Tag,
@@ -118,6 +118,7 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "LIST" => CommandBody::List(list::list(cursor)?),
         "LSUB" => list::lsub(cursor)?,
         "STATUS" => status(cursor)?,
+        "SETACL" | "DELETEACL" | "GETACL" | "LISTRIGHTS" | "MYRIGHTS" => acl::command(cursor, word)?,
         "ESEARCH" => CommandBody::MultiSearch(multisearch::esearch(cursor)?),
         "CANCELUPDATE" => CommandBody::CancelUpdate(multisearch::cancel_update(cursor)?),
         "NOTIFY" => CommandBody::Notify(notify::notify(cursor)?),
@@ -143,6 +144,11 @@ const KNOWN: &[&str] = &[
     "LIST",
     "LSUB",
     "STATUS",
+    "SETACL",
+    "DELETEACL",
+    "GETACL",
+    "LISTRIGHTS",
+    "MYRIGHTS",
     "ESEARCH",
     "CANCELUPDATE",
     "NOTIFY",

@@ -1,5 +1,6 @@
 //! Responses (RFC 3501 §7), for the client: tolerant of what servers add, strict about what it returns.
 
+use super::acl;
 use super::command::{attribute, id_fields, tag};
 use super::cursor::{Cursor, Failure, Parsed};
 use super::esearch::esearch;
@@ -64,6 +65,9 @@ fn untagged(cursor: &mut Cursor<'_>) -> Parsed<Response> {
         "LSUB" => list_item(cursor, Response::Lsub)?,
         "STATUS" => mailbox_status(cursor)?,
         "NAMESPACE" => namespaces(cursor)?,
+        "ACL" => acl::acl(cursor)?,
+        "LISTRIGHTS" => acl::list_rights(cursor)?,
+        "MYRIGHTS" => acl::my_rights(cursor)?,
         "ID" => {
             cursor.space()?;
             Response::Id(id_fields(cursor)?)

@@ -20,6 +20,13 @@ fn both_ways() {
     for line in [
         "CAPABILITY",
         "LOGIN smith sesame",
+        "GETACL INBOX/Drafts",
+        "SETACL INBOX/Drafts Chris +cda",
+        "SETACL INBOX/Drafts \"\" -",
+        "SETACL INBOX \"a b@x\" \"\"",
+        "DELETEACL INBOX -Fred",
+        "LISTRIGHTS ~/Mail/saved smith",
+        "MYRIGHTS INBOX",
         "LOGIN \"joe smith\" \"a \\\"quoted\\\" \\\\ word\"",
         "LOGIN \"\" \"\"",
         "LOGIN smith {4+}\r\na\r\nb",

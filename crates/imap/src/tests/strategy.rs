@@ -488,6 +488,7 @@ fn extended_searches() -> impl Strategy<Value = CommandBody> {
             CommandBody::MultiSearch(MultiSearch { sources, search: Search { uid: true, ..search } })
         }),
         vec(astring(), 1..3).prop_map(CommandBody::CancelUpdate),
+        acl_command().prop_map(CommandBody::Acl),
         (sequence_set(), fetch_modifiers(), partial_range()).prop_map(|(set, mut modifiers, range)| {
             modifiers.push(FetchModifier::Partial(range));
             CommandBody::Fetch { uid: true, set, items: vec![FetchItem::Flags], modifiers }
@@ -512,9 +513,41 @@ pub(super) fn search_response() -> impl Strategy<Value = Response> {
     let correlator = (option::of(astring()), option::of(mailbox()), option::of(1u32..))
         .prop_map(|(tag, mailbox, uid_validity)| Correlator { tag, mailbox, uid_validity });
     prop_oneof![
+        acl_data().prop_map(Response::Acl),
         vec(1u32.., 0..5).prop_map(Response::Sort),
         (correlator, any::<bool>(), vec(data, 0..4))
             .prop_map(|(correlator, uid, data)| Response::ESearch(ESearch { correlator, uid, data })),
+    ]
+}
+
+fn acl_command() -> impl Strategy<Value = AclCommand> {
+    prop_oneof![
+        (mailbox(), astring(), astring()).prop_map(|(mailbox, identifier, rights)| AclCommand::Set {
+            mailbox,
+            identifier,
+            rights
+        }),
+        (mailbox(), astring()).prop_map(|(mailbox, identifier)| AclCommand::Delete { mailbox, identifier }),
+        (mailbox(), astring())
+            .prop_map(|(mailbox, identifier)| AclCommand::ListRights { mailbox, identifier }),
+        mailbox().prop_map(AclCommand::Get),
+        mailbox().prop_map(AclCommand::MyRights),
+    ]
+}
+
+fn acl_data() -> impl Strategy<Value = AclData> {
+    prop_oneof![
+        (mailbox(), vec((astring(), astring()), 0..3))
+            .prop_map(|(mailbox, entries)| AclData::Acl { mailbox, entries }),
+        (mailbox(), astring(), astring(), vec(astring(), 0..3)).prop_map(
+            |(mailbox, identifier, required, optional)| AclData::ListRights {
+                mailbox,
+                identifier,
+                required,
+                optional
+            }
+        ),
+        (mailbox(), astring()).prop_map(|(mailbox, rights)| AclData::MyRights { mailbox, rights }),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! [`Command`]: everything a client can ask, except the message of an APPEND, which streams.
 
+use super::acl::AclCommand;
 use super::date::DateTime;
 use super::fetch::FetchItem;
 use super::flag::Flag;
@@ -101,6 +102,8 @@ pub enum CommandBody {
     },
     /// `NAMESPACE` (RFC 2342)
     Namespace,
+    /// `SETACL`, `DELETEACL`, `GETACL`, `LISTRIGHTS`, `MYRIGHTS` (RFC 4314)
+    Acl(AclCommand),
     /// `STATUS`
     Status {
         /// Which mailbox.
@@ -249,6 +252,7 @@ impl CommandBody {
             CommandBody::List(_) => "LIST",
             CommandBody::Lsub { .. } => "LSUB",
             CommandBody::Namespace => "NAMESPACE",
+            CommandBody::Acl(command) => command.name(),
             CommandBody::Status { .. } => "STATUS",
             CommandBody::Notify(_) => "NOTIFY",
             CommandBody::Idle => "IDLE",

@@ -1,5 +1,6 @@
 //! [`Response`]: what a server says, except FETCH data, which streams; status and response codes.
 
+use super::acl::AclData;
 use super::command::IdFields;
 use super::esearch::ESearch;
 use super::flag::{Flag, PermanentFlag};
@@ -166,6 +167,8 @@ pub enum Response {
     Enabled(Vec<Atom>),
     /// `NAMESPACE` (RFC 2342)
     Namespace(Namespaces),
+    /// `ACL`, `LISTRIGHTS`, `MYRIGHTS` (RFC 4314)
+    Acl(AclData),
     /// `ID` (RFC 2971); `None` is NIL.
     Id(Option<IdFields>),
     /// Untagged data of another kind: the line after `* `, without literals' structure.

@@ -119,6 +119,7 @@ impl Writer {
                 .namespace(&spaces.other)
                 .space()
                 .namespace(&spaces.shared),
+            Response::Acl(data) => self.acl_data(data),
             Response::Id(fields) => self.raw(b"* ID ").id_fields(fields.as_deref()),
             Response::Other(line) => self.raw(b"* ").raw(line),
         };
