@@ -10,6 +10,7 @@ use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Times
 use sealpost_vault::message::{Layout, MessageKey};
 
 use crate::share::Link;
+pub use crate::special_use::SpecialUse;
 
 /// What one log entry carries: events that happened together, at one time.
 #[derive(Debug, Clone, Encode, Decode)]
@@ -224,6 +225,26 @@ pub enum Event {
         #[n(2)]
         below: Option<AccountId>,
     },
+    /// A mailbox has these special uses and no others; no other mailbox has any of them (RFC 6154 §3, §4).
+    #[n(20)]
+    SpecialUsesSet {
+        /// Which.
+        #[n(0)]
+        mailbox: MailboxId,
+        /// Its uses.
+        #[n(1)]
+        uses: Vec<SpecialUse>,
+    },
+    /// A name that is only a level above mailboxes got another name: all mailboxes below it, at once.
+    #[n(21)]
+    LevelRenamed {
+        /// The full name of the level.
+        #[n(0)]
+        from: String,
+        /// Its new full name.
+        #[n(1)]
+        to: String,
+    },
 }
 
 /// A stored message: where its object is and how to open it. Immutable; placements point to it.
@@ -349,51 +370,5 @@ impl SystemFlags {
 impl fmt::Debug for SystemFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
-    }
-}
-
-/// What a mailbox is for (RFC 6154 §2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
-#[cbor(index_only)]
-pub enum SpecialUse {
-    /// `\Archive`
-    #[n(0)]
-    Archive,
-    /// `\Drafts`
-    #[n(1)]
-    Drafts,
-    /// `\Junk`
-    #[n(2)]
-    Junk,
-    /// `\Sent`
-    #[n(3)]
-    Sent,
-    /// `\Trash`
-    #[n(4)]
-    Trash,
-    /// `\Flagged`
-    #[n(5)]
-    Flagged,
-    /// `\All`
-    #[n(6)]
-    All,
-    /// `\Important` (RFC 8457)
-    #[n(7)]
-    Important,
-}
-
-impl SpecialUse {
-    /// The attribute in a LIST response.
-    pub fn attribute(self) -> &'static str {
-        match self {
-            SpecialUse::Archive => "\\Archive",
-            SpecialUse::Drafts => "\\Drafts",
-            SpecialUse::Junk => "\\Junk",
-            SpecialUse::Sent => "\\Sent",
-            SpecialUse::Trash => "\\Trash",
-            SpecialUse::Flagged => "\\Flagged",
-            SpecialUse::All => "\\All",
-            SpecialUse::Important => "\\Important",
-        }
     }
 }

@@ -4,23 +4,21 @@
 
 use std::borrow::Cow;
 
-use sealpost_base::{Error, Result, Uid, UidSet, limits};
+use sealpost_base::{Error, MailboxId, Result, Uid, UidSet, limits};
 
-use crate::event::{Event, Flags, SpecialUse};
+use crate::event::{Event, Flags, Message};
+use crate::metadata::{self, Holder, Refused};
 use crate::name::{canonical, check, normal};
 use crate::share::check_own;
-use crate::state::{AccountState, FlagRoom, INBOX, Mailbox};
+use crate::special_use::SpecialUses;
+use crate::state::{AccountState, FlagRoom, INBOX, Mailbox, Row};
 
 /// Makes a mailbox, and superior ones that are missing (RFC 3501 §6.3.3). A trailing `/` is ignored, and the name is made
-/// Net-Unicode (RFC 9051 §6.3.4).
+/// Net-Unicode (RFC 9051 §6.3.4). Special uses are taken from the mailboxes that have them (RFC 6154 §3).
 ///
 /// # Errors
 /// `Conflict` if it exists, `Invalid` or `Limit` if the name or the number of mailboxes is not allowed.
-pub fn create_mailbox(
-    state: &AccountState,
-    name: &str,
-    special_use: Option<SpecialUse>,
-) -> Result<Vec<Event>> {
+pub fn create_mailbox(state: &AccountState, name: &str, uses: SpecialUses) -> Result<Vec<Event>> {
     let name = normal(name.strip_suffix('/').unwrap_or(name));
     check(&name)?;
     check_own(&name)?;
@@ -28,11 +26,71 @@ pub fn create_mailbox(
         return Err(Error::conflict(format!("mailbox {name} exists")));
     }
     let mut events = superiors(state, &name);
-    events.push(Event::MailboxCreated { name: name.into_owned(), special_use });
-    if state.mailbox_count() + events.len() > limits::MAILBOXES {
-        return Err(Error::limit(format!("an account has at most {} mailboxes", limits::MAILBOXES)));
+    events.push(Event::MailboxCreated { name: name.into_owned(), special_use: None });
+    room_for_mailboxes(state, &events)?;
+    if !uses.is_empty() {
+        let mailbox = next_mailbox(state, events.len() - 1);
+        events.push(Event::SpecialUsesSet { mailbox, uses: uses.iter().collect() });
     }
     Ok(events)
+}
+
+/// The id that a mailbox gets which is made after `others`.
+fn next_mailbox(state: &AccountState, others: usize) -> MailboxId {
+    MailboxId(state.next_mailbox_id().0.saturating_add(u32::try_from(others).unwrap_or(u32::MAX)))
+}
+
+/// Whether there is room for the mailboxes that `events` make.
+fn room_for_mailboxes(state: &AccountState, events: &[Event]) -> Result<()> {
+    if state.mailbox_count() + mailboxes_made(events) > limits::MAILBOXES {
+        return Err(Error::limit(format!("an account has at most {} mailboxes", limits::MAILBOXES)));
+    }
+    Ok(())
+}
+
+/// How many mailboxes these events make.
+pub fn mailboxes_made(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::MailboxCreated { .. })).count()
+}
+
+/// Gives a mailbox these special uses, and takes them from the mailboxes that have them (RFC 6154 §4).
+///
+/// # Errors
+/// `Denied` for the inbox: what clients do with a mailbox of a special use, such as emptying it, would be done to new
+/// mail.
+pub fn set_special_uses(mailbox: &Mailbox, uses: SpecialUses) -> Result<Vec<Event>> {
+    if mailbox.name() == INBOX && !uses.is_empty() {
+        return Err(Error::denied("the inbox has no special use"));
+    }
+    if mailbox.special_uses() == uses {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::SpecialUsesSet { mailbox: mailbox.id(), uses: uses.iter().collect() }])
+}
+
+/// Subscribes to a name, which need not be a mailbox's, or no longer does (RFC 3501 §6.3.6).
+///
+/// # Errors
+/// `Invalid` or `Limit` if the name, or so many of them, are not allowed.
+pub fn subscribe(state: &AccountState, name: &str, on: bool) -> Result<Vec<Event>> {
+    let name = subscription(state, name);
+    if state.is_subscribed(&name) == on {
+        return Ok(Vec::new());
+    }
+    if on {
+        check(&name)?;
+        let others = state.subscriptions().map(cost);
+        let bytes = others.sum::<usize>() + cost(&name);
+        if state.subscriptions().count() >= limits::MAILBOXES || bytes > limits::SUBSCRIPTIONS_BYTES {
+            return Err(Error::limit("there are too many subscriptions, or they are too long"));
+        }
+    }
+    Ok(vec![Event::Subscribed { name: name.into_owned(), on }])
+}
+
+/// What a subscription counts.
+fn cost(name: &str) -> usize {
+    name.len() + 32
 }
 
 fn superiors(state: &AccountState, name: &str) -> Vec<Event> {
@@ -72,55 +130,55 @@ pub fn rename_mailbox(state: &AccountState, from: &str, to: &str) -> Result<Vec<
         return rename_inbox(state, &to);
     }
     let from = written(state, from);
+    if to == from && state.has_inferiors(&from) {
+        return Err(Error::conflict(format!("{to} is in use as a level above mailboxes")));
+    }
     if to.strip_prefix(&*from).is_some_and(|rest| rest.starts_with('/')) {
         return Err(Error::invalid("a mailbox cannot become its own inferior"));
     }
-    let mut moved: Vec<_> = state.inferiors(&from).collect();
+    let inferiors: Vec<_> = state.inferiors(&from).collect();
+    for inferior in &inferiors {
+        free(state, &from, &format!("{to}{}", &inferior.name()[from.len()..]))?;
+    }
     let mut events = superiors(state, &to);
-    if let Some(mailbox) = state.mailbox_named(&from) {
-        for inferior in &moved {
-            free(state, &format!("{to}{}", &inferior.name()[from.len()..]))?;
+    match state.mailbox_named(&from) {
+        Some(mailbox) => {
+            events.push(Event::MailboxRenamed { mailbox: mailbox.id(), name: to.into_owned() });
         }
-        events.push(Event::MailboxRenamed { mailbox: mailbox.id(), name: to.into_owned() });
-        return Ok(events);
+        None if inferiors.is_empty() => return Err(Error::not_found(format!("no mailbox {from}"))),
+        // A name that exists only as a level above others (RFC 3501 §6.3.5 does not exclude it): all of them move.
+        None => {
+            events.push(Event::MailboxCreated { name: to.clone().into_owned(), special_use: None });
+            events.push(Event::LevelRenamed { from: from.into_owned(), to: to.into_owned() });
+        }
     }
-    // A name that exists only as a level above others (RFC 3501 §6.3.5 does not exclude it): each of them moves.
-    if moved.is_empty() {
-        return Err(Error::not_found(format!("no mailbox {from}")));
-    }
-    // Those further down move with the ones above them.
-    let names: Vec<&str> = moved.iter().map(|m| m.name()).collect();
-    let topmost = |m: &&Mailbox| {
-        !names.iter().any(|n| m.name().strip_prefix(n).is_some_and(|rest| rest.starts_with('/')))
-    };
-    for inferior in &moved {
-        free(state, &format!("{to}{}", &inferior.name()[from.len()..]))?;
-    }
-    moved.retain(topmost);
-    events.push(Event::MailboxCreated { name: to.clone().into_owned(), special_use: None });
-    events.extend(moved.iter().map(|m| Event::MailboxRenamed {
-        mailbox: m.id(),
-        name: format!("{to}{}", &m.name()[from.len()..]),
-    }));
+    room_for_mailboxes(state, &events)?;
     Ok(events)
 }
 
 fn rename_inbox(state: &AccountState, to: &str) -> Result<Vec<Event>> {
-    let mut events = create_mailbox(state, to, None)?;
+    let mut events = create_mailbox(state, to, SpecialUses::default())?;
     let inbox = state.inbox();
+    // The new mailbox gets the id after those of the superiors made with it.
+    let target = next_mailbox(state, events.len() - 1);
     if !inbox.is_empty() {
-        // The new mailbox gets the id after those of the superiors made with it.
-        let target = sealpost_base::MailboxId(state.next_mailbox_id().0 + events.len() as u32 - 1);
         events.push(Event::Moved { from: inbox.id(), uids: inbox.uids(), to: target });
     }
+    // RFC 5464 §4.1: the inbox keeps its annotations, and the new mailbox gets them too.
+    events.extend(
+        metadata::copy(state, Holder::Mailbox(inbox.id()), Holder::Mailbox(target))
+            .map_err(Refused::error)?,
+    );
     Ok(events)
 }
 
-fn free(state: &AccountState, name: &str) -> Result<()> {
+/// Whether `name` can be given to an inferior of `from`: what has it now may be moved away with it.
+fn free(state: &AccountState, from: &str, name: &str) -> Result<()> {
     check(name)?;
+    let moves = name.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     match state.mailbox_named(name) {
-        Some(_) => Err(Error::conflict(format!("mailbox {name} exists"))),
-        None => Ok(()),
+        Some(_) if !moves => Err(Error::conflict(format!("mailbox {name} exists"))),
+        _ => Ok(()),
     }
 }
 
@@ -170,6 +228,15 @@ pub fn existing<'a>(state: &'a AccountState, name: &str) -> Result<&'a Mailbox> 
 /// `Limit`, saying which.
 pub fn check_flags(state: &AccountState, flags: &Flags) -> Result<()> {
     FlagRoom::new(state).add(flags)
+}
+
+/// Octets of the messages of a mailbox that are `\Deleted`: what EXPUNGE would free (RFC 9208 §4.1.4).
+pub fn deleted_bytes(state: &AccountState, mailbox: &Mailbox) -> u64 {
+    if mailbox.deleted() == 0 {
+        return 0;
+    }
+    let deleted = |row: &Row| state.flags(row.flags).system.contains(crate::event::SystemFlags::DELETED);
+    mailbox.all_rows().filter(deleted).filter_map(|row| state.message(row.message)).map(Message::size).sum()
 }
 
 /// Those of `uids` that the mailbox has and that are `\Deleted`.

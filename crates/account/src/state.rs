@@ -10,11 +10,13 @@ mod flags;
 mod links;
 mod mailbox;
 mod messages;
+mod objects;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
+use std::ops::Bound;
 
 pub use apply::Applied;
 pub use chunks::{ChunkNames, Restore};
@@ -25,9 +27,11 @@ pub use messages::MessageNumber;
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, Uid, UidValidity};
 
 use crate::event::{Flags, Message, SpecialUse};
+use crate::metadata::Change;
 use crate::name;
 use flags::FlagTable;
 use messages::MessageTable;
+use objects::Objects;
 
 /// The mailbox that always exists (RFC 3501 §5.1).
 pub const INBOX: &str = "INBOX";
@@ -53,7 +57,7 @@ pub struct AccountState {
     messages: MessageTable,
     flags: FlagTable,
     graveyard: VecDeque<Buried>,
-    objects: BTreeMap<String, Vec<u8>>,
+    objects: Objects,
 }
 
 /// A placement that was expunged and is still in its grace period.
@@ -93,7 +97,7 @@ impl AccountState {
             messages: MessageTable::default(),
             flags: FlagTable::new(),
             graveyard: VecDeque::new(),
-            objects: BTreeMap::new(),
+            objects: Objects::default(),
         };
         state.add_mailbox(INBOX.to_owned(), None);
         for (name, special_use) in FIRST_MAILBOXES {
@@ -166,6 +170,24 @@ impl AccountState {
         self.subscriptions.contains(name)
     }
 
+    /// The subscribed names from behind `after` on, by name; with `None` all.
+    pub fn subscriptions_after(&self, after: Option<&str>) -> impl Iterator<Item = &str> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.subscriptions.range::<str, _>((begin, Bound::Unbounded)).map(String::as_str)
+    }
+
+    /// The mailboxes from behind the name `after` on, by name; with `None` all.
+    pub fn mailboxes_after(&self, after: Option<&str>) -> impl Iterator<Item = &Mailbox> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = self.by_name.range::<str, _>((begin, Bound::Unbounded));
+        names.filter_map(|(_, id)| self.mailboxes.get(id))
+    }
+
+    /// The mailbox with that special use.
+    pub fn mailbox_for(&self, special_use: SpecialUse) -> Option<&Mailbox> {
+        self.mailboxes.values().find(|mailbox| mailbox.special_uses().contains(special_use))
+    }
+
     /// The message of that number, while a placement points to it.
     pub fn message(&self, number: MessageNumber) -> Option<&Message> {
         self.messages.get(number)
@@ -230,18 +252,33 @@ impl AccountState {
 
     /// A small per-account object.
     pub fn object(&self, name: &str) -> Option<&[u8]> {
-        self.objects.get(name).map(Vec::as_slice)
+        self.objects.by_name().get(name).map(Vec::as_slice)
     }
 
     /// The small per-account objects whose names start with `prefix`, by name.
     pub fn objects<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        let from = self.objects.range(prefix.to_owned()..);
-        from.take_while(move |(name, _)| name.starts_with(prefix)).map(|(n, v)| (n.as_str(), v.as_slice()))
+        let from = self.objects.from(Bound::Included(prefix.to_owned()));
+        from.take_while(move |(name, _)| name.starts_with(prefix))
+    }
+
+    /// The small per-account objects from there on, by name.
+    pub(crate) fn objects_from(&self, begin: Bound<String>) -> impl Iterator<Item = (&str, &[u8])> {
+        self.objects.from(begin)
+    }
+
+    /// How many small per-account objects there are.
+    pub fn object_count(&self) -> usize {
+        self.objects.by_name().len()
+    }
+
+    /// The changes of metadata entries after that position, oldest first; `None` if some of them are no longer known.
+    pub fn metadata_changes(&self, since: Position) -> Option<impl Iterator<Item = &Change>> {
+        self.objects.changes(since)
     }
 
     /// Octets of all small per-account objects together.
     pub fn objects_bytes(&self) -> usize {
-        self.objects.iter().map(|(name, value)| name.len() + value.len()).sum()
+        self.objects.bytes()
     }
 
     /// The id that the next mailbox to be made will get.

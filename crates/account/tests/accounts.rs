@@ -158,7 +158,7 @@ async fn sessions_and_deliveries_of_two_processes_lose_nothing_and_agree() {
                 _ => {
                     let decide = |state: &sealpost_account::AccountState| {
                         let name = format!("box{i}");
-                        Ok((ops::create_mailbox(state, &name, None)?, ()))
+                        Ok((ops::create_mailbox(state, &name, Default::default())?, ()))
                     };
                     account.commit(decide).await.unwrap();
                 }

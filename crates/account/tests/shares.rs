@@ -260,7 +260,7 @@ async fn an_offer_makes_a_link_and_nothing_else() {
     reader.catch_up().await.unwrap();
     assert!(reader.state().mailbox_named("Archive/Sub").unwrap().link().is_some());
     // Own mailboxes are elsewhere.
-    let denied = ops::create_mailbox(&reader.state(), "Other Users/me", None).unwrap_err();
+    let denied = ops::create_mailbox(&reader.state(), "Other Users/me", Default::default()).unwrap_err();
     assert_eq!(denied.kind(), Kind::Denied);
     assert!(ops::rename_mailbox(&reader.state(), "Other Users/owner@x/Work", "Work").is_err());
     assert!(ops::rename_mailbox(&reader.state(), "Drafts", "Other Users").is_err());

@@ -139,3 +139,17 @@ pub const IMAP_LIST_PATTERNS: usize = 16;
 pub const ACL_ENTRIES: usize = 100;
 /// Shared mailboxes, its own and others', that one account has links to.
 pub const LINKS: usize = 256;
+/// Bytes of the patterns of one LIST command, the reference counted with each.
+pub const IMAP_LIST_PATTERN_BYTES: usize = 4096;
+/// Bytes of all names that an account subscribes to, each counted with 32 more for what it takes to keep it.
+pub const SUBSCRIPTIONS_BYTES: usize = 1024 * 1024;
+/// Bytes of the name of a metadata entry.
+pub const METADATA_ENTRY_BYTES: usize = 500;
+/// Bytes of the value of a metadata entry (RFC 5464 §4.1 asks for at least 1024).
+pub const METADATA_VALUE_BYTES: usize = ACCOUNT_OBJECT_BYTES;
+/// Metadata entries of one mailbox, or of the server for one account (RFC 5464 §4.1 asks for at least 10).
+pub const METADATA_ENTRIES: usize = 1000;
+/// Bytes of all metadata of an account, names included: at most half of what small objects may take.
+pub const METADATA_BYTES: usize = ACCOUNT_OBJECTS_BYTES / 2;
+/// Changes of metadata that an account remembers for sessions that are to be told of them.
+pub const METADATA_CHANGES: usize = 512;

@@ -123,7 +123,7 @@ fn mailbox(state: &AccountState, name: &str, events: &mut Vec<Event>) -> Mailbox
     if let Some(mailbox) = state.mailbox_named(name) {
         return mailbox.id();
     }
-    let Ok(create) = ops::create_mailbox(state, name, None) else { return state.inbox().id() };
+    let Ok(create) = ops::create_mailbox(state, name, Default::default()) else { return state.inbox().id() };
     // A mailbox gets the next id; those that were decided on just now come first.
     let before = events.iter().filter(|event| matches!(event, Event::MailboxCreated { .. })).count();
     let id = state.next_mailbox_id().0 + (before + create.len()) as u32 - 1;

@@ -11,10 +11,12 @@ mod fetch;
 mod flag;
 mod list;
 mod mailbox;
+mod metadata;
 mod modifier;
 mod multisearch;
 mod notify;
 mod object_id;
+mod quota;
 mod response;
 mod search;
 mod sequence;
@@ -29,13 +31,16 @@ pub use esearch::{Correlator, ESearch, SearchData};
 pub use fetch::{FetchItem, Partial, Section, SectionText};
 pub use flag::{Flag, PermanentFlag};
 pub use list::{
-    List, ListItem, ListPattern, MailboxAttribute, NamespaceEntry, Namespaces, ReturnOption, SelectionOption,
+    List, ListExtension, ListItem, ListPattern, MailboxAttribute, Matched, Matcher, NamespaceEntry,
+    Namespaces, ReturnOption, SelectionOption,
 };
 pub use mailbox::{HIERARCHY_DELIMITER, InvalidMailbox, Mailbox};
+pub use metadata::{Depth, Entry, GetMetadata, MetadataCode, SetMetadata};
 pub use modifier::{FetchModifier, QResync, SelectParameter, SequenceMatch, StoreModifier};
 pub use multisearch::{MailboxFilter, MultiSearch};
 pub use notify::{EventGroup, Notify, NotifyEvent, NotifyFilter};
 pub use object_id::ObjectId;
+pub use quota::{QuotaLimit, QuotaResource};
 pub use response::{Code, Response, Status};
 pub use search::{ModSeqEntry, ModSeqScope, PartialRange, Search, SearchKey, SearchReturn};
 pub use sequence::{SeqNumber, SeqRange, SequenceSet};

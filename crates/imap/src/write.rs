@@ -5,8 +5,10 @@
 
 mod acl;
 mod command;
+mod metadata;
 mod modifier;
 mod notify;
+mod quota;
 mod response;
 mod search;
 mod writer;

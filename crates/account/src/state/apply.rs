@@ -3,6 +3,8 @@
 //! Total, deterministic, without clock, randomness or I/O. It never fails: an event that refers to something gone
 //! does nothing. Limits are enforced here too, the same way on every replay; operations check them first to say why.
 
+use std::collections::BTreeSet;
+
 use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
 use sealpost_vault::entry::Origin;
 
@@ -11,7 +13,9 @@ use super::mailbox::{Mailbox, Row};
 use super::messages::MessageNumber;
 use super::{AccountState, Buried, INBOX};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
+use crate::metadata::{self, Change, Holder};
 use crate::name;
+use crate::special_use::SpecialUses;
 
 /// What an event did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,11 +114,8 @@ impl AccountState {
                 }
                 _ => Applied::Nothing,
             },
-            Event::ObjectPut { name, value } => self.put_object(name, value),
-            Event::ObjectRemoved { name } => match self.objects.remove(name) {
-                Some(_) => Applied::Done,
-                None => Applied::Nothing,
-            },
+            Event::ObjectPut { name, value } => done(self.objects.put(name, value, self.position)),
+            Event::ObjectRemoved { name } => done(self.objects.remove(name, self.position)),
             Event::Purged { before } => {
                 self.purge(*before);
                 Applied::Done
@@ -122,6 +123,10 @@ impl AccountState {
             Event::Restored { to, since } => self.restore(*to, *since, at),
             Event::Linked { mailbox, link } => self.link_mailbox(*mailbox, link, at),
             Event::Offered { link, name, below } => self.take_offer(link, name, *below),
+            Event::SpecialUsesSet { mailbox, uses } => {
+                self.set_special_uses(*mailbox, uses.iter().copied().collect())
+            }
+            Event::LevelRenamed { from, to } => self.rename_level(from, to),
         }
     }
 
@@ -132,22 +137,56 @@ impl AccountState {
             return Applied::Nothing;
         }
         // RFC 3501 §6.3.5: inferior hierarchical names are renamed too.
-        let prefix = format!("{from}/");
-        let mut renamed = vec![(from.clone(), to.to_owned())];
-        for name in
-            self.by_name.range(prefix.clone()..).map(|(n, _)| n).take_while(|n| n.starts_with(&prefix))
-        {
-            renamed.push((name.clone(), format!("{to}/{}", &name[prefix.len()..])));
-        }
-        if renamed.iter().any(|(_, to)| self.by_name.contains_key(to) || name::check(to).is_err()) {
+        let inferiors = self.inferior_names(&from, to);
+        self.move_names(std::iter::once((from, to.to_owned())).chain(inferiors).collect())
+    }
+
+    /// A level is no mailbox: what is below it moves.
+    fn rename_level(&mut self, from: &str, to: &str) -> Applied {
+        let below_itself = to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/'));
+        if from == INBOX || from == to || below_itself || self.by_name.contains_key(from) {
             return Applied::Nothing;
         }
-        for (from, to) in renamed {
-            if let Some(id) = self.by_name.remove(&from) {
-                self.by_name.insert(to.clone(), id);
-                if let Some(mailbox) = self.mailboxes.get_mut(&id) {
-                    mailbox.name = to;
-                }
+        self.move_names(self.inferior_names(from, to))
+    }
+
+    /// The names below `from`, and what they become below `to`.
+    fn inferior_names(&self, from: &str, to: &str) -> Vec<(String, String)> {
+        let prefix = format!("{from}/");
+        let names = self.by_name.range(prefix.clone()..).map(|(name, _)| name);
+        let names = names.take_while(|name| name.starts_with(&prefix));
+        names.map(|name| (name.clone(), format!("{to}/{}", &name[prefix.len()..]))).collect()
+    }
+
+    /// All or none. A new name may be one of the old ones, which is free by then: `a/b` becomes `a` above `a/b/b`.
+    fn move_names(&mut self, names: Vec<(String, String)>) -> Applied {
+        let old: BTreeSet<&str> = names.iter().map(|(old, _)| old.as_str()).collect();
+        let taken = |new: &str| self.by_name.contains_key(new) && !old.contains(new);
+        if names.is_empty() || names.iter().any(|(_, new)| taken(new) || name::check(new).is_err()) {
+            return Applied::Nothing;
+        }
+        let ids: Vec<_> = names.iter().map(|(old, _)| self.by_name.remove(old)).collect();
+        for (id, (_, new)) in ids.into_iter().zip(names) {
+            let Some(id) = id else { continue };
+            self.by_name.insert(new.clone(), id);
+            if let Some(mailbox) = self.mailboxes.get_mut(&id) {
+                mailbox.name = new;
+            }
+        }
+        Applied::Done
+    }
+
+    fn set_special_uses(&mut self, id: MailboxId, uses: SpecialUses) -> Applied {
+        if !self.mailboxes.contains_key(&id) {
+            return Applied::Nothing;
+        }
+        for mailbox in self.mailboxes.values_mut() {
+            let now = if mailbox.id == id { uses } else { mailbox.special_uses.without(uses) };
+            if now != mailbox.special_uses {
+                mailbox.special_uses = now;
+                let holder = Holder::Mailbox(mailbox.id);
+                let entry = metadata::SPECIAL_USE.to_owned();
+                self.objects.note_change(Change { at: self.position, holder, entry });
             }
         }
         Applied::Done
@@ -161,6 +200,8 @@ impl AccountState {
         }
         let Some(mailbox) = self.mailboxes.remove(&id) else { return Applied::Nothing };
         self.by_name.remove(&mailbox.name);
+        // RFC 5464 §4.1: a mailbox that is made later under the same name does not inherit them.
+        self.objects.remove_of(Holder::Mailbox(id));
         let rows: Vec<_> = mailbox.all_rows().collect();
         self.bury(id, &rows, at);
         Applied::Done
@@ -285,19 +326,6 @@ impl AccountState {
         Applied::Stored { changed: changed.into_iter().collect(), modified: modified.into_iter().collect() }
     }
 
-    fn put_object(&mut self, name: &str, value: &[u8]) -> Applied {
-        let old = self.objects.get(name).map_or(0, |old| name.len() + old.len());
-        if value.len() > limits::ACCOUNT_OBJECT_BYTES
-            || name.len() > limits::MAILBOX_NAME_BYTES
-            || (old == 0 && self.objects.len() >= limits::ACCOUNT_OBJECTS)
-            || self.objects_bytes() - old + name.len() + value.len() > limits::ACCOUNT_OBJECTS_BYTES
-        {
-            return Applied::Nothing;
-        }
-        self.objects.insert(name.to_owned(), value.to_vec());
-        Applied::Done
-    }
-
     fn purge(&mut self, before: Timestamp) {
         let messages = &mut self.messages;
         let flags = &mut self.flags;
@@ -389,6 +417,10 @@ impl AccountState {
         mailbox.vanished.clear();
         mailbox.vanished_floor = self.position;
     }
+}
+
+fn done(changed: bool) -> Applied {
+    if changed { Applied::Done } else { Applied::Nothing }
 }
 
 impl Mailbox {

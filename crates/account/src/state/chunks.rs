@@ -14,9 +14,11 @@ use sealpost_base::{
 use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Columns, Mailbox, Row, Vanished};
 use super::messages::{MessageNumber, MessageTable};
+use super::objects::Objects;
 use super::{AccountState, Buried};
 use crate::event::{Message, SpecialUse};
 use crate::share::Link;
+use crate::special_use::SpecialUses;
 
 /// Message numbers in one chunk.
 const MESSAGES_PER_CHUNK: u32 = 512;
@@ -71,6 +73,9 @@ struct MailboxHead {
     keywords: BTreeSet<KeywordId>,
     #[n(9)]
     vanished_floor: ModSeq,
+    /// Set if there are several; `special_use` is none then.
+    #[n(11)]
+    special_uses: Option<Vec<SpecialUse>>,
     #[n(15)]
     link: Option<Link>,
 }
@@ -165,7 +170,7 @@ impl AccountState {
             }
         }
         contents.extend((0..self.graveyard.len().div_ceil(BURIED_PER_CHUNK)).map(Content::Buried));
-        if !self.objects.is_empty() {
+        if !self.objects.by_name().is_empty() {
             contents.push(Content::Objects);
         }
         ChunkNames(contents.iter().map(Content::name).collect())
@@ -197,6 +202,7 @@ impl AccountState {
             Some(Content::Objects) => {
                 let objects = self
                     .objects
+                    .by_name()
                     .iter()
                     .map(|(name, value)| (name, <&minicbor::bytes::ByteSlice>::from(value.as_slice())));
                 minicbor::to_vec(objects.collect::<BTreeMap<_, _>>())
@@ -213,7 +219,8 @@ impl AccountState {
             uid_next: m.uid_next,
             created: m.created,
             highest_modseq: m.highest_modseq,
-            special_use: m.special_use,
+            special_use: single(m.special_uses),
+            special_uses: several(m.special_uses),
             recent_from: m.recent_from,
             keywords: m.keywords.iter().collect(),
             vanished_floor: m.vanished_floor,
@@ -231,6 +238,14 @@ impl AccountState {
             flag_sets: self.flags.sets().map(|set| set.cloned()).collect(),
         }
     }
+}
+
+fn single(uses: SpecialUses) -> Option<SpecialUse> {
+    uses.iter().next().filter(|_| uses.iter().count() == 1)
+}
+
+fn several(uses: SpecialUses) -> Option<Vec<SpecialUse>> {
+    Some(uses.iter().collect::<Vec<_>>()).filter(|uses| uses.len() > 1)
 }
 
 impl RowsChunk {
@@ -307,7 +322,8 @@ impl Restore {
             }
             Content::Objects => {
                 let objects: BTreeMap<String, minicbor::bytes::ByteVec> = decode(bytes)?;
-                self.state.objects = objects.into_iter().map(|(name, value)| (name, value.into())).collect();
+                let objects = objects.into_iter().map(|(name, value)| (name, value.into())).collect();
+                self.state.objects = Objects::restore(objects, self.state.position);
             }
         }
         Ok(())
@@ -344,6 +360,7 @@ impl Restore {
         }
         let state = &mut self.state;
         state.position = head.position;
+        state.objects = Objects::restore(BTreeMap::new(), head.position);
         state.last_uid_validity = head.last_uid_validity;
         state.next_mailbox = head.next_mailbox;
         state.messages = MessageTable::restore(head.next_message);
@@ -403,7 +420,8 @@ impl From<MailboxHead> for Mailbox {
             keywords: head.keywords.into_iter().collect(),
             vanished_floor: head.vanished_floor,
             link: head.link,
-            ..Mailbox::new(head.id, head.name, head.uid_validity, head.special_use, head.created)
+            special_uses: head.special_uses.into_iter().flatten().chain(head.special_use).collect(),
+            ..Mailbox::new(head.id, head.name, head.uid_validity, None, head.created)
         }
     }
 }

@@ -9,6 +9,7 @@ use super::flags::{FlagSetId, KeywordId, KeywordSet};
 use super::messages::MessageNumber;
 use crate::event::SpecialUse;
 use crate::share::Link;
+use crate::special_use::SpecialUses;
 
 /// A placement of a message in a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct Mailbox {
     pub(crate) uid_next: Uid,
     pub(crate) created: ModSeq,
     pub(crate) highest_modseq: ModSeq,
-    pub(crate) special_use: Option<SpecialUse>,
+    pub(crate) special_uses: SpecialUses,
     pub(crate) recent_from: Uid,
     pub(crate) keywords: KeywordSet,
     pub(crate) unseen: usize,
@@ -82,7 +83,7 @@ impl Mailbox {
             uid_next: Uid::MIN,
             created: at,
             highest_modseq: at,
-            special_use,
+            special_uses: special_use.into_iter().collect(),
             recent_from: Uid::MIN,
             keywords: KeywordSet::default(),
             unseen: 0,
@@ -126,8 +127,8 @@ impl Mailbox {
     }
 
     /// What it is for.
-    pub fn special_use(&self) -> Option<SpecialUse> {
-        self.special_use
+    pub fn special_uses(&self) -> SpecialUses {
+        self.special_uses
     }
 
     /// How many messages are in it.

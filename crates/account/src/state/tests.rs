@@ -10,6 +10,7 @@ use sealpost_vault::message::{Layout, MessageKey};
 use super::*;
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::ops;
+use crate::special_use::SpecialUses;
 
 pub(super) const ACCOUNT: AccountId = AccountId([9; 16]);
 
@@ -250,6 +251,12 @@ fn events() -> impl Strategy<Value = Event> {
         1 => (name(), prop::collection::vec(any::<u8>(), 0..9))
             .prop_map(|(name, value)| Event::ObjectPut { name, value }),
         1 => name().prop_map(|name| Event::ObjectRemoved { name }),
+        1 => (mailbox(), prop::sample::subsequence(vec![SpecialUse::Sent, SpecialUse::Junk], 0..=2))
+            .prop_map(|(mailbox, uses)| Event::SpecialUsesSet { mailbox, uses }),
+        1 => mailbox().prop_map(|mailbox| Event::ObjectPut {
+            name: format!("meta/{:08x}/private/x", mailbox.0),
+            value: vec![1],
+        }),
     ]
 }
 
@@ -352,7 +359,7 @@ fn only_deliveries_and_offers_count_in_an_entry_sealed_to_the_public_key() {
 fn renaming_takes_inferiors_along_and_leaves_those_of_the_inbox() {
     let mut state = AccountState::new(ACCOUNT);
     for name in ["a/b/c", "INBOX/x"] {
-        let events = ops::create_mailbox(&state, name, None).unwrap();
+        let events = ops::create_mailbox(&state, name, SpecialUses::default()).unwrap();
         apply(&mut state, events);
     }
     let events = ops::rename_mailbox(&state, "a", "n/m").unwrap();
@@ -372,7 +379,7 @@ fn renaming_takes_inferiors_along_and_leaves_those_of_the_inbox() {
 #[test]
 fn a_level_that_is_no_mailbox_can_be_renamed() {
     let mut state = AccountState::new(ACCOUNT);
-    let events = ops::create_mailbox(&state, "a/b/c", None).unwrap();
+    let events = ops::create_mailbox(&state, "a/b/c", SpecialUses::default()).unwrap();
     apply(&mut state, events);
     let events = ops::delete_mailbox(&state, "a").unwrap();
     apply(&mut state, events);
@@ -440,6 +447,93 @@ fn keywords_and_objects_stop_at_their_limits() {
     apply(&mut state, (0..100).map(put).collect());
     assert!(state.objects_bytes() <= sealpost_base::limits::ACCOUNT_OBJECTS_BYTES);
     assert!(state.objects("o").count() >= 60);
+}
+
+fn mailbox_names(state: &AccountState) -> Vec<&str> {
+    state.mailboxes().map(|m| m.name()).filter(|name| name.starts_with(['a', 'x'])).collect()
+}
+
+#[test]
+fn a_rename_may_take_the_names_of_what_it_moves() {
+    let create = |name: &str| Event::MailboxCreated { name: name.to_owned(), special_use: None };
+    let made = |names: &[&str]| {
+        let mut state = AccountState::new(ACCOUNT);
+        apply(&mut state, names.iter().map(|name| create(name)).collect());
+        state
+    };
+    let renamed = |names: &[&str], from: &str, to: &str| {
+        let mut state = made(names);
+        let ids: Vec<_> = names.iter().map(|name| state.mailbox_named(name).unwrap().id()).collect();
+        let events = ops::rename_mailbox(&state, from, to).unwrap();
+        let applied = apply(&mut state, events);
+        assert!(!applied.contains(&Applied::Nothing), "{from} {to}");
+        // Every mailbox is still there.
+        assert!(ids.iter().all(|id| state.mailbox(*id).is_some()));
+        mailbox_names(&state).join(" ")
+    };
+    assert_eq!(renamed(&["a/b", "a/b/b", "a/b/b/b"], "a/b", "a"), "a a/b a/b/b");
+    // The same where only levels are above them.
+    assert_eq!(renamed(&["a/b/b", "a/b/b/b"], "a/b", "a"), "a a/b a/b/b");
+    assert_eq!(renamed(&["a/b/b/x", "a/b/x", "a/b/x/y"], "a/b", "a"), "a a/b/x a/x a/x/y");
+    assert_eq!(renamed(&["a/b/c", "a/d"], "a/b", "x/y"), "a/d x x/y x/y/c");
+    let state = made(&["a/b/b", "a/c"]);
+    let kind = |from, to| ops::rename_mailbox(&state, from, to).unwrap_err().kind();
+    assert_eq!(kind("a/b", "a/c"), sealpost_base::Kind::Conflict);
+    assert_eq!(kind("a", "a"), sealpost_base::Kind::Conflict);
+    assert_eq!(kind("a", "a/b"), sealpost_base::Kind::Invalid);
+    let state = made(&["a/b/c", "x/c"]);
+    let kind = ops::rename_mailbox(&state, "a/b", "x").unwrap_err().kind();
+    assert_eq!(kind, sealpost_base::Kind::Conflict);
+}
+
+#[test]
+fn a_rename_makes_no_more_mailboxes_than_there_may_be() {
+    let mut state = AccountState::new(ACCOUNT);
+    let create = |n: usize| Event::MailboxCreated { name: format!("a{n:05}"), special_use: None };
+    let room = sealpost_base::limits::MAILBOXES - state.mailbox_count();
+    apply(&mut state, (0..room - 1).map(create).collect());
+    let limit = sealpost_base::Kind::Limit;
+    assert_eq!(ops::rename_mailbox(&state, "a00000", "x/y/z").unwrap_err().kind(), limit);
+    assert_eq!(ops::rename_mailbox(&state, "INBOX", "x/y").unwrap_err().kind(), limit);
+    let events = ops::rename_mailbox(&state, "a00000", "x/y").unwrap();
+    assert!(!apply(&mut state, events).contains(&Applied::Nothing));
+    assert_eq!(state.mailbox_count(), sealpost_base::limits::MAILBOXES);
+}
+
+#[test]
+fn a_special_use_is_one_mailboxs() {
+    let mut state = AccountState::new(ACCOUNT);
+    let uses: SpecialUses = [SpecialUse::Sent, SpecialUse::Drafts].into_iter().collect();
+    let events = ops::create_mailbox(&state, "x/y", uses).unwrap();
+    apply(&mut state, events);
+    assert_eq!(state.mailbox_for(SpecialUse::Sent).unwrap().name(), "x/y");
+    assert!(state.mailbox_named("Drafts").unwrap().special_uses().is_empty());
+    assert_eq!(chunks(&through_chunks(&state)), chunks(&state));
+    assert_eq!(through_chunks(&state).mailbox_named("x/y").unwrap().special_uses(), uses);
+    let mailbox = state.mailbox_named("Sent").unwrap();
+    let events = ops::set_special_uses(mailbox, [SpecialUse::Sent].into_iter().collect()).unwrap();
+    let before = state.position();
+    apply(&mut state, events);
+    assert!(!state.mailbox_named("x/y").unwrap().special_uses().contains(SpecialUse::Sent));
+    assert_eq!(state.metadata_changes(before).unwrap().count(), 2);
+    assert!(ops::set_special_uses(state.inbox(), uses).is_err());
+}
+
+#[test]
+fn subscriptions_are_bounded_in_bytes() {
+    let mut state = AccountState::new(ACCOUNT);
+    let long = "x".repeat(sealpost_base::limits::MAILBOX_NAME_BYTES - 5);
+    let mut count = 0;
+    let refused = loop {
+        match ops::subscribe(&state, &format!("{long}{count:05}"), true) {
+            Ok(events) => apply(&mut state, events),
+            Err(refused) => break refused,
+        };
+        count += 1;
+    };
+    assert_eq!(refused.kind(), sealpost_base::Kind::Limit);
+    assert!(count > 900 && count * 1000 < sealpost_base::limits::SUBSCRIPTIONS_BYTES);
+    assert!(ops::subscribe(&state, &format!("{long}00000"), false).is_ok());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use super::{acl, fetch, list, modifier, multisearch, notify, search};
+use super::{acl, fetch, list, metadata, modifier, multisearch, notify, quota, search};
 use crate::types::{
     AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
     StatusItem, Store, StoreAction, Tag,
@@ -48,6 +48,12 @@ pub fn command(input: &[u8], utf8: bool) -> Result<Command, Refused> {
 /// The tag that `input` begins with.
 pub(crate) fn tag_of(input: &[u8]) -> Option<Tag> {
     tag(&mut Cursor::new(input, false))
+}
+
+/// Whether `input` begins a SETMETADATA, whose values may be literal8s (RFC 5464 §5).
+pub(crate) fn is_set_metadata(input: &[u8]) -> bool {
+    let mut cursor = Cursor::new(input, false);
+    tag(&mut cursor).is_some() && name(&mut cursor).is_ok_and(|name| name.eq_ignore_ascii_case("SETMETADATA"))
 }
 
 /// `tag`, and after it a space or the end of the line.
@@ -122,6 +128,11 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "ESEARCH" => CommandBody::MultiSearch(multisearch::esearch(cursor)?),
         "CANCELUPDATE" => CommandBody::CancelUpdate(multisearch::cancel_update(cursor)?),
         "NOTIFY" => CommandBody::Notify(notify::notify(cursor)?),
+        "GETMETADATA" => metadata::get(cursor)?,
+        "SETMETADATA" => metadata::set(cursor)?,
+        "GETQUOTA" => CommandBody::GetQuota(cursor.astring()?),
+        "GETQUOTAROOT" => CommandBody::GetQuotaRoot(cursor.mailbox()?),
+        "SETQUOTA" => quota::set(cursor)?,
         "UID" => uid(cursor)?,
         _ => on_messages(cursor, word, false)?,
     })
@@ -152,6 +163,11 @@ const KNOWN: &[&str] = &[
     "ESEARCH",
     "CANCELUPDATE",
     "NOTIFY",
+    "GETMETADATA",
+    "SETMETADATA",
+    "GETQUOTA",
+    "GETQUOTAROOT",
+    "SETQUOTA",
     "UID",
     "APPEND",
     "SEARCH",
@@ -287,13 +303,18 @@ pub(super) fn attribute(cursor: &mut Cursor<'_>) -> Parsed<MailboxAttribute> {
 fn status(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     let mailbox = cursor.mailbox()?;
     cursor.space()?;
+    Ok(CommandBody::Status { mailbox, items: status_items(cursor)? })
+}
+
+/// `"(" status-att *(SP status-att) ")"`
+pub(super) fn status_items(cursor: &mut Cursor<'_>) -> Parsed<Vec<StatusItem>> {
     let items = cursor.list1(|cursor| {
         StatusItem::from_name(cursor.atom()?.as_str()).ok_or(Failure::Bad("unknown STATUS item"))
     })?;
     if items.len() > limits::IMAP_ITEMS {
         return Err(Failure::Bad("too many STATUS items"));
     }
-    Ok(CommandBody::Status { mailbox, items })
+    Ok(items)
 }
 
 /// `store-att-flags = (["+" / "-"] "FLAGS" [".SILENT"]) SP …`

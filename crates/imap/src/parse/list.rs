@@ -1,8 +1,10 @@
-//! LIST and LSUB (RFC 3501 §6.3.8, with the options of RFC 5258 that RFC 6154 uses).
+//! LIST and LSUB (RFC 3501 §6.3.8, RFC 5258 §6, and the options of RFC 6154, RFC 5819 and RFC 9590).
 
 use sealpost_base::limits;
 
+use super::command::status_items;
 use super::cursor::{Cursor, Failure, Parsed};
+use super::metadata;
 use crate::types::{CommandBody, List, ListPattern, ReturnOption, SelectionOption, is_astring_char};
 use crate::utf7;
 
@@ -10,7 +12,14 @@ use crate::utf7;
 pub(super) fn list(cursor: &mut Cursor<'_>) -> Parsed<List> {
     let mut selection = None;
     if cursor.peek() == Some(b'(') {
-        selection = Some(options(cursor, selection_option)?);
+        let options = options(cursor, selection_option)?;
+        // RFC 5258 §3.1: RECURSIVEMATCH means something only with an option that selects.
+        if options.contains(&SelectionOption::RecursiveMatch)
+            && !options.contains(&SelectionOption::Subscribed)
+        {
+            return Err(Failure::Bad("RECURSIVEMATCH needs another selection option"));
+        }
+        selection = Some(options);
         cursor.space()?;
     }
     let reference = cursor.mailbox()?;
@@ -47,19 +56,25 @@ fn options<T>(cursor: &mut Cursor<'_>, option: fn(&mut Cursor<'_>) -> Parsed<T>)
     Ok(options)
 }
 
-/// `list-select-opt =/ "SPECIAL-USE"` (RFC 6154 §6)
+/// `list-select-opt` (RFC 5258 §6, RFC 6154 §6)
 fn selection_option(cursor: &mut Cursor<'_>) -> Parsed<SelectionOption> {
-    match cursor.atom()?.as_str().to_ascii_uppercase().as_str() {
-        "SPECIAL-USE" => Ok(SelectionOption::SpecialUse),
-        _ => Err(Failure::Bad("unknown LIST selection option")),
-    }
+    SelectionOption::from_name(cursor.atom()?.as_str()).ok_or(Failure::Bad("unknown LIST selection option"))
 }
 
-/// `return-option =/ "SPECIAL-USE"` (RFC 6154 §6)
+/// `return-option` (RFC 5258 §6, RFC 6154 §6, RFC 5819 §4, RFC 9590 §5)
 fn return_option(cursor: &mut Cursor<'_>) -> Parsed<ReturnOption> {
     match cursor.atom()?.as_str().to_ascii_uppercase().as_str() {
+        "SUBSCRIBED" => Ok(ReturnOption::Subscribed),
         "SPECIAL-USE" => Ok(ReturnOption::SpecialUse),
         "CHILDREN" => Ok(ReturnOption::Children),
+        "STATUS" => {
+            cursor.space()?;
+            status_items(cursor).map(ReturnOption::Status)
+        }
+        "METADATA" => {
+            cursor.space()?;
+            metadata::entries(cursor).map(ReturnOption::Metadata)
+        }
         _ => Err(Failure::Bad("unknown LIST return option")),
     }
 }

@@ -7,10 +7,11 @@ use super::esearch::esearch;
 use super::fetch::section;
 use super::modifier::starless;
 use super::value::{Value, value};
+use super::{metadata, quota};
 use crate::client::{BodyName, Event, FetchData};
 use crate::types::{
-    Atom, Code, ListItem, Mailbox, NamespaceEntry, Namespaces, ObjectId, PermanentFlag, Response, Status,
-    StatusData, StatusItem, StatusValue, is_atom_char,
+    Atom, Code, ListExtension, ListItem, Mailbox, NamespaceEntry, Namespaces, ObjectId, PermanentFlag,
+    Response, SelectionOption, Status, StatusData, StatusItem, StatusValue, is_atom_char,
 };
 use crate::utf7;
 
@@ -64,6 +65,9 @@ fn untagged(cursor: &mut Cursor<'_>) -> Parsed<Response> {
         "LIST" => list_item(cursor, Response::List)?,
         "LSUB" => list_item(cursor, Response::Lsub)?,
         "STATUS" => mailbox_status(cursor)?,
+        "METADATA" => metadata::response(cursor)?,
+        "QUOTA" => quota::quota(cursor)?,
+        "QUOTAROOT" => quota::quota_root(cursor)?,
         "NAMESPACE" => namespaces(cursor)?,
         "ACL" => acl::acl(cursor)?,
         "LISTRIGHTS" => acl::list_rights(cursor)?,
@@ -150,6 +154,7 @@ fn known_code(cursor: &mut Cursor<'_>, name: &Atom) -> Parsed<Option<Code>> {
     Ok(Some(match upper.as_str() {
         "BADCHARSET" => Code::BadCharset(cursor.list(Cursor::astring)?),
         "PERMANENTFLAGS" => Code::PermanentFlags(cursor.list(permanent_flag)?),
+        "METADATA" => return metadata::code(cursor),
         "UIDNEXT" => Code::UidNext(cursor.number32()?),
         "UIDVALIDITY" => Code::UidValidity(cursor.number32()?),
         "UNSEEN" => Code::Unseen(cursor.number32()?),
@@ -224,8 +229,8 @@ fn vanished(cursor: &mut Cursor<'_>) -> Parsed<Response> {
     Ok(Response::Vanished { earlier, uids: starless(cursor)? })
 }
 
-/// `SP mailbox-list = "(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox`. What follows, the extended
-/// data of RFC 5258 §6, is left out.
+/// `SP mailbox-list = "(" [mbx-list-flags] ")" SP (DQUOTE QUOTED-CHAR DQUOTE / nil) SP mailbox`. What follows is the
+/// extended data of RFC 5258 §6.
 fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Parsed<Response> {
     cursor.space()?;
     let attributes = cursor.list(attribute)?;
@@ -233,13 +238,26 @@ fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Par
     let delimiter = delimiter(cursor)?;
     cursor.space()?;
     let wire = cursor.astring()?;
-    if cursor.eat(b' ') {
-        value(cursor)?;
-    }
+    let extended = if cursor.eat(b' ') { list_extensions(&value(cursor)?) } else { Vec::new() };
     Ok(match utf7::name(wire.as_bytes(), cursor.utf8) {
-        Ok(mailbox) => response(ListItem { attributes, delimiter, mailbox }),
+        Ok(mailbox) => response(ListItem { attributes, delimiter, mailbox, extended }),
         Err(_) => Response::ListUndecodable { attributes, delimiter, wire },
     })
+}
+
+/// `mbox-list-extended` (RFC 5258 §6): those known here; tags and options may be in quotes or not.
+fn list_extensions(value: &Value) -> Vec<ListExtension> {
+    let text = |value: &Value| value.as_bytes().map(|b| String::from_utf8_lossy(b).to_ascii_uppercase());
+    let pairs = value.as_list().unwrap_or_default().chunks_exact(2);
+    let known = pairs.filter_map(|pair| match text(&pair[0])?.as_str() {
+        "CHILDINFO" => {
+            let options = pair[1].as_list()?.iter();
+            let options = options.filter_map(|option| SelectionOption::from_name(&text(option)?));
+            Some(ListExtension::ChildInfo(options.collect()))
+        }
+        _ => None,
+    });
+    known.collect()
 }
 
 fn delimiter(cursor: &mut Cursor<'_>) -> Parsed<Option<char>> {

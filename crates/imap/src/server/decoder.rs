@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 use super::skip::{Outcome, Skip};
 use super::{Event, Limits, Line};
 use crate::parse::{self, LiteralHeader, Refused, append_head, literal_at_end, tag_of};
-use crate::types::{Code, Tag};
+use crate::types::{Code, MetadataCode, Tag};
 
 /// The decoder: one for each connection. Holds at most one command and what was fed beyond it.
 pub struct Decoder {
@@ -220,10 +220,15 @@ impl Decoder {
                 Err(refused) => self.refuse(end, literal, answer(refused)),
             };
         }
+        let metadata = parse::is_set_metadata(&self.input[..end]);
+        if metadata && literal.size > limits::METADATA_VALUE_BYTES as u64 {
+            let event = self.too_long_for_metadata();
+            return self.refuse(end, literal, event);
+        }
         let over = literal.size > self.limits.command_bytes as u64
             || end + literal.size as usize > self.limits.command_bytes
             || count > limits::IMAP_LITERALS;
-        if over || literal.binary {
+        if over || (literal.binary && !metadata) {
             let reason = if over { TOO_LONG } else { NO_LITERAL8 };
             let bad = self.bad(reason);
             return self.refuse(end, literal, bad);
@@ -295,6 +300,13 @@ impl Decoder {
         self.input.advance(line);
         self.state = State::Skip(Skip::new(0, Some(bad)));
         Step::Again
+    }
+
+    /// RFC 5464 §4.3: the answer says how long a value may be.
+    fn too_long_for_metadata(&self) -> Event {
+        let Some(tag) = tag_of(&self.input) else { return self.bad(TOO_LONG) };
+        let code = Code::Metadata(MetadataCode::MaxSize(limits::METADATA_VALUE_BYTES as u64));
+        Event::No { tag, code: Some(code), reason: "the value is too long".into() }
     }
 
     pub(super) fn bad(&self, reason: &'static str) -> Event {

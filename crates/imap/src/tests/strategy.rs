@@ -333,10 +333,17 @@ pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
 /// Every command.
 pub(super) fn body() -> impl Strategy<Value = CommandBody> {
     let list = (
-        option::of(vec(Just(SelectionOption::SpecialUse), 0..2)),
+        option::of(vec(
+            proptest::sample::select(vec![
+                SelectionOption::SpecialUse,
+                SelectionOption::Remote,
+                SelectionOption::Subscribed,
+            ]),
+            0..3,
+        )),
         mailbox(),
         vec(pattern(), 1..3),
-        vec(proptest::sample::select(vec![ReturnOption::SpecialUse, ReturnOption::Children]), 0..3),
+        vec(return_option(), 0..3),
     )
         .prop_map(|(selection, reference, patterns, returns)| List {
             selection,
@@ -353,6 +360,21 @@ pub(super) fn body() -> impl Strategy<Value = CommandBody> {
         2 => extended_searches(),
         1 => notify().prop_map(CommandBody::Notify),
         1 => list.prop_map(CommandBody::List),
+        1 => (option::of(named()), option::of(0u64..1 << 63), depth(), vec(entry(), 1..3)).prop_map(
+            |(mailbox, max_size, depth, entries)| {
+                CommandBody::GetMetadata(GetMetadata { mailbox, max_size, depth, entries })
+            }
+        ),
+        1 => (option::of(named()), vec((entry(), metadata_value()), 1..3))
+            .prop_map(|(mailbox, entries)| CommandBody::SetMetadata(SetMetadata { mailbox, entries })),
+        1 => prop_oneof![
+            astring().prop_map(CommandBody::GetQuota),
+            mailbox().prop_map(CommandBody::GetQuotaRoot),
+            (astring(), vec((atom(), 0u64..1 << 63), 0..3)).prop_map(|(root, limits)| {
+                let limits = limits.into_iter().map(|(name, limit)| QuotaLimit { name, limit }).collect();
+                CommandBody::SetQuota { root, limits }
+            }),
+        ],
         1 => (mailbox(), vec(attribute(), 0..3))
             .prop_map(|(mailbox, special_use)| CommandBody::Create { mailbox, special_use }),
     ]
@@ -380,9 +402,45 @@ fn attribute() -> impl Strategy<Value = MailboxAttribute> {
         .prop_map(|name| MailboxAttribute::new(Atom::new(&name).unwrap()))
 }
 
+fn return_option() -> impl Strategy<Value = ReturnOption> {
+    let items = vec(proptest::sample::select(StatusItem::NAMES.map(|(item, _)| item).to_vec()), 1..3);
+    prop_oneof![
+        Just(ReturnOption::Subscribed),
+        Just(ReturnOption::SpecialUse),
+        Just(ReturnOption::Children),
+        items.prop_map(ReturnOption::Status),
+        vec(entry(), 1..3).prop_map(ReturnOption::Metadata),
+    ]
+}
+
+/// A mailbox with a name.
+fn named() -> impl Strategy<Value = Mailbox> {
+    mailbox().prop_filter("the empty name is the server", |mailbox| !mailbox.as_str().is_empty())
+}
+
+fn depth() -> impl Strategy<Value = Depth> {
+    proptest::sample::select(Depth::NAMES.map(|(depth, _)| depth).to_vec())
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    "/(private|shared)/[a-z.]{1,5}(/[a-z]{1,3})?".prop_map(|name| Entry::new(&name).unwrap())
+}
+
+fn metadata_value() -> impl Strategy<Value = Option<Vec<u8>>> {
+    option::of(vec(any::<u8>(), 0..20))
+}
+
 fn list_item() -> impl Strategy<Value = ListItem> {
-    (vec(attribute(), 0..3), option::of(proptest::sample::select(vec!['/', '.', '\\', '"'])), mailbox())
-        .prop_map(|(attributes, delimiter, mailbox)| ListItem { attributes, delimiter, mailbox })
+    (
+        vec(attribute(), 0..3),
+        option::of(proptest::sample::select(vec!['/', '.', '\\', '"'])),
+        mailbox(),
+        any::<bool>(),
+    )
+        .prop_map(|(attributes, delimiter, mailbox, info)| {
+            let info = info.then(|| ListExtension::ChildInfo(vec![SelectionOption::Subscribed]));
+            ListItem { attributes, delimiter, mailbox, extended: info.into_iter().collect() }
+        })
 }
 
 pub(super) fn code() -> impl Strategy<Value = Code> {
@@ -393,6 +451,8 @@ pub(super) fn code() -> impl Strategy<Value = Code> {
         vec(atom(), 1..3).prop_map(Code::Capability),
         vec(permanent, 0..3).prop_map(Code::PermanentFlags),
         (1u32..).prop_map(Code::UidNext),
+        (0u64..1 << 63).prop_map(|n| Code::Metadata(MetadataCode::LongEntries(n))),
+        Just(Code::Metadata(MetadataCode::TooMany)),
         (1u32..).prop_map(Code::UidValidity),
         (1u32..).prop_map(Code::Unseen),
         modseq().prop_map(Code::HighestModSeq),
@@ -597,6 +657,16 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
             shared
         })),
         id().prop_map(Response::Id),
+        (option::of(named()), vec((entry(), metadata_value()), 1..3))
+            .prop_map(|(mailbox, entries)| Response::Metadata { mailbox, entries }),
+        (option::of(named()), vec(entry(), 1..3))
+            .prop_map(|(mailbox, entries)| Response::MetadataChanged { mailbox, entries }),
+        (astring(), vec((atom(), 0u64..1 << 63, 0u64..1 << 63), 1..3)).prop_map(|(root, resources)| {
+            let resources = resources.into_iter();
+            let resources = resources.map(|(name, usage, limit)| QuotaResource { name, usage, limit });
+            Response::Quota { root, resources: resources.collect() }
+        }),
+        (mailbox(), vec(astring(), 0..3)).prop_map(|(mailbox, roots)| Response::QuotaRoot { mailbox, roots }),
     ]
 }
 

@@ -6,9 +6,11 @@ use super::fetch::FetchItem;
 use super::flag::Flag;
 use super::list::{List, ListPattern, MailboxAttribute};
 use super::mailbox::Mailbox;
+use super::metadata::{GetMetadata, SetMetadata};
 use super::modifier::{FetchModifier, SelectParameter, StoreModifier};
 use super::multisearch::MultiSearch;
 use super::notify::Notify;
+use super::quota::QuotaLimit;
 use super::search::Search;
 use super::sequence::SequenceSet;
 use super::sort::{Sort, Thread};
@@ -113,6 +115,21 @@ pub enum CommandBody {
     },
     /// `NOTIFY` (RFC 5465)
     Notify(Notify),
+    /// `GETMETADATA` (RFC 5464 §4.2)
+    GetMetadata(GetMetadata),
+    /// `SETMETADATA` (RFC 5464 §4.3)
+    SetMetadata(SetMetadata),
+    /// `GETQUOTA` (RFC 9208 §4.1.1): the name of a quota root.
+    GetQuota(AString),
+    /// `GETQUOTAROOT` (RFC 9208 §4.1.2)
+    GetQuotaRoot(Mailbox),
+    /// `SETQUOTA` (RFC 9208 §4.1.3)
+    SetQuota {
+        /// The name of the quota root.
+        root: AString,
+        /// All limits it has from now on.
+        limits: Vec<QuotaLimit>,
+    },
     /// `IDLE` (RFC 2177): ends with the line DONE.
     Idle,
 
@@ -255,6 +272,11 @@ impl CommandBody {
             CommandBody::Acl(command) => command.name(),
             CommandBody::Status { .. } => "STATUS",
             CommandBody::Notify(_) => "NOTIFY",
+            CommandBody::GetMetadata(_) => "GETMETADATA",
+            CommandBody::SetMetadata(_) => "SETMETADATA",
+            CommandBody::GetQuota(_) => "GETQUOTA",
+            CommandBody::GetQuotaRoot(_) => "GETQUOTAROOT",
+            CommandBody::SetQuota { .. } => "SETQUOTA",
             CommandBody::Idle => "IDLE",
             CommandBody::Check => "CHECK",
             CommandBody::Close => "CLOSE",

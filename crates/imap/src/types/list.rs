@@ -1,8 +1,14 @@
 //! LIST, LSUB and NAMESPACE: patterns, attributes, options (RFC 3501 §6.3.8, RFC 6154, RFC 5258, RFC 2342).
 
+mod matcher;
+
 use std::fmt;
 
-use super::mailbox::{HIERARCHY_DELIMITER, Mailbox};
+pub use matcher::{Matched, Matcher};
+
+use super::mailbox::Mailbox;
+use super::metadata::Entry;
+use super::status::StatusItem;
 use super::string::Atom;
 
 /// The LIST command. Plain `LIST reference pattern` has no options and one pattern.
@@ -29,17 +35,49 @@ impl List {
 /// What restricts a LIST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectionOption {
-    /// `SPECIAL-USE`: only mailboxes with a special use (RFC 6154 §4).
+    /// `SUBSCRIBED`: subscribed names instead of existing mailboxes (RFC 5258 §3.1).
+    Subscribed,
+    /// `REMOTE`: remote mailboxes too (RFC 5258 §3.1).
+    Remote,
+    /// `RECURSIVEMATCH`: also names above those that are selected (RFC 5258 §3.1).
+    RecursiveMatch,
+    /// `SPECIAL-USE`: only mailboxes with a special use (RFC 6154 §2).
     SpecialUse,
 }
 
 /// What a LIST returns besides the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReturnOption {
-    /// `SPECIAL-USE` (RFC 6154 §4).
-    SpecialUse,
+    /// `SUBSCRIBED` (RFC 5258 §3.2).
+    Subscribed,
     /// `CHILDREN` (RFC 5258 §4).
     Children,
+    /// `SPECIAL-USE` (RFC 6154 §2).
+    SpecialUse,
+    /// `STATUS (…)` (RFC 5819 §2).
+    Status(Vec<StatusItem>),
+    /// `METADATA (…)` (RFC 9590 §3).
+    Metadata(Vec<Entry>),
+}
+
+impl SelectionOption {
+    /// Every option, with the name it is written with.
+    pub const NAMES: [(SelectionOption, &'static str); 4] = [
+        (SelectionOption::Subscribed, "SUBSCRIBED"),
+        (SelectionOption::Remote, "REMOTE"),
+        (SelectionOption::RecursiveMatch, "RECURSIVEMATCH"),
+        (SelectionOption::SpecialUse, "SPECIAL-USE"),
+    ];
+
+    /// The name it is written with.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(option, _)| *option == self).map_or("", |(_, name)| name)
+    }
+
+    /// The option called `name`, in any case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)).map(|(option, _)| *option)
+    }
 }
 
 /// `list-mailbox`: a name in which `*` stands for anything and `%` for anything within a level. UTF-8, decoded.
@@ -55,6 +93,15 @@ pub struct ListItem {
     pub delimiter: Option<char>,
     /// The name.
     pub mailbox: Mailbox,
+    /// Extended data items; written only to whom used the extended syntax (RFC 5258 §3).
+    pub extended: Vec<ListExtension>,
+}
+
+/// `mbox-list-extended-item` (RFC 5258 §6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListExtension {
+    /// `CHILDINFO`: names below this one are selected by these options (RFC 5258 §3.5).
+    ChildInfo(Vec<SelectionOption>),
 }
 
 /// `mbx-list-flags` (RFC 3501 §7.2.2, RFC 3348, RFC 6154, RFC 5258).
@@ -151,57 +198,10 @@ impl ListPattern {
         &self.0
     }
 
-    /// `reference` and the pattern put together, as LIST interprets them (RFC 3501 §6.3.8): a pattern that begins with
-    /// the delimiter stands alone.
-    #[must_use]
-    pub fn under(&self, reference: &Mailbox) -> ListPattern {
-        if self.0.starts_with(HIERARCHY_DELIMITER) || reference.as_str().is_empty() {
-            return self.clone();
-        }
-        ListPattern(format!("{reference}{}", self.0).into())
-    }
-
-    /// Whether `name` matches, in time proportional to the product of the two lengths at worst. A first level INBOX
-    /// matches in any case.
+    /// Whether `name` matches. For more than one name, make a [`Matcher`].
     pub fn matches(&self, name: &str) -> bool {
-        let first = name.split(HIERARCHY_DELIMITER).next().unwrap_or(name);
-        let folded = if first.eq_ignore_ascii_case(Mailbox::INBOX) { first.len() } else { 0 };
-        glob(self.0.as_bytes(), name.as_bytes(), folded)
+        Matcher::of(self).matches(name).whole()
     }
-}
-
-/// Wildcard match by the set of name positions reachable after each pattern byte: no backtracking. The first
-/// `folded` bytes of the name match in any case.
-fn glob(pattern: &[u8], name: &[u8], folded: usize) -> bool {
-    let mut reachable = vec![false; name.len() + 1];
-    reachable[0] = true;
-    let mut before = 0;
-    for &p in pattern {
-        // A wildcard after the same one adds nothing.
-        if p == before && matches!(p, b'*' | b'%') {
-            continue;
-        }
-        before = p;
-        match p {
-            b'*' | b'%' => {
-                for i in 0..name.len() {
-                    let crosses = p == b'%' && name[i] == HIERARCHY_DELIMITER as u8;
-                    reachable[i + 1] |= reachable[i] && !crosses;
-                }
-            }
-            literal => {
-                for i in (0..name.len()).rev() {
-                    let same = name[i] == literal || (i < folded && name[i].eq_ignore_ascii_case(&literal));
-                    reachable[i + 1] = reachable[i] && same;
-                }
-                reachable[0] = false;
-                if !reachable.contains(&true) {
-                    return false;
-                }
-            }
-        }
-    }
-    reachable[name.len()]
 }
 
 impl fmt::Display for MailboxAttribute {

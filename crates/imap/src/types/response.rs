@@ -6,7 +6,9 @@ use super::esearch::ESearch;
 use super::flag::{Flag, PermanentFlag};
 use super::list::{ListItem, MailboxAttribute, Namespaces};
 use super::mailbox::Mailbox;
+use super::metadata::{Entry, MetadataCode};
 use super::object_id::ObjectId;
+use super::quota::QuotaResource;
 use super::sequence::SequenceSet;
 use super::status::StatusValue;
 use super::string::{AString, Atom, Tag};
@@ -95,6 +97,8 @@ pub enum Code {
     HasChildren,
     /// RFC 8474 §4.1
     MailboxId(ObjectId),
+    /// RFC 5464 §5
+    Metadata(MetadataCode),
     /// Any other: its name and the text after it.
     Other(Atom, Option<String>),
 }
@@ -171,6 +175,34 @@ pub enum Response {
     Acl(AclData),
     /// `ID` (RFC 2971); `None` is NIL.
     Id(Option<IdFields>),
+    /// `METADATA` with values (RFC 5464 §4.4.1)
+    Metadata {
+        /// Whose entries; `None`: the server's.
+        mailbox: Option<Mailbox>,
+        /// Entries with their values; `None` is NIL.
+        entries: Vec<(Entry, Option<Vec<u8>>)>,
+    },
+    /// `METADATA` without values: these have changed (RFC 5464 §4.4.2).
+    MetadataChanged {
+        /// Whose entries; `None`: the server's.
+        mailbox: Option<Mailbox>,
+        /// At least one.
+        entries: Vec<Entry>,
+    },
+    /// `QUOTA` (RFC 9208 §4.2.1)
+    Quota {
+        /// The name of the quota root.
+        root: AString,
+        /// What is limited in it.
+        resources: Vec<QuotaResource>,
+    },
+    /// `QUOTAROOT` (RFC 9208 §4.2.2)
+    QuotaRoot {
+        /// Which mailbox.
+        mailbox: Mailbox,
+        /// The names of its quota roots.
+        roots: Vec<AString>,
+    },
     /// Untagged data of another kind: the line after `* `, without literals' structure.
     Other(Vec<u8>),
 }

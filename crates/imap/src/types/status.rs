@@ -25,6 +25,8 @@ pub enum StatusItem {
     AppendLimit,
     /// `HIGHESTMODSEQ` (RFC 7162 §3.1.7)
     HighestModSeq,
+    /// `DELETED-STORAGE`, in octets (RFC 9208 §4.1.4)
+    DeletedStorage,
 }
 
 /// One pair of a STATUS response.
@@ -55,7 +57,7 @@ impl From<u64> for StatusData {
 
 impl StatusItem {
     /// Every item, with the name it is written with.
-    pub const NAMES: [(StatusItem, &'static str); 10] = [
+    pub const NAMES: [(StatusItem, &'static str); 11] = [
         (StatusItem::Messages, "MESSAGES"),
         (StatusItem::Recent, "RECENT"),
         (StatusItem::UidNext, "UIDNEXT"),
@@ -66,6 +68,7 @@ impl StatusItem {
         (StatusItem::MailboxId, "MAILBOXID"),
         (StatusItem::AppendLimit, "APPENDLIMIT"),
         (StatusItem::HighestModSeq, "HIGHESTMODSEQ"),
+        (StatusItem::DeletedStorage, "DELETED-STORAGE"),
     ];
 
     /// The name it is written with.

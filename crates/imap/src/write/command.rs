@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use super::Writer;
 use crate::types::{
     AppendHead, Command, CommandBody, Date, FetchItem, Flag, List, ModSeqScope, ReturnOption, Search,
-    SearchKey, SelectionOption, Store, StoreAction, month_name,
+    SearchKey, Store, StoreAction, month_name,
 };
 
 impl Writer {
@@ -97,6 +97,11 @@ impl Writer {
                     w.raw(item.name());
                 })
             }
+            CommandBody::GetMetadata(get) => self.get_metadata(get),
+            CommandBody::SetMetadata(set) => self.set_metadata(set),
+            CommandBody::GetQuota(root) => self.space().astring(root.as_bytes()),
+            CommandBody::GetQuotaRoot(mailbox) => self.space().mailbox(mailbox),
+            CommandBody::SetQuota { root, limits } => self.set_quota(root, limits),
             CommandBody::Search(search) => self.search(search),
             CommandBody::Fetch { set, items, modifiers, .. } => self
                 .space()
@@ -122,9 +127,7 @@ impl Writer {
     fn list_command(&mut self, list: &List) -> &mut Self {
         if let Some(selection) = &list.selection {
             self.space().list(selection, |w, option| {
-                w.raw(match option {
-                    SelectionOption::SpecialUse => "SPECIAL-USE",
-                });
+                w.raw(option.name());
             });
         }
         self.space().mailbox(&list.reference).space();
@@ -138,10 +141,15 @@ impl Writer {
             return self;
         }
         self.raw(b" RETURN ").list(&list.returns, |w, option| {
-            w.raw(match option {
-                ReturnOption::SpecialUse => "SPECIAL-USE",
-                ReturnOption::Children => "CHILDREN",
-            });
+            match option {
+                ReturnOption::Subscribed => w.raw("SUBSCRIBED"),
+                ReturnOption::SpecialUse => w.raw("SPECIAL-USE"),
+                ReturnOption::Children => w.raw("CHILDREN"),
+                ReturnOption::Status(items) => w.raw("STATUS ").list(items, |w, item| {
+                    w.raw(item.name());
+                }),
+                ReturnOption::Metadata(entries) => w.raw("METADATA ").entries(entries),
+            };
         })
     }
 

@@ -2,8 +2,8 @@
 
 use super::Writer;
 use crate::types::{
-    AString, Atom, Code, ListItem, MailboxAttribute, NamespaceEntry, ObjectId, PermanentFlag, Response,
-    Status, StatusData, Tag,
+    AString, Atom, Code, ListExtension, ListItem, MailboxAttribute, NamespaceEntry, ObjectId, PermanentFlag,
+    Response, Status, StatusData, Tag,
 };
 
 impl Writer {
@@ -120,6 +120,14 @@ impl Writer {
                 .space()
                 .namespace(&spaces.shared),
             Response::Acl(data) => self.acl_data(data),
+            Response::Metadata { mailbox, entries } => {
+                self.raw(b"* METADATA ").metadata_target(mailbox.as_ref()).space().metadata_values(entries)
+            }
+            Response::MetadataChanged { mailbox, entries } => {
+                self.metadata_changed(mailbox.as_ref(), entries)
+            }
+            Response::Quota { root, resources } => self.quota(root, resources),
+            Response::QuotaRoot { mailbox, roots } => self.quota_root(mailbox, roots),
             Response::Id(fields) => self.raw(b"* ID ").id_fields(fields.as_deref()),
             Response::Other(line) => self.raw(b"* ").raw(line),
         };
@@ -142,6 +150,7 @@ impl Writer {
                     PermanentFlag::Any => w.raw(b"\\*"),
                 };
             }),
+            Code::Metadata(code) => self.metadata_code(*code),
             Code::UidNext(n) => self.raw(b"UIDNEXT ").number(u64::from(*n)),
             Code::UidValidity(n) => self.raw(b"UIDVALIDITY ").number(u64::from(*n)),
             Code::Unseen(n) => self.raw(b"UNSEEN ").number(u64::from(*n)),
@@ -200,7 +209,18 @@ impl Writer {
     }
 
     fn list_item(&mut self, item: &ListItem) -> &mut Self {
-        self.attributes(&item.attributes).space().delimiter(item.delimiter).space().mailbox(&item.mailbox)
+        self.attributes(&item.attributes).space().delimiter(item.delimiter).space().mailbox(&item.mailbox);
+        if item.extended.is_empty() {
+            return self;
+        }
+        self.space().list(&item.extended, |w, extension| {
+            match extension {
+                // The tag is an astring, the options are always quoted (RFC 5258 §6).
+                ListExtension::ChildInfo(options) => w.raw(b"\"CHILDINFO\" ").list(options, |w, option| {
+                    w.string(option.name());
+                }),
+            };
+        })
     }
 
     fn attributes(&mut self, attributes: &[MailboxAttribute]) -> &mut Self {

@@ -20,6 +20,8 @@ const AUTHENTICATED: &[&str] = &[
     "UIDONLY",
     "SPECIAL-USE",
     "CREATE-SPECIAL-USE",
+    "LIST-EXTENDED",
+    "LIST-STATUS",
     "STATUS=SIZE",
     "OBJECTID",
     "SAVEDATE",

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use sealpost_account::event::Event;
-use sealpost_account::{Applied, SpecialUse, ops};
-use sealpost_base::{Error, limits};
+use sealpost_account::{Applied, SpecialUse, SpecialUses, ops};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
 
 use super::object_id;
@@ -13,29 +11,13 @@ use super::session::Session;
 
 impl Session {
     /// CREATE. Superior names that are missing are made too; a trailing delimiter declares the intent to create
-    /// inferior names and is otherwise ignored (RFC 3501 §6.3.3).
+    /// inferior names and is otherwise ignored (RFC 3501 §6.3.3). Special uses move to the new mailbox from those that have
+    /// them: that is what the client asks for (RFC 6154 §3).
     pub(super) async fn create(&mut self, name: &Mailbox, uses: &[MailboxAttribute]) -> Outcome {
-        let special_use = match uses {
-            [] => None,
-            [one] => Some(special_use(one)?),
-            // RFC 6154 §3: a server need not support several uses of one mailbox.
-            _ => return Err(Reply::no(Code::UseAttr, "a mailbox has one special use").into()),
-        };
+        let uses = uses.iter().map(special_use).collect::<Result<SpecialUses, Reply>>()?;
         let account = self.account()?;
-        let taken = |state: &sealpost_account::AccountState| {
-            special_use.is_some() && state.mailboxes().any(|m| m.special_use() == special_use)
-        };
-        if taken(&account.state()) {
-            return Err(Reply::no(Code::UseAttr, "another mailbox has that special use").into());
-        }
-        let committed = account
-            .commit(|state| {
-                if taken(state) {
-                    return Err(Error::conflict("another mailbox has that special use"));
-                }
-                Ok((ops::create_mailbox(state, name.as_str(), special_use)?, ()))
-            })
-            .await?;
+        let committed =
+            account.commit(|state| Ok((ops::create_mailbox(state, name.as_str(), uses)?, ()))).await?;
         // The last one that was made: those before it are its superiors.
         let made = committed.applied.into_iter().rev().find_map(|applied| match applied {
             Applied::Created(id) => Some(id),
@@ -93,36 +75,22 @@ impl Session {
 
     /// SUBSCRIBE, UNSUBSCRIBE. A name that does not exist may be subscribed to: it may come back (RFC 3501 §6.3.6).
     pub(super) async fn subscribe(&mut self, name: &Mailbox, on: bool) -> Outcome {
-        let account = self.account()?;
-        account
-            .commit(|state| {
-                let name = ops::subscription(state, name.as_str());
-                if state.is_subscribed(&name) == on {
-                    return Ok((Vec::new(), ()));
-                }
-                if on {
-                    sealpost_account::name::check(&name)?;
-                    if state.subscriptions().count() >= limits::MAILBOXES {
-                        return Err(Error::limit(format!("at most {} subscriptions", limits::MAILBOXES)));
-                    }
-                }
-                Ok((vec![Event::Subscribed { name: name.into_owned(), on }], ()))
-            })
-            .await?;
+        self.account()?.commit(|state| Ok((ops::subscribe(state, name.as_str(), on)?, ()))).await?;
         Ok(Reply::ok(if on { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" }))
     }
 }
 
-fn special_use(attribute: &MailboxAttribute) -> Result<SpecialUse, Reply> {
+/// The special use that an attribute stands for, if it can be given to a mailbox (RFC 6154 §3).
+pub(super) fn special_use(attribute: &MailboxAttribute) -> Result<SpecialUse, Reply> {
     Ok(match attribute {
         MailboxAttribute::Archive => SpecialUse::Archive,
         MailboxAttribute::Drafts => SpecialUse::Drafts,
+        // RFC 8457 §3
+        MailboxAttribute::Important => SpecialUse::Important,
         MailboxAttribute::Junk => SpecialUse::Junk,
         MailboxAttribute::Sent => SpecialUse::Sent,
         MailboxAttribute::Trash => SpecialUse::Trash,
-        // RFC 8457 §3
-        MailboxAttribute::Important => SpecialUse::Important,
         // \All and \Flagged are views of other mailboxes, which do not exist here.
-        _ => return Err(Reply::no(Code::UseAttr, "that special use cannot be given")),
+        _ => return Err(Reply::no(Code::UseAttr, format!("{attribute} is not supported"))),
     })
 }

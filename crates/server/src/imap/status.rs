@@ -3,34 +3,47 @@
 //! Items of extensions: SIZE (RFC 8438), MAILBOXID (RFC 8474 §4.3), APPENDLIMIT (RFC 7889 §3.1), HIGHESTMODSEQ (RFC 7162
 //! §3.1.7).
 
+use sealpost_account::ops;
 use sealpost_account::rights::Rights;
-use sealpost_account::{Account, Mailbox as State};
+use sealpost_account::{Account, AccountState, Mailbox as State};
 use sealpost_imap::types::{Mailbox, Response, StatusData, StatusItem, StatusValue};
 
 use super::object_id;
-use super::reply::{Outcome, Reply};
+use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
 impl Session {
     /// STATUS.
     pub(super) async fn status(&mut self, name: &Mailbox, items: &[StatusItem]) -> Outcome {
+        self.tell_status(name, items).await?;
+        Ok(Reply::ok("STATUS completed"))
+    }
+
+    /// `* STATUS`, also for LIST (RFC 5819 §2).
+    pub(super) async fn tell_status(&mut self, name: &Mailbox, items: &[StatusItem]) -> Result<(), Failure> {
         let place = self.place(name).await?.require(Rights::READ)?;
         let state = place.account.state();
         let mailbox = place.mailbox_in(&state)?;
         let limit = self.append_limit();
         let value = |item: &StatusItem| StatusValue {
             item: *item,
-            value: value(&place.account, mailbox, limit, *item),
+            value: value(&place.account, &state, mailbox, limit, *item),
         };
         let values = items.iter().map(value).collect();
         drop(state);
         self.connection.out().response(&Response::MailboxStatus { mailbox: name.clone(), values });
-        Ok(Reply::ok("STATUS completed"))
+        Ok(())
     }
 }
 
 /// What an item says of a mailbox of that account.
-pub(super) fn value(account: &Account, mailbox: &State, append_limit: u32, item: StatusItem) -> StatusData {
+pub(super) fn value(
+    account: &Account,
+    state: &AccountState,
+    mailbox: &State,
+    append_limit: u32,
+    item: StatusItem,
+) -> StatusData {
     let number = match item {
         StatusItem::Messages => mailbox.len() as u64,
         StatusItem::Recent => mailbox.rows(account.recent_from(mailbox)..=mailbox.uid_next()).count() as u64,
@@ -39,6 +52,7 @@ pub(super) fn value(account: &Account, mailbox: &State, append_limit: u32, item:
         StatusItem::HighestModSeq => mailbox.highest_modseq().0.max(1),
         StatusItem::Unseen => mailbox.unseen() as u64,
         StatusItem::Deleted => mailbox.deleted() as u64,
+        StatusItem::DeletedStorage => ops::deleted_bytes(state, mailbox),
         // RFC 8438 §3: the sum of RFC822.SIZE, which is also what the quota counts.
         StatusItem::Size => mailbox.bytes(),
         StatusItem::AppendLimit => u64::from(append_limit),

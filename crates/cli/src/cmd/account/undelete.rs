@@ -72,7 +72,7 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
             let (mut events, to) = match state.mailbox_named(&args.to) {
                 Some(mailbox) => (Vec::new(), mailbox.id()),
                 None => {
-                    let events = ops::create_mailbox(state, &args.to, None)?;
+                    let events = ops::create_mailbox(state, &args.to, Default::default())?;
                     // The mailbox itself is made last, after the levels above it.
                     let before = u32::try_from(events.len()).unwrap_or(u32::MAX) - 1;
                     (events, MailboxId(state.next_mailbox_id().0 + before))

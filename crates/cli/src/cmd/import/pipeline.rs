@@ -151,7 +151,7 @@ impl<'a> Pipeline<'a> {
         let make = |state: &sealpost_account::AccountState| match state.mailbox_named(name) {
             Some(_) => Ok((Vec::new(), ())),
             None => {
-                let mut events = ops::create_mailbox(state, name, None)?;
+                let mut events = ops::create_mailbox(state, name, Default::default())?;
                 events.push(Event::Subscribed { name: name.to_owned(), on: true });
                 Ok((events, ()))
             }
