@@ -14,11 +14,11 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
-use sealpost_base::{AccountId, Budget, MailboxId, Position, Result, Uid, UidValidity};
+use sealpost_base::{AccountId, Budget, MailboxId, Position, Random, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
-use sealpost_vault::{AccountKeys, PublicKey};
+use sealpost_vault::{AccountKeys, PublicKey, Store};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::AbortHandle;
 
@@ -26,10 +26,15 @@ pub use append::NewMessage;
 pub use maintain::Maintenance;
 
 use crate::accounts::Accounts;
+use crate::cache::Cache;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::Ingest;
 use crate::state::{AccountState, Applied, Mailbox};
+use crate::summary::{Entry, Index};
+
+/// A decoded structure takes about this many times its encoded size.
+const DECODED_FACTOR: usize = 4;
 
 /// An account in memory.
 pub struct Account {
@@ -48,6 +53,8 @@ pub struct Account {
     damaged: AtomicBool,
     maintaining: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
+    /// Which summaries are stored.
+    pub(crate) index: Index,
 }
 
 /// What whoever changes the state holds.
@@ -91,8 +98,28 @@ impl Account {
         self.keys.public()
     }
 
+    pub(crate) fn this(&self) -> Option<Arc<Account>> {
+        self.this.upgrade()
+    }
+
+    pub(crate) fn keys(&self) -> &AccountKeys {
+        &self.keys
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.accounts.store()
+    }
+
     pub(crate) fn budget(&self) -> &Budget {
         self.accounts.budget()
+    }
+
+    pub(crate) fn random(&self) -> &dyn Random {
+        self.accounts.random()
+    }
+
+    pub(crate) fn summary_cache(&self) -> &Cache<Entry> {
+        self.accounts.summaries()
     }
 
     /// The state as it is now.
@@ -204,7 +231,7 @@ impl Account {
         }
         let encoded = self.reader(message).structure().await?;
         let structure = Arc::new(Structure::decode(&encoded)?);
-        cache.put(message.object, structure.clone(), encoded.len());
+        cache.put(message.object, structure.clone(), encoded.len() * DECODED_FACTOR);
         Ok(structure)
     }
 

@@ -9,20 +9,24 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, Timestamp};
 use sealpost_journal::Journal;
+use sealpost_mime::Structure;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
 
 use crate::account::Account;
-use crate::cache::StructureCache;
+use crate::cache::Cache;
 use crate::event::{Event, Message};
 use crate::head::Head;
 use crate::ingest::{Ingest, Resealed, Stored};
 use crate::share::Link;
+use crate::summary::Entry;
 use kept::Kept;
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
 /// The most that structures of messages that were read lately take, in bytes.
 const STRUCTURES_BYTES: usize = 16 * 1024 * 1024;
+/// The most that summaries which no segment has take, in bytes.
+const SUMMARIES_BYTES: usize = 4 * 1024 * 1024;
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -39,7 +43,8 @@ struct Shared {
     heads: Mutex<HashMap<AccountId, Arc<Head>>>,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<Kept>,
-    structures: StructureCache,
+    structures: Cache<Structure>,
+    summaries: Cache<Entry>,
 }
 
 /// Where an account is, or is being loaded.
@@ -82,7 +87,8 @@ impl Accounts {
         grace: Duration,
     ) -> Self {
         let accounts = Accounts(Arc::new(Shared {
-            structures: StructureCache::new((budget.total() / 4).min(STRUCTURES_BYTES)),
+            structures: Cache::new((budget.total() / 4).min(STRUCTURES_BYTES)),
+            summaries: Cache::new((budget.total() / 64).min(SUMMARIES_BYTES)),
             store,
             clock,
             random,
@@ -194,6 +200,11 @@ impl Accounts {
         &*self.0.clock
     }
 
+    /// The memory that they draw on.
+    pub fn memory(&self) -> &Budget {
+        &self.0.budget
+    }
+
     pub(crate) fn budget(&self) -> &Budget {
         &self.0.budget
     }
@@ -202,8 +213,12 @@ impl Accounts {
         self.0.grace
     }
 
-    pub(crate) fn structures(&self) -> &StructureCache {
+    pub(crate) fn structures(&self) -> &Cache<Structure> {
         &self.0.structures
+    }
+
+    pub(crate) fn summaries(&self) -> &Cache<Entry> {
+        &self.0.summaries
     }
 
     fn head(&self, id: AccountId) -> Arc<Head> {

@@ -1,42 +1,43 @@
-//! Structures of messages that were read lately, shared by all accounts, bounded in bytes.
+//! What was read of messages lately, shared by all accounts, bounded in bytes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use sealpost_base::ObjectId;
-use sealpost_mime::Structure;
 
-/// A decoded structure takes about this many times its encoded size.
-const DECODED_FACTOR: usize = 4;
+/// What an entry costs beside what it holds, in bytes.
+const ENTRY_BYTES: usize = 256;
 
-pub(crate) struct StructureCache {
+/// Something of each of some messages, those that were used last.
+pub(crate) struct Cache<T> {
     capacity: usize,
-    entries: Mutex<Entries>,
+    entries: Mutex<Entries<T>>,
 }
 
-struct Entries {
-    lru: LruCache<ObjectId, (Arc<Structure>, usize)>,
+struct Entries<T> {
+    lru: LruCache<ObjectId, (Arc<T>, usize)>,
     bytes: usize,
 }
 
-impl StructureCache {
+impl<T> Cache<T> {
     /// A cache of about `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let entries = Entries { lru: LruCache::unbounded(), bytes: 0 };
-        StructureCache { capacity, entries: Mutex::new(entries) }
+        Cache { capacity, entries: Mutex::new(entries) }
     }
 
-    pub(crate) fn get(&self, object: ObjectId) -> Option<Arc<Structure>> {
-        self.lock().lru.get(&object).map(|(structure, _)| structure.clone())
+    pub(crate) fn get(&self, object: ObjectId) -> Option<Arc<T>> {
+        self.lock().lru.get(&object).map(|(value, _)| value.clone())
     }
 
-    pub(crate) fn put(&self, object: ObjectId, structure: Arc<Structure>, encoded: usize) {
-        let bytes = encoded * DECODED_FACTOR + 256;
+    /// Keeps `value`, which takes about `bytes`.
+    pub(crate) fn put(&self, object: ObjectId, value: Arc<T>, bytes: usize) {
+        let bytes = bytes + ENTRY_BYTES;
         if bytes > self.capacity {
             return;
         }
         let mut entries = self.lock();
-        if let Some((_, old)) = entries.lru.put(object, (structure, bytes)) {
+        if let Some((_, old)) = entries.lru.put(object, (value, bytes)) {
             entries.bytes -= old;
         }
         entries.bytes += bytes;
@@ -46,7 +47,26 @@ impl StructureCache {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_make_room() {
+        let cache = Cache::new(3 * (ENTRY_BYTES + 10));
+        let id = |n| ObjectId([n; 16]);
+        for n in 0..3 {
+            cache.put(id(n), Arc::new(n), 10);
+        }
+        assert!(cache.get(id(0)).is_some());
+        cache.put(id(3), Arc::new(3), 10);
+        assert!(cache.get(id(1)).is_none() && cache.get(id(0)).is_some() && cache.get(id(3)).is_some());
+        cache.put(id(4), Arc::new(4), 10_000);
+        assert!(cache.get(id(4)).is_none() && cache.get(id(0)).is_some());
     }
 }

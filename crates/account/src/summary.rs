@@ -8,19 +8,28 @@
 //!
 //! Format: `docs/format/summary.md`. Reasons: `docs/decisions/0011-summaries.md`.
 
+mod build;
+mod fuzz;
 mod gather;
+mod index;
 mod make;
 mod packed;
+mod segment;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tidy;
+mod verify;
 
 use std::ops::{BitOr, Range};
 use std::sync::Arc;
 
+pub(crate) use fuzz::{fuzz, fuzz_seed};
+pub(crate) use index::Index;
 pub(crate) use make::Entry;
 use packed::Packed;
 pub use stream::STREAM_BYTES;
+pub use verify::verify;
 
 /// The header fields whose text a summary has, in lower case and in this order of the alphabet. All others are in the
 /// message's stored text only.

@@ -1,94 +1,263 @@
-//! Summaries of a mailbox's messages: they are those of the stored structures and texts, whatever happened before.
+//! Summaries of a mailbox's messages: they are those of the stored structures and texts, whatever happened before, and
+//! whether they come from segments or not.
 
-use std::sync::Arc;
+#[path = "summaries/world.rs"]
+mod world;
 
 use futures::StreamExt;
-use sealpost_account::{Account, Accounts, Event, Flags, NewMessage, Parts, Summary};
-use sealpost_base::{
-    AccountId, Budget, FakeClock, Kind, MailboxId, Random, SeededRandom, Timestamp, Uid, UidSet,
-};
-use sealpost_vault::{RootKey, Store, message};
+use sealpost_account::{Event, Parts};
+use sealpost_base::{Kind, MailboxId, UidSet, limits};
+use sealpost_vault::message;
+use std::time::Duration;
 
-const ID: AccountId = AccountId([9; 16]);
+use world::{ID, Process, World, all, describe, mails, uid};
 
-struct World {
-    store: Store,
-    accounts: Accounts,
-    account: Arc<Account>,
+const BOXES: [&str; 3] = ["INBOX", "Archive", "Trash"];
+
+async fn expunge(process: &Process, name: &str, uids: UidSet) {
+    let mailbox = process.mailbox(name);
+    process
+        .account
+        .commit(|_| Ok((vec![Event::Expunged { mailbox, uids: uids.clone() }], ())))
+        .await
+        .unwrap();
 }
 
-impl World {
-    async fn new() -> Self {
-        let random = Arc::new(SeededRandom::new(11));
-        let root = RootKey::generate(&*random);
-        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
-        let random: Arc<dyn Random> = random;
-        let store = Store::memory();
-        let accounts = Accounts::new(store.clone(), clock, random, Budget::new(64 << 20));
-        let account = accounts.open(ID, &root).await.unwrap();
-        World { store, accounts, account }
-    }
-
-    async fn append(&self, mails: &[String]) {
-        let mut new = Vec::new();
-        for mail in mails {
-            let mut ingest = self.accounts.ingest(ID).await.unwrap();
-            ingest.write(mail.as_bytes()).await.unwrap();
-            let stored = ingest.finish().await.unwrap();
-            new.push(NewMessage { stored, flags: Flags::default(), received: Timestamp(0) });
+async fn assert_told(process: &Process) {
+    process.account.refresh().await.unwrap();
+    for name in BOXES {
+        let (told, expected) = (process.told(name).await, process.expected(name).await);
+        assert_eq!(told.len(), expected.len(), "{name}");
+        for (told, expected) in told.iter().zip(&expected) {
+            assert_eq!(told, expected, "{name}");
         }
-        self.account.append(self.inbox(), new).await.unwrap();
     }
-
-    fn inbox(&self) -> MailboxId {
-        self.account.state().inbox().id()
-    }
-
-    async fn summaries(&self, uids: UidSet, parts: Parts) -> Vec<(Uid, sealpost_base::Result<Summary>)> {
-        self.account.summaries(self.inbox(), uids, parts).collect().await
-    }
-}
-
-fn all() -> UidSet {
-    UidSet::range(Uid::MIN, Uid::new(u32::MAX).unwrap())
-}
-
-fn uid(n: u32) -> Uid {
-    Uid::new(n).unwrap()
-}
-
-fn mails(n: usize) -> Vec<String> {
-    let mail =
-        |i| format!("Subject: number {i}\r\nFrom: a{i}@example.org\r\nMessage-ID: <{i}@x>\r\n\r\nBody\r\n");
-    (1..=n).map(mail).collect()
 }
 
 #[tokio::test]
 async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
-    let w = World::new().await;
-    w.append(&mails(20)).await;
-    let gone = UidSet::range(uid(3), uid(5));
-    let mailbox = w.inbox();
-    w.account.commit(|_| Ok((vec![Event::Expunged { mailbox, uids: gone.clone() }], ()))).await.unwrap();
+    let w = World::new(1);
+    let p = w.process().await;
+    let numbered = |n| format!("Subject: number {n}\r\n\r\n");
+    p.append("INBOX", &(1..=20).map(numbered).collect::<Vec<_>>()).await;
+    expunge(&p, "INBOX", UidSet::range(uid(3), uid(5))).await;
     let mut uids = UidSet::range(uid(2), uid(6));
     uids.insert(uid(20));
     uids.insert(uid(4_000_000_000));
-    let found = w.summaries(uids, Parts::ALL).await;
+    let found = p.summaries("INBOX", uids, Parts::ALL).await;
     let found: Vec<_> =
         found.iter().map(|(uid, s)| (uid.get(), s.as_ref().unwrap().subject().unwrap().to_owned())).collect();
-    let expect = [2, 6, 20].map(|n| (n, format!("number {n}")));
-    assert_eq!(found, expect);
-    assert!(w.account.summaries(MailboxId(999), all(), Parts::ALL).next().await.is_none());
+    assert_eq!(found, [2, 6, 20].map(|n| (n, format!("number {n}"))));
+    assert!(p.account.summaries(MailboxId(999), all(), Parts::ALL).next().await.is_none());
 }
 
 #[tokio::test]
 async fn a_damaged_message_is_an_error_in_its_place() {
-    let w = World::new().await;
-    w.append(&mails(3)).await;
-    let second = w.account.state().messages().nth(1).unwrap().1.object;
+    let w = World::new(2);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 3)).await;
+    let second = p.account.state().messages().nth(1).unwrap().1.object;
     w.store.delete(&message::path(ID, second)).await.unwrap();
-    let found = w.summaries(all(), Parts::DATE).await;
+    let found = p.summaries("INBOX", all(), Parts::DATE).await;
     assert_eq!(found.len(), 3);
     assert_eq!(found[1].1.as_ref().err().unwrap().kind(), Kind::NotFound);
     assert!(found[0].1.is_ok() && found[2].1.is_ok());
+}
+
+#[tokio::test]
+async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
+    let w = World::new(3);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 200)).await;
+    assert_told(&p).await;
+    assert!(w.segments().await.is_empty());
+    p.append("INBOX", &mails(&w.random, 1000)).await;
+    p.settle().await;
+    assert!(w.segments().await.is_empty(), "nobody has asked since");
+    assert_told(&p).await;
+    let segments = w.segments().await;
+    assert_eq!(segments.len(), 1, "{segments:?}");
+    assert!(segments[0].ends_with("00000000-000003ff-00000400"), "{segments:?}");
+    // From here on they are made as mail arrives.
+    p.append("INBOX", &mails(&w.random, 100)).await;
+    p.settle().await;
+    assert_eq!(w.segments().await.len(), 2);
+    assert_told(&p).await;
+    // What they hold is sealed.
+    for path in w.segments().await {
+        let object = w.store.read(&path).await.unwrap();
+        assert!(!object.windows(7).any(|bytes| bytes == b"example"));
+    }
+}
+
+/// Every object but the segments could be gone: that is what they are for.
+#[tokio::test]
+async fn what_segments_hold_is_not_read_from_messages() {
+    let w = World::new(4);
+    let p = w.process().await;
+    p.append("INBOX", &(0..300).map(|n| format!("Subject: {n}\r\n\r\n")).collect::<Vec<_>>()).await;
+    let told = p.told("INBOX").await;
+    let objects: Vec<_> = p.account.state().messages().map(|(_, message)| message.object).collect();
+    for object in objects {
+        w.store.delete(&message::path(ID, object)).await.unwrap();
+    }
+    assert_eq!(w.process().await.told("INBOX").await, told);
+    // Parts that are not asked for are not there, and the others are the same.
+    for (parts, n) in [(Parts::DATE, 0), (Parts::FIELDS, 1), (Parts::FIELDS | Parts::HEADERS, 2)] {
+        for ((_, summary), (_, all)) in p.summaries("INBOX", all(), parts).await.iter().zip(&told) {
+            let summary = summary.as_ref().unwrap();
+            assert!(n < 1 || all.contains(summary.subject().unwrap()));
+            assert!(n < 2 || all.contains(&format!("{:?}", summary.headers())));
+        }
+    }
+}
+
+#[tokio::test]
+async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
+    let w = World::new(5);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 2600)).await;
+    assert_told(&p).await;
+    let (from, to) = (p.mailbox("INBOX"), p.mailbox("Archive"));
+    for _ in 0..60 {
+        let first = 1 + w.random.below(2600) as u32;
+        let uids = UidSet::range(uid(first), uid(first + w.random.below(90) as u32));
+        p.account.commit(|_| Ok((vec![Event::Copied { from, uids: uids.clone(), to }], ()))).await.unwrap();
+    }
+    assert_told(&p).await;
+}
+
+/// Random deliveries, copies, moves, expunges and purges, with two processes that both make and tidy segments, some of
+/// which are damaged or removed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn summaries_are_what_the_structures_say_whatever_happened() {
+    for seed in 10..12 {
+        let w = World::new(seed);
+        let processes = [w.process().await, w.process().await];
+        for _ in 0..12 {
+            let p = &processes[w.random.below(2) as usize];
+            p.account.refresh().await.unwrap();
+            let name = BOXES[w.random.below(3) as usize];
+            let first = 1 + w.random.below(700) as u32;
+            let uids = UidSet::range(uid(first), uid(first + w.random.below(300) as u32));
+            match w.random.below(10) {
+                0..4 => p.append(name, &mails(&w.random, w.random.below(500) as usize)).await,
+                4 | 5 => {
+                    let (from, to) = (p.mailbox(name), p.mailbox(BOXES[w.random.below(3) as usize]));
+                    let event = match w.random.below(2) {
+                        0 => Event::Copied { from, uids, to },
+                        _ => Event::Moved { from, uids, to },
+                    };
+                    p.account.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
+                }
+                6 => expunge(p, name, uids).await,
+                7 => {
+                    w.clock.advance(Duration::from_secs(8 * 24 * 3600));
+                    p.account.collect_garbage().await.unwrap();
+                }
+                8 => {
+                    if let Some(path) = w.segments().await.first() {
+                        match w.random.below(3) {
+                            0 => w.store.delete(path).await.unwrap(),
+                            _ => w.damage(path).await,
+                        }
+                    }
+                }
+                _ => {
+                    let (a, b) = tokio::join!(
+                        processes[0].account.tidy_summaries(),
+                        processes[1].account.tidy_summaries()
+                    );
+                    a.and(b).unwrap();
+                }
+            }
+            assert_told(p).await;
+        }
+        tokio::join!(assert_told(&processes[0]), assert_told(&processes[1]));
+        // In the end the segments are few, and nothing that was purged is in them.
+        w.clock.advance(Duration::from_secs(8 * 24 * 3600));
+        let p = &processes[0];
+        p.account.refresh().await.unwrap();
+        p.account.collect_garbage().await.unwrap();
+        for _ in 0..3 {
+            p.settle().await;
+        }
+        assert_told(p).await;
+        let segments = w.segments().await;
+        let (mut held, messages) = (0, p.account.state().message_count());
+        for path in &segments {
+            held += usize::from_str_radix(&path[path.len() - 8..], 16).unwrap();
+        }
+        let most = 2 + 2 * messages / limits::SUMMARY_SEGMENT_MESSAGES;
+        assert!(segments.len() <= most, "seed {seed}: {messages} messages in {segments:?}");
+        assert!(held <= messages, "seed {seed}: {held} summaries of {messages} messages in {segments:?}");
+    }
+}
+
+/// A store that fails and loses replies: some summaries cannot be told then, but none is wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_store_never_makes_a_summary_wrong() {
+    for seed in 20..22 {
+        let w = World::new(seed);
+        let p = w.process().await;
+        p.append("INBOX", &mails(&w.random, 1500)).await;
+        let expected = p.expected("INBOX").await;
+        let mut told = 0;
+        for round in 0..4 {
+            let p = w.process().await;
+            w.faults.calm(false);
+            for ((uid, summary), (at, expected)) in
+                p.summaries("INBOX", all(), Parts::ALL).await.iter().zip(&expected)
+            {
+                assert_eq!(uid, at);
+                match summary {
+                    Ok(summary) => {
+                        told += 1;
+                        assert_eq!(&describe(summary), expected, "seed {seed} round {round}");
+                    }
+                    Err(e) => assert_eq!(e.kind(), Kind::Retry),
+                }
+            }
+            let _ = p.account.tidy_summaries().await;
+            w.faults.calm(true);
+        }
+        assert!(told > 4 * 1000, "seed {seed}: {told}");
+        let p = w.process().await;
+        assert_eq!(p.told("INBOX").await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_check_finds_what_is_wrong_with_a_segment() {
+    let w = World::new(40);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 700)).await;
+    assert_told(&p).await;
+    let path = w.segments().await.remove(0);
+    w.verify(&p, &path).await.unwrap();
+    // A segment under another name is another one's.
+    let other = path.replace("00000000-", "00000001-");
+    w.copy(&path, &other).await;
+    assert_eq!(w.verify(&p, &other).await.unwrap_err().kind(), Kind::Corrupt);
+    w.damage(&path).await;
+    assert_eq!(w.verify(&p, &path).await.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(w.verify(&p, "acct/x/idx/summary/y").await.unwrap_err().kind(), Kind::Corrupt);
+}
+
+/// A stream needs little memory, and gives it back.
+#[tokio::test]
+async fn a_stream_draws_on_the_budget_while_it_runs() {
+    let w = World::new(30);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 600)).await;
+    let budget = p.accounts.memory();
+    let mut stream = p.account.summaries(p.mailbox("INBOX"), all(), Parts::ALL);
+    assert_eq!(budget.in_use(), 0);
+    assert!(stream.next().await.is_some());
+    assert!(budget.in_use() > 0 && budget.in_use() <= budget.fair_part());
+    drop(stream);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(budget.in_use(), 0);
 }

@@ -96,6 +96,24 @@ fn a_flipped_bit_of_a_message() {
 }
 
 #[test]
+fn index_segments_are_looked_at() {
+    let home = home();
+    let message = object(&home, "acct/%/msg/%");
+    let account = message.split('/').nth(1).unwrap();
+    let path = format!("acct/{account}/idx/summary/00000000-00000001-00000002");
+    let copy = "INSERT INTO objects (path, size, modified, head, rest) \
+                SELECT ?1, size, modified, head, rest FROM objects WHERE path = ?2";
+    assert_eq!(database(&home).execute(copy, (&path, &message)).unwrap(), 1);
+    let problem = problem(&home);
+    assert_eq!(problem["path"], path.as_str());
+    assert!(problem["problem"].as_str().unwrap().contains("made again"), "{problem}");
+    // It can be told apart without a key too.
+    let (sealed, status) = home.json(&["check"]);
+    assert_eq!((status, &sealed["problems"][0]["path"]), (1, &path.as_str().into()), "{sealed}");
+    assert_eq!(home.json(&["stats"]).0["kinds"]["index"]["objects"], 1);
+}
+
+#[test]
 fn a_file_that_is_gone_or_cut_short() {
     let home = home();
     let name: String = database(&home)

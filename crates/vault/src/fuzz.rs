@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Position, SeededRandom};
 
@@ -11,7 +11,7 @@ use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
 use crate::message::Layout;
 use crate::record::ServerKey;
 use crate::slot::{self, Slot, SlotKind};
-use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, record};
+use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, record};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
 
@@ -40,12 +40,22 @@ pub fn fuzz_object(data: &[u8]) {
     let _ = entry::prev(data);
     let _ = entry::open(&keys.account, ACCOUNT, at, data);
     let _ = checkpoint::open(&keys.account, ACCOUNT, at, "state", data);
+    segment(&keys.account, data);
     let _ = record::open_record(&keys.server, "accounts/a", data);
     let _ = chunk::open_section(&keys.object, 0, data, 1 << 20);
     sealed_chunk(&keys.object, data);
     layout(data);
     slots(data);
     round_trip(keys, data);
+}
+
+fn segment(keys: &AccountKeys, data: &[u8]) {
+    let Ok(reader) = index::SegmentReader::new(keys, ACCOUNT, "path", &Bytes::copy_from_slice(data)) else {
+        return;
+    };
+    for number in 0..=reader.count() {
+        let _ = reader.section(number, 1 << 20);
+    }
 }
 
 /// A chunk whose seal is right and whose content is the fuzzer's: what a thief of the keys could write.
@@ -128,6 +138,8 @@ mod tests {
         write("entry-delivery", delivery.as_ref());
         let checkpoint = checkpoint::seal(&keys.account, ACCOUNT, at, "state", &text, &random);
         write("checkpoint", checkpoint.as_ref());
+        let segment = index::seal(&keys.account, ACCOUNT, "path", &[&text, b"", &text], &random).unwrap();
+        write("segment", segment.as_ref());
         write("record", record::seal_record(&keys.server, "accounts/a", &text).as_ref());
         let layout =
             Layout { raw_bytes: 1, sealed_raw: 21, sealed_text: 20, sealed_structure: 20, sealed_index: 0 };
@@ -149,13 +161,19 @@ mod tests {
                 Some("checkpoint") => {
                     checkpoint::open(&keys.account, ACCOUNT, at, "state", &bytes).unwrap().to_vec()
                 }
+                Some("segment") => {
+                    let segment = Bytes::copy_from_slice(&bytes);
+                    let reader = index::SegmentReader::new(&keys.account, ACCOUNT, "path", &segment).unwrap();
+                    assert!(reader.section(1, 0).unwrap().is_empty());
+                    reader.section(2, 1 << 20).unwrap()
+                }
                 Some("record") => record::open_record(&keys.server, "accounts/a", &bytes).unwrap(),
                 _ => continue,
             };
             assert_eq!(plain, text, "{name}");
             opened += 1;
         }
-        assert!(opened >= 4);
+        assert!(opened >= 5);
     }
 
     #[test]

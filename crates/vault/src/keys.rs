@@ -57,6 +57,7 @@ impl<'b, C> Decode<'b, C> for RootKey {
 pub struct AccountKeys {
     pub(crate) log: Secret,
     pub(crate) checkpoint: Secret,
+    pub(crate) index: Secret,
     pub(crate) private: <X25519HkdfSha256 as Kem>::PrivateKey,
     public: PublicKey,
 }
@@ -68,7 +69,8 @@ impl AccountKeys {
         // RFC 9180 §7.1.3: DeriveKeyPair of DHKEM(X25519, HKDF-SHA256).
         let (private, public) = X25519HkdfSha256::derive_keypair(&purpose(b"delivery").0);
         let public = PublicKey(public.to_bytes().into());
-        AccountKeys { log: purpose(b"log"), checkpoint: purpose(b"checkpoint"), private, public }
+        let (log, checkpoint, index) = (purpose(b"log"), purpose(b"checkpoint"), purpose(b"index"));
+        AccountKeys { log, checkpoint, index, private, public }
     }
 
     /// What a process without the root key seals deliveries to.

@@ -1,7 +1,7 @@
 //! Sealing, keys and object stores. Plaintext cannot reach a store from here.
 //!
 //! [`Store`] takes nothing but [`Sealed`] bytes, and only this crate can make those: a log entry ([`entry`]),
-//! a checkpoint ([`checkpoint`]), a message ([`message`]), a temporary message ([`spool`]) or a record
+//! a checkpoint ([`checkpoint`]), an index segment ([`index`]), a message ([`message`]), a temporary message ([`spool`]) or a record
 //! authenticated by the server ([`record`]). Every reader checks the seal before it hands out a byte, and what
 //! is sealed is bound to its account and its place, so that nothing can be swapped, cut short or moved unseen.
 //!
@@ -18,6 +18,7 @@ mod sealed;
 pub mod checkpoint;
 pub mod entry;
 pub mod faulty;
+pub mod index;
 pub mod keys;
 pub mod message;
 pub mod record;

@@ -15,6 +15,7 @@ use crate::accounts::Accounts;
 use crate::event::Batch;
 use crate::head::Head;
 use crate::state::{AccountState, Restore};
+use crate::summary::Index;
 
 /// How often loading starts again because the log was trimmed meanwhile.
 const LOAD_ATTEMPTS: usize = 5;
@@ -41,6 +42,7 @@ impl Account {
             damaged: AtomicBool::new(damaged),
             maintaining: AtomicBool::new(false),
             listener: Mutex::default(),
+            index: Index::default(),
         });
         account.listen();
         account.maintain_in_background();

@@ -1,6 +1,7 @@
 //! Checkpoints, trimming, and what happens after the grace period. Always in the background, never in a client's way
 //! for longer than it takes to look at the state once.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
@@ -30,6 +31,8 @@ impl Account {
     pub(super) fn checkpoint_if_due(&self, work: &Work) {
         if self.checkpoint_is_due(work) {
             self.maintain_in_background();
+        } else {
+            self.extend_summaries_if_due();
         }
     }
 
@@ -53,12 +56,13 @@ impl Account {
         });
     }
 
-    async fn maintain_once(&self) -> Result<()> {
+    async fn maintain_once(self: &Arc<Self>) -> Result<()> {
         let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
             // As often as a checkpoint, so that looking through all objects too costs the same for every event.
             self.checkpoint().await?;
             self.collect_garbage().await?;
+            self.tidy_summaries().await?;
         } else {
             self.purge().await?;
         }

@@ -111,6 +111,12 @@ impl MessageTable {
         self.numbers[start..].iter().map(|n| MessageNumber(*n)).zip(&self.messages[start..])
     }
 
+    /// How many messages have numbers from `first` to `last`.
+    pub(crate) fn count(&self, first: u32, last: u32) -> usize {
+        let below = self.numbers.partition_point(|n| *n < first);
+        self.numbers.partition_point(|n| *n <= last).saturating_sub(below)
+    }
+
     fn index(&self, number: MessageNumber) -> Option<usize> {
         let n = number.0;
         // Without holes the number says where it is; holes only move it towards the front.

@@ -1,51 +1,193 @@
-//! Bringing the summaries of some messages together, in a block that is as large as what was asked for.
+//! Bringing the summaries of some messages together, in one block: from segments, each opened once, and for the rest from
+//! what is stored with each message. Where much is missing, segments are made on the way.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_base::{Error, Result};
-use sealpost_mime::{Structure, Text};
+use sealpost_base::{Error, ObjectId, Result};
 
+use super::build::{self, WORTH_MESSAGES};
+use super::index::Known;
+use super::segment::{Found, Segment, SegmentName};
 use super::stream::Wanted;
-use super::{Block, Entry, Parts, Summary};
+use super::{Block, Entry, Parts, Sent, Summary};
 use crate::account::Account;
-use crate::event::Message;
+use crate::state::MessageNumber;
 
 /// Messages whose structure and text are read at once.
 const AT_ONCE: usize = 8;
+/// A segment is made for somebody who waits if at least this part of its messages is asked for.
+const WANTED_PART: usize = 4;
 
-/// The summaries of `wanted`, in order; as many as fit into `bytes`, at least one.
+/// The summaries of `wanted`, in order; as many as fit into `bytes`, at least one if there is one.
 pub(super) async fn gather(
-    account: &Account,
+    account: &Arc<Account>,
     wanted: &[Wanted],
     parts: Parts,
     bytes: usize,
 ) -> Vec<Result<Summary>> {
-    let mut block = Block { parts, ..Block::default() };
-    let mut places: Vec<Result<u32>> = Vec::new();
-    let mut entries =
-        futures::stream::iter(wanted.to_vec()).map(|wanted| direct(account, wanted)).buffered(AT_ONCE);
-    while let Some(entry) = entries.next().await {
-        places.push(entry.map(|entry| {
-            block.push(entry.sent, entry.headers_complete, entry.parts());
-            block.entries.len() as u32 - 1
-        }));
-        if block.text.len() > bytes {
-            break;
+    let mut gathered = Gathered::new(wanted, parts, bytes);
+    let known = match account.segments().await {
+        Ok(known) => known,
+        Err(e) => {
+            tracing::debug!(account = %account.id(), error = %e, "the segments of summaries cannot be listed");
+            Arc::default()
+        }
+    };
+    gathered.read_segments(account, &known).await;
+    gathered.build_segments(account).await;
+    gathered.read_messages(account).await;
+    gathered.finish()
+}
+
+/// What was found so far.
+struct Gathered<'a> {
+    wanted: &'a [Wanted],
+    /// Of each that is wanted: where it is in the block, if it was found.
+    places: Vec<Option<Result<u32>>>,
+    block: Block,
+    bytes: usize,
+    /// Those from here on are left for another time: there is no room for them.
+    end: usize,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(wanted: &'a [Wanted], parts: Parts, bytes: usize) -> Self {
+        let places = wanted.iter().map(|_| None).collect();
+        Gathered { wanted, places, block: Block { parts, ..Block::default() }, bytes, end: wanted.len() }
+    }
+
+    fn note(&mut self, at: usize, sent: Option<Sent>, complete: bool, parts: [&str; 3]) {
+        if at > 0 && self.block.text.len() > self.bytes {
+            self.end = self.end.min(at);
+        }
+        if at < self.end {
+            self.places[at] = Some(Ok(self.block.entries.len() as u32));
+            self.block.push(sent, complete, parts);
         }
     }
-    let block = Arc::new(block);
-    places.into_iter().map(|at| at.map(|at| Summary { block: block.clone(), at })).collect()
+
+    fn note_entry(&mut self, at: usize, entry: Result<&Entry>) {
+        match entry {
+            Ok(entry) => self.note(at, entry.sent, entry.headers_complete, entry.parts()),
+            Err(e) => self.places[at] = Some(Err(e)),
+        }
+    }
+
+    /// Those that were not found yet and that there is room for.
+    fn missing(&self) -> impl Iterator<Item = (usize, Wanted)> + '_ {
+        let places = self.places[..self.end].iter().enumerate();
+        places.filter(|(_, place)| place.is_none()).map(|(at, _)| (at, self.wanted[at]))
+    }
+
+    /// Opens each segment that covers something wanted, in the order in which they are first needed.
+    async fn read_segments(&mut self, account: &Account, known: &Known) {
+        let mut by_segment: HashMap<SegmentName, Vec<usize>> = HashMap::new();
+        let mut order = Vec::new();
+        let mut last: Option<SegmentName> = None;
+        for (at, wanted) in self.wanted.iter().enumerate() {
+            let number = wanted.number.0;
+            if !last.is_some_and(|segment| segment.covers(number)) {
+                last = known.covering(number);
+            }
+            let Some(segment) = last else { continue };
+            by_segment.entry(segment).or_insert_with(|| {
+                order.push(segment);
+                Vec::new()
+            });
+            by_segment.entry(segment).and_modify(|members| members.push(at));
+        }
+        for name in order {
+            let members = by_segment.remove(&name).unwrap_or_default();
+            if members.first().is_none_or(|first| *first >= self.end) {
+                continue;
+            }
+            match account.read_segment(name, self.block.parts).await {
+                Ok(Some(segment)) => self.take(&segment, &members),
+                Ok(None) => {}
+                Err(e) => tracing::debug!(account = %account.id(), error = %e, "summaries cannot be read"),
+            }
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    fn take(&mut self, segment: &Segment, members: &[usize]) {
+        for &at in members {
+            if at >= self.end {
+                return;
+            }
+            let Wanted { number, object, .. } = self.wanted[at];
+            if let Some(Found::Summary(sent, complete, parts)) = segment.find(number.0, object) {
+                self.note(at, sent, complete, parts);
+            }
+        }
+    }
+
+    /// Makes segments where most of what they would hold is asked for anyway.
+    async fn build_segments(&mut self, account: &Arc<Account>) {
+        let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, wanted) in self.missing() {
+            missing.entry(wanted.number.0).or_default().push(at);
+        }
+        if missing.len() * WANTED_PART < WORTH_MESSAGES {
+            return;
+        }
+        let _change = account.index.change.lock().await;
+        // Somebody may have made them while this waited; then they are read the next time.
+        let Ok(known) = account.segments().await else { return };
+        while let Some((&first, _)) = missing.first_key_value() {
+            let (messages, worth) = build::uncovered(&account.state(), &known, first);
+            let (Some(&(from, _)), Some(&(to, _))) = (messages.first(), messages.last()) else { return };
+            let after = to.checked_add(1).map(|after| missing.split_off(&after)).unwrap_or_default();
+            let here = std::mem::replace(&mut missing, after);
+            let asked = here.range(from..).count();
+            if !worth || messages.len() < WORTH_MESSAGES || asked * WANTED_PART < messages.len() {
+                continue;
+            }
+            let built = account.build(messages, |number, object, entry| {
+                let entry = entry.as_ref().map_err(again);
+                for &at in here.get(&number).into_iter().flatten() {
+                    if self.wanted[at].object == object && at < self.end {
+                        self.note_entry(at, entry.as_ref().copied().map_err(again));
+                    }
+                }
+            });
+            if let Err(e) = built.await {
+                tracing::debug!(account = %account.id(), error = %e, "summaries were not stored");
+            }
+        }
+    }
+
+    /// Reads what is left from what is stored with each message.
+    async fn read_messages(&mut self, account: &Account) {
+        let missing: Vec<_> = self.missing().collect();
+        let mut entries = futures::stream::iter(missing)
+            .map(|(at, wanted)| async move { (at, direct(account, wanted.number, wanted.object).await) })
+            .buffered(AT_ONCE);
+        while let Some((at, entry)) = entries.next().await {
+            if at < self.end {
+                self.note_entry(at, entry.as_deref().map_err(again));
+            }
+        }
+    }
+
+    fn finish(self) -> Vec<Result<Summary>> {
+        let block = Arc::new(self.block);
+        let missing = || Err(Error::internal("a summary was not looked for"));
+        let places = self.places.into_iter().take(self.end).map(|place| place.unwrap_or_else(missing));
+        places.map(|at| at.map(|at| Summary { block: block.clone(), at })).collect()
+    }
 }
 
 /// Makes the summary from what is stored with the message.
-async fn direct(account: &Account, wanted: Wanted) -> Result<Entry> {
-    let message = account.state().message(wanted.number).filter(|m| m.object == wanted.object).cloned();
+async fn direct(account: &Account, number: MessageNumber, object: ObjectId) -> Result<Arc<Entry>> {
+    let message = account.state().message(number).filter(|m| m.object == object).cloned();
     let message = message.ok_or_else(|| Error::not_found("the message is gone"))?;
-    make(account, &message).await
+    account.make_summary(&message).await
 }
 
-pub(super) async fn make(account: &Account, message: &Message) -> Result<Entry> {
-    let (structure, text) = account.reader(message).structure_and_text().await?;
-    Ok(Entry::new(&Structure::decode(&structure)?, &Text::decode(&text)?))
+/// The same error for somebody else.
+fn again(e: &Error) -> Error {
+    Error::new(e.kind(), e.to_string())
 }

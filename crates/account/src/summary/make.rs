@@ -30,6 +30,11 @@ impl Entry {
         }
     }
 
+    /// Bytes of its parts together.
+    pub(super) fn bytes(&self) -> usize {
+        self.fields.len() + self.ids.len() + self.headers.len()
+    }
+
     pub(super) fn parts(&self) -> [&str; 3] {
         [&self.fields, &self.ids, &self.headers]
     }

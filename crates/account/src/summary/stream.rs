@@ -7,15 +7,16 @@ use futures::stream::BoxStream;
 use sealpost_base::{Error, MailboxId, ObjectId, Permit, Result, Uid, UidSet};
 use tokio::task::JoinHandle;
 
+use super::build::BUILD_BYTES;
 use super::gather::gather;
 use super::{Parts, Summary};
 use crate::account::Account;
 use crate::state::MessageNumber;
 
 /// Memory of one stream: the window that the caller has, the one that is read ahead, and what reading it takes.
-pub const STREAM_BYTES: usize = 3 * WINDOW_BYTES;
+pub const STREAM_BYTES: usize = 2 * WINDOW_BYTES + BUILD_BYTES;
 /// Summaries of one window, in bytes.
-const WINDOW_BYTES: usize = 4 * 1024 * 1024;
+const WINDOW_BYTES: usize = 2 * 1024 * 1024;
 /// Messages of one window. Many, because messages that were moved about are scattered over the segments, and each
 /// segment is opened once for a window.
 const WINDOW_MESSAGES: usize = 8192;
@@ -84,13 +85,15 @@ struct Window {
 
 impl Walk {
     async fn step(mut self) -> Option<(Vec<(Uid, Result<Summary>)>, Walk)> {
-        let bytes = match &self.permit {
-            Some(permit) => permit.bytes() / 3,
+        let granted = match &self.permit {
+            Some(permit) => permit.bytes(),
             None => {
                 let permit = self.scope.account.budget().acquire(STREAM_BYTES).await;
-                self.permit.insert(permit).bytes() / 3
+                self.permit.insert(permit).bytes()
             }
         };
+        // With less memory than that, windows are smaller.
+        let bytes = WINDOW_BYTES.min(granted / 4);
         let window = match std::mem::replace(&mut self.next, Next::End) {
             Next::From(uid) => window(self.scope.clone(), uid, bytes).await,
             Next::Ahead(mut ahead) => match (&mut ahead.0).await {
@@ -101,7 +104,10 @@ impl Walk {
                     return Some((vec![(Uid::MIN, Err(error))], self));
                 }
             },
-            Next::End => return None,
+            Next::End => {
+                self.scope.account.extend_after_stream();
+                return None;
+            }
         };
         if let Some(next) = window.next {
             self.next = Next::Ahead(Ahead(tokio::spawn(self::window(self.scope.clone(), next, bytes))));

@@ -11,6 +11,7 @@ mod objects;
 mod records;
 mod report;
 mod state;
+mod summaries;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -132,6 +133,7 @@ async fn account(
         }
         (None, _) => {
             report.sealed(&record.name.to_string());
+            summaries::check(place, record.id, None, report).await?;
             return objects::sealed(place, record.id, report).await;
         }
     };
@@ -142,6 +144,7 @@ async fn account(
     state::check(&state, report);
     let missing = messages::check(place, record.id, &state, report).await?;
     objects::orphans(place, record.id, &state, report).await?;
+    summaries::check(place, record.id, Some((&keys, &state)), report).await?;
     if missing.is_empty() {
         return Ok(());
     }

@@ -171,6 +171,7 @@ fn tally(path: &str, size: u64, by_id: &mut HashMap<AccountId, AccountStats>) ->
             account.message_objects += 1;
             "messages"
         }
+        (Some("idx"), _) => "index",
         _ => "other",
     }
 }

@@ -79,6 +79,8 @@ pub struct Totals {
     pub message_bytes: u64,
     /// Message objects of which only the end was looked at, for want of a key.
     pub sealed_objects: u64,
+    /// Index segments.
+    pub index_segments: u64,
     /// Message objects that nothing refers to.
     pub orphans: u64,
     /// Their bytes.

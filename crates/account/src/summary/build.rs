@@ -1,0 +1,176 @@
+//! Making segments of messages that no segment covers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::StreamExt;
+use sealpost_base::{Error, ObjectId, Result, limits};
+use sealpost_mime::{Structure, Text};
+
+use super::Entry;
+use super::index::Known;
+use super::segment::SegmentWriter;
+use crate::account::Account;
+use crate::event::Message;
+use crate::state::AccountState;
+
+/// Messages that are not covered and worth a segment; fewer are read one by one whenever they are asked for.
+pub(super) const WORTH_MESSAGES: usize = 256;
+/// Messages whose structure and text are read by one task, and how many of them at once.
+const GROUP_MESSAGES: usize = 16;
+const AT_ONCE: usize = 4;
+/// Tasks that read at once.
+const TASKS: usize = 2;
+/// Memory that making a segment takes: the segment, what is sealed of it, and the texts that are read at once.
+pub(super) const BUILD_BYTES: usize =
+    3 * limits::SUMMARY_SEGMENT_BYTES + TASKS * AT_ONCE * 2 * limits::TEXT_BYTES;
+
+/// A message by its number.
+pub(super) type Numbered = (u32, Message);
+
+/// Messages from `first` on that no segment covers, as many as one segment holds, and whether they are worth one. A segment
+/// does not reach over another: messages between two segments are worth one however few they are, because no more will come.
+pub(super) fn uncovered(state: &AccountState, known: &Known, first: u32) -> (Vec<Numbered>, bool) {
+    let mut found = Vec::new();
+    let mut next = known.next_uncovered(first);
+    while let Some(from) = next.take() {
+        for (number, message) in state.messages_from(from) {
+            if known.covering(number.0).is_some() {
+                if !found.is_empty() {
+                    return (found, true);
+                }
+                next = known.next_uncovered(number.0);
+                break;
+            }
+            found.push((number.0, message.clone()));
+            if found.len() == limits::SUMMARY_SEGMENT_MESSAGES {
+                return (found, true);
+            }
+        }
+    }
+    let worth = found.len() >= WORTH_MESSAGES;
+    (found, worth)
+}
+
+impl Account {
+    /// The summary of one message, from what is stored with it, or from the cache.
+    pub(super) async fn make_summary(&self, message: &Message) -> Result<Arc<Entry>> {
+        let cache = self.summary_cache();
+        if let Some(entry) = cache.get(message.object) {
+            return Ok(entry);
+        }
+        let entry = Arc::new(self.make_entry(message).await?);
+        cache.put(message.object, entry.clone(), entry.bytes());
+        Ok(entry)
+    }
+
+    async fn make_entry(&self, message: &Message) -> Result<Entry> {
+        if let Some(entry) = self.summary_cache().get(message.object) {
+            return Ok(Entry::clone(&entry));
+        }
+        let (structure, text) = self.reader(message).structure_and_text().await?;
+        Ok(Entry::new(&Structure::decode(&structure)?, &Text::decode(&text)?))
+    }
+
+    /// Makes the summaries of `messages`, which ascend, hands out each, and stores them in segments. A message that cannot
+    /// be read is left out: whoever asks for it is told.
+    ///
+    /// # Errors
+    /// If a segment could not be stored; all summaries were handed out nevertheless.
+    pub(super) async fn build(
+        self: &Arc<Self>,
+        messages: Vec<Numbered>,
+        mut each: impl FnMut(u32, ObjectId, Result<Entry>),
+    ) -> Result<()> {
+        let mut stored = Ok(());
+        let mut segment = SegmentWriter::default();
+        let groups: Vec<Vec<Numbered>> = messages.chunks(GROUP_MESSAGES).map(<[_]>::to_vec).collect();
+        let mut groups = futures::stream::iter(groups)
+            .map(|group| {
+                let account = self.clone();
+                tokio::spawn(async move { account.make_group(group).await })
+            })
+            .buffered(TASKS);
+        while let Some(group) = groups.next().await {
+            let group = group.map_err(|e| Error::internal("making summaries panicked").with_source(e))?;
+            for (number, object, entry) in group {
+                if let Ok(entry) = &entry {
+                    segment.push(number, object, entry.sent, entry.headers_complete, entry.parts());
+                }
+                each(number, object, entry);
+                if segment.is_full() {
+                    stored = stored.and(self.write_segment(&std::mem::take(&mut segment)).await.map(drop));
+                }
+            }
+        }
+        stored.and(self.write_segment(&segment).await.map(drop))
+    }
+
+    async fn make_group(&self, group: Vec<Numbered>) -> Vec<(u32, ObjectId, Result<Entry>)> {
+        let made = futures::stream::iter(group).map(|(number, message)| async move {
+            let entry = self.make_entry(&message).await;
+            (number, message.object, entry)
+        });
+        made.buffered(AT_ONCE).collect().await
+    }
+
+    /// Makes segments of all messages that no segment covers, except of the last few.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn extend_summaries(self: &Arc<Self>) -> Result<()> {
+        // In this order: a stream that makes segments holds its share of the budget already.
+        let _permit = self.budget().acquire(BUILD_BYTES).await;
+        let _change = self.index.change.lock().await;
+        self.extend_locked().await
+    }
+
+    /// As [`Account::extend_summaries`], for who holds the lock and enough budget.
+    pub(super) async fn extend_locked(self: &Arc<Self>) -> Result<()> {
+        let mut first = 0;
+        loop {
+            // Another process may have made some meanwhile.
+            let known = self.list_segments().await?;
+            let (messages, worth) = uncovered(&self.state(), &known, first);
+            let Some((last, _)) = messages.last() else { return Ok(()) };
+            // What could not be read stays uncovered, and is not tried again now.
+            let Some(next) = last.checked_add(1) else { return Ok(()) };
+            first = next;
+            if worth {
+                self.build(messages, |_, _, _| {}).await?;
+            }
+        }
+    }
+
+    /// Starts [`Account::extend_summaries`] if enough messages came since somebody asked for summaries.
+    pub(crate) fn extend_summaries_if_due(&self) {
+        let next = self.state().next_message();
+        if self.index.covered().is_some_and(|covered| next.saturating_sub(covered) as usize >= WORTH_MESSAGES)
+        {
+            self.extend_in_background();
+        }
+    }
+
+    /// The same for who has just asked, also if no segment is known: then there are none, and this is where they begin.
+    pub(super) fn extend_after_stream(&self) {
+        let (next, covered) = (self.state().next_message(), self.index.covered().unwrap_or(0));
+        if next.saturating_sub(covered) as usize >= WORTH_MESSAGES {
+            self.extend_in_background();
+        }
+    }
+
+    /// Starts [`Account::extend_summaries`] unless it is under way.
+    pub(super) fn extend_in_background(&self) {
+        let Some(account) = self.this() else { return };
+        if self.index.extending.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        tokio::spawn(async move {
+            let extended = account.extend_summaries().await;
+            account.index.extending.store(false, Ordering::Release);
+            if let Err(e) = extended {
+                tracing::debug!(account = %account.id(), error = %e, "summaries were not stored");
+            }
+        });
+    }
+}

@@ -1,0 +1,171 @@
+//! Which segments an account has, as far as this process knows. Others may add and remove some at any time: one that is
+//! not known is not used, one that is gone is forgotten.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use sealpost_base::{Kind, Result};
+use sealpost_vault::index::SegmentReader;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::Parts;
+use super::segment::{Segment, SegmentName, SegmentWriter, prefix};
+use crate::account::Account;
+
+/// The summary index of a loaded account.
+#[derive(Default)]
+pub(crate) struct Index {
+    known: Mutex<Arc<Known>>,
+    /// Held by whoever makes or removes segments, so that one process does not do it twice at once.
+    pub(super) change: AsyncMutex<()>,
+    /// A task that makes segments is under way.
+    pub(super) extending: AtomicBool,
+}
+
+/// Segments by their first message.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// They were listed since the account was loaded.
+    listed: bool,
+    segments: Vec<SegmentName>,
+    /// The largest last number up to each of them.
+    reach: Vec<u32>,
+}
+
+impl Known {
+    fn new(listed: bool, mut segments: Vec<SegmentName>) -> Self {
+        segments.sort_unstable();
+        segments.dedup();
+        let mut most = 0;
+        let reach = segments.iter().map(|segment| {
+            most = most.max(segment.last);
+            most
+        });
+        Known { listed, reach: reach.collect(), segments }
+    }
+
+    /// A segment that should know the message of that number.
+    pub(super) fn covering(&self, number: u32) -> Option<SegmentName> {
+        let end = self.segments.partition_point(|segment| segment.first <= number);
+        let reaching = (0..end).rev().take_while(|at| self.reach[*at] >= number);
+        reaching.map(|at| self.segments[at]).find(|segment| segment.covers(number))
+    }
+
+    /// The first number from `number` on that no segment covers.
+    pub(super) fn next_uncovered(&self, mut number: u32) -> Option<u32> {
+        while let Some(segment) = self.covering(number) {
+            number = segment.last.checked_add(1)?;
+        }
+        Some(number)
+    }
+
+    pub(super) fn segments(&self) -> &[SegmentName] {
+        &self.segments
+    }
+}
+
+impl Index {
+    fn lock(&self) -> MutexGuard<'_, Arc<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number after those that segments cover; `None` if no segment is known.
+    pub(super) fn covered(&self) -> Option<u32> {
+        self.lock().reach.last().map(|last| last.saturating_add(1))
+    }
+
+    pub(super) fn add(&self, segment: SegmentName) {
+        let mut known = self.lock();
+        let segments = known.segments.iter().copied().chain([segment]).collect();
+        *known = Arc::new(Known::new(known.listed, segments));
+    }
+
+    pub(super) fn forget(&self, segment: SegmentName) {
+        let mut known = self.lock();
+        let segments = known.segments.iter().copied().filter(|other| *other != segment).collect();
+        *known = Arc::new(Known::new(known.listed, segments));
+    }
+}
+
+impl Account {
+    /// The segments, listed if they never were.
+    pub(super) async fn segments(&self) -> Result<Arc<Known>> {
+        let known = self.index.lock().clone();
+        if known.listed { Ok(known) } else { self.list_segments().await }
+    }
+
+    /// The segments as they are in the store now.
+    pub(super) async fn list_segments(&self) -> Result<Arc<Known>> {
+        let mut segments = Vec::new();
+        let mut listed = self.store().list(&prefix(self.id()), None);
+        while let Some(object) = listed.try_next().await? {
+            segments.extend(object.path.rsplit('/').next().and_then(|name| name.parse::<SegmentName>().ok()));
+        }
+        let known = Arc::new(Known::new(true, segments));
+        *self.index.lock() = known.clone();
+        Ok(known)
+    }
+
+    /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`, and it is made again
+    /// when it is needed.
+    pub(super) async fn read_segment(&self, name: SegmentName, parts: Parts) -> Result<Option<Segment>> {
+        let path = name.path(self.id());
+        let read = match self.store().read(&path).await {
+            Ok(object) => self.open_segment(&path, &object, parts),
+            Err(e) => Err(e),
+        };
+        match read {
+            Ok(segment) => Ok(Some(segment)),
+            Err(e) if e.kind() == Kind::NotFound => {
+                self.index.forget(name);
+                Ok(None)
+            }
+            Err(e) if e.kind() == Kind::Corrupt => {
+                tracing::warn!(account = %self.id(), path, error = %e, "damaged summaries; they are made again");
+                self.index.forget(name);
+                self.store().delete(&path).await?;
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn open_segment(&self, path: &str, object: &Bytes, parts: Parts) -> Result<Segment> {
+        Segment::open(&SegmentReader::new(self.keys(), self.id(), path, object)?, parts)
+    }
+
+    /// Writes a segment, unless it is empty. Whoever wrote one of the same name had the same to say.
+    pub(super) async fn write_segment(&self, writer: &SegmentWriter) -> Result<Option<SegmentName>> {
+        let Some(name) = writer.name() else { return Ok(None) };
+        let path = name.path(self.id());
+        let sections = writer.sections();
+        let sections = sections.each_ref().map(Vec::as_slice);
+        let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, &sections, self.random())?;
+        self.store().put_new(&path, sealed).await?;
+        self.index.add(name);
+        Ok(Some(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(first: u32, last: u32) -> SegmentName {
+        SegmentName { first, last, entries: 1 }
+    }
+
+    #[test]
+    fn segments_that_overlap_are_found() {
+        let known = Known::new(true, vec![name(20, 29), name(0, 9), name(5, 25), name(6, 7), name(40, 40)]);
+        for number in 0..50 {
+            let covered = number <= 29 || number == 40;
+            assert_eq!(known.covering(number).is_some(), covered, "{number}");
+            let next = (number..50).find(|n| *n > 29 && *n != 40);
+            assert_eq!(known.next_uncovered(number).filter(|n| *n < 50), next, "{number}");
+        }
+        assert_eq!(Known::new(true, vec![name(0, u32::MAX)]).next_uncovered(3), None);
+    }
+}

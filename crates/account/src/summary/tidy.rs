@@ -1,0 +1,236 @@
+//! Keeping the segments few and free of what is gone: small neighbours become one, what was purged is left out, what is
+//! not needed is removed.
+//!
+//! A summary is written again only when its segment at least doubles or loses something, and a round writes a bounded
+//! number of segments. New segments are there before old ones go, so a crash in between leaves one too many.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sealpost_base::{ObjectId, Result, limits};
+
+use super::build::BUILD_BYTES;
+use super::segment::{Found, SegmentName, SegmentWriter};
+use super::{Parts, Sent};
+use crate::account::Account;
+use crate::state::MessageNumber;
+
+/// Segments that are written again in one round.
+const REWRITES: usize = 32;
+
+/// Segments that become one, or as many as they need, at most.
+const GROUP_SEGMENTS: usize = 8;
+
+/// What is to be done with the segments there are.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    /// To be removed: nothing in them is alive, or another one has it all.
+    remove: Vec<SegmentName>,
+    /// To be written again, the segments of a group as one; what matters most first.
+    rewrite: Vec<Vec<SegmentName>>,
+}
+
+/// `live` says how many messages there are from one number to another.
+fn plan(segments: &[SegmentName], live: impl Fn(u32, u32) -> usize) -> Plan {
+    let mut plan = Plan::default();
+    let mut kept: Vec<(SegmentName, usize)> = Vec::new();
+    for segment in segments {
+        let alive = live(segment.first, segment.last);
+        if alive == 0 || segments.iter().any(|other| has_all_of(other, segment)) {
+            plan.remove.push(*segment);
+        } else {
+            kept.push((*segment, alive));
+        }
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for (segment, alive) in kept {
+        let dead = (segment.entries as usize).saturating_sub(alive);
+        match groups.last_mut() {
+            Some(group) if group.takes(&segment, &live) => {
+                group.last = group.last.max(segment.last);
+                group.dead += dead;
+                group.segments.push(segment);
+            }
+            _ => {
+                groups.push(Group { first: segment.first, last: segment.last, dead, segments: vec![segment] })
+            }
+        }
+    }
+    groups.retain(|group| group.segments.len() > 1 || group.dead > 0);
+    groups.sort_by_key(|group| std::cmp::Reverse((group.segments.len().min(2), group.dead)));
+    plan.rewrite = groups.into_iter().map(|group| group.segments).collect();
+    plan
+}
+
+/// Segments that are written again together.
+struct Group {
+    first: u32,
+    last: u32,
+    /// Summaries of messages that are gone.
+    dead: usize,
+    segments: Vec<SegmentName>,
+}
+
+impl Group {
+    /// Whether `segment`, which begins after the others, belongs to them: it overlaps, so that some summaries are there
+    /// twice, or one segment has room for all.
+    fn takes(&self, segment: &SegmentName, live: impl Fn(u32, u32) -> usize) -> bool {
+        let overlaps = segment.first <= self.last;
+        let together = || live(self.first, self.last.max(segment.last));
+        self.segments.len() < GROUP_SEGMENTS && (overlaps || together() <= limits::SUMMARY_SEGMENT_MESSAGES)
+    }
+
+    fn overlap(segments: &[SegmentName]) -> bool {
+        segments.windows(2).any(|pair| pair[1].first <= pair[0].last)
+    }
+}
+
+/// Whether `other` reaches as far as `segment` and holds as much. Of two that do so for each other one stays.
+fn has_all_of(other: &SegmentName, segment: &SegmentName) -> bool {
+    let reaches = other.first <= segment.first && other.last >= segment.last;
+    let (more, as_much) = (other.entries > segment.entries, other.entries == segment.entries);
+    let same = (other.first, other.last) == (segment.first, segment.last);
+    other != segment && reaches && (more || as_much && !same)
+}
+
+impl Account {
+    /// Makes segments of what is not covered, and puts the segments in order; nothing if nobody ever asked for summaries.
+    ///
+    /// # Errors
+    /// What the store says. What is left undone is done the next time.
+    pub async fn tidy_summaries(self: &Arc<Self>) -> Result<()> {
+        if self.segments().await?.segments().is_empty() {
+            return Ok(());
+        }
+        let _permit = self.budget().acquire(BUILD_BYTES).await;
+        let _change = self.index.change.lock().await;
+        self.extend_locked().await?;
+        let known = self.list_segments().await?;
+        let plan = {
+            let state = self.state();
+            plan(known.segments(), |first, last| state.messages_between(first, last))
+        };
+        for segment in plan.remove {
+            self.remove_segment(segment).await?;
+        }
+        for group in plan.rewrite.into_iter().take(REWRITES) {
+            self.rewrite(group).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_segment(&self, segment: SegmentName) -> Result<()> {
+        self.index.forget(segment);
+        self.store().delete(&segment.path(self.id())).await
+    }
+
+    /// Writes the segments of a group again: as one if that is enough, each summary once, without what is gone.
+    async fn rewrite(&self, group: Vec<SegmentName>) -> Result<()> {
+        let mut rows: BTreeMap<u32, (ObjectId, Option<OwnedSummary>)> = BTreeMap::new();
+        let mut bytes = 0;
+        for name in &group {
+            // One that is gone or damaged now leaves something to be made anew.
+            let Some(segment) = self.read_segment(*name, Parts::ALL).await? else { return Ok(()) };
+            let state = self.state();
+            for (number, object, found) in segment.entries() {
+                if state.message(MessageNumber(number)).is_some_and(|message| message.object == object) {
+                    let summary = OwnedSummary::new(found);
+                    bytes += summary.as_ref().map_or(0, |summary| summary.2.iter().map(String::len).sum());
+                    rows.insert(number, (object, summary));
+                }
+            }
+        }
+        // Together they are too much for one: they stay as they are.
+        if group.len() > 1 && bytes > limits::SUMMARY_SEGMENT_BYTES && !Group::overlap(&group) {
+            return Ok(());
+        }
+        let mut written = Vec::new();
+        let mut writer = SegmentWriter::default();
+        for (number, (object, summary)) in &rows {
+            match summary {
+                Some(OwnedSummary(sent, complete, parts)) => {
+                    let parts = parts.each_ref().map(String::as_str);
+                    writer.push(*number, *object, *sent, *complete, parts);
+                }
+                None => writer.push_elsewhere(*number, *object),
+            }
+            if writer.is_full() {
+                written.extend(self.write_segment(&std::mem::take(&mut writer)).await?);
+            }
+        }
+        written.extend(self.write_segment(&writer).await?);
+        for name in group.into_iter().filter(|name| !written.contains(name)) {
+            self.remove_segment(name).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a segment says about a message, for a while longer than the segment is in memory.
+struct OwnedSummary(Option<Sent>, bool, [String; 3]);
+
+impl OwnedSummary {
+    fn new(found: Found<'_>) -> Option<Self> {
+        match found {
+            Found::Summary(sent, complete, parts) => {
+                Some(OwnedSummary(sent, complete, parts.map(str::to_owned)))
+            }
+            Found::Elsewhere => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(first: u32, last: u32, entries: u32) -> SegmentName {
+        SegmentName { first, last, entries }
+    }
+
+    /// As if every message below `next` were alive, except those of `dead`.
+    fn plan_with(segments: &[SegmentName], dead: std::ops::Range<u32>) -> Plan {
+        let mut segments = segments.to_vec();
+        segments.sort_unstable();
+        plan(&segments, |first, last| (first..=last).filter(|n| !dead.contains(n)).count())
+    }
+
+    #[test]
+    fn full_segments_are_left_alone() {
+        let full = [name(0, 1023, 1024), name(1024, 2047, 1024), name(2048, 2303, 256)];
+        assert_eq!(plan_with(&full, 0..0), Plan::default());
+    }
+
+    #[test]
+    fn small_neighbours_become_one() {
+        let [a, b, c] = [name(0, 1023, 1024), name(1024, 1279, 256), name(1280, 1535, 256)];
+        assert_eq!(plan_with(&[a, b, c], 0..0).rewrite, [vec![b, c]]);
+        // What is left of a segment counts, not what was in it.
+        assert_eq!(plan_with(&[a, b, c], 0..600).rewrite, [vec![a, b, c]]);
+    }
+
+    #[test]
+    fn segments_that_overlap_are_written_again_together() {
+        let [a, b, c] = [name(0, 1023, 1024), name(100, 1123, 1024), name(1124, 2100, 900)];
+        assert_eq!(plan_with(&[a, b, c], 0..0).rewrite, [vec![a, b]]);
+    }
+
+    #[test]
+    fn what_is_gone_is_written_out() {
+        let [a, b] = [name(0, 1023, 1024), name(1024, 2047, 1024)];
+        let one = plan_with(&[a, b], 1024..1025);
+        assert_eq!((one.rewrite, one.remove), (vec![vec![b]], vec![]));
+        let all = plan_with(&[a, b], 0..1024);
+        assert_eq!((all.rewrite, all.remove), (vec![], vec![a]));
+    }
+
+    #[test]
+    fn of_segments_that_hold_the_same_one_stays() {
+        let [a, b, c] = [name(0, 1023, 1024), name(5, 900, 896), name(0, 1023, 1000)];
+        let plan = plan_with(&[a, b, c], 0..0);
+        assert_eq!((plan.rewrite, plan.remove), (vec![], vec![c, b]));
+        // One that reaches far and holds little has not what it reaches over.
+        let wide = name(0, 1023, 3);
+        assert!(plan_with(&[wide, b], 0..0).remove.is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! An account over a store in memory that may fail, and what its summaries should be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use object_store::memory::InMemory;
+use object_store::{ObjectStore, PutPayload, path::Path};
+use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts, Summary, SummaryAddress, summary};
+use sealpost_base::{
+    AccountId, Budget, FakeClock, MailboxId, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
+};
+use sealpost_vault::faulty::{Faulty, Plan};
+use sealpost_vault::{AccountKeys, RootKey, Store};
+
+pub const ID: AccountId = AccountId([9; 16]);
+
+pub struct World {
+    pub objects: Arc<InMemory>,
+    pub faults: Faulty,
+    pub store: Store,
+    pub clock: Arc<FakeClock>,
+    pub random: Arc<SeededRandom>,
+    root: RootKey,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let random = Arc::new(SeededRandom::new(seed));
+        let objects = Arc::new(InMemory::new());
+        let plan = Plan {
+            fail: 30,
+            lose_reply: 60,
+            delay: 100,
+            delay_max: Duration::from_millis(2),
+            ..Plan::default()
+        };
+        let faults = Faulty::new(objects.clone(), plan, seed);
+        faults.calm(true);
+        World {
+            store: Store::over(Arc::new(faults.clone())),
+            faults,
+            objects,
+            clock: Arc::new(FakeClock::new(Timestamp(1_700_000_000_000))),
+            root: RootKey::generate(&*random),
+            random,
+        }
+    }
+
+    /// The account as another process would have it.
+    pub async fn process(&self) -> Process {
+        let random: Arc<dyn Random> = self.random.clone();
+        let accounts = Accounts::new(self.store.clone(), self.clock.clone(), random, Budget::new(64 << 20));
+        let account = accounts.open(ID, &self.root).await.unwrap();
+        Process { accounts, account }
+    }
+
+    pub async fn segments(&self) -> Vec<String> {
+        let listed = self.store.list(&format!("acct/{ID}/idx"), None);
+        listed.map(|object| object.unwrap().path).collect().await
+    }
+
+    /// What `sealpost check` says about a segment.
+    pub async fn verify(&self, process: &Process, path: &str) -> Result<()> {
+        let keys = AccountKeys::derive(&self.root, ID);
+        let state = process.account.state().clone();
+        summary::verify(&self.store, &keys, ID, &state, path).await
+    }
+
+    pub async fn copy(&self, from: &str, to: &str) {
+        self.objects.copy(&Path::parse(from).unwrap(), &Path::parse(to).unwrap()).await.unwrap();
+    }
+
+    /// Damages an object: one bit of it, or all but its beginning.
+    pub async fn damage(&self, path: &str) {
+        let path = Path::parse(path).unwrap();
+        let mut bytes = self.objects.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
+        let at = self.random.below(bytes.len() as u64) as usize;
+        if self.random.below(2) == 0 {
+            bytes[at] ^= 1;
+        } else {
+            bytes.truncate(at);
+        }
+        self.objects.put(&path, PutPayload::from(bytes)).await.unwrap();
+    }
+}
+
+#[derive(Clone)]
+pub struct Process {
+    pub accounts: Accounts,
+    pub account: Arc<Account>,
+}
+
+impl Process {
+    pub fn mailbox(&self, name: &str) -> MailboxId {
+        self.account.state().mailbox_named(name).unwrap().id()
+    }
+
+    pub async fn append(&self, mailbox: &str, mails: &[String]) {
+        let mut new = Vec::new();
+        for mail in mails {
+            let mut ingest = self.accounts.ingest(ID).await.unwrap();
+            ingest.write(mail.as_bytes()).await.unwrap();
+            let stored = ingest.finish().await.unwrap();
+            new.push(NewMessage { stored, flags: Flags::default(), received: Timestamp(0) });
+        }
+        self.account.append(self.mailbox(mailbox), new).await.unwrap();
+    }
+
+    pub async fn summaries(&self, mailbox: &str, uids: UidSet, parts: Parts) -> Vec<(Uid, Result<Summary>)> {
+        self.account.summaries(self.mailbox(mailbox), uids, parts).collect().await
+    }
+
+    /// What the summaries of a mailbox are.
+    pub async fn told(&self, mailbox: &str) -> Vec<(Uid, String)> {
+        let summaries = self.summaries(mailbox, all(), Parts::ALL).await;
+        summaries.iter().map(|(uid, summary)| (*uid, describe(summary.as_ref().unwrap()))).collect()
+    }
+
+    /// What they should be: each made from the stored structure and text.
+    pub async fn expected(&self, mailbox: &str) -> Vec<(Uid, String)> {
+        let rows: Vec<_> = {
+            let state = self.account.state();
+            let mailbox = state.mailbox_named(mailbox).unwrap();
+            mailbox.all_rows().map(|row| (row.uid, state.message(row.message).unwrap().clone())).collect()
+        };
+        let mut expected = Vec::new();
+        for (uid, message) in rows {
+            let structure = self.account.structure(&message).await.unwrap();
+            let text = self.account.text(&message).await.unwrap();
+            expected.push((uid, describe(&Summary::new(&structure, &text))));
+        }
+        expected
+    }
+
+    /// Lets whatever runs in the background end.
+    pub async fn settle(&self) {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        self.account.tidy_summaries().await.unwrap();
+    }
+}
+
+/// Everything that a summary says.
+pub fn describe(summary: &Summary) -> String {
+    let list =
+        |found: &mut dyn Iterator<Item = SummaryAddress<'_>>| format!("{:?}", found.collect::<Vec<_>>());
+    format!(
+        "{:?} {:?} {} {} {} {} {} {} {:?} {:?} {:?} {} {:?}",
+        summary.sent(),
+        summary.subject(),
+        list(&mut summary.from()),
+        list(&mut summary.to()),
+        list(&mut summary.cc()),
+        list(&mut summary.bcc()),
+        list(&mut summary.sender()),
+        list(&mut summary.reply_to()),
+        summary.message_id(),
+        summary.in_reply_to().collect::<Vec<_>>(),
+        summary.references().collect::<Vec<_>>(),
+        summary.headers_complete(),
+        summary.headers(),
+    )
+}
+
+/// A message of many shapes, some of them too much for a segment.
+pub fn mail(random: &SeededRandom) -> String {
+    let n = random.next_u64();
+    let mut mail = format!("Received: from {n}\r\nFrom: =?utf-8?q?J=C3=B6rg_{n}?= <a{n}@example.org>\r\n");
+    match n % 7 {
+        0 => {}
+        1 => mail += "Date: yesterday\r\nSubject:\r\n",
+        2 => mail += "Date: Fri, 21 Nov 1997 09:55:06 -0600\r\nTo: A Group:Ed <c@a.test>,joe@where.test;\r\n",
+        3 => mail += &format!("Message-ID: <{n}@x>\r\nReferences: <a@b>\r\n <c@d>\r\nIn-Reply-To: <c@d>\r\n"),
+        4 => {
+            mail += &format!("Sender: s@x\r\nReply-To: r@x\r\nCc: {}\r\n", "someone@example.org, ".repeat(30))
+        }
+        5 => mail += "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?= an alle\r\nsubject: a second one\r\nBcc: x@y\r\n",
+        _ if n % 21 == 6 => mail += &format!("To: {}\r\n", "a.rather.long.address@example.org, ".repeat(400)),
+        _ => mail += &format!("Subject: number {n}\r\nDate: Mon, 1 Jan 2024 10:00:00 +0100\r\n"),
+    }
+    mail + "\r\nBody\r\n"
+}
+
+pub fn mails(random: &SeededRandom, count: usize) -> Vec<String> {
+    (0..count).map(|_| mail(random)).collect()
+}
+
+pub fn all() -> UidSet {
+    UidSet::range(Uid::MIN, Uid::new(u32::MAX).unwrap())
+}
+
+pub fn uid(n: u32) -> Uid {
+    Uid::new(n).unwrap()
+}

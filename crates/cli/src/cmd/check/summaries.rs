@@ -1,0 +1,49 @@
+//! The index segments of an account. They are derived, so a damaged one costs nothing but time: whoever needs it makes it
+//! again. But something damaged it.
+
+use anyhow::Result;
+use futures::TryStreamExt;
+use sealpost_account::{AccountState, summary};
+use sealpost_base::{AccountId, Kind};
+use sealpost_vault::{AccountKeys, index};
+
+use super::report::{Place as At, Report};
+use crate::place::Place;
+
+/// Checks the segments: with keys, against the messages they summarize.
+///
+/// # Errors
+/// Never; what is wrong is reported.
+pub async fn check(
+    place: &Place,
+    account: AccountId,
+    opened: Option<(&AccountKeys, &AccountState)>,
+    report: &mut Report,
+) -> Result<()> {
+    let prefix = index::prefix(account);
+    let mut listed = place.store.list(&prefix, None);
+    loop {
+        let path = match listed.try_next().await {
+            Ok(Some(object)) => object.path,
+            Ok(None) => return Ok(()),
+            Err(e) => {
+                report.found(At::Object(prefix), format!("the index segments cannot be listed: {e}"));
+                return Ok(());
+            }
+        };
+        let checked = match opened {
+            Some((keys, state)) => summary::verify(&place.store, keys, account, state, &path).await,
+            None => match place.store.read(&path).await {
+                Ok(object) => index::sections(&object).map(drop),
+                Err(e) => Err(e),
+            },
+        };
+        report.totals.index_segments += 1;
+        match checked {
+            Ok(()) => {}
+            // Replaced since it was listed.
+            Err(e) if e.kind() == Kind::NotFound => {}
+            Err(e) => report.found(At::Object(path), format!("{e}; it is made again when it is needed")),
+        }
+    }
+}
