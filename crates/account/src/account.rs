@@ -215,6 +215,15 @@ impl Account {
         self.accounts.ingest(self.id).await
     }
 
+    /// As [`Account::ingest`], for whoever holds `beside` bytes of other buffers meanwhile
+    /// ([`Accounts::ingest_beside`]).
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn ingest_beside(&self, beside: usize) -> Result<Ingest> {
+        self.accounts.ingest_beside(self.id, beside).await
+    }
+
     /// Reads a stored message.
     pub fn reader(&self, message: &Message) -> MessageReader {
         MessageReader::new(self.accounts.store(), self.id, message.object, &message.key, message.layout)

@@ -131,7 +131,16 @@ impl Accounts {
     /// # Errors
     /// What the store says.
     pub async fn ingest(&self, id: AccountId) -> Result<Ingest> {
-        Ingest::new(self, id).await
+        Ingest::new(self, id, 0).await
+    }
+
+    /// As [`Accounts::ingest`], for whoever holds `beside` bytes of other buffers while the message comes: they are drawn
+    /// from the budget together with the ingest's own, so that nobody waits for some while holding others.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn ingest_beside(&self, id: AccountId, beside: usize) -> Result<Ingest> {
+        Ingest::new(self, id, beside).await
     }
 
     /// Delivers a stored message to the account with that public key. Durable when it returns.

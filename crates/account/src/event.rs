@@ -245,6 +245,26 @@ pub enum Event {
         #[n(1)]
         to: String,
     },
+    /// A client stored a message in the place of another one, which was expunged (RFC 8508). If one of the two cannot be,
+    /// neither is.
+    #[n(26)]
+    Replaced {
+        /// Where the old message was.
+        #[n(0)]
+        from: MailboxId,
+        /// The old message.
+        #[n(1)]
+        uid: Uid,
+        /// Where the new one is.
+        #[n(2)]
+        to: MailboxId,
+        /// The new message.
+        #[n(3)]
+        message: Message,
+        /// Its first flags.
+        #[n(4)]
+        flags: Flags,
+    },
 }
 
 /// A stored message: where its object is and how to open it. Immutable; placements point to it.

@@ -35,11 +35,14 @@ pub struct Stored {
 }
 
 impl Ingest {
-    pub(crate) async fn new(accounts: &Accounts, account: AccountId) -> Result<Self> {
+    /// `beside`: bytes that whoever feeds it holds as long as it lives, drawn from the budget together with its own.
+    pub(crate) async fn new(accounts: &Accounts, account: AccountId, beside: usize) -> Result<Self> {
         let random = accounts.random();
         let object = ObjectId::random(random);
         let key = MessageKey::generate(random);
-        let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
+        let writer =
+            MessageWriter::beside(accounts.store(), account, object, &key, accounts.budget(), beside);
+        let writer = writer.await?;
         Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0 })
     }
 

@@ -159,3 +159,11 @@ pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
 pub const SUMMARY_BYTES: usize = 8 * 1024;
 /// Bytes of the summaries of one segment together; a segment that would be larger ends earlier.
 pub const SUMMARY_SEGMENT_BYTES: usize = 1024 * 1024;
+/// Messages of one APPEND (RFC 3502).
+pub const IMAP_APPEND_MESSAGES: usize = 1000;
+/// Bytes of the names of all keywords of one APPEND, all its messages together.
+pub const IMAP_APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
+/// Parts that the messages of one APPEND are put together from (RFC 4469).
+pub const IMAP_CATENATE_PARTS: usize = 10_000;
+/// Bytes of an IMAP URL (RFC 5092).
+pub const IMAP_URL_BYTES: usize = 8192;

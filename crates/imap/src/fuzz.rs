@@ -43,7 +43,8 @@ fn server_events(limits: server::Limits, input: &[u8], piece: usize, seed: u8) -
                     CommandBody::StartTls if seed & 128 != 0 => return events,
                     _ => {}
                 },
-                Event::AppendBegin(head) if !head.flags.is_empty() => decoder.refuse_append(),
+                Event::AppendMessage(message) if !message.flags.is_empty() => decoder.refuse_append(),
+                Event::AppendUrl(url) if url.as_bytes().len() == 3 => decoder.refuse_append(),
                 _ => {}
             }
             match (events.last_mut(), event) {

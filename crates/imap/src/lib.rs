@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod parse;
 pub mod server;
 pub mod types;
+pub mod url;
 pub mod utf7;
 pub mod write;
 

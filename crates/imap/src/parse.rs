@@ -20,10 +20,11 @@ mod response;
 mod search;
 mod value;
 
-pub(crate) use append::append_head;
+pub(crate) use append::{Piece, Syntax, append_begin};
 pub use command::{Refused, command};
 pub(crate) use command::{is_set_metadata, tag_of};
-pub(crate) use cursor::{LiteralHeader, literal_at_end};
+pub(crate) use cursor::{Cursor, Failure, LiteralHeader, literal_at_end};
+pub(crate) use fetch::section;
 pub use response::response;
 pub(crate) use response::{FetchStep, fetch_begin, fetch_step};
 pub use search::search_keys;

@@ -2,7 +2,7 @@
 //!
 //! However the bytes are divided, the events are the same. A command is held until it is complete, within
 //! [`Limits::command_bytes`]; one that is longer is read and thrown away without being held, and answered. The
-//! message of an APPEND is never held: it comes out in pieces as it comes in.
+//! messages of an APPEND are never held: they come out in pieces as they come in, and so does the command around them.
 //!
 //! ```text
 //! loop {
@@ -26,7 +26,7 @@ use sealpost_base::limits;
 pub use decoder::Decoder;
 pub use line::Line;
 
-use crate::types::{AppendHead, Code, Command, Tag};
+use crate::types::{AString, AppendHead, AppendLiteral, AppendMessage, Code, Command, Tag};
 
 /// What the client sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +35,20 @@ pub enum Event {
     Command(Command),
     /// The client announced a literal of a command and waits: send `+ `, then ask for more events.
     NeedContinuation,
-    /// An APPEND up to its message. Send `+ ` if [`AppendHead::sync`] and the message is wanted; else
-    /// [`Decoder::refuse_append`] and answer NO. No [`Event::NeedContinuation`] comes for it.
+    /// An APPEND or REPLACE begins. Its pieces follow in the order in which they stand in the command, up to
+    /// [`Event::AppendEnd`]; or else [`Event::Bad`], [`Event::No`] or [`Event::Fatal`] comes and all of it must be forgotten.
+    /// At any point [`Decoder::refuse_append`] ends it: answer NO then.
     AppendBegin(AppendHead),
-    /// The next octets of the message, not empty.
+    /// A message of it begins, and the one before is complete.
+    AppendMessage(AppendMessage),
+    /// A part of the message, to be found under this URL (RFC 4469).
+    AppendUrl(AString),
+    /// Octets of the message are announced. Send `+ ` if [`AppendLiteral::sync`] and they are wanted. No
+    /// [`Event::NeedContinuation`] comes for it.
+    AppendLiteral(AppendLiteral),
+    /// The next of these octets, not empty.
     AppendData(Bytes),
-    /// The message was complete and so was the command line: commit and answer. If the line goes on wrongly,
-    /// [`Event::Bad`] comes instead and the message must be forgotten.
+    /// The last message is complete and so is the command line: commit and answer.
     AppendEnd,
     /// A line, without its end, after [`Decoder::expect_line`].
     Line(Line),
@@ -74,9 +81,9 @@ pub enum Event {
 /// What a client may make the decoder hold, read or throw away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one command, literals included, a message's not.
+    /// Bytes of one command, literals included; of one that brings messages, bytes between two of their literals.
     pub command_bytes: usize,
-    /// Octets of one message of APPEND: above it the answer is NO `[TOOBIG]`. `None`: APPEND is answered BAD.
+    /// Octets of one literal of APPEND: above it the answer is NO `[TOOBIG]`. `None`: APPEND is answered BAD.
     pub append_bytes: Option<u64>,
     /// Octets of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which has no bound of its
     /// own, else that of LITERAL- (RFC 7888 §5).

@@ -4,6 +4,7 @@
 //! which exists can always be sent. Everything here is owned and independent of the buffer it was read from.
 
 mod acl;
+mod append;
 mod command;
 mod date;
 mod esearch;
@@ -25,7 +26,8 @@ mod status;
 mod string;
 
 pub use acl::{AclCommand, AclData};
-pub use command::{AppendHead, Command, CommandBody, IdFields, Store, StoreAction};
+pub use append::{AppendHead, AppendLiteral, AppendMessage, Replaces};
+pub use command::{Command, CommandBody, IdFields, Store, StoreAction};
 pub use date::{Date, DateTime};
 pub use esearch::{Correlator, ESearch, SearchData};
 pub use fetch::{FetchItem, Partial, Section, SectionText};

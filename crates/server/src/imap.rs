@@ -35,6 +35,7 @@ mod oauth;
 mod object_id;
 mod place;
 mod qresync;
+mod replace;
 mod reply;
 mod sasl;
 mod search;

@@ -24,7 +24,7 @@ impl SpoolWriter {
     /// Starts a message; waits for [`crate::message::WRITER_BYTES`] of budget.
     pub async fn new(store: &Store, budget: &Budget, random: &dyn Random) -> Result<Self> {
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
-        let writer = MessageWriter::at(store, path(object), cipher(object, &key), budget).await?;
+        let writer = MessageWriter::at(store, path(object), cipher(object, &key), budget, 0).await?;
         Ok(SpoolWriter { store: store.clone(), object, key, writer })
     }
 

@@ -52,6 +52,35 @@ impl Account {
         }
     }
 
+    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508 §3.4): its UID, or `None` if
+    /// there was nothing left to replace, and then nothing is changed. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Account::append`].
+    pub async fn replace(
+        &self,
+        (from, uid): (MailboxId, Uid),
+        to: MailboxId,
+        new: NewMessage,
+    ) -> Result<Option<(UidValidity, Uid)>> {
+        let message = new.stored.message(new.received);
+        let decide = |state: &AccountState| {
+            state.mailbox(to).ok_or_else(|| Error::not_found("no such mailbox"))?;
+            FlagRoom::new(state).add(&new.flags)?;
+            let there = state.mailbox(from).is_some_and(|m| m.row(uid).is_some());
+            let (message, flags) = (message.clone(), new.flags.clone());
+            let event = Event::Replaced { from, uid, to, message, flags };
+            Ok((if there { vec![event] } else { Vec::new() }, ()))
+        };
+        let committed = self.commit(decide).await?;
+        if committed.applied.is_empty() {
+            return Ok(None);
+        }
+        let (validity, uids) =
+            placed(committed.applied.into_iter()).map_err(|(kind, message)| Error::new(kind, message))?;
+        Ok(uids.first().map(|uid| (validity, *uid)))
+    }
+
     async fn append_waiting(&self) {
         // Whoever comes while another one appends waits here, and finds its message appended or goes next.
         let mut batch: Vec<Waiting> = Vec::new();

@@ -32,7 +32,8 @@ pub enum Applied {
         mailbox: MailboxId,
         /// UIDVALIDITY there.
         uid_validity: UidValidity,
-        /// The UIDs they had where they came from, ascending; empty for new messages.
+        /// The UIDs they had where they came from, ascending; empty for new messages. For one that replaced another,
+        /// the other's.
         from: UidSet,
         /// Their UIDs, ascending, in the same order.
         uids: UidSet,
@@ -127,6 +128,9 @@ impl AccountState {
                 self.set_special_uses(*mailbox, uses.iter().copied().collect())
             }
             Event::LevelRenamed { from, to } => self.rename_level(from, to),
+            Event::Replaced { from, uid, to, message, flags } => {
+                self.replace((*from, *uid), *to, message, flags, at)
+            }
         }
     }
 
@@ -227,6 +231,28 @@ impl AccountState {
         let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
         let placed = self.place(to, &[(number, flags)], at);
         self.placed(to, UidSet::new(), placed)
+    }
+
+    fn replace(
+        &mut self,
+        (from, uid): (MailboxId, Uid),
+        to: MailboxId,
+        message: &Message,
+        flags: &Flags,
+        at: Timestamp,
+    ) -> Applied {
+        let there = self.mailbox(from).is_some_and(|m| m.row(uid).is_some());
+        if !there || self.mailbox(to).is_none() {
+            return Applied::Nothing;
+        }
+        let Some(number) = self.messages.add(message.clone()) else { return Applied::Nothing };
+        // First, while the UID means what it meant: the new message may be what renumbers the mailbox.
+        let uids = UidSet::range(uid, uid);
+        self.expunge(from, &uids, at);
+        let set = self.flags.intern_names(flags);
+        let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
+        let placed = self.place(to, &[(number, flags)], at);
+        self.placed(to, uids, placed)
     }
 
     fn copy(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {

@@ -146,6 +146,15 @@ impl Model {
                 let gone = self.take(mailbox.0, uids);
                 self.buried.extend(gone.iter().map(|row| (row.message, at)));
             }
+            Event::Replaced { from, uid, to, message, flags }
+                if self.mailboxes.contains_key(&to.0)
+                    && self.mailboxes.get(&from.0).is_some_and(|m| m.rows.contains_key(&uid.get())) =>
+            {
+                let gone = self.take(from.0, &UidSet::range(*uid, *uid));
+                self.buried.extend(gone.iter().map(|row| (row.message, at)));
+                let row = ModelRow { message: message.object.0[0], flags: names(flags), modseq };
+                self.place(to.0, modseq, vec![row]);
+            }
             Event::Purged { before } => self.buried.retain(|(_, at)| *at >= before.0),
             _ => {}
         }
@@ -244,6 +253,9 @@ fn events() -> impl Strategy<Value = Event> {
             }
         ),
         3 => (mailbox(), uid_sets()).prop_map(|(mailbox, uids)| Event::Expunged { mailbox, uids }),
+        3 => (mailbox(), 1u32..12, mailbox(), any::<u8>(), flags()).prop_map(|(from, uid, to, n, flags)| {
+            Event::Replaced { from, uid: Uid::new(uid).unwrap(), to, message: message(n), flags }
+        }),
         1 => (0i64..40).prop_map(|t| Event::Purged { before: Timestamp(t) }),
         1 => (name(), any::<bool>()).prop_map(|(name, on)| Event::Subscribed { name, on }),
         1 => (mailbox(), 1u32..9)

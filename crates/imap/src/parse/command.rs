@@ -33,7 +33,7 @@ pub enum Refused {
 /// `command = tag SP (command-any / command-auth / command-nonauth / command-select) CRLF`
 ///
 /// `input` is the whole command with its literals and its CRLF (or LF, or neither). Mailbox names are UTF-8 if
-/// `utf8`, else modified UTF-7. APPEND, whose message streams, is not read here: see `server::Decoder`.
+/// `utf8`, else modified UTF-7. APPEND and REPLACE, whose messages stream, are not read here: see `server::Decoder`.
 pub fn command(input: &[u8], utf8: bool) -> Result<Command, Refused> {
     let mut cursor = Cursor::new(input, utf8);
     let Some(tag) = tag(&mut cursor) else {
@@ -138,7 +138,7 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
     })
 }
 
-/// Commands that have arguments. APPEND is among them only for the error it gets when it has no literal.
+/// Commands that have arguments. APPEND and REPLACE are among them only for the errors they get without a message.
 const KNOWN: &[&str] = &[
     "COMPRESS",
     "LOGIN",
@@ -170,6 +170,7 @@ const KNOWN: &[&str] = &[
     "SETQUOTA",
     "UID",
     "APPEND",
+    "REPLACE",
     "SEARCH",
     "SORT",
     "THREAD",
@@ -184,7 +185,7 @@ fn uid(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
     let word = cursor.word(|b| b.is_ascii_alphabetic()).to_ascii_uppercase();
     if !matches!(
         word.as_str(),
-        "EXPUNGE" | "SEARCH" | "SORT" | "THREAD" | "FETCH" | "STORE" | "COPY" | "MOVE"
+        "EXPUNGE" | "SEARCH" | "SORT" | "THREAD" | "FETCH" | "STORE" | "COPY" | "MOVE" | "REPLACE"
     ) {
         return Err(Failure::Bad("unknown UID command"));
     }
@@ -200,10 +201,10 @@ fn on_messages(cursor: &mut Cursor<'_>, word: &str, uid: bool) -> Parsed<Command
         "SEARCH" => return Ok(CommandBody::Search(search::search(cursor, uid)?)),
         "SORT" => return Ok(CommandBody::Sort(search::sort(cursor, uid)?)),
         "THREAD" => return Ok(CommandBody::Thread(search::thread(cursor, uid)?)),
-        "APPEND" => {
-            return Err(super::append::arguments(cursor)
-                .err()
-                .unwrap_or(Failure::Bad("a message is missing")));
+        "APPEND" | "REPLACE" => {
+            let replace = (word == "REPLACE").then_some(uid);
+            let failure = super::append::arguments(cursor, replace).err();
+            return Err(failure.unwrap_or(Failure::Bad("a message is missing")));
         }
         _ => {}
     }

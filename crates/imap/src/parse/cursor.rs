@@ -318,7 +318,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `seq-number = nz-number / "*"`
-    fn seq_number(&mut self) -> Parsed<SeqNumber> {
+    pub(crate) fn seq_number(&mut self) -> Parsed<SeqNumber> {
         if self.eat(b'*') {
             return Ok(SeqNumber::STAR);
         }

@@ -78,7 +78,7 @@ fn preview_modifiers(cursor: &mut Cursor<'_>) -> Parsed<bool> {
 }
 
 /// `section = "[" [section-msgtext / (section-part ["." section-text])] "]"`
-pub(super) fn section(cursor: &mut Cursor<'_>) -> Parsed<Section> {
+pub(crate) fn section(cursor: &mut Cursor<'_>) -> Parsed<Section> {
     cursor.expect(b'[', "a section is missing")?;
     let mut path = Vec::new();
     while cursor.peek().is_some_and(|b| b.is_ascii_digit()) {

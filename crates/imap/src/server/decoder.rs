@@ -7,32 +7,33 @@ use memchr::memchr;
 use sealpost_base::limits;
 use zeroize::Zeroize;
 
+use super::message::Append;
 use super::skip::{Outcome, Skip};
 use super::{Event, Limits, Line};
-use crate::parse::{self, LiteralHeader, Refused, append_head, literal_at_end, tag_of};
-use crate::types::{Code, MetadataCode, Tag};
+use crate::parse::{self, LiteralHeader, Refused, append_begin, literal_at_end, tag_of};
+use crate::types::{Code, MetadataCode};
 
 /// The decoder: one for each connection. Holds at most one command and what was fed beyond it.
 pub struct Decoder {
     /// Bytes not yet turned into events; begins with the command, message or line being read.
     pub(super) input: BytesMut,
     pub(super) limits: Limits,
-    utf8: bool,
+    pub(super) utf8: bool,
     pub(super) state: State,
 }
 
 pub(super) enum State {
     Command(Collect),
+    /// Between the messages of an APPEND.
+    Append(Append),
     /// The octets of a message.
     Message {
-        tag: Tag,
+        append: Append,
         left: u64,
         sync: bool,
-        /// Whether the session has seen the head and gone on.
+        /// Whether the session has seen that they are announced and gone on.
         wanted: bool,
     },
-    /// The end of the line after a message.
-    Tail(Tag),
     /// A line that is no command.
     Line,
     Skip(Skip),
@@ -43,13 +44,13 @@ pub(super) enum State {
 #[derive(Debug, Default)]
 pub(super) struct Collect {
     /// Where the present line begins: after the last literal.
-    line: usize,
+    pub(super) line: usize,
     /// Up to where no line end was found.
-    scanned: usize,
-    literals: usize,
+    pub(super) scanned: usize,
+    pub(super) literals: usize,
 }
 
-const TOO_LONG: &str = "the command is too long";
+pub(super) const TOO_LONG: &str = "the command is too long";
 const NO_LITERAL8: &str = "only a message may be a literal8";
 
 impl Decoder {
@@ -91,18 +92,6 @@ impl Decoder {
         }
     }
 
-    /// After [`Event::AppendBegin`], or while its data comes: the message is not wanted. Octets that come
-    /// nevertheless are thrown away; no further event for this command follows, unless it is [`Event::Fatal`].
-    pub fn refuse_append(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Dead) {
-            // The client waits for `+ `, and takes the NO as the answer (RFC 3501 §7.5).
-            State::Message { sync: true, wanted: false, .. } => State::command(),
-            State::Message { left, .. } => State::Skip(Skip::silent(left)),
-            State::Tail(_) => State::Skip(Skip::silent(0)),
-            other => other,
-        };
-    }
-
     /// Gives back the buffer's memory if nothing is in it: before a long wait, as in IDLE.
     pub fn release(&mut self) {
         if self.input.is_empty() {
@@ -123,8 +112,8 @@ impl Decoder {
         loop {
             let step = match &mut self.state {
                 State::Command(_) => self.collect(),
+                State::Append(_) => self.append(),
                 State::Message { .. } => self.message(),
-                State::Tail(_) => self.tail(),
                 State::Line => self.line(),
                 State::Skip(_) => self.skip(),
                 State::Dead => {
@@ -189,6 +178,9 @@ impl Decoder {
 
     /// The command is all there.
     fn complete(&mut self, end: usize) -> Step {
+        if let Some(begun) = append_begin(&self.input[..end], self.utf8) {
+            return self.begin_append(end, None, begun);
+        }
         let mut command = self.take(end);
         let event = match parse::command(&command, self.utf8) {
             Ok(command) => Event::Command(command),
@@ -213,12 +205,9 @@ impl Decoder {
         }
         // The message is the first literal, or the second if the mailbox's name is one too.
         if count <= 2
-            && let Some(head) = append_head(&self.input[..end], self.utf8)
+            && let Some(begun) = append_begin(&self.input[..end], self.utf8)
         {
-            return match head {
-                Ok(head) => self.append(end, head),
-                Err(refused) => self.refuse(end, literal, answer(refused)),
-            };
+            return self.begin_append(end, Some(literal), begun);
         }
         let metadata = parse::is_set_metadata(&self.input[..end]);
         if metadata && literal.size > limits::METADATA_VALUE_BYTES as u64 {
@@ -316,7 +305,7 @@ impl Decoder {
     /// A literal that LITERAL- does not allow, announced at the end of `input[..end]`. For an APPEND the answer has to say
     /// TOOBIG (RFC 7888 §5).
     fn bad_literal(&self, end: usize) -> Event {
-        let code = append_head(&self.input[..end], self.utf8).map(|_| Code::TooBig);
+        let code = append_begin(&self.input[..end], self.utf8).map(|_| Code::TooBig);
         let reason = "a literal of more than 4096 octets has to wait for the server".into();
         Event::Bad { tag: tag_of(&self.input), code, reason }
     }
@@ -328,7 +317,7 @@ impl Decoder {
     }
 }
 
-fn answer(refused: Refused) -> Event {
+pub(super) fn answer(refused: Refused) -> Event {
     match refused {
         Refused::Bad { tag, reason } => Event::Bad { tag, code: None, reason: reason.into() },
         Refused::Name { tag, invalid } => {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::types::{CommandBody, Flag, Mailbox};
+use crate::types::{CommandBody, Flag, Mailbox, Replaces};
 
 fn small() -> Limits {
     Limits { command_bytes: 100, append_bytes: Some(50), non_sync_bytes: None, skipped_bytes: 300 }
@@ -24,6 +24,8 @@ fn events(limits: Limits, input: &[u8], pieces: &[usize]) -> Vec<Event> {
                     _ => {}
                 },
                 Event::AppendBegin(head) if head.mailbox.as_str() == "no" => decoder.refuse_append(),
+                Event::AppendUrl(url) if url.as_bytes() == b"no" => decoder.refuse_append(),
+                Event::AppendLiteral(literal) if literal.size == 13 => decoder.refuse_append(),
                 _ => {}
             }
             match (events.last_mut(), event) {
@@ -63,8 +65,18 @@ fn brief(event: &Event) -> String {
     match event {
         Event::Command(command) => format!("{} {}", command.tag, command.body.name()),
         Event::NeedContinuation => "+".into(),
-        Event::AppendBegin(head) => {
-            format!("{} APPEND {}{}", head.tag, head.size, if head.sync { "" } else { "+" })
+        Event::AppendBegin(head) => match head.replaces {
+            None => format!("{} APPEND", head.tag),
+            Some(Replaces { uid, number }) => {
+                format!("{} {}REPLACE {:?}", head.tag, if uid { "UID " } else { "" }, number.number())
+            }
+        },
+        Event::AppendMessage(message) => if message.catenate { "catenate" } else { "message" }.into(),
+        Event::AppendUrl(url) => format!("url {}", url.as_bytes().escape_ascii()),
+        Event::AppendLiteral(literal) => {
+            let utf8 = if literal.utf8 { "utf8 " } else { "" };
+            let binary = if literal.binary { "~" } else { "" };
+            format!("{utf8}{binary}{}{}", literal.size, if literal.sync { "" } else { "+" })
         }
         Event::AppendData(data) => format!("data {}", data.escape_ascii()),
         Event::AppendEnd => "end".into(),
@@ -138,7 +150,7 @@ fn too_much_of_it_is_fatal() {
         b"a APPEND x {9223372036854775807+}
 b NOOP
 ",
-        &["fatal"],
+        &["a APPEND", "message", "fatal"],
     );
     check(small(), b"a LOGIN x {18446744073709551615}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
 }
@@ -158,42 +170,162 @@ fn literals_have_a_number() {
 
 #[test]
 fn messages_stream() {
-    check(small(), b"a APPEND x {5}\r\nhello\r\nb NOOP\r\n", &["a APPEND 5", "data hello", "end", "b NOOP"]);
+    let a = ["a APPEND", "message"];
+    let with = |more: &[&'static str]| [&a[..], more].concat();
+    check(small(), b"a APPEND x {5}\r\nhello\r\nb NOOP\r\n", &with(&["5", "data hello", "end", "b NOOP"]));
     check(
         small(),
         b"a append {1+}\r\nx (\\Seen) {5+}\r\nhe\r\nl\r\n",
-        &["a APPEND 5+", "data he\\r\\nl", "end"],
+        &with(&["5+", "data he\\r\\nl", "end"]),
     );
     check(
         small(),
         b"a APPEND {1}\r\nx {5+}\r\nhello\nb NOOP\r\n",
-        &["+", "a APPEND 5+", "data hello", "end", "b NOOP"],
+        &["+", "a APPEND", "message", "5+", "data hello", "end", "b NOOP"],
     );
-    check(small(), b"a APPEND x {0}\r\n\r\nb NOOP\r\n", &["a APPEND 0", "end", "b NOOP"]);
-    check(small(), b"a APPEND x ~{3+}\r\n\0\x01\xff\r\n", &["a APPEND 3+", "data \\x00\\x01\\xff", "end"]);
+    check(small(), b"a APPEND x {0}\r\n\r\nb NOOP\r\n", &with(&["0", "end", "b NOOP"]));
+    check(small(), b"a APPEND x ~{3+}\r\n\0\x01\xff\r\n", &with(&["~3+", "data \\x00\\x01\\xff", "end"]));
     check(
         small(),
         b"a APPEND x {5+}\r\nab\0cd\r\nb NOOP\r\n",
-        &["a APPEND 5+", "data ab\\x00cd", "end", "b NOOP"],
+        &with(&["5+", "data ab\\x00cd", "end", "b NOOP"]),
     );
     check(
         small(),
         b"a APPEND x {2+}\r\nab junk {1+}\r\n\n\r\nb NOOP\r\n",
-        &["a APPEND 2+", "data ab", "a BAD", "b NOOP"],
+        &with(&["2+", "data ab", "message", "a BAD", "b NOOP"]),
     );
-    check(small(), b"a APPEND x\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
-    check(small(), b"a APPEND x \"yesterday\" {5}\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
-    check(small(), b"a APPEND x (\\Seen {2+}\r\n\n\n\r\nb NOOP\r\n", &["a BAD", "b NOOP"]);
+    check(small(), b"a APPEND x {2+}\r\nab)\r\nb NOOP\r\n", &with(&["2+", "data ab", "a BAD", "b NOOP"]));
+    check(small(), b"a APPEND x\r\nb NOOP\r\n", &["a APPEND", "a BAD", "b NOOP"]);
+    check(small(), b"a APPEND x \"yesterday\" {5}\r\nb NOOP\r\n", &["a APPEND", "a BAD", "b NOOP"]);
+    check(small(), b"a APPEND x (\\Seen {2+}\r\n\n\n\r\nb NOOP\r\n", &["a APPEND", "a BAD", "b NOOP"]);
+}
+
+/// RFC 3502
+#[test]
+fn many_messages_in_one_command() {
+    check(
+        small(),
+        b"a APPEND x {2}\r\nab (\\Seen) {1+}\r\nc ~{0+}\r\n \r\nb NOOP\r\n",
+        &[
+            "a APPEND", "message", "2", "data ab", "message", "1+", "data c", "message", "~0+", "end",
+            "b NOOP",
+        ],
+    );
+    // The second is too big, or not wanted: a client that waits for it takes the answer for that.
+    for (size, answer) in [(51, &["a NO Some(TooBig)", "b NOOP"][..]), (13, &["13", "b NOOP"])] {
+        let expected = [&["a APPEND", "message", "2", "data ab", "message"], answer].concat();
+        check(small(), format!("a APPEND x {{2}}\r\nab {{{size}}}\r\nb NOOP\r\n").as_bytes(), &expected);
+    }
+    let input =
+        format!("a APPEND x {{2}}\r\nab {{13+}}\r\n{} {{3+}}\r\n\n\n\n\r\nb NOOP\r\n", "\n".repeat(13));
+    check(small(), input.as_bytes(), &["a APPEND", "message", "2", "data ab", "message", "13+", "b NOOP"]);
+    // What stands between two messages is bounded as a command is.
+    let flags = "x".repeat(120);
+    check(
+        small(),
+        format!("a APPEND x {{1+}}\r\na ({flags}) {{1+}}\r\na\r\nb NOOP\r\n").as_bytes(),
+        &["a APPEND", "message", "1+", "data a", "a BAD", "b NOOP"],
+    );
+}
+
+/// RFC 4469
+#[test]
+fn messages_in_parts() {
+    check(
+        small(),
+        b"a APPEND x (\\Seen) CATENATE (URL \"/a\" TEXT {2}\r\nab URL /b URL {2}\r\n/c TEXT {1+}\r\nd)\r\nb NOOP\r\n",
+        &[
+            "a APPEND", "catenate", "url /a", "2", "data ab", "url /b", "+", "url /c", "1+", "data d", "end",
+            "b NOOP",
+        ],
+    );
+    check(
+        small(),
+        b"a APPEND x CATENATE (URL /a) CATENATE (UTF8 (~{1+}\r\na) URL b) {1+}\r\nx\r\n",
+        &[
+            "a APPEND", "catenate", "url /a", "catenate", "utf8 ~1+", "data a", "url b", "message", "1+",
+            "data x", "end",
+        ],
+    );
+    check(small(), b"a APPEND x CATENATE ()\r\nb NOOP\r\n", &["a APPEND", "catenate", "a BAD", "b NOOP"]);
+    check(
+        small(),
+        b"a APPEND x CATENATE (FILE y {1+}\r\n\n\r\nb NOOP\r\n",
+        &["a APPEND", "catenate", "a BAD", "b NOOP"],
+    );
+    check(
+        small(),
+        b"a APPEND x CATENATE (TEXT {1+}\r\na\r\nb NOOP\r\n",
+        &["a APPEND", "catenate", "1+", "data a", "a BAD", "b NOOP"],
+    );
+    check(
+        small(),
+        b"a APPEND x CATENATE (URL ~{1+}\r\na)\r\nb NOOP\r\n",
+        &["a APPEND", "catenate", "url ~", "a BAD", "b NOOP"],
+    );
+    check(small(), b"a APPEND x CATENATE (URL {99+}\r\n", &["a APPEND", "catenate"]);
+}
+
+#[test]
+fn parts_that_are_refused() {
+    let no = ["a APPEND", "catenate", "url no", "b NOOP"];
+    check(small(), b"a APPEND x CATENATE (URL no URL y)\r\nb NOOP\r\n", &no);
+    check(small(), b"a APPEND x CATENATE (URL no TEXT {3}\r\nb NOOP\r\n", &no);
+    check(small(), b"a APPEND x CATENATE (URL no TEXT {3+}\r\n\n\n\n URL y)\r\nb NOOP\r\n", &no);
+    check(small(), b"a APPEND x CATENATE (URL no URL {3}\r\nb NOOP\r\n", &no);
+    check(small(), b"a APPEND x CATENATE (URL no URL {3+}\r\n\n\n\n URL {1+}\r\n\n)\r\nb NOOP\r\n", &no);
+    // While a URL is waited for, too.
+    let mut decoder = Decoder::new(small());
+    decoder.feed(b"a APPEND x CATENATE (URL y URL {3}\r\n");
+    for expected in ["a APPEND", "catenate", "url y", "+"] {
+        assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some(expected));
+    }
+    decoder.refuse_append();
+    decoder.feed(b"b NOOP\r\n");
+    assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some("b NOOP"));
+}
+
+/// RFC 8508, RFC 6855 §4
+#[test]
+fn replace_and_utf8() {
+    check(
+        small(),
+        b"a REPLACE 4 x {1+}\r\na\r\nb uid replace * x CATENATE (URL y)\r\n",
+        &[
+            "a REPLACE Some(4)",
+            "message",
+            "1+",
+            "data a",
+            "end",
+            "b UID REPLACE None",
+            "catenate",
+            "url y",
+            "end",
+        ],
+    );
+    check(
+        small(),
+        b"a REPLACE 4 x {1+}\r\na {1+}\r\na\r\nb REPLACE 1:2 x {1}\r\nc REPLACE 1 x\r\nd UID REPLACE x {1+}\r\n\n\r\n",
+        &["a REPLACE Some(4)", "message", "1+", "data a", "a BAD", "b BAD", "c REPLACE Some(1)", "c BAD", "d BAD"],
+    );
+    check(
+        small(),
+        b"a APPEND x UTF8 (~{1+}\r\na)\r\nb APPEND x UTF8 ({1+}\r\na)\r\n",
+        &["a APPEND", "message", "utf8 ~1+", "data a", "end", "b APPEND", "message", "b BAD"],
+    );
 }
 
 #[test]
 fn messages_too_big_or_refused() {
-    check(small(), b"a APPEND x {51}\r\nb NOOP\r\n", &["a NO Some(TooBig)", "b NOOP"]);
+    let a = ["a APPEND", "message"];
+    let with = |more: &[&'static str]| [&a[..], more].concat();
+    check(small(), b"a APPEND x {51}\r\nb NOOP\r\n", &with(&["a NO Some(TooBig)", "b NOOP"]));
     let big = format!("a APPEND x {{51+}}\r\n{}\r\nb NOOP\r\n", "\n".repeat(51));
-    check(small(), big.as_bytes(), &["a NO Some(TooBig)", "b NOOP"]);
-    check(small(), b"a APPEND x {301+}\r\n", &["fatal"]);
-    check(small(), b"a APPEND no {5}\r\nb NOOP\r\n", &["a APPEND 5", "b NOOP"]);
-    check(small(), b"a APPEND no {5+}\r\n\r\n\r\n\r\r\nb NOOP\r\n", &["a APPEND 5+", "b NOOP"]);
+    check(small(), big.as_bytes(), &with(&["a NO Some(TooBig)", "b NOOP"]));
+    check(small(), b"a APPEND x {301+}\r\n", &with(&["fatal"]));
+    check(small(), b"a APPEND no {5}\r\nb NOOP\r\n", &["a APPEND", "b NOOP"]);
+    check(small(), b"a APPEND no {5+}\r\n\r\n\r\n\r\r\nb NOOP\r\n", &["a APPEND", "b NOOP"]);
     check(
         Limits::anonymous(),
         b"a APPEND x {5}\r\nb APPEND x {2+}\r\n\n\n\r\nc NOOP\r\n",
@@ -204,18 +336,25 @@ fn messages_too_big_or_refused() {
 #[test]
 fn an_append_in_full() {
     let input = b"a APPEND \"&AOk-\" (\\Seen $Work) \" 1-Feb-2026 10:00:00 +0100\" {3}\r\n";
-    let [Event::AppendBegin(head)] = &events(small(), input, &[1])[..] else { panic!("no head") };
+    let events = events(small(), input, &[1]);
+    let [Event::AppendBegin(head), Event::AppendMessage(message), Event::AppendLiteral(literal)] =
+        &events[..]
+    else {
+        panic!("{events:?}")
+    };
     assert_eq!(head.mailbox, Mailbox::new("é").unwrap());
-    assert_eq!(head.flags, [Flag::Seen, Flag::new("$Work").unwrap()]);
-    assert_eq!(head.date.unwrap().timestamp().seconds(), 1_769_936_400);
-    assert!(head.sync && !head.binary && head.size == 3);
+    assert_eq!(message.flags, [Flag::Seen, Flag::new("$Work").unwrap()]);
+    assert_eq!(message.date.unwrap().timestamp().seconds(), 1_769_936_400);
+    assert!(literal.sync && !literal.binary && literal.size == 3);
 }
 
 #[test]
 fn refusing_while_the_data_comes() {
     let mut decoder = Decoder::new(small());
     decoder.feed(b"a APPEND x {6}\r\nab");
-    assert!(matches!(decoder.next(), Some(Event::AppendBegin(_))));
+    for expected in ["a APPEND", "message", "6"] {
+        assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some(expected));
+    }
     assert_eq!(decoder.next(), Some(Event::AppendData(Bytes::from_static(b"ab"))));
     decoder.refuse_append();
     assert_eq!(decoder.next(), None);
@@ -269,6 +408,11 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         Just(b"c SEARCH TEXT ".to_vec()),
         Just(b"d APPEND x ".to_vec()),
         Just(b"d APPEND no ".to_vec()),
+        Just(b"d UID REPLACE 1 x ".to_vec()),
+        Just(b"CATENATE (TEXT ".to_vec()),
+        Just(b" URL no TEXT ".to_vec()),
+        Just(b" URL ".to_vec()),
+        Just(b")".to_vec()),
         (0u32..130, any::<bool>(), any::<bool>()).prop_map(|(n, plus, binary)| {
             format!("{}{{{n}{}}}\r\n", if binary { "~" } else { "" }, if plus { "+" } else { "" })
                 .into_bytes()

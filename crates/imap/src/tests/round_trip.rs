@@ -1,6 +1,5 @@
 //! What is written is read as the same.
 
-use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -129,22 +128,62 @@ proptest! {
     }
 
     #[test]
-    fn appends(head in strategy::append()) {
-        let mut writer = Writer::new();
-        let message = vec![b'x'; head.size as usize];
-        writer.append(&head).raw(&message).crlf();
+    fn appends(
+        head in strategy::append_head(),
+        messages in vec(
+            (strategy::append_message(), vec(prop_oneof![
+                strategy::append_literal().prop_map(Ok),
+                strategy::astring().prop_map(Err),
+            ], 1..4)),
+            1..4,
+        ),
+    ) {
+        use server::Event;
+        let mut writer = Writer::with_literals(Literals::NonSynchronizing);
+        writer.append(&head);
+        let mut expected = vec![Event::AppendBegin(head.clone())];
+        let most = if head.replaces.is_some() { 1 } else { messages.len() };
+        for (mut message, parts) in messages.into_iter().take(most) {
+            // What is not put together is one literal.
+            message.catenate |= parts[0].is_err();
+            writer.append_message(&message);
+            expected.push(Event::AppendMessage(message.clone()));
+            let parts = if message.catenate { &parts[..] } else { &parts[..1] };
+            for (n, part) in parts.iter().enumerate() {
+                if n > 0 {
+                    writer.space();
+                }
+                match part {
+                    Ok(literal) => {
+                        if message.catenate && !literal.utf8 {
+                            writer.raw("TEXT ");
+                        }
+                        let octets = vec![b'x'; literal.size as usize];
+                        writer.append_literal(*literal).raw(&octets);
+                        if literal.utf8 {
+                            writer.close();
+                        }
+                        expected.push(Event::AppendLiteral(*literal));
+                        if !octets.is_empty() {
+                            expected.push(Event::AppendData(octets.into()));
+                        }
+                    }
+                    Err(url) => {
+                        writer.raw("URL ").astring(url.as_bytes());
+                        expected.push(Event::AppendUrl(url.clone()));
+                    }
+                }
+            }
+            if message.catenate {
+                writer.close();
+            }
+        }
+        writer.crlf();
+        expected.push(Event::AppendEnd);
         let mut decoder = Decoder::new(server::Limits::authenticated(1000));
         decoder.feed(writer.as_bytes());
-        let mut found = decoder.next();
-        if found == Some(server::Event::NeedContinuation) || !matches!(found, Some(server::Event::AppendBegin(_))) {
-            // A mailbox name in a literal is announced like any other.
-            found = decoder.next();
-        }
-        prop_assert_eq!(found, Some(server::Event::AppendBegin(head)));
-        if !message.is_empty() {
-            prop_assert_eq!(decoder.next(), Some(server::Event::AppendData(Bytes::from(message))));
-        }
-        prop_assert_eq!(decoder.next(), Some(server::Event::AppendEnd));
+        let found: Vec<Event> = std::iter::from_fn(|| decoder.next()).collect();
+        prop_assert_eq!(found, expected, "{}", writer.as_bytes().escape_ascii());
     }
 
     #[test]

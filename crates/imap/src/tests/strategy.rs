@@ -380,17 +380,28 @@ pub(super) fn body() -> impl Strategy<Value = CommandBody> {
     ]
 }
 
-pub(super) fn append() -> impl Strategy<Value = AppendHead> {
-    (tag(), mailbox(), vec(flag(), 0..3), option::of(date_time()), 0u64..1000, any::<bool>(), any::<bool>())
-        .prop_map(|(tag, mailbox, flags, date, size, sync, binary)| AppendHead {
-            tag,
-            mailbox,
-            flags,
-            date,
-            size,
-            sync,
-            binary,
-        })
+pub(super) fn append_head() -> impl Strategy<Value = AppendHead> {
+    let number = prop_oneof![Just(SeqNumber::STAR), (1u32..).prop_map(|n| SeqNumber::new(n).unwrap())];
+    let replaces = (any::<bool>(), number).prop_map(|(uid, number)| Replaces { uid, number });
+    (tag(), mailbox(), option::of(replaces)).prop_map(|(tag, mailbox, replaces)| AppendHead {
+        tag,
+        mailbox,
+        replaces,
+    })
+}
+
+pub(super) fn append_message() -> impl Strategy<Value = AppendMessage> {
+    (vec(flag(), 0..3), option::of(date_time()), any::<bool>())
+        .prop_map(|(flags, date, catenate)| AppendMessage { flags, date, catenate })
+}
+
+pub(super) fn append_literal() -> impl Strategy<Value = AppendLiteral> {
+    (0u64..100, any::<[bool; 3]>()).prop_map(|(size, [sync, binary, utf8])| AppendLiteral {
+        size,
+        sync,
+        binary: binary || utf8,
+        utf8,
+    })
 }
 
 fn id() -> impl Strategy<Value = Option<IdFields>> {

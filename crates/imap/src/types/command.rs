@@ -1,7 +1,6 @@
-//! [`Command`]: everything a client can ask, except the message of an APPEND, which streams.
+//! [`Command`]: everything a client can ask, except APPEND and REPLACE, which stream ([`super::AppendHead`]).
 
 use super::acl::AclCommand;
-use super::date::DateTime;
 use super::fetch::FetchItem;
 use super::flag::Flag;
 use super::list::{List, ListPattern, MailboxAttribute};
@@ -213,25 +212,6 @@ pub enum StoreAction {
     Add,
     /// `-FLAGS`
     Remove,
-}
-
-/// APPEND up to its message: the literal's octets follow as a stream (RFC 3501 §6.3.11).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AppendHead {
-    /// The tag its completion carries.
-    pub tag: Tag,
-    /// Where to.
-    pub mailbox: Mailbox,
-    /// Flags to set.
-    pub flags: Vec<Flag>,
-    /// The internal date to give it.
-    pub date: Option<DateTime>,
-    /// Octets of the message.
-    pub size: u64,
-    /// Whether the client waits for `+ ` before it sends them.
-    pub sync: bool,
-    /// Whether it is a literal8 (`~{n}`), in which NUL is allowed (RFC 3516 §4.4).
-    pub binary: bool,
 }
 
 impl CommandBody {

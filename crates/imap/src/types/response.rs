@@ -77,6 +77,8 @@ pub enum Code {
     UseAttr,
     /// RFC 4469 §4, RFC 7889: the message is too big.
     TooBig,
+    /// RFC 3516 §4.3: the section's Content-Transfer-Encoding is not known, or cannot be stored.
+    UnknownCte,
     /// RFC 7162 §3.2.11
     Closed,
     /// RFC 7162 §3.1.2.1
@@ -222,7 +224,7 @@ impl Status {
 
 impl Code {
     /// Codes that are a name alone.
-    pub(crate) const SIMPLE: [(Code, &'static str); 31] = [
+    pub(crate) const SIMPLE: [(Code, &'static str); 32] = [
         (Code::Alert, "ALERT"),
         (Code::Parse, "PARSE"),
         (Code::ReadOnly, "READ-ONLY"),
@@ -248,6 +250,7 @@ impl Code {
         (Code::NonExistent, "NONEXISTENT"),
         (Code::UseAttr, "USEATTR"),
         (Code::TooBig, "TOOBIG"),
+        (Code::UnknownCte, "UNKNOWN-CTE"),
         (Code::Closed, "CLOSED"),
         (Code::HasChildren, "HASCHILDREN"),
         (Code::NoModSeq, "NOMODSEQ"),

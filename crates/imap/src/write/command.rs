@@ -4,8 +4,8 @@ use bytes::BytesMut;
 
 use super::Writer;
 use crate::types::{
-    AppendHead, Command, CommandBody, Date, FetchItem, Flag, List, ModSeqScope, ReturnOption, Search,
-    SearchKey, Store, StoreAction, month_name,
+    AppendHead, AppendLiteral, AppendMessage, Command, CommandBody, Date, FetchItem, Flag, List, ModSeqScope,
+    Replaces, ReturnOption, Search, SearchKey, Store, StoreAction, month_name,
 };
 
 impl Writer {
@@ -14,18 +14,39 @@ impl Writer {
         self.tag(&command.tag).space().body(&command.body).crlf()
     }
 
-    /// An APPEND up to its message; then come [`AppendHead::size`] octets and a CRLF. Whether the literal waits is what
-    /// the head says.
+    /// APPEND or REPLACE up to its first message. Then comes for each message [`Writer::append_message`] and its octets,
+    /// and at the end CRLF.
     pub fn append(&mut self, head: &AppendHead) -> &mut Self {
-        self.tag(&head.tag).raw(b" APPEND ").mailbox(&head.mailbox).space();
-        if !head.flags.is_empty() {
-            self.flags(&head.flags).space();
+        self.tag(&head.tag);
+        match head.replaces {
+            None => self.raw(b" APPEND "),
+            Some(Replaces { uid, number }) => {
+                self.raw(if uid { &b" UID REPLACE "[..] } else { b" REPLACE " }).seq_number(number).space()
+            }
+        };
+        self.mailbox(&head.mailbox)
+    }
+
+    /// What stands before a message's octets, which are one [`Writer::append_literal`]; with CATENATE
+    /// `TEXT` and that, or `URL` and an astring, a space between them, `)` at the end.
+    pub fn append_message(&mut self, message: &AppendMessage) -> &mut Self {
+        self.space();
+        if !message.flags.is_empty() {
+            self.flags(&message.flags).space();
         }
-        if let Some(date) = head.date {
+        if let Some(date) = message.date {
             self.date_time(date).space();
         }
-        self.raw(if head.binary { &b"~{"[..] } else { b"{" }).number(head.size);
-        self.raw(if head.sync { &b"}\r\n"[..] } else { b"+}\r\n" })
+        if message.catenate { self.raw(b"CATENATE (") } else { self }
+    }
+
+    /// `{n}`, `{n+}`, `~{n}` or `UTF8 (~{n}`, as the literal says: its octets follow, and with UTF8 `)`.
+    pub fn append_literal(&mut self, literal: AppendLiteral) -> &mut Self {
+        if literal.utf8 {
+            self.raw(b"UTF8 (");
+        }
+        self.raw(if literal.binary { &b"~{"[..] } else { b"{" }).number(literal.size);
+        self.raw(if literal.sync { &b"}\r\n"[..] } else { b"+}\r\n" })
     }
 
     /// What was written so far, cut after each literal header: the server's `+ ` must come before the next piece is

@@ -350,7 +350,7 @@ impl Writer {
         self
     }
 
-    fn seq_number(&mut self, n: SeqNumber) -> &mut Self {
+    pub(super) fn seq_number(&mut self, n: SeqNumber) -> &mut Self {
         match n.number() {
             Some(n) => self.number(u64::from(n)),
             None => self.raw(b"*"),

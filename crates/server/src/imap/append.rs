@@ -1,103 +1,58 @@
-//! APPEND (RFC 3501 §6.3.11): the message goes into the store as it comes in, whatever its size.
+//! APPEND (RFC 3501 §6.3.11), of any number of messages (RFC 3502), each in one piece or put together from parts
+//! (RFC 4469): they go into the store as they come in, whatever their number and size.
 //!
-//! Everything that can be refused is refused before the client is asked to send the message. One that is refused
-//! halfway is read to its end and thrown away, so that the connection goes on.
+//! Everything that can be refused is refused before the client is asked to send it. What is refused halfway is read to
+//! its end and thrown away, so that the connection goes on. Nothing of the command is visible before all of it is there:
+//! one log entry brings all messages. Objects of messages that came before the one that was refused belong to no
+//! event, and are collected like those of a crash.
 
+mod catenate;
+mod receive;
+
+use sealpost_account::AccountState;
 use sealpost_account::rights::Rights;
-use sealpost_account::{Flags, NewMessage, ops};
-use sealpost_base::{Kind, Timestamp};
-use sealpost_imap::server::Event;
+use sealpost_base::{Kind, Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
 
-use super::connection::End;
-use super::flags;
-use super::place::Place;
-use super::reply::{Failure, Outcome, Reply};
+use super::reply::{Outcome, Reply};
 use super::session::Session;
 
 impl Session {
-    /// APPEND.
+    /// APPEND and REPLACE.
     pub(super) async fn append(&mut self, head: AppendHead) -> Outcome {
-        let received = head.date.map_or_else(|| self.ctx.clock.now(), |date| date.timestamp());
-        let (place, flags) = match self.accept(&head).await {
-            Ok(accepted) => accepted,
-            Err(failure) => {
-                self.connection.refuse_append();
-                return Err(failure);
-            }
+        let outcome = match head.replaces {
+            None => self.append_messages(&head).await,
+            Some(replaces) => self.replace(&head, replaces).await,
         };
-        self.receive(&head, place, flags, received).await
+        if outcome.is_err() {
+            // Nothing of what follows is wanted. Behind the command's end this does nothing.
+            self.connection.refuse_append();
+        }
+        outcome
     }
 
-    /// Whether the message may come: where to, and with which flags.
-    async fn accept(&self, head: &AppendHead) -> Result<(Place, Flags), Failure> {
+    async fn append_messages(&mut self, head: &AppendHead) -> Outcome {
         self.account()?;
         self.catch_up().await?;
-        let flags = flags::from_wire(&head.flags)?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-        let state = place.account.state();
-        ops::check_flags(&state, &flags)?;
-        self.check_quota(&state, head.size)?;
-        drop(state);
-        Ok((place, flags))
-    }
-
-    async fn receive(
-        &mut self,
-        head: &AppendHead,
-        place: Place,
-        flags: Flags,
-        received: Timestamp,
-    ) -> Outcome {
-        let mut ingest = match place.account.ingest().await {
-            Ok(ingest) => ingest,
-            Err(error) => {
-                self.connection.refuse_append();
-                return Err(error.into());
-            }
-        };
-        if head.sync {
-            self.connection.out().continuation("send the message");
-        }
-        self.connection.set_bulk(true);
-        loop {
-            match self.connection.next_of_message().await? {
-                Event::AppendData(octets) => {
-                    if let Err(error) = ingest.write(&octets).await {
-                        self.connection.refuse_append();
-                        return Err(error.into());
-                    }
-                }
-                Event::AppendEnd => break,
-                Event::Bad { reason, .. } => return Err(Reply::bad(reason).into()),
-                Event::Fatal { reason } => return Err(End::Fatal(reason).into()),
-                Event::No { code: Some(code), reason, .. } => return Err(Reply::no(code, reason).into()),
-                _ => return Err(Reply::bad("expected the rest of the message").into()),
-            }
-        }
-        let stored = ingest.finish().await?;
-        let message = NewMessage { stored, flags, received };
-        match place.account.append(place.mailbox, vec![message]).await {
+        let messages = self.receive(&place, 0).await?;
+        let count = messages.len() as u64;
+        match place.account.append(place.mailbox, messages).await {
             Ok((uid_validity, uids)) => {
-                self.log.count("appended", 1);
-                let uids = SequenceSet::from_numbers(uids.into_iter().map(|uid| uid.get()));
-                let text = "APPEND completed";
-                // RFC 4315 §3
-                Ok(match uids {
-                    Some(uids) => {
-                        Reply::ok_with(Code::AppendUid { uid_validity: uid_validity.0.get(), uids }, text)
-                    }
-                    None => Reply::ok(text),
+                self.log.count("appended", count);
+                Ok(match append_uid(uid_validity, &uids) {
+                    Some(code) => Reply::ok_with(code, "APPEND completed"),
+                    None => Reply::ok("APPEND completed"),
                 })
             }
-            // The mailbox was deleted while the message came in.
+            // The mailbox was deleted while the messages came in.
             Err(error) if error.kind() == Kind::NotFound => Err(Reply::try_create().into()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Whether `more` octets may be added to what the account's mailboxes hold.
-    pub(super) fn check_quota(&self, state: &sealpost_account::AccountState, more: u64) -> Result<(), Reply> {
+    pub(super) fn check_quota(&self, state: &AccountState, more: u64) -> Result<(), Reply> {
         let Some(quota) = self.quota else { return Ok(()) };
         let used: u64 = state.mailboxes().map(|mailbox| mailbox.bytes()).sum();
         if used.saturating_add(more) > quota {
@@ -105,4 +60,10 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// APPENDUID: as many UIDs as messages, in their order (RFC 4315 §3, RFC 3502).
+pub(super) fn append_uid(uid_validity: UidValidity, uids: &[Uid]) -> Option<Code> {
+    let uids = SequenceSet::from_numbers(uids.iter().map(|uid| uid.get()))?;
+    Some(Code::AppendUid { uid_validity: uid_validity.0.get(), uids })
 }

@@ -32,6 +32,10 @@ const AUTHENTICATED: &[&str] = &[
     "SEARCH=FUZZY",
     "COMPRESS=DEFLATE",
     "UNAUTHENTICATE",
+    "MULTIAPPEND",
+    "CATENATE",
+    "URL-PARTIAL",
+    "REPLACE",
 ];
 
 /// Where in its life a connection is, as far as capabilities depend on it.

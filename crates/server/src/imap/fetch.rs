@@ -10,7 +10,7 @@
 mod items;
 mod octets;
 mod pipeline;
-mod section;
+pub(super) mod section;
 mod structure;
 
 use std::sync::Arc;

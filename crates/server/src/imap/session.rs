@@ -113,7 +113,12 @@ impl Session {
             }
             Event::Fatal { reason } => return Err(End::Fatal(reason)),
             // These come only where they were asked for.
-            Event::AppendData(_) | Event::AppendEnd | Event::Line(_) => {}
+            Event::AppendMessage(_)
+            | Event::AppendUrl(_)
+            | Event::AppendLiteral(_)
+            | Event::AppendData(_)
+            | Event::AppendEnd
+            | Event::Line(_) => {}
         }
         self.connection.relieve().await
     }

@@ -41,8 +41,20 @@ impl MessageWriter {
         key: &MessageKey,
         budget: &Budget,
     ) -> Result<Self> {
+        Self::beside(store, account, object, key, budget, 0).await
+    }
+
+    /// As [`MessageWriter::new`]; `beside` more bytes are drawn from the budget, for buffers of the caller's.
+    pub async fn beside(
+        store: &Store,
+        account: AccountId,
+        object: ObjectId,
+        key: &MessageKey,
+        budget: &Budget,
+        beside: usize,
+    ) -> Result<Self> {
         let path = message::path(account, object);
-        Self::at(store, path, message::cipher(account, object, key), budget).await
+        Self::at(store, path, message::cipher(account, object, key), budget, beside).await
     }
 
     pub(crate) async fn at(
@@ -50,13 +62,15 @@ impl MessageWriter {
         path: String,
         cipher: ObjectCipher,
         budget: &Budget,
+        beside: usize,
     ) -> Result<Self> {
-        let permit = budget.acquire(WRITER_BYTES).await;
+        let permit = budget.acquire(WRITER_BYTES + beside).await;
         let sink = Sink {
             store: store.clone(),
             path,
             cipher,
             budget: budget.clone(),
+            beside,
             permit: Some(permit),
             effort: Effort::default(),
             pending: Vec::new(),
@@ -130,6 +144,8 @@ struct Sink {
     path: String,
     cipher: ObjectCipher,
     budget: Budget,
+    /// Bytes of the caller's that the permit covers too.
+    beside: usize,
     permit: Option<Permit>,
     effort: Effort,
     /// Sealed bytes that were not written yet.
@@ -175,7 +191,8 @@ impl Sink {
         if self.store.part_bytes() > CHUNK_BYTES {
             // Given back before more is drawn: writers that hold some and wait for more would wait for each other.
             self.permit = None;
-            self.permit = Some(self.budget.acquire(WRITER_BYTES + self.store.part_bytes()).await);
+            self.permit =
+                Some(self.budget.acquire(WRITER_BYTES + self.beside + self.store.part_bytes()).await);
         }
         self.upload = Some(self.store.upload(&self.path).await?);
         Ok(())

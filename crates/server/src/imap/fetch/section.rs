@@ -8,7 +8,7 @@ use sealpost_mime::{Part, Structure};
 
 /// Where the octets of a section are.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(in crate::imap) enum Place {
     /// The message has no such part.
     Nowhere,
     /// These octets of the message.
@@ -18,7 +18,7 @@ pub(super) enum Place {
 }
 
 /// Where the section is in a message with that structure.
-pub(super) fn place(section: &Section, structure: &Structure) -> Place {
+pub(in crate::imap) fn place(section: &Section, structure: &Structure) -> Place {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
     let Some(part) = structure.part(&path) else { return Place::Nowhere };
     let whole = path.is_empty();
@@ -43,7 +43,7 @@ pub(super) fn place(section: &Section, structure: &Structure) -> Place {
 }
 
 /// The part of `range` that a partial means; empty if it begins at or after the end (RFC 3501 §6.4.5).
-pub(super) fn cut(range: Range<u64>, partial: Option<Partial>) -> Range<u64> {
+pub(in crate::imap) fn cut(range: Range<u64>, partial: Option<Partial>) -> Range<u64> {
     let Some(partial) = partial else { return range };
     let start = range.start.saturating_add(partial.start).min(range.end);
     start..start.saturating_add(partial.count).min(range.end)

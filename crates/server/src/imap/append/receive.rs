@@ -1,0 +1,196 @@
+//! The messages of one command, as they come in: what is held is one ingest and a short record of each message before it.
+
+use bytes::Bytes;
+use sealpost_account::{Flags, Ingest, NewMessage, ops};
+use sealpost_base::{Timestamp, limits};
+use sealpost_imap::server::Event;
+use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
+
+use super::catenate::READ_BYTES;
+use crate::imap::connection::End;
+use crate::imap::flags;
+use crate::imap::place::Place;
+use crate::imap::reply::{Failure, Reply};
+use crate::imap::session::Session;
+
+/// What has come in so far.
+pub(super) struct Received {
+    done: Vec<NewMessage>,
+    current: Option<Incoming>,
+    /// Octets of all messages, the present one included.
+    octets: u64,
+    /// Octets that this command frees: those of the message that is replaced.
+    freed: u64,
+    keyword_bytes: usize,
+    parts: usize,
+}
+
+/// A message of which not everything is there.
+struct Incoming {
+    flags: Flags,
+    received: Timestamp,
+    catenate: bool,
+    ingest: Option<Ingest>,
+    /// The octets that come are those of a literal8.
+    binary: bool,
+}
+
+impl Session {
+    /// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
+    /// given back by the command itself.
+    pub(in crate::imap) async fn receive(
+        &mut self,
+        place: &Place,
+        freed: u64,
+    ) -> Result<Vec<NewMessage>, Failure> {
+        let mut received =
+            Received { done: Vec::new(), current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
+        loop {
+            match self.connection.next_of_message().await? {
+                Event::AppendMessage(message) => {
+                    received.complete().await?;
+                    received.begin(self, place, &message)?;
+                }
+                Event::AppendUrl(url) => self.catenate(place, &mut received, &url).await?,
+                Event::AppendLiteral(literal) => {
+                    received.announce(self, place, literal).await?;
+                    if literal.sync {
+                        self.connection.out().continuation("send the message");
+                    }
+                    self.connection.set_bulk(true);
+                }
+                Event::AppendData(octets) => received.data(&octets).await?,
+                Event::NeedContinuation => {
+                    self.connection.out().continuation("go on");
+                }
+                Event::AppendEnd => {
+                    received.complete().await?;
+                    return Ok(received.done);
+                }
+                Event::Bad { code, reason, .. } => return Err(Reply { code, ..Reply::bad(reason) }.into()),
+                Event::Fatal { reason } => return Err(End::Fatal(reason).into()),
+                Event::No { code, reason, .. } => {
+                    return Err(Reply { code, ..Reply::refused(reason) }.into());
+                }
+                Event::Command(_) | Event::Line(_) | Event::AppendBegin(_) => {
+                    return Err(Reply::bad("expected the rest of the message").into());
+                }
+            }
+        }
+    }
+}
+
+impl Received {
+    /// A message begins.
+    fn begin(&mut self, session: &Session, place: &Place, message: &AppendMessage) -> Result<(), Failure> {
+        if self.done.len() >= limits::IMAP_APPEND_MESSAGES {
+            let text = format!("a command has at most {} messages", limits::IMAP_APPEND_MESSAGES);
+            return Err(Reply::no(Code::Limit, text).into());
+        }
+        let flags = flags::from_wire(&message.flags)?;
+        self.keyword_bytes += flags.keywords.iter().map(String::len).sum::<usize>();
+        if self.keyword_bytes > limits::IMAP_APPEND_KEYWORD_BYTES {
+            return Err(Reply::no(Code::Limit, "too many keywords in one command").into());
+        }
+        ops::check_flags(&place.account.state(), &flags)?;
+        let received = message.date.map_or_else(|| session.ctx.clock.now(), |date| date.timestamp());
+        let catenate = message.catenate;
+        self.current = Some(Incoming { flags, received, catenate, ingest: None, binary: false });
+        Ok(())
+    }
+
+    /// Octets of the message will come.
+    async fn announce(
+        &mut self,
+        session: &Session,
+        place: &Place,
+        literal: AppendLiteral,
+    ) -> Result<(), Failure> {
+        if literal.utf8 && !session.dialect.utf8_accept() {
+            // RFC 6855 §4: only after ENABLE.
+            return Err(Reply::bad("UTF8 is not enabled").into());
+        }
+        let catenate = self.current.as_ref().is_some_and(|incoming| incoming.catenate);
+        if literal.size == 0 && !catenate {
+            return Err(nothing());
+        }
+        self.part()?;
+        self.expect(session, place, literal.size).await?;
+        if let Some(incoming) = &mut self.current {
+            incoming.binary = literal.binary;
+        }
+        Ok(())
+    }
+
+    /// Another part of a message is wanted.
+    pub(super) fn part(&mut self) -> Result<(), Failure> {
+        self.parts += 1;
+        if self.parts > limits::IMAP_CATENATE_PARTS {
+            let text = format!("a command has at most {} parts", limits::IMAP_CATENATE_PARTS);
+            return Err(Reply::no(Code::Limit, text).into());
+        }
+        Ok(())
+    }
+
+    /// Makes sure that so many octets more may come, and that there is somewhere to put them.
+    ///
+    /// # Errors
+    /// `NO [TOOBIG]` for the message, `NO [OVERQUOTA]` for the command.
+    pub(super) async fn expect(
+        &mut self,
+        session: &Session,
+        place: &Place,
+        more: u64,
+    ) -> Result<(), Failure> {
+        let Some(incoming) = &mut self.current else { return Err(Reply::bad("a message is missing").into()) };
+        let most = session.ctx.settings.message_size;
+        let size = incoming.ingest.as_ref().map_or(0, Ingest::size);
+        if size.saturating_add(more) > most {
+            // RFC 4469 §4.2
+            return Err(Reply::no(Code::TooBig, format!("a message may have at most {most} octets")).into());
+        }
+        // RFC 8508 §3.4: only what the command adds counts.
+        match self.octets.saturating_add(more).saturating_sub(self.freed) {
+            0 => {}
+            net => session.check_quota(&place.account.state(), net)?,
+        }
+        self.octets = self.octets.saturating_add(more);
+        if incoming.ingest.is_none() {
+            let beside = if incoming.catenate { READ_BYTES } else { 0 };
+            incoming.ingest = Some(place.account.ingest_beside(beside).await?);
+        }
+        Ok(())
+    }
+
+    async fn data(&mut self, octets: &Bytes) -> Result<(), Failure> {
+        if self.current.as_ref().is_some_and(|incoming| incoming.binary)
+            && memchr::memchr(0, octets).is_some()
+        {
+            // RFC 3516 §4.4: binary content is not stored here, since BODY[…] could not give it back.
+            return Err(Reply::no(Code::UnknownCte, "encode binary parts in base64").into());
+        }
+        self.write(octets).await
+    }
+
+    /// The next octets of the message, expected before.
+    pub(super) async fn write(&mut self, octets: &[u8]) -> Result<(), Failure> {
+        match self.current.as_mut().and_then(|incoming| incoming.ingest.as_mut()) {
+            Some(ingest) => Ok(ingest.write(octets).await?),
+            None => Err(Reply::bad("a message is missing").into()),
+        }
+    }
+
+    /// The present message is all there.
+    async fn complete(&mut self) -> Result<(), Failure> {
+        let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
+        let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or_else(nothing)?;
+        let stored = ingest.finish().await?;
+        self.done.push(NewMessage { stored, flags, received });
+        Ok(())
+    }
+}
+
+/// RFC 3502 §6.3.11: a message of no octets is an error, by which a client cancels the command.
+fn nothing() -> Failure {
+    Reply::refused("a message without octets: nothing was appended").into()
+}
