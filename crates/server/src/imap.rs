@@ -36,6 +36,7 @@ mod object_id;
 mod place;
 mod qresync;
 mod replace;
+mod progress;
 mod reply;
 mod sasl;
 mod search;

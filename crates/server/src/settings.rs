@@ -110,6 +110,9 @@ pub struct Timeouts {
     pub imap_anonymous: Duration,
     /// For the next IMAP command after login, and for a client that idles; at least 30 minutes (RFC 3501 §5.4).
     pub imap: Duration,
+    /// How long a client that idles hears nothing; then it is told that the server is still there, before a router on the
+    /// way forgets the connection. Zero: it is not told.
+    pub imap_keep_alive: Duration,
     /// For a client to take what is sent to it, however little at a time.
     pub write: Duration,
     /// For sessions to end when the server stops; then they are cut off.
@@ -176,6 +179,7 @@ impl Default for Timeouts {
             smtp: Duration::from_secs(5 * 60),
             imap_anonymous: Duration::from_secs(60),
             imap: Duration::from_secs(30 * 60),
+            imap_keep_alive: Duration::from_secs(2 * 60),
             write: Duration::from_secs(2 * 60),
             stop: Duration::from_secs(4),
         }

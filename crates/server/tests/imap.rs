@@ -87,6 +87,8 @@ mod damage;
 mod faults;
 #[path = "imap/hostile.rs"]
 mod hostile;
+#[path = "imap/inprogress.rs"]
+mod inprogress;
 #[path = "imap/large.rs"]
 mod large;
 #[path = "imap/model.rs"]

@@ -177,6 +177,12 @@ pub const KEYS: &[Key] = &[
         "For the next IMAP command after login, and for a client that idles; RFC 3501 asks for at least 30 minutes."
     ),
     key!(
+        "timeouts.imap_keep_alive",
+        Span,
+        settings.timeouts.imap_keep_alive,
+        "How long a client that idles hears nothing before it is told that the server is still there, so that no router forgets the connection; \"0\" turns it off."
+    ),
+    key!(
         "timeouts.write",
         Wait,
         settings.timeouts.write,

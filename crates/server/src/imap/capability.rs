@@ -36,6 +36,7 @@ const AUTHENTICATED: &[&str] = &[
     "CATENATE",
     "URL-PARTIAL",
     "REPLACE",
+    "INPROGRESS",
 ];
 
 /// Where in its life a connection is, as far as capabilities depend on it.

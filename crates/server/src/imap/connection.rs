@@ -249,6 +249,11 @@ impl Connection {
         self.out.set_utf8(utf8);
     }
 
+    /// Whether more was received than was taken.
+    pub(super) fn has_input(&self) -> bool {
+        self.decoder.pending() > 0
+    }
+
     /// The next line is not a command.
     pub(super) fn expect_line(&mut self) {
         self.decoder.expect_line();

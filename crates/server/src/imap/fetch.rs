@@ -84,8 +84,11 @@ impl Session {
         if plan.sets_seen() && !self.view()?.read_only() {
             telling.known = self.mark_seen(&targets).await?;
         }
+        let (goal, mut done) = (targets.len(), 0);
         let mut cursor = Cursor::new(targets);
         while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+            self.progress.reach(done, goal);
+            done += uids.len();
             let rows = self.snapshot(&uids, &plan, &telling.known.uids)?;
             trouble.gone += uids.len() - rows.len();
             self.fetch_rows(rows, &plan, &mut trouble).await?;
@@ -196,7 +199,7 @@ impl Session {
         }
         let account = self.view()?.account().clone();
         let mut pipeline = Pipeline::new(account, plan.clone(), self.ctx.budget.clone(), rows);
-        while let Some(prepared) = pipeline.next().await? {
+        while let Some(prepared) = self.patiently(pipeline.next()).await?? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }

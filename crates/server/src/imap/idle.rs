@@ -1,6 +1,8 @@
 //! IDLE (RFC 2177): the client is told of every change as it happens, until it says DONE.
 
 use sealpost_imap::server::Event;
+use sealpost_imap::types::Status;
+use tokio::time::Instant;
 
 use super::connection::End;
 use super::reply::{Outcome, Reply};
@@ -19,15 +21,28 @@ impl Session {
         self.connection.out().continuation("idling");
         self.connection.expect_line();
         let deadline = self.connection.idle_deadline();
+        let keep_alive = self.ctx.settings.timeouts.imap_keep_alive;
+        let mut silent_until = Instant::now() + keep_alive;
         loop {
             // Marked before looking, so that a change during the look rings again.
             bell.borrow_and_update();
             self.tell(&Telling::everything()).await?;
-            let rung = async {
-                // The sender lives as long as the account, which is held here.
-                let _ = bell.changed().await;
+            let silent = self.connection.out().is_empty();
+            if silent && !keep_alive.is_zero() && Instant::now() >= silent_until {
+                // RFC 2177 §3: untagged responses may come at any time. Routers forget connections that say nothing.
+                self.connection.out().status(None, Status::Ok, None, "Still here");
+                silent_until = Instant::now() + keep_alive;
+            } else if !silent {
+                silent_until = Instant::now() + keep_alive;
+            }
+            let wake = async {
+                tokio::select! {
+                    // The sender lives as long as the account, which is held here.
+                    _ = bell.changed() => {}
+                    () = tokio::time::sleep_until(silent_until), if !keep_alive.is_zero() => {}
+                }
             };
-            match self.connection.next_unless(deadline, rung).await? {
+            match self.connection.next_unless(deadline, wake).await? {
                 None => {}
                 Some(Event::Line(line)) if line.eq_ignore_ascii_case(b"DONE") => {
                     return Ok(Reply::ok("IDLE completed"));

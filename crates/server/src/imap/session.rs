@@ -10,6 +10,7 @@ use sealpost_imap::types::{AString, Command, CommandBody, Response, Status, Stor
 use super::capability::{self, Stage};
 use super::connection::{Connection, End};
 use super::dialect::Dialect;
+use super::progress::Progress;
 use super::reply::{Failure, Outcome, Reply};
 use super::tell::Telling;
 use super::uid_only;
@@ -31,6 +32,8 @@ pub(super) struct Session {
     pub(super) dialect: Dialect,
     /// Octets that the account's mailboxes may hold.
     pub(super) quota: Option<u64>,
+    /// How far the command at hand is.
+    pub(super) progress: Progress,
     /// The login is over, but not the connection.
     pub(super) over: bool,
     errors: usize,
@@ -61,6 +64,7 @@ impl Session {
             view: None,
             dialect: Dialect::default(),
             quota: None,
+            progress: Progress::none(),
             over: false,
             errors: 0,
         }
@@ -120,6 +124,10 @@ impl Session {
             | Event::AppendEnd
             | Event::Line(_) => {}
         }
+        if self.connection.has_input() {
+            // Others have their turn between the commands of a client that sends thousands at once.
+            tokio::task::yield_now().await;
+        }
         self.connection.relieve().await
     }
 
@@ -132,6 +140,7 @@ impl Session {
             CommandBody::Unauthenticate => return self.unauthenticate(&tag).await,
             _ => {}
         }
+        self.progress = Progress::of(&tag);
         let mut telling = Telling::after(&body);
         let outcome = self.execute(&tag, body, &mut telling).await;
         self.finish(&tag, outcome, telling).await

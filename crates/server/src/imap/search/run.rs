@@ -110,7 +110,7 @@ impl Session {
 
     /// Decides by the summaries where that is possible; the others.
     async fn by_summaries(
-        &self,
+        &mut self,
         area: &Area,
         query: &Query,
         undecided: UidSet,
@@ -119,8 +119,11 @@ impl Session {
         let mut decided = Vec::new();
         let mut stream =
             area.account.summaries(area.mailbox, undecided.clone(), Parts::HEADERS).chunks(BATCH_ROWS);
-        while let Some(batch) = stream.next().await {
+        let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
+        self.progress.reach(before, rows);
+        while let Some(batch) = self.patiently(stream.next()).await? {
             self.goes_on().await?;
+            self.advance(before + decided.len(), rows).await?;
             // A summary that cannot be made leaves the message to be read.
             let batch: Vec<_> =
                 batch.into_iter().filter_map(|(uid, summary)| Some((uid, summary.ok()?))).collect();
@@ -142,13 +145,15 @@ impl Session {
 
     /// Decides the rest, by what is stored with the messages and by the messages.
     async fn by_reading(
-        &self,
+        &mut self,
         area: &Area,
         query: &Arc<Query>,
         undecided: UidSet,
         found: &mut Findings,
     ) -> Result<(), Failure> {
         let mut tasks = JoinSet::new();
+        let (rows, mut left) = (area.uids.len(), undecided.len());
+        self.progress.reach(rows - left, rows);
         let mut cursor = Cursor::new(undecided);
         while let Some(uids) = cursor.next_batch(GROUP_MESSAGES) {
             self.goes_on().await?;
@@ -156,13 +161,15 @@ impl Session {
                 .map(|(uid, columns, message)| Candidate { uid, columns, message: message.clone() })
                 .collect();
             if tasks.len() >= TASKS {
-                join(&mut tasks, found).await;
+                self.patiently(join(&mut tasks, found)).await?;
+                left = left.saturating_sub(GROUP_MESSAGES);
+                self.advance(rows - left, rows).await?;
             }
             let (account, budget) = (area.account.clone(), self.ctx.budget.clone());
             tasks.spawn(search_group(account, query.clone(), budget, group));
         }
         while !tasks.is_empty() {
-            join(&mut tasks, found).await;
+            self.patiently(join(&mut tasks, found)).await?;
         }
         Ok(())
     }

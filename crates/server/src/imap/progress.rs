@@ -1,0 +1,119 @@
+//! INPROGRESS (RFC 9585): a client that waits for a long command is told that it is still being worked on, and how far.
+//!
+//! Nothing is said during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for restraint). Whatever
+//! waits within a command waits in [`Session::patiently`], or in [`Progress::during`] if it borrows from the session;
+//! loops call [`Session::advance`]. Only between responses: never when one has begun.
+
+use std::time::Duration;
+
+use sealpost_imap::types::{Atom, Code, Status, Tag};
+use tokio::time::Instant;
+
+use super::connection::{Connection, End};
+use super::session::Session;
+
+/// Between two of them, and before the first.
+pub(super) const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How far the command at hand is.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// `None` between commands.
+    tag: Option<Tag>,
+    next: Instant,
+    done: usize,
+    goal: usize,
+}
+
+impl Progress {
+    /// Between commands.
+    pub(super) fn none() -> Self {
+        Progress { tag: None, next: Instant::now(), done: 0, goal: 0 }
+    }
+
+    /// Of the command with that tag, which begins now.
+    pub(super) fn of(tag: &Tag) -> Self {
+        Progress { tag: Some(tag.clone()), next: Instant::now() + INTERVAL, done: 0, goal: 0 }
+    }
+
+    /// `done` of `goal` steps are behind us. Never goes back, and never changes its goal (RFC 9585 §4).
+    pub(super) fn reach(&mut self, done: usize, goal: usize) {
+        if self.goal == 0 {
+            self.goal = goal;
+        }
+        self.done = self.done.max(done);
+    }
+
+    /// Waits for `work`, and tells the client meanwhile.
+    ///
+    /// # Errors
+    /// If the client cannot be told. `work` is dropped then.
+    pub(super) async fn during<T>(
+        &mut self,
+        connection: &mut Connection,
+        work: impl Future<Output = T>,
+    ) -> Result<T, End> {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                finished = &mut work => return Ok(finished),
+                () = tokio::time::sleep_until(self.next) => self.tell(connection).await?,
+            }
+        }
+    }
+
+    /// Tells the client if it is time.
+    pub(super) async fn tell_if_due(&mut self, connection: &mut Connection) -> Result<(), End> {
+        if Instant::now() >= self.next { self.tell(connection).await } else { Ok(()) }
+    }
+
+    async fn tell(&mut self, connection: &mut Connection) -> Result<(), End> {
+        self.next = Instant::now() + INTERVAL;
+        let Some(tag) = &self.tag else { return Ok(()) };
+        let code = Atom::new("INPROGRESS").ok().map(|name| Code::Other(name, Some(self.details(tag))));
+        connection.out().status(None, Status::Ok, code.as_ref(), "still working on it");
+        connection.flush().await
+    }
+
+    /// `"(" inprogress-tag SP inprogress-state ")"` (RFC 9585 §5). A goal is above what is done; one that is not known
+    /// is NIL.
+    fn details(&self, tag: &Tag) -> String {
+        match (self.done, self.goal) {
+            (0, 0) => format!("(\"{tag}\" NIL NIL)"),
+            (done, 0) => format!("(\"{tag}\" {done} NIL)"),
+            (done, goal) => format!("(\"{tag}\" {} {goal})", done.min(goal - 1)),
+        }
+    }
+}
+
+impl Session {
+    /// `done` of `goal` steps of the command are behind us; tells the client if it is time.
+    pub(super) async fn advance(&mut self, done: usize, goal: usize) -> Result<(), End> {
+        self.progress.reach(done, goal);
+        self.progress.tell_if_due(&mut self.connection).await
+    }
+
+    /// Waits for `work`, and tells the client meanwhile.
+    pub(super) async fn patiently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+        self.progress.during(&mut self.connection, work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn details_keep_to_the_grammar() {
+        let tag = Tag::new("A001").unwrap();
+        let mut progress = Progress::of(&tag);
+        assert_eq!(progress.details(&tag), "(\"A001\" NIL NIL)");
+        progress.done = 175;
+        assert_eq!(progress.details(&tag), "(\"A001\" 175 NIL)");
+        progress.reach(100, 1000);
+        assert_eq!(progress.details(&tag), "(\"A001\" 175 1000)", "it never goes back");
+        progress.reach(1000, 2000);
+        assert_eq!(progress.details(&tag), "(\"A001\" 999 1000)", "a goal is not reached before the end");
+    }
+}

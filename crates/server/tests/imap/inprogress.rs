@@ -1,0 +1,87 @@
+//! INPROGRESS (RFC 9585), with commands that wait for memory, and the keep-alive of IDLE (RFC 2177).
+
+use std::time::Duration;
+
+use sealpost_base::{Budget, Permit};
+use sealpost_server::Settings;
+
+use crate::imap_world::World;
+
+fn take_all(budget: &Budget) -> Vec<Permit> {
+    let mut held = Vec::new();
+    for bytes in
+        std::iter::successors(Some(budget.total()), |bytes| Some(bytes / 2)).take_while(|bytes| *bytes > 0)
+    {
+        held.extend(std::iter::from_fn(|| budget.try_acquire(bytes)));
+    }
+    held
+}
+
+#[tokio::test]
+async fn a_long_search_is_told_of_every_ten_seconds() {
+    let mut world = World::new(Settings::default()).await;
+    for n in 0..40 {
+        world.deliver(None, format!("Subject: n{n}\r\n\r\nneedle\r\n").as_bytes()).await;
+    }
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    assert_eq!(client.ok("SEARCH BODY nothing").await.len(), 2, "a short one is not");
+    let held = take_all(&world.ctx.budget);
+    tokio::time::pause();
+    client.send(b"a1 SEARCH BODY nothing\r\n").await;
+    let start = tokio::time::Instant::now();
+    for n in 1..=3 {
+        assert_eq!(client.line().await, "* OK [INPROGRESS (\"a1\" 0 40)] still working on it");
+        assert!(start.elapsed() >= Duration::from_secs(10 * n));
+        assert!(start.elapsed() < Duration::from_secs(10 * n + 5));
+    }
+    drop(held);
+    tokio::time::resume();
+    assert_eq!(client.line().await, "* SEARCH");
+    assert_eq!(client.line().await, "a1 OK SEARCH completed");
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
+    let mut world = World::new(Settings::default()).await;
+    world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
+    let mut client = world.login().await;
+    client.compress().await;
+    client.ok("SELECT INBOX").await;
+    let held = take_all(&world.ctx.budget);
+    tokio::time::pause();
+    client.send(b"a2 FETCH 1 BODY.PEEK[]\r\n").await;
+    assert_eq!(client.line().await, "* OK [INPROGRESS (\"a2\" 0 1)] still working on it");
+    drop(held);
+    tokio::time::resume();
+    assert_eq!(client.line().await, "* 1 FETCH (BODY[] {17}");
+    while client.line().await != "a2 OK FETCH completed" {}
+}
+
+#[tokio::test]
+async fn an_idle_client_hears_that_the_server_is_there() {
+    let mut world = World::new(Settings::default()).await;
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    client.send(b"1 IDLE\r\n").await;
+    assert_eq!(client.line().await, "+ idling");
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(7 * 60 + 1)).await;
+    client.send(b"DONE\r\n").await;
+    for _ in 0..3 {
+        assert_eq!(client.line().await, "* OK Still here");
+    }
+    assert_eq!(client.line().await, "1 OK IDLE completed");
+    tokio::time::resume();
+
+    let mut settings = Settings::default();
+    settings.timeouts.imap_keep_alive = Duration::ZERO;
+    let mut world = World::new(settings).await;
+    let mut client = world.login().await;
+    client.send(b"1 IDLE\r\n").await;
+    assert_eq!(client.line().await, "+ idling");
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(29 * 60)).await;
+    client.send(b"DONE\r\n").await;
+    assert_eq!(client.line().await, "1 OK IDLE completed", "zero turns it off");
+}
