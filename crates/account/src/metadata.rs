@@ -112,6 +112,19 @@ pub fn entries<'a>(
         .map(move |(name, value)| (&name[at..], value))
 }
 
+/// All entries of the account from behind the object `after` on: the object's name, whose entry it is, the entry's name.
+pub fn all<'a>(
+    state: &'a AccountState,
+    after: Option<&str>,
+) -> impl Iterator<Item = (&'a str, Holder, &'a str)> + use<'a> {
+    let begin = match after {
+        Some(after) => Bound::Excluded(after.to_owned()),
+        None => Bound::Included(PREFIX.to_owned()),
+    };
+    let objects = state.objects_from(begin).take_while(|(name, _)| name.starts_with(PREFIX));
+    objects.filter_map(|(name, _)| Holder::of_object(name).map(|(holder, entry)| (name, holder, entry)))
+}
+
 /// Whether `entry` is `top` or below it.
 pub fn is_within(entry: &str, top: &str) -> bool {
     entry.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -31,6 +31,9 @@ pub struct Settings {
     /// The account or alias that gets mail for `postmaster` (RFC 5321 §4.5.1) when no account and no alias has
     /// that name; none: such mail is refused.
     pub postmaster: Option<String>,
+    /// How users reach the administrator: a URI, such as `mailto:help@example.org` or `tel:…`. IMAP clients are told it
+    /// (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if there is one.
+    pub admin: Option<String>,
     /// How long removed accounts and messages that nothing points to are kept before they are deleted.
     pub retention: Duration,
     /// How many connections are served.
@@ -147,6 +150,17 @@ pub struct Login {
     pub delayed_per_address: usize,
 }
 
+impl Settings {
+    /// How the administrator is reached, as a URI.
+    pub fn admin_uri(&self) -> Option<String> {
+        let mail = |postmaster: &String| match postmaster.contains('@') {
+            true => format!("mailto:{postmaster}"),
+            false => format!("mailto:{postmaster}@{}", self.hostname),
+        };
+        self.admin.clone().or_else(|| self.postmaster.as_ref().map(mail))
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Settings {
@@ -158,6 +172,7 @@ impl Default for Settings {
             message_size: limits::MESSAGE_BYTES,
             recipients: limits::SMTP_RECIPIENTS,
             postmaster: None,
+            admin: None,
             retention: Duration::from_secs(7 * 24 * 3600),
             connections: Connections::default(),
             timeouts: Timeouts::default(),

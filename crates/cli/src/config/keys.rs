@@ -94,6 +94,12 @@ pub const KEYS: &[Key] = &[
         "The account or alias that gets mail for postmaster when nothing else has that name; without one, such mail is refused."
     ),
     key!(
+        "admin",
+        Text,
+        settings.admin,
+        "How users reach the administrator, as a URI such as mailto:help@example.org, for their mail programs; without one, mail to the postmaster."
+    ),
+    key!(
         "memory",
         Size,
         settings.memory,

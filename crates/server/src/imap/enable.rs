@@ -19,6 +19,9 @@ const EXTENSIONS: &[(&str, Enable)] = &[
         session.dialect.condstore = true;
         switch_on(&mut session.dialect.qresync)
     }),
+    // RFC 5464 §4.4
+    ("METADATA", Session::watch_metadata),
+    ("METADATA-SERVER", Session::watch_metadata),
     ("UIDONLY", |session| switch_on(&mut session.dialect.uid_only)),
     ("IMAP4rev2", |session| {
         session.connection.set_utf8(true);

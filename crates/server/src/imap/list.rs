@@ -1,4 +1,4 @@
-//! LIST with its extensions, LSUB, NAMESPACE (RFC 3501 §6.3.8, §6.3.9; RFC 5258, RFC 5819, RFC 6154, RFC 2342).
+//! LIST with its extensions, LSUB, NAMESPACE (RFC 3501 §6.3.8, §6.3.9; RFC 5258, RFC 5819, RFC 6154, RFC 9590, RFC 2342).
 
 mod lister;
 
@@ -51,10 +51,10 @@ impl Session {
         for option in returns {
             match option {
                 ReturnOption::Status(items) => self.tell_status(&mailbox, items).await,
-                ReturnOption::Metadata(_) => return Err(Reply::bad("unknown LIST return option").into()),
+                ReturnOption::Metadata(entries) => self.tell_listed_metadata(&mailbox, entries).await,
                 ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
             }
-            // RFC 5819 §2: a mailbox that is gone by now, or cannot be looked at, has none.
+            // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be looked at, has none.
             .or_else(|failure| match failure {
                 Failure::Reply(_) => Ok(()),
                 Failure::End(end) => Err(Failure::End(end)),

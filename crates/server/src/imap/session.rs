@@ -10,6 +10,7 @@ use sealpost_imap::types::{AString, Command, CommandBody, Response, Status, Stor
 use super::capability::{self, Stage};
 use super::connection::{Connection, End};
 use super::dialect::Dialect;
+use super::metadata::Watch;
 use super::progress::Progress;
 use super::reply::{Failure, Outcome, Reply};
 use super::tell::Telling;
@@ -30,6 +31,8 @@ pub(super) struct Session {
     pub(super) view: Option<View>,
     /// What ENABLE switched on.
     pub(super) dialect: Dialect,
+    /// `Some` if the client is to be told of metadata that others change.
+    pub(super) metadata: Option<Watch>,
     /// Octets that the account's mailboxes may hold.
     pub(super) quota: Option<u64>,
     /// How far the command at hand is.
@@ -63,6 +66,7 @@ impl Session {
             account: None,
             view: None,
             dialect: Dialect::default(),
+            metadata: None,
             quota: None,
             progress: Progress::none(),
             over: false,
@@ -188,6 +192,8 @@ impl Session {
             CommandBody::Lsub { reference, pattern } => self.lsub(&reference, &pattern).await,
             CommandBody::Namespace => Ok(self.namespace()),
             CommandBody::Status { mailbox, items } => self.status(&mailbox, &items).await,
+            CommandBody::GetMetadata(get) => self.get_metadata(&get).await,
+            CommandBody::SetMetadata(set) => self.set_metadata(&set).await,
             CommandBody::Idle => self.idle().await,
             CommandBody::Check => {
                 self.view()?;

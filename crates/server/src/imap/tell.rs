@@ -53,6 +53,7 @@ impl Telling {
 impl Session {
     /// Brings client and view up to date, as far as `telling` allows.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
+        self.tell_metadata().await?;
         let Some(view) = &mut self.view else { return Ok(()) };
         let account = view.account().clone();
         let changes = view.changes(&account.state(), telling.expunges, &telling.known);

@@ -326,6 +326,7 @@ pub async fn play(name: &str, text: &str) {
             ("plaintext_login", "never") => {
                 settings.plaintext_login = sealpost_server::settings::PlaintextLogin::Never;
             }
+            ("postmaster", value) => settings.postmaster = Some(value.to_owned()),
             ("quota", value) => quota = Some(value.parse().unwrap()),
             other => panic!("{name}: no such setting: {other:?}"),
         }

@@ -1,0 +1,272 @@
+//! GETMETADATA, SETMETADATA and METADATA (RFC 5464, RFC 6154 §4, RFC 9590).
+//!
+//! Private entries are in the log of whoever is logged in, shared ones in the log that the mailbox's messages are in. The server's
+//! shared entries are the operator's: they come from the settings, and nobody can set them.
+
+mod set;
+mod watch;
+
+use std::sync::Arc;
+
+use sealpost_account::metadata::{self, Holder};
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, AccountState, SpecialUses, ops};
+use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
+
+use super::reply::{Failure, Outcome, Reply};
+use super::session::Session;
+
+pub(super) use watch::Watch;
+
+/// Bytes of names and values that are copied out of the state and written at once; one value may be added to it.
+const BATCH_BYTES: usize = 32 * 1024;
+/// Entries looked at while the state is held.
+const BATCH_ENTRIES: usize = 256;
+/// How the administrator is reached (RFC 5464 §3.2.1.1).
+const ADMIN: &str = "/shared/admin";
+
+/// Where the entries of a mailbox, or of the server, are.
+struct Source {
+    mailbox: Option<Mailbox>,
+    private: Shelf,
+    shared: Shelf,
+}
+
+/// Entries in one log.
+#[derive(Clone)]
+struct Shelf {
+    account: Arc<Account>,
+    holder: Holder,
+}
+
+/// Entries on their way to the client.
+struct Outgoing<'a> {
+    mailbox: Option<&'a Mailbox>,
+    max_size: Option<u64>,
+    /// The longest value that was left out, in octets.
+    longest: Option<u64>,
+    waiting: Vec<(Entry, Option<Vec<u8>>)>,
+    bytes: usize,
+}
+
+impl Session {
+    /// GETMETADATA.
+    pub(super) async fn get_metadata(&mut self, get: &GetMetadata) -> Outcome {
+        let source = self.source(get.mailbox.as_ref()).await?;
+        let longest = self.tell_values(&source, &get.entries, get.depth, get.max_size).await?;
+        Ok(match longest {
+            // RFC 5464 §4.2.1
+            Some(octets) => Reply::ok_with(
+                Code::Metadata(MetadataCode::LongEntries(octets)),
+                "GETMETADATA completed, some values are too long",
+            ),
+            None => Reply::ok("GETMETADATA completed"),
+        })
+    }
+
+    /// `* METADATA` for a name that LIST returns (RFC 9590 §3); an entry without a value is NIL.
+    pub(super) async fn tell_listed_metadata(
+        &mut self,
+        mailbox: &Mailbox,
+        entries: &[Entry],
+    ) -> Result<(), Failure> {
+        let source = self.source(Some(mailbox)).await?;
+        self.tell_values(&source, entries, Depth::Zero, None).await?;
+        Ok(())
+    }
+
+    /// Where to look; `None` is the server.
+    async fn source(&self, mailbox: Option<&Mailbox>) -> Result<Source, Failure> {
+        let account = self.account()?.clone();
+        let Some(name) = mailbox else {
+            let shelf = Shelf { account, holder: Holder::Server };
+            return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf });
+        };
+        let place = self.place(name).await?.require(Rights::LOOKUP)?;
+        // RFC 5464 §3.3: "l", and any of these.
+        let one_of =
+            Rights::READ.with(Rights::SEEN).with(Rights::WRITE).with(Rights::INSERT).with(Rights::POST);
+        if !place.rights.intersects(one_of) {
+            return Err(Reply::no(Code::NoPerm, "you do not have the right to see its metadata").into());
+        }
+        let own = ops::existing(&account.state(), name.as_str())?.id();
+        Ok(Source {
+            mailbox: Some(name.clone()),
+            private: Shelf { account, holder: Holder::Mailbox(own) },
+            shared: Shelf { account: place.account, holder: Holder::Mailbox(place.mailbox) },
+        })
+    }
+
+    /// Writes entries with their values, in bounded pieces; the longest value that was left out.
+    async fn tell_values(
+        &mut self,
+        source: &Source,
+        entries: &[Entry],
+        depth: Depth,
+        max_size: Option<u64>,
+    ) -> Result<Option<u64>, Failure> {
+        let mailbox = source.mailbox.as_ref();
+        let mut out = Outgoing { mailbox, max_size, longest: None, waiting: Vec::new(), bytes: 0 };
+        for top in distinct(entries, depth) {
+            let shelf = source.shelf(top);
+            let value = self.value(source, shelf, top.as_str());
+            // What was asked for by its name alone is answered in any case.
+            if depth == Depth::Zero || value.is_some() {
+                out.add(top.clone(), value);
+                self.write_entries(&mut out, BATCH_BYTES).await?;
+            }
+            if depth == Depth::Zero {
+                continue;
+            }
+            for computed in self.computed_below(source, top, depth) {
+                let value = self.computed(source, computed.as_str());
+                out.add(computed, value);
+            }
+            let mut after = top.as_str().to_owned();
+            loop {
+                let next = out.collect(&shelf.account.state(), shelf.holder, top, depth, &after);
+                self.write_entries(&mut out, BATCH_BYTES).await?;
+                let Some(next) = next else { break };
+                after = next;
+                tokio::task::yield_now().await;
+            }
+        }
+        self.write_entries(&mut out, 0).await?;
+        Ok(out.longest)
+    }
+
+    /// Writes what waits if it is more than `limit` bytes.
+    async fn write_entries(&mut self, out: &mut Outgoing<'_>, limit: usize) -> Result<(), Failure> {
+        if out.waiting.is_empty() || out.bytes < limit {
+            return Ok(());
+        }
+        out.bytes = 0;
+        let response =
+            Response::Metadata { mailbox: out.mailbox.cloned(), entries: std::mem::take(&mut out.waiting) };
+        self.connection.out().response(&response);
+        Ok(self.connection.relieve().await?)
+    }
+
+    /// The value of an entry, stored or computed.
+    fn value(&self, source: &Source, shelf: &Shelf, entry: &str) -> Option<Vec<u8>> {
+        if is_computed(source, entry) {
+            return self.computed(source, entry);
+        }
+        metadata::value(&shelf.account.state(), shelf.holder, entry).map(<[u8]>::to_vec)
+    }
+
+    /// What is not stored but follows from something else.
+    fn computed(&self, source: &Source, entry: &str) -> Option<Vec<u8>> {
+        match (entry, source.private.holder) {
+            // RFC 6154 §4: "a space-separated list of special-use attributes", or NIL.
+            (metadata::SPECIAL_USE, Holder::Mailbox(id)) => {
+                let uses = source.private.account.state().any_mailbox(id)?.special_uses();
+                attributes(uses).map(String::into_bytes)
+            }
+            (ADMIN, Holder::Server) => self.ctx.settings.admin_uri().map(String::into_bytes),
+            _ => None,
+        }
+    }
+
+    /// The computed entries below `top` that have a value.
+    fn computed_below(&self, source: &Source, top: &Entry, depth: Depth) -> Vec<Entry> {
+        let all = [metadata::SPECIAL_USE, ADMIN].into_iter();
+        let below = all.filter(|entry| {
+            is_computed(source, entry) && *entry != top.as_str() && is_reached(entry, top.as_str(), depth)
+        });
+        below
+            .filter(|entry| self.computed(source, entry).is_some())
+            .filter_map(|e| Entry::new(e).ok())
+            .collect()
+    }
+}
+
+impl Source {
+    fn shelf(&self, entry: &Entry) -> &Shelf {
+        if entry.is_private() { &self.private } else { &self.shared }
+    }
+}
+
+impl Outgoing<'_> {
+    fn add(&mut self, entry: Entry, value: Option<Vec<u8>>) {
+        let size = value.as_ref().map_or(0, |value| value.len() as u64);
+        if self.max_size.is_some_and(|most| size > most) {
+            self.longest = self.longest.max(Some(size));
+            return;
+        }
+        self.bytes += entry.as_str().len() + value.as_ref().map_or(0, Vec::len);
+        self.waiting.push((entry, value));
+    }
+
+    /// Copies entries below `top` from behind `after` on; where to go on, `None` at the end.
+    fn collect(
+        &mut self,
+        state: &AccountState,
+        holder: Holder,
+        top: &Entry,
+        depth: Depth,
+        after: &str,
+    ) -> Option<String> {
+        let mut last = None;
+        for (looked, (name, value)) in metadata::entries(state, holder, top.as_str(), Some(after)).enumerate()
+        {
+            if looked == BATCH_ENTRIES || self.bytes >= BATCH_BYTES {
+                return last;
+            }
+            last = Some(name.to_owned());
+            if !is_reached(name, top.as_str(), depth) {
+                continue;
+            }
+            let Ok(entry) = Entry::new(name) else { continue };
+            if self.max_size.is_some_and(|most| value.len() as u64 > most) {
+                self.longest = self.longest.max(Some(value.len() as u64));
+            } else {
+                self.add(entry, Some(value.to_vec()));
+            }
+        }
+        None
+    }
+}
+
+/// Whether `entry` is `top`, or below it within the depth (RFC 5464 §4.2.2).
+fn is_reached(entry: &str, top: &str, depth: Depth) -> bool {
+    let Some(rest) = entry.strip_prefix(top) else { return false };
+    match depth {
+        Depth::Zero => rest.is_empty(),
+        Depth::One => rest.is_empty() || rest.starts_with('/') && !rest[1..].contains('/'),
+        Depth::Infinity => rest.is_empty() || rest.starts_with('/'),
+    }
+}
+
+fn is_computed(source: &Source, entry: &str) -> bool {
+    match source.private.holder {
+        Holder::Mailbox(_) => entry == metadata::SPECIAL_USE,
+        Holder::Server => entry == ADMIN,
+    }
+}
+
+/// Each entry once, and not again what is below another anyway.
+fn distinct(entries: &[Entry], depth: Depth) -> Vec<&Entry> {
+    let mut distinct: Vec<&Entry> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for entry in entries {
+        if seen.insert(entry) {
+            distinct.push(entry);
+        }
+    }
+    if depth == Depth::Infinity {
+        let covered = |entry: &Entry| {
+            entry.as_str().match_indices('/').skip(1).any(|(at, _)| {
+                Entry::new(&entry.as_str()[..at]).is_ok_and(|superior| seen.contains(&superior))
+            })
+        };
+        distinct.retain(|entry| !covered(entry));
+    }
+    distinct
+}
+
+/// As they are in LIST; `None` if there are none.
+fn attributes(uses: SpecialUses) -> Option<String> {
+    let names: Vec<&str> = uses.iter().map(|one| one.attribute()).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}

@@ -1,0 +1,123 @@
+//! SETMETADATA (RFC 5464 §4.3), and special uses set through it (RFC 6154 §4).
+
+use sealpost_account::event::Event;
+use sealpost_account::metadata::{self, Holder, Refused};
+use sealpost_account::{AccountState, SpecialUse, SpecialUses, ops};
+use sealpost_base::limits;
+use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, SetMetadata};
+
+use super::{Shelf, Source};
+use crate::imap::mailboxes::special_use;
+use crate::imap::reply::{Failure, Outcome, Reply};
+use crate::imap::session::Session;
+
+/// An entry with its new value.
+type Change<'a> = (&'a str, Option<&'a [u8]>);
+
+impl Session {
+    /// SETMETADATA: all entries or none.
+    pub(in crate::imap) async fn set_metadata(&mut self, set: &SetMetadata) -> Outcome {
+        let longest = set.entries.iter().filter_map(|(_, value)| value.as_ref()).map(Vec::len).max();
+        if longest.is_some_and(|bytes| bytes > limits::METADATA_VALUE_BYTES) {
+            return Err(refusal(Refused::TooLong(limits::METADATA_VALUE_BYTES)).into());
+        }
+        // RFC 5464 §3.2.1.1, §4.1: what all users of the server see is the operator's to say.
+        if set.mailbox.is_none() && set.entries.iter().any(|(entry, _)| !entry.is_private()) {
+            return Err(Reply::no(Code::NoPerm, "shared entries of the server cannot be set").into());
+        }
+        let source = self.source(set.mailbox.as_ref()).await?;
+        let uses = new_uses(&source, &set.entries)?;
+        let stored = set.entries.iter().filter(|(entry, _)| !super::is_computed(&source, entry.as_str()));
+        let stored = stored.map(|(entry, value)| (entry, (entry.as_str(), value.as_deref())));
+        if source.is_of_one_log() {
+            let all: Vec<Change<'_>> = stored.map(|(_, change)| change).collect();
+            self.change(&source.private, &all, uses).await?;
+            return Ok(Reply::ok("SETMETADATA completed"));
+        }
+        // Two logs do not change at one moment: what may be refused in the second is known before the first one changes.
+        let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
+        let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
+        let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
+        decide(&source.private.account.state(), source.private.holder, &private, uses)?;
+        self.change(&source.shared, &shared, None).await?;
+        self.change(&source.private, &private, uses).await?;
+        Ok(Reply::ok("SETMETADATA completed"))
+    }
+
+    /// Changes entries in one log, as one entry of it.
+    async fn change(
+        &mut self,
+        shelf: &Shelf,
+        changes: &[Change<'_>],
+        uses: Option<SpecialUses>,
+    ) -> Result<(), Failure> {
+        let committed = shelf
+            .account
+            .commit(|state| {
+                let decided = decide(state, shelf.holder, changes, uses);
+                Ok(match decided {
+                    Ok(events) => (events, Ok(())),
+                    Err(reply) => (Vec::new(), Err(reply)),
+                })
+            })
+            .await?;
+        committed.value?;
+        let own = self.account.as_ref().is_some_and(|account| account.id() == shelf.account.id());
+        if let Some(watch) = self.metadata.as_mut().filter(|_| own) {
+            watch.own(committed.position);
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    fn is_of_one_log(&self) -> bool {
+        self.private.account.id() == self.shared.account.id()
+    }
+}
+
+fn decide(
+    state: &AccountState,
+    holder: Holder,
+    changes: &[Change<'_>],
+    uses: Option<SpecialUses>,
+) -> Result<Vec<Event>, Reply> {
+    let mut events = Vec::new();
+    if let Holder::Mailbox(id) = holder {
+        let gone = || Reply::no(Code::NonExistent, "the mailbox is gone");
+        let mailbox = state.any_mailbox(id).ok_or_else(gone)?;
+        if let Some(uses) = uses {
+            let set = ops::set_special_uses(mailbox, uses);
+            events = set.map_err(|error| Reply::no(Code::UseAttr, error.to_string()))?;
+        }
+    }
+    events.extend(metadata::set(state, holder, changes).map_err(refusal)?);
+    Ok(events)
+}
+
+fn refusal(refused: Refused) -> Reply {
+    let (code, text) = match refused {
+        Refused::TooLong(most) => (MetadataCode::MaxSize(most as u64), "a value is too long"),
+        Refused::TooMany => (MetadataCode::TooMany, "there is no room for more metadata"),
+    };
+    Reply::no(Code::Metadata(code), text)
+}
+
+/// The special uses that the mailbox is to have, if they are among the entries: checked as CREATE checks them
+/// (RFC 6154 §4).
+fn new_uses(source: &Source, entries: &[(Entry, Option<Vec<u8>>)]) -> Result<Option<SpecialUses>, Reply> {
+    let given = entries
+        .iter()
+        .rev()
+        .find(|(entry, _)| entry.as_str() == metadata::SPECIAL_USE && source.mailbox.is_some());
+    let Some((_, value)) = given else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_deref().unwrap_or_default());
+    let text = text.map_err(|_| Reply::no(Code::UseAttr, "special uses are attributes"))?;
+    text.split_ascii_whitespace().map(use_of).collect::<Result<SpecialUses, Reply>>().map(Some)
+}
+
+fn use_of(attribute: &str) -> Result<SpecialUse, Reply> {
+    let atom = attribute.strip_prefix('\\').and_then(|name| Atom::new(name).ok());
+    let atom = atom.ok_or_else(|| Reply::no(Code::UseAttr, "special uses are attributes"))?;
+    special_use(&MailboxAttribute::new(atom))
+}

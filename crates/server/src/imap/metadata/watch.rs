@@ -1,0 +1,119 @@
+//! Telling a client that entries were changed by others (RFC 5464 §4.4.2): after ENABLE, at the end of commands and in
+//! IDLE, by name and never by value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sealpost_account::AccountState;
+use sealpost_account::metadata::{self, Holder};
+use sealpost_base::Position;
+use sealpost_imap::types::{Entry, Mailbox, Response};
+
+use crate::imap::connection::End;
+use crate::imap::session::Session;
+
+/// Entries told in one response.
+const ENTRIES: usize = 64;
+
+/// What a session that has enabled METADATA was told.
+pub(in crate::imap) struct Watch {
+    /// Changes up to here.
+    since: Position,
+    /// Changes after that which it made itself.
+    own: Vec<Position>,
+}
+
+/// Names of entries that changed.
+type Changed = BTreeMap<Holder, BTreeSet<String>>;
+
+impl Watch {
+    /// Made this change itself.
+    pub(super) fn own(&mut self, at: Position) {
+        self.own.push(at);
+    }
+}
+
+impl Session {
+    /// ENABLE METADATA, or METADATA-SERVER; whether it was off.
+    pub(in crate::imap) fn watch_metadata(&mut self) -> bool {
+        let Some(account) = self.account.as_ref().filter(|_| self.metadata.is_none()) else { return false };
+        let since = account.state().position();
+        self.metadata = Some(Watch { since, own: Vec::new() });
+        true
+    }
+
+    /// `* METADATA` for what others have changed since the last time.
+    pub(in crate::imap) async fn tell_metadata(&mut self) -> Result<(), End> {
+        let (Some(watch), Some(account)) = (&mut self.metadata, self.account.clone()) else { return Ok(()) };
+        let since = watch.since;
+        let changed = {
+            let state = account.state();
+            watch.since = state.position();
+            if watch.since == since {
+                return Ok(());
+            }
+            changed(&state, since, &watch.own)
+        };
+        watch.own.clear();
+        match changed {
+            Some(changed) => self.tell_changed(changed).await,
+            // More has changed than is remembered: everything may have.
+            None => {
+                let mut after = None;
+                loop {
+                    let (changed, next) = everything(&account.state(), after.as_deref());
+                    self.tell_changed(changed).await?;
+                    match next {
+                        Some(next) => after = Some(next),
+                        None => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell_changed(&mut self, changed: Changed) -> Result<(), End> {
+        for (holder, entries) in changed {
+            let Some(mailbox) = self.name_of(holder) else { continue };
+            let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
+            for entries in entries.chunks(ENTRIES) {
+                let response =
+                    Response::MetadataChanged { mailbox: mailbox.clone(), entries: entries.to_vec() };
+                self.connection.out().response(&response);
+                self.connection.relieve().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The mailbox's name now, `Some(None)` for the server; `None` if it is gone.
+    fn name_of(&self, holder: Holder) -> Option<Option<Mailbox>> {
+        match holder {
+            Holder::Server => Some(None),
+            Holder::Mailbox(id) => {
+                let state = self.account.as_ref()?.state();
+                Some(Some(Mailbox::new(state.any_mailbox(id)?.name()).ok()?))
+            }
+        }
+    }
+}
+
+/// What changed after `since`, but for one's own changes; `None` if not all of it is known.
+fn changed(state: &AccountState, since: Position, own: &[Position]) -> Option<Changed> {
+    let mut changed = Changed::new();
+    for change in state.metadata_changes(since)?.filter(|change| !own.contains(&change.at)) {
+        changed.entry(change.holder).or_default().insert(change.entry.clone());
+    }
+    Some(changed)
+}
+
+/// Some of all entries, behind the object `after`; where to go on.
+fn everything(state: &AccountState, after: Option<&str>) -> (Changed, Option<String>) {
+    let mut changed = Changed::new();
+    for (looked, (object, holder, entry)) in metadata::all(state, after).enumerate() {
+        changed.entry(holder).or_default().insert(entry.to_owned());
+        if looked == ENTRIES {
+            return (changed, Some(object.to_owned()));
+        }
+    }
+    (changed, None)
+}
