@@ -100,3 +100,5 @@ mod model;
 mod object_ids;
 #[path = "imap/revoked.rs"]
 mod revoked;
+#[path = "imap/sessions.rs"]
+mod sessions;

@@ -1,0 +1,623 @@
+//! A client in one of the dialects, which does things at random and believes what it is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sealpost_base::SeededRandom;
+use sealpost_server::Context;
+
+use super::belief::{Items, Messages, Slot, numbers, set};
+use crate::imap_world::{Client, dial};
+
+/// Which dialect. An extension that changes what sessions are told unasked is one more of these, and a line in
+/// [`Dialect::setup`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Rev1,
+    Rev2,
+    CondStore,
+    QResync,
+    UidOnly,
+    UidOnlyQResync,
+}
+
+impl Dialect {
+    pub const ALL: [Dialect; 6] = [
+        Dialect::Rev1,
+        Dialect::Rev2,
+        Dialect::CondStore,
+        Dialect::QResync,
+        Dialect::UidOnly,
+        Dialect::UidOnlyQResync,
+    ];
+
+    /// Commands that begin a session.
+    fn setup(self) -> &'static [&'static str] {
+        match self {
+            Dialect::Rev1 => &[],
+            Dialect::Rev2 => &["ENABLE IMAP4rev2"],
+            Dialect::CondStore => &["ENABLE CONDSTORE"],
+            Dialect::QResync => &["ENABLE QRESYNC"],
+            Dialect::UidOnly => &["ENABLE UIDONLY"],
+            Dialect::UidOnlyQResync => &["ENABLE UIDONLY QRESYNC"],
+        }
+    }
+
+    fn modseq(self) -> bool {
+        matches!(self, Dialect::CondStore | Dialect::QResync | Dialect::UidOnlyQResync)
+    }
+
+    fn qresync(self) -> bool {
+        matches!(self, Dialect::QResync | Dialect::UidOnlyQResync)
+    }
+
+    fn uid_only(self) -> bool {
+        matches!(self, Dialect::UidOnly | Dialect::UidOnlyQResync)
+    }
+
+    fn vanished(self) -> bool {
+        self.qresync() || self.uid_only()
+    }
+}
+
+/// Something to do.
+enum Action {
+    Run(String),
+    Store {
+        prefix: &'static str,
+        some: String,
+    },
+    Append,
+    Idle,
+    Select {
+        name: &'static str,
+        read_only: bool,
+    },
+    /// CLOSE or UNSELECT.
+    Close(&'static str),
+    Reconnect,
+    Learn,
+}
+
+/// The selected mailbox.
+struct Selected {
+    name: &'static str,
+    read_only: bool,
+    uid_validity: u32,
+    messages: Messages,
+    /// The HIGHESTMODSEQ up to which the client believes that it knows everything (RFC 7162 §6).
+    highest: u64,
+    /// UIDs that were told to be `\Recent`.
+    recent: BTreeSet<u32>,
+}
+
+/// What a client keeps while it is away.
+#[derive(Clone, Default)]
+struct Memory {
+    uid_validity: u32,
+    highest: u64,
+    slots: BTreeMap<u32, Slot>,
+    /// Numbers and the UIDs they had.
+    places: Vec<(u32, u32)>,
+}
+
+/// What a mailbox really has.
+pub struct Truth {
+    pub uid_validity: u32,
+    pub highest: u64,
+    /// UID, flags, mod-sequence.
+    pub rows: Vec<(u32, BTreeSet<String>, u64)>,
+}
+
+/// What may happen during a command.
+struct Command<'a> {
+    text: &'a str,
+    /// Expunges may be told (RFC 3501 §7.4.1, RFC 7162 §3.2.10.2).
+    expunges: bool,
+    /// FETCH responses are all unasked for.
+    unsolicited: bool,
+    /// VANISHED (EARLIER) may be told.
+    earlier: bool,
+    /// A FETCH response was seen.
+    fetched: bool,
+    code: Option<u64>,
+    modseq: u64,
+    /// Messages whose flags were told, by number or UID.
+    told: BTreeSet<u32>,
+    modified: BTreeSet<u32>,
+    /// UIDs in VANISHED (EARLIER).
+    gone_earlier: BTreeSet<u32>,
+    /// UIDs in VANISHED.
+    vanished: BTreeSet<u32>,
+}
+
+/// A client.
+pub struct Believer {
+    name: String,
+    ctx: Arc<Context>,
+    client: Client,
+    pub dialect: Dialect,
+    random: SeededRandom,
+    selected: Option<Selected>,
+    memory: BTreeMap<&'static str, Memory>,
+    /// Mailbox, UIDVALIDITY and UIDs that were recent in a session that was not read-only, one set each.
+    pub recents: Vec<(&'static str, u32, BTreeSet<u32>)>,
+    story: Vec<String>,
+}
+
+const MAILBOXES: [&str; 2] = ["INBOX", "Archive"];
+const FLAGS: [&str; 4] = ["\\Seen", "\\Flagged", "$One", "$Two"];
+
+impl Believer {
+    pub async fn new(ctx: &Arc<Context>, dialect: Dialect, name: String, seed: u64) -> Self {
+        let mut believer = Believer {
+            name,
+            ctx: ctx.clone(),
+            client: dial(ctx),
+            dialect,
+            random: SeededRandom::new(seed),
+            selected: None,
+            memory: BTreeMap::new(),
+            recents: Vec::new(),
+            story: Vec::new(),
+        };
+        believer.begin().await;
+        believer.select("INBOX", false).await;
+        believer
+    }
+
+    async fn begin(&mut self) {
+        self.client.login().await;
+        for command in self.dialect.setup() {
+            let completion = self.run(command).await;
+            self.check(completion.starts_with("x OK"), &completion);
+        }
+    }
+
+    fn fail(&self, what: &str) -> ! {
+        let from = self.story.len().saturating_sub(80);
+        panic!("{} ({:?}): {what}\n{}", self.name, self.dialect, self.story[from..].join("\n"));
+    }
+
+    fn check(&self, holds: bool, what: &str) {
+        if !holds {
+            self.fail(what);
+        }
+    }
+
+    fn sure<T>(&self, result: Result<T, String>) -> T {
+        result.unwrap_or_else(|what| self.fail(&what))
+    }
+
+    fn below(&self, n: usize) -> usize {
+        self.random.below(n.max(1) as u64) as usize
+    }
+
+    fn one<T: Copy>(&self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// Sends a command, believes the responses, gives the completion.
+    async fn run(&mut self, text: &str) -> String {
+        self.run_command(text).await.0
+    }
+
+    async fn run_command<'a>(&mut self, text: &'a str) -> (String, Command<'a>) {
+        self.story.push(format!("C: {text}"));
+        let lines = self.client.command(text).await;
+        self.believe(text, lines)
+    }
+
+    fn believe<'a>(&mut self, text: &'a str, lines: Vec<String>) -> (String, Command<'a>) {
+        let numbered = ["FETCH", "STORE", "SEARCH"].iter().any(|name| text.starts_with(name));
+        let mut command = Command {
+            text,
+            expunges: !numbered && !text.starts_with("UID SEARCH 1:"),
+            unsolicited: !text.contains("FETCH"),
+            earlier: text.contains("VANISHED") || text.contains("QRESYNC ("),
+            fetched: false,
+            code: None,
+            modseq: 0,
+            told: BTreeSet::new(),
+            modified: BTreeSet::new(),
+            gone_earlier: BTreeSet::new(),
+            vanished: BTreeSet::new(),
+        };
+        for line in &lines {
+            self.story.push(format!("S: {line}"));
+            let result = self.response(line, &mut command);
+            self.sure(result);
+        }
+        if self.dialect.modseq()
+            && let Some(selected) = &mut self.selected
+        {
+            // RFC 7162 §6
+            let believed = command.code.unwrap_or(command.modseq.max(selected.highest));
+            let before = std::mem::replace(&mut selected.highest, believed);
+            self.check(believed >= before, "the client believed too much before");
+        }
+        (lines.last().unwrap().clone(), command)
+    }
+
+    fn response(&mut self, line: &str, command: &mut Command<'_>) -> Result<(), String> {
+        if let Some((_, rest)) = line.split_once("[HIGHESTMODSEQ ") {
+            command.code = Some(rest.split(']').next().unwrap().parse().unwrap());
+        }
+        if let Some((_, rest)) = line.split_once("[MODIFIED ") {
+            command.modified = numbers(rest.split(']').next().unwrap()).into_iter().collect();
+        }
+        let Some(selected) = &mut self.selected else {
+            let data = ["EXISTS", "EXPUNGE", "FETCH", "UIDFETCH", "RECENT"];
+            let unexpected = data.iter().any(|word| line.split(' ').nth(2) == Some(word));
+            return if unexpected { Err(format!("nothing is selected: {line}")) } else { Ok(()) };
+        };
+        let dialect = self.dialect;
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["*", "OK", code, ..] if code == "[UNSEEN" && dialect.uid_only() => {
+                return Err("a message number".into());
+            }
+            ["*", n, "EXISTS"] => selected.messages.exists(n.parse().unwrap())?,
+            ["*", n, "RECENT"] => {
+                if n.parse::<usize>().unwrap() > selected.messages.len() {
+                    return Err("RECENT".into());
+                }
+            }
+            ["*", n, "EXPUNGE"] => {
+                if !command.expunges || dialect.vanished() {
+                    return Err("no EXPUNGE here".into());
+                }
+                selected.messages.expunge(n.parse().unwrap())?;
+            }
+            ["*", "VANISHED", "(EARLIER)", uids] => {
+                if !command.earlier || !dialect.qresync() || command.fetched {
+                    return Err("no VANISHED (EARLIER) here".into());
+                }
+                for uid in numbers(uids) {
+                    command.gone_earlier.insert(uid);
+                    if selected.messages.by_uid(uid).is_some() {
+                        return Err(format!("VANISHED (EARLIER) {uid}, which is there"));
+                    }
+                }
+            }
+            ["*", "VANISHED", uids] => {
+                if !command.expunges || !dialect.vanished() {
+                    return Err("no VANISHED here".into());
+                }
+                for uid in numbers(uids) {
+                    command.vanished.insert(uid);
+                    selected.messages.vanish(uid)?;
+                }
+            }
+            ["*", n, name @ ("FETCH" | "UIDFETCH"), rest] => {
+                command.fetched = true;
+                let n: u32 = n.parse().unwrap();
+                let items = Items::parse(rest);
+                if name == "FETCH" {
+                    selected.messages.fetch(n as usize, &items)?;
+                } else {
+                    selected.messages.uid_fetch(n, &items)?;
+                }
+                let named = (name == "UIDFETCH").then_some(n).or(items.uid);
+                if items.flags.is_some() {
+                    command.told.insert(n);
+                    command.told.extend(named.filter(|_| command.text.starts_with("UID")));
+                }
+                if let (Some(uid), true) = (named, items.recent && !selected.read_only) {
+                    selected.recent.insert(uid);
+                }
+                command.modseq = command.modseq.max(items.modseq.unwrap_or(0));
+                // RFC 7162 §3.2.4, RFC 9051 §7.5.2
+                if command.unsolicited && dialect.modseq() && items.modseq.is_none() {
+                    return Err("a response without MODSEQ".into());
+                }
+                if command.unsolicited && (dialect.modseq() || dialect == Dialect::Rev2) && named.is_none() {
+                    return Err("a response without UID".into());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Hangs up, and comes back with what it remembers.
+    async fn reconnect(&mut self) {
+        self.story.push("-- hangs up".into());
+        self.leave();
+        self.client = dial(&self.ctx);
+        self.begin().await;
+        let name = self.one(&MAILBOXES);
+        self.select(name, false).await;
+    }
+
+    /// Remembers the mailbox, which is not selected any more.
+    fn leave(&mut self) {
+        let Some(selected) = self.selected.take() else { return };
+        if !selected.read_only {
+            self.recents.push((selected.name, selected.uid_validity, selected.recent));
+        }
+        let slots = selected.messages.slots();
+        let known = slots.iter().filter_map(|slot| Some((slot.uid?, (*slot).clone())));
+        let places = match &selected.messages {
+            Messages::Numbered(_) => (1..).zip(&slots).filter_map(|(n, slot)| Some((n, slot.uid?))).collect(),
+            Messages::ByUid { .. } => Vec::new(),
+        };
+        let memory = Memory {
+            uid_validity: selected.uid_validity,
+            highest: selected.highest,
+            slots: known.collect(),
+            places,
+        };
+        self.memory.insert(selected.name, memory);
+    }
+
+    async fn select(&mut self, name: &'static str, read_only: bool) {
+        self.leave();
+        let memory = self.memory.get(name).cloned().filter(|memory| memory.highest > 0);
+        let memory = memory.filter(|_| self.dialect.modseq());
+        let verb = if read_only { "EXAMINE" } else { "SELECT" };
+        let text = match &memory {
+            Some(memory) if self.dialect.qresync() => self.resynchronizing(verb, name, memory),
+            _ => format!("{verb} {name}"),
+        };
+        self.story.push(format!("C: {text}"));
+        let lines = self.client.command(&text).await;
+        let number = |before: &str| {
+            let line = lines.iter().find_map(|line| line.split_once(before));
+            line.map_or(0, |(_, rest)| rest.split(']').next().unwrap().parse().unwrap())
+        };
+        // What was said before this belongs to the mailbox before (RFC 7162 §3.2.11).
+        self.selected = Some(Selected {
+            name,
+            read_only,
+            uid_validity: number("[UIDVALIDITY ") as u32,
+            messages: Messages::new(self.dialect.uid_only(), 0),
+            highest: 0,
+            recent: BTreeSet::new(),
+        });
+        let (completion, command) = self.believe(&text, lines);
+        self.check(completion.starts_with("x OK"), &completion);
+        let gone = command.gone_earlier;
+        if let Some(memory) = memory {
+            self.merge(memory, gone).await;
+        }
+    }
+
+    fn resynchronizing(&self, verb: &str, name: &str, memory: &Memory) -> String {
+        let mut arguments = format!("{} {}", memory.uid_validity, memory.highest);
+        if !memory.slots.is_empty() && self.below(2) == 0 {
+            arguments += &format!(" {}", set(memory.slots.keys().copied()));
+        }
+        if !memory.places.is_empty() && !self.dialect.uid_only() && self.below(2) == 0 {
+            let some: Vec<_> = memory.places.iter().filter(|_| self.below(3) == 0).collect();
+            if !some.is_empty() {
+                let numbers = set(some.iter().map(|(n, _)| *n));
+                arguments += &format!(" ({numbers} {})", set(some.iter().map(|(_, uid)| *uid)));
+            }
+        }
+        format!("{verb} {name} (QRESYNC ({arguments}))")
+    }
+
+    /// What was remembered, without what went, and with what changed, is what is there.
+    async fn merge(&mut self, mut memory: Memory, gone: BTreeSet<u32>) {
+        if self.selected.as_ref().is_none_or(|selected| selected.uid_validity != memory.uid_validity) {
+            return;
+        }
+        memory.slots.retain(|uid, _| !gone.contains(uid));
+        if !self.dialect.qresync() {
+            self.run(&format!("UID FETCH 1:* (FLAGS) (CHANGEDSINCE {})", memory.highest)).await;
+        }
+        let (_, command) = self.run_command("UID FETCH 1:* (UID)").await;
+        let qresync = self.dialect.qresync();
+        let mut lost = Vec::new();
+        let Some(selected) = &mut self.selected else { return };
+        for (uid, slot) in memory.slots {
+            match selected.messages.by_uid(uid) {
+                Some(now) if now.flags.is_none() && now.modseq <= slot.modseq => {
+                    *now = slot;
+                }
+                Some(_) => {}
+                None if qresync && !command.vanished.contains(&uid) => lost.push(uid),
+                None => {}
+            }
+        }
+        self.check(lost.is_empty(), &format!("nobody said that these went: {lost:?}"));
+    }
+
+    /// Does something.
+    pub async fn step(&mut self) {
+        match self.choose() {
+            Action::Run(text) => {
+                let completion = self.run(&text).await;
+                let fine = completion.starts_with("x OK") || completion.contains("[EXPUNGEISSUED]");
+                self.check(fine, &format!("{text}: {completion}"));
+            }
+            Action::Store { prefix, some } => self.store(prefix, &some).await,
+            Action::Append => self.append().await,
+            Action::Idle => self.idle().await,
+            Action::Select { name, read_only } => self.select(name, read_only).await,
+            Action::Close(how) => {
+                self.run(how).await;
+                self.leave();
+            }
+            Action::Reconnect => self.reconnect().await,
+            Action::Learn => self.learn().await,
+        }
+    }
+
+    fn choose(&self) -> Action {
+        let select = || Action::Select { name: self.one(&MAILBOXES), read_only: self.below(8) == 0 };
+        let Some(selected) = &self.selected else { return select() };
+        let len = selected.messages.len();
+        let known: Vec<u32> = selected.messages.slots().iter().filter_map(|slot| slot.uid).collect();
+        let (highest, read_only) = (selected.highest, selected.read_only);
+        let numbered = !self.dialect.uid_only() && len > 0 && self.below(2) == 0;
+        let pick = || self.below(len) + 1;
+        let uid = || if known.is_empty() { 1 } else { self.one(&known) };
+        let some = if numbered { format!("{}:{}", pick(), pick()) } else { format!("{}:{}", uid(), uid()) };
+        let prefix = if numbered { "" } else { "UID " };
+        let modseq = self.dialect.modseq();
+        Action::Run(match self.below(24) {
+            0 | 1 => "NOOP".to_owned(),
+            2 => format!("{prefix}FETCH {some} (UID FLAGS)"),
+            3 if modseq => format!("{prefix}FETCH {some} (UID FLAGS MODSEQ)"),
+            4 if modseq => format!("{prefix}FETCH {some} (MODSEQ)"),
+            5 if highest > 0 && modseq => {
+                let vanished = if self.dialect.qresync() && !numbered { " VANISHED" } else { "" };
+                format!("{prefix}FETCH {some} (FLAGS) (CHANGEDSINCE {highest}{vanished})")
+            }
+            6 => format!("{prefix}FETCH {some} (BODY[TEXT])"),
+            7..=10 if !read_only => return Action::Store { prefix, some },
+            11 | 12 if !read_only => format!("{prefix}STORE {some} +FLAGS (\\Deleted)"),
+            13 if !read_only => "EXPUNGE".to_owned(),
+            14 if !read_only => format!("UID EXPUNGE {}:{}", uid(), uid()),
+            15 if len < 40 => format!("{prefix}COPY {some} {}", self.one(&MAILBOXES)),
+            16 if !read_only => {
+                let one = if numbered { pick() } else { uid() as usize };
+                format!("{prefix}MOVE {one} {}", self.one(&MAILBOXES))
+            }
+            17 if !self.dialect.uid_only() => "SEARCH UNSEEN".to_owned(),
+            17 => "UID SEARCH UNSEEN".to_owned(),
+            18 if !self.dialect.uid_only() && len > 0 => format!("UID SEARCH 1:{len}"),
+            18 if modseq => format!("UID SEARCH MODSEQ {}", highest.max(1)),
+            19 if len < 40 => return Action::Append,
+            20 => return Action::Idle,
+            21 => return select(),
+            22 => match self.below(3) {
+                0 => return Action::Reconnect,
+                1 => return Action::Close("UNSELECT"),
+                _ => return Action::Close("CLOSE"),
+            },
+            _ => return Action::Learn,
+        })
+    }
+
+    async fn store(&mut self, prefix: &str, some: &str) {
+        let sign = self.one(&["+", "-", ""]);
+        let silent = self.one(&["", ".SILENT"]);
+        let flags = [self.one(&FLAGS), self.one(&FLAGS)];
+        let Some(selected) = &self.selected else { return };
+        let condition = match self.below(5) {
+            _ if !self.dialect.modseq() => String::new(),
+            0 => " (UNCHANGEDSINCE 0)".to_owned(),
+            1 => format!(" (UNCHANGEDSINCE {})", selected.highest),
+            2 => format!(" (UNCHANGEDSINCE {})", self.below(selected.highest as usize + 2)),
+            _ => String::new(),
+        };
+        let text = format!("{prefix}STORE {some}{condition} {sign}FLAGS{silent} ({})", flags.join(" "));
+        let (completion, command) = self.run_command(&text).await;
+        let refused = ["[EXPUNGEISSUED]", "[MODIFIED "].iter().any(|code| completion.contains(code));
+        self.check(completion.starts_with("x OK") || refused, &format!("{text}: {completion}"));
+        // What a client concludes: flags that it was not told otherwise are as it set them.
+        let targets: BTreeSet<u32> = numbers(some).into_iter().collect();
+        let by_uid = prefix == "UID ";
+        let Some(selected) = &mut self.selected else { return };
+        for (n, slot) in (1..).zip(selected.messages.slots_mut()) {
+            let name = if by_uid { slot.uid } else { Some(n) };
+            match name {
+                Some(name) if targets.contains(&name) => {
+                    if !command.told.contains(&name) && !command.modified.contains(&name) {
+                        slot.store(sign, &flags);
+                    }
+                }
+                // It may be one of them: nothing is known of it any more.
+                None => slot.flags = None,
+                Some(_) => {}
+            }
+        }
+    }
+
+    async fn append(&mut self) {
+        let (mailbox, flag) = (self.one(&MAILBOXES), self.one(&FLAGS));
+        let text = format!("APPEND {mailbox} ({flag}) {{14+}}\r\nSubject: x\r\n\r\n");
+        let completion = self.run(&text).await;
+        self.check(completion.contains("[APPENDUID "), &completion);
+    }
+
+    async fn idle(&mut self) {
+        self.story.push("C: IDLE".into());
+        self.client.send(b"x IDLE\r\n").await;
+        let mut lines = Vec::new();
+        loop {
+            let line = self.client.line().await;
+            let begun = line.starts_with("+ ");
+            lines.push(line);
+            if begun {
+                self.client.send(b"DONE\r\n").await;
+            }
+            if lines.last().is_some_and(|line| line.starts_with("x ")) {
+                break;
+            }
+        }
+        self.believe("IDLE", lines);
+    }
+
+    /// Asks for what it does not know.
+    async fn learn(&mut self) {
+        let Some(selected) = &self.selected else { return };
+        if !selected.messages.all_named() {
+            self.run("UID FETCH 1:* (UID)").await;
+        }
+        let Some(selected) = &self.selected else { return };
+        let slots = selected.messages.slots();
+        let unknown: Vec<u32> =
+            slots.iter().filter(|slot| slot.flags.is_none()).filter_map(|slot| slot.uid).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let items = if self.dialect.modseq() { "UID FLAGS MODSEQ" } else { "UID FLAGS" };
+        self.run(&format!("UID FETCH {} ({items})", set(unknown))).await;
+    }
+
+    /// Nothing happens any more: what it believes, after a NOOP, is the truth; and what it can then learn too.
+    pub async fn settle(&mut self, truth: impl Fn(&str) -> Truth) {
+        for learned in [false, true] {
+            if learned {
+                self.learn().await;
+            }
+            self.run("NOOP").await;
+            let Some(selected) = &self.selected else { return };
+            self.compare(selected, &truth(selected.name), learned);
+        }
+    }
+
+    fn compare(&self, selected: &Selected, truth: &Truth, learned: bool) {
+        let same = selected.uid_validity == truth.uid_validity;
+        self.check(same, "another UIDVALIDITY");
+        let (believed, real) = (selected.messages.len(), truth.rows.len());
+        self.check(believed == real, &format!("it believes in {believed} messages, and there are {real}"));
+        if self.dialect.modseq() {
+            self.check(selected.highest <= truth.highest.max(1), "HIGHESTMODSEQ is beyond the mailbox");
+        }
+        let rows: BTreeMap<u32, _> =
+            truth.rows.iter().map(|(uid, flags, modseq)| (*uid, (flags, *modseq))).collect();
+        for (n, slot) in selected.messages.slots().into_iter().enumerate() {
+            let Some(uid) = slot.uid else {
+                self.check(!learned, &format!("message {} has no UID", n + 1));
+                continue;
+            };
+            if !self.dialect.uid_only() {
+                let there = truth.rows[n].0;
+                self.check(there == uid, &format!("message {} is UID {there}, not {uid}", n + 1));
+            }
+            let Some((flags, modseq)) = rows.get(&uid) else {
+                self.fail(&format!("UID {uid} is not there"));
+            };
+            self.check(!learned || slot.flags.is_some(), &format!("UID {uid} has no flags"));
+            if let Some(believed) = &slot.flags {
+                let what = format!("UID {uid} has {flags:?}, not {believed:?}");
+                self.check(&believed == flags, &what);
+            }
+            if self.dialect.modseq() && slot.modseq > 0 {
+                let what = format!("UID {uid} has MODSEQ {modseq}, not {}", slot.modseq);
+                self.check(slot.modseq == *modseq, &what);
+            }
+        }
+    }
+
+    /// Nothing more to do.
+    pub fn finish(mut self) -> Vec<(&'static str, u32, BTreeSet<u32>)> {
+        self.leave();
+        self.recents
+    }
+}
