@@ -330,6 +330,7 @@ impl Telling {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => *uid,
             _ => false,
         };
-        Telling { expunges: !numbered, uid, ..Telling::default() }
+        let nothing = matches!(body, CommandBody::Select { .. });
+        Telling { nothing, expunges: !numbered, uid, ..Telling::default() }
     }
 }

@@ -22,6 +22,8 @@ const VANISHED_RANGES: usize = 400;
 /// What the client may be told at the end of a command.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
+    /// Nothing: SELECT says how the mailbox was when it was opened, and the next command what changed since.
+    pub(super) nothing: bool,
     /// Expunges too (RFC 3501 §7.4.1).
     pub(super) expunges: bool,
     /// FETCH responses carry the UID: those caused by a UID command must (RFC 3501 §6.4.8).
@@ -54,7 +56,7 @@ impl Session {
     /// Brings client and view up to date, as far as `telling` allows.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
         self.tell_metadata().await?;
-        let Some(view) = &mut self.view else { return Ok(()) };
+        let Some(view) = self.view.as_mut().filter(|_| !telling.nothing) else { return Ok(()) };
         let account = view.account().clone();
         let changes = view.changes(&account.state(), telling.expunges, &telling.known);
         let changes = changes.map_err(|_| End::MailboxGone)?;

@@ -81,6 +81,7 @@ async fn what_each_session_believes_is_what_is_there() {
             }
             let who = random.below(sessions.len() as u64) as usize;
             sessions[who].step().await;
+            sessions[who].believes_no_more_than_it_knows(&account);
             // Nobody else does anything now, so that one can be asked in the middle of it all.
             if step % 6 == 5 {
                 account.refresh().await.unwrap();

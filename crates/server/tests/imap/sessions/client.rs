@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sealpost_base::SeededRandom;
+use sealpost_account::Account;
+use sealpost_base::{Position, SeededRandom, Uid};
 use sealpost_server::Context;
 
 use super::belief::{Items, Messages, Slot, numbers, set};
@@ -300,8 +301,7 @@ impl Believer {
                 }
                 let named = (name == "UIDFETCH").then_some(n).or(items.uid);
                 if items.flags.is_some() {
-                    command.told.insert(n);
-                    command.told.extend(named.filter(|_| command.text.starts_with("UID")));
+                    command.told.extend(if command.text.starts_with("UID") { named } else { Some(n) });
                 }
                 if let (Some(uid), true) = (named, items.recent && !selected.read_only) {
                     selected.recent.insert(uid);
@@ -567,6 +567,27 @@ impl Believer {
         }
         let items = if self.dialect.modseq() { "UID FLAGS MODSEQ" } else { "UID FLAGS" };
         self.run(&format!("UID FETCH {} ({items})", set(unknown))).await;
+    }
+
+    /// Whatever it was not told yet came after what it believes to know everything up to: it would be told of it if it
+    /// came back now (RFC 7162 §6).
+    pub fn believes_no_more_than_it_knows(&self, account: &Account) {
+        let Some(selected) = self.selected.as_ref().filter(|_| self.dialect.modseq()) else { return };
+        let state = account.state();
+        let mailbox = state.mailbox_named(selected.name).unwrap();
+        let since = Position(selected.highest);
+        let vanished = mailbox.vanished_since(since).unwrap();
+        for slot in selected.messages.slots() {
+            let Some(uid) = slot.uid else { continue };
+            let what = match mailbox.row(Uid::new(uid).unwrap()) {
+                None => !vanished.contains(Uid::new(uid).unwrap()),
+                Some(row) => {
+                    let stale = slot.modseq > 0 && row.modseq.0 > slot.modseq;
+                    slot.flags.is_some() && stale && row.modseq <= since
+                }
+            };
+            self.check(!what, &format!("it believes to know all up to {since}, and does not know UID {uid}"));
+        }
     }
 
     /// Nothing happens any more: what it believes, after a NOOP, is the truth; and what it can then learn too.
