@@ -259,10 +259,8 @@ impl Believer {
                 return Err("a message number".into());
             }
             ["*", n, "EXISTS"] => selected.messages.exists(n.parse().unwrap())?,
-            ["*", n, "RECENT"] => {
-                if n.parse::<usize>().unwrap() > selected.messages.len() {
-                    return Err("RECENT".into());
-                }
+            ["*", n, "RECENT"] if n.parse::<usize>().unwrap() > selected.messages.len() => {
+                return Err("more recent messages than messages".into());
             }
             ["*", n, "EXPUNGE"] => {
                 if !command.expunges || dialect.vanished() {
