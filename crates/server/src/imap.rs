@@ -34,6 +34,7 @@ mod mailboxes;
 mod metadata;
 mod oauth;
 mod object_id;
+mod old_name;
 mod place;
 mod progress;
 mod qresync;

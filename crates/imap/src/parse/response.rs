@@ -238,7 +238,7 @@ fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Par
     let delimiter = delimiter(cursor)?;
     cursor.space()?;
     let wire = cursor.astring()?;
-    let extended = if cursor.eat(b' ') { list_extensions(&value(cursor)?) } else { Vec::new() };
+    let extended = if cursor.eat(b' ') { list_extensions(&value(cursor)?, cursor.utf8) } else { Vec::new() };
     Ok(match utf7::name(wire.as_bytes(), cursor.utf8) {
         Ok(mailbox) => response(ListItem { attributes, delimiter, mailbox, extended }),
         Err(_) => Response::ListUndecodable { attributes, delimiter, wire },
@@ -246,7 +246,7 @@ fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Par
 }
 
 /// `mbox-list-extended` (RFC 5258 §6): those known here; tags and options may be in quotes or not.
-fn list_extensions(value: &Value) -> Vec<ListExtension> {
+fn list_extensions(value: &Value, utf8: bool) -> Vec<ListExtension> {
     let text = |value: &Value| value.as_bytes().map(|b| String::from_utf8_lossy(b).to_ascii_uppercase());
     let pairs = value.as_list().unwrap_or_default().chunks_exact(2);
     let known = pairs.filter_map(|pair| match text(&pair[0])?.as_str() {
@@ -254,6 +254,10 @@ fn list_extensions(value: &Value) -> Vec<ListExtension> {
             let options = pair[1].as_list()?.iter();
             let options = options.filter_map(|option| SelectionOption::from_name(&text(option)?));
             Some(ListExtension::ChildInfo(options.collect()))
+        }
+        "OLDNAME" => {
+            let [old] = pair[1].as_list()? else { return None };
+            utf7::name(old.as_bytes()?, utf8).ok().map(ListExtension::OldName)
         }
         _ => None,
     });

@@ -55,6 +55,7 @@ fn both_ways() {
         "* QUOTA \"\" ()",
         "* QUOTAROOT INBOX #user/alice !partition/sda4",
         "* QUOTAROOT comp.mail.mime",
+        "* LIST () \"/\" INBOX (\"OLDNAME\" (\"inbox\"))",
         "* LSUB () \".\" #news.comp.mail.misc",
         "* STATUS blurdybloop (MESSAGES 231 UIDNEXT 44292)",
         "* STATUS foo (MAILBOXID (F2212ea87-6097-4256-9d51-71338625) SIZE 9223372036854775807)",

@@ -327,7 +327,7 @@ pub(super) fn common_body() -> impl Strategy<Value = CommandBody> {
             mailbox
         }),
     ];
-    prop_oneof![account, messages]
+    prop_oneof![account.boxed(), messages.boxed()]
 }
 
 /// Every command.

@@ -102,6 +102,8 @@ pub struct ListItem {
 pub enum ListExtension {
     /// `CHILDINFO`: names below this one are selected by these options (RFC 5258 §3.5).
     ChildInfo(Vec<SelectionOption>),
+    /// `OLDNAME`: what the mailbox was called, by somebody or before (RFC 9051 §6.3.9.7). It is told as it was written.
+    OldName(Mailbox),
 }
 
 /// `mbx-list-flags` (RFC 3501 §7.2.2, RFC 3348, RFC 6154, RFC 5258).

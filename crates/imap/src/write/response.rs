@@ -219,6 +219,10 @@ impl Writer {
                 ListExtension::ChildInfo(options) => w.raw(b"\"CHILDINFO\" ").list(options, |w, option| {
                     w.string(option.name());
                 }),
+                ListExtension::OldName(old) => {
+                    let old = w.encoded(old.given());
+                    w.raw(b"\"OLDNAME\" (").string(old).close()
+                }
             };
         })
     }

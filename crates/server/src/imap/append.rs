@@ -7,6 +7,7 @@
 //! event, and are collected like those of a crash.
 
 mod catenate;
+mod eight_bit;
 mod receive;
 
 use sealpost_account::AccountState;
@@ -40,6 +41,7 @@ impl Session {
         match place.account.append(place.mailbox, messages).await {
             Ok((uid_validity, uids)) => {
                 self.log.count("appended", count);
+                self.tell_name_if_other(&head.mailbox);
                 Ok(match append_uid(uid_validity, &uids) {
                     Some(code) => Reply::ok_with(code, "APPEND completed"),
                     None => Reply::ok("APPEND completed"),

@@ -499,7 +499,8 @@ impl Connection {
             inflater.end();
         }
         self.decoder.set_limits(Limits::anonymous());
-        self.decoder.set_utf8(false);
+        self.set_utf8(false);
+        self.out.set_utf8_text(false);
         self.patience = self.timeouts.imap_anonymous;
         self.anonymous_until = Some(Instant::now() + self.patience * ANONYMOUS_FACTOR);
         self.standing = None;

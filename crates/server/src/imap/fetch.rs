@@ -32,6 +32,7 @@ use super::view::Told;
 use items::{Item, Plan};
 use octets::Opened;
 use pipeline::{Pipeline, Prepared};
+use structure::Form;
 
 /// Rows taken from the state at once.
 const BATCH_ROWS: usize = 128;
@@ -407,7 +408,8 @@ impl Response<'_> {
             }
             Item::Structure { extended } => {
                 self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
-                structure::body(self.out, &found.root, *extended);
+                let form = Form { extended: *extended, joined: self.plan.joins_parameters() };
+                structure::body(self.out, &found.root, form);
             }
             Item::ThreadId => {
                 let thread = ThreadId::of(&found.envelope, message);

@@ -1,6 +1,6 @@
 //! LIST with its extensions, LSUB, NAMESPACE (RFC 3501 §6.3.8, §6.3.9; RFC 5258, RFC 5819, RFC 6154, RFC 9590, RFC 2342).
 
-mod lister;
+pub(super) mod lister;
 
 use sealpost_imap::types::{
     Code, HIERARCHY_DELIMITER, List, ListExtension, ListItem, ListPattern, Mailbox, MailboxAttribute,

@@ -26,6 +26,8 @@ impl Session {
         let state = account.state();
         // RFC 8474 §4.1
         let code = made.and_then(|id| state.mailbox(id)).and_then(|m| object_id::code(account.id(), m));
+        drop(state);
+        self.tell_name_if_other(name);
         Ok(match code {
             Some(code) => Reply::ok_with(code, "CREATE completed"),
             // Somebody deleted it already.
@@ -44,11 +46,14 @@ impl Session {
         }
         let deleted = account
             .commit(|state| {
-                let id = ops::existing(state, name.as_str())?.id();
-                Ok((ops::delete_mailbox(state, name.as_str())?, id))
+                let mailbox = ops::existing(state, name.as_str())?;
+                let deleted = (mailbox.id(), mailbox.name().to_owned());
+                Ok((ops::delete_mailbox(state, name.as_str())?, deleted))
             })
             .await?
             .value;
+        let (deleted, deleted_name) = deleted;
+        self.tell_deleted(name, &deleted_name);
         if self
             .view
             .as_ref()
@@ -70,6 +75,7 @@ impl Session {
     pub(super) async fn rename(&mut self, from: &Mailbox, to: &Mailbox) -> Outcome {
         let account = self.account()?;
         account.commit(|state| Ok((ops::rename_mailbox(state, from.as_str(), to.as_str())?, ()))).await?;
+        self.tell_renamed(from, to);
         Ok(Reply::ok("RENAME completed"))
     }
 

@@ -38,6 +38,8 @@ impl Session {
         let matches = self.find(&area, &query).await?;
         let answer =
             Answer { area: &area, matches: &matches, uid: search.uid, modseq: query.asks_for_modseq() };
+        // RFC 9051 §6.4.4: there is no SEARCH response any more, and without RETURN it is as with (ALL).
+        let returns = returns.or_else(|| self.dialect.rev2().then(Returns::all));
         let Some(returns) = returns else {
             answer.write_plain(&mut self.connection, "SEARCH").await?;
             return Ok(Reply::ok("SEARCH completed"));

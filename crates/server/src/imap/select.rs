@@ -41,18 +41,22 @@ impl Session {
             self.connection.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
         }
         let place = self.place(name).await?.require(Rights::READ)?;
-        let Opened { view, flags, unseen, object_id, missed } = open(&place, read_only, known)?;
-        let uid_only = self.dialect.uid_only();
+        let Opened { view, flags, unseen, object_id, missed } =
+            open(&place, read_only, known, !self.dialect.rev2())?;
+        let dialect = self.dialect;
         let out = self.connection.out();
         let permanent = flags::permanent(&flags, read_only);
         out.response(&Response::Flags(flags));
         out.response(&Response::Exists(view.len()));
-        out.response(&Response::Recent(u32::try_from(view.recent().len()).unwrap_or(u32::MAX)));
+        // RFC 9051 §6.3.2 has neither RECENT nor UNSEEN.
+        if !dialect.rev2() {
+            out.response(&Response::Recent(u32::try_from(view.recent().len()).unwrap_or(u32::MAX)));
+        }
         let mut say = |code, text| {
             out.status(None, Status::Ok, Some(&code), text);
         };
         // RFC 9586 §3: UNSEEN is a message number.
-        if let Some(unseen) = unseen.filter(|_| !uid_only) {
+        if let Some(unseen) = unseen.filter(|_| !dialect.uid_only() && !dialect.rev2()) {
             say(Code::Unseen(unseen), "first unseen message");
         }
         say(Code::PermanentFlags(permanent), "flags that can be changed");
@@ -62,6 +66,9 @@ impl Session {
             say(code, "the mailbox, by any name");
         }
         say(Code::HighestModSeq(view.whole()), "highest mod-sequence");
+        if dialect.rev2() {
+            self.tell_name(name);
+        }
         self.view = Some(view);
         // RFC 7162 §3.2.5.1: after everything else, and what went before what changed.
         self.tell_vanished(&missed.vanished, true).await?;
@@ -102,8 +109,9 @@ impl Session {
     }
 }
 
-/// Opens the mailbox for a client that knows it from earlier, if it says so.
-fn open(place: &Place, read_only: bool, known: Option<&QResync>) -> Result<Opened, Failure> {
+/// Opens the mailbox for a client that knows it from earlier, if it says so. With `recent`, messages become `\Recent` for
+/// this session.
+fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -> Result<Opened, Failure> {
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
     let mut view = View::new(place.account.clone(), &state, mailbox, read_only);
@@ -118,8 +126,10 @@ fn open(place: &Place, read_only: bool, known: Option<&QResync>) -> Result<Opene
     let object_id = object_id::code(place.account.id(), mailbox);
     let missed = known.map(|known| qresync::missed(&view, mailbox, known)).unwrap_or_default();
     drop(state);
-    let first = first_recent(&view);
-    let all = view.uids().clone();
-    view.mark_recent(&all, first);
+    if recent {
+        let first = first_recent(&view);
+        let all = view.uids().clone();
+        view.mark_recent(&all, first);
+    }
     Ok(Opened { view, flags, unseen, object_id, missed })
 }

@@ -131,11 +131,15 @@ impl Session {
 
     fn tell_arrived(&mut self, arrived: &UidSet) {
         let (Some(view), false) = (&mut self.view, arrived.is_empty()) else { return };
-        let first = first_recent(view);
-        view.mark_recent(arrived, first);
-        let recent = u32::try_from(view.recent().len()).unwrap_or(u32::MAX);
         let out = self.connection.out();
-        out.response(&Response::Exists(view.len())).response(&Response::Recent(recent));
+        out.response(&Response::Exists(view.len()));
+        // RFC 9051 has no \Recent: it is left to sessions that have it.
+        if !self.dialect.rev2() {
+            let first = first_recent(view);
+            view.mark_recent(arrived, first);
+            let recent = u32::try_from(view.recent().len()).unwrap_or(u32::MAX);
+            out.response(&Response::Recent(recent));
+        }
     }
 
     /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).

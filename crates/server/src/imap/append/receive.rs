@@ -7,6 +7,7 @@ use sealpost_imap::server::Event;
 use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
 
 use super::catenate::READ_BYTES;
+use super::eight_bit::HeaderWatch;
 use crate::imap::connection::End;
 use crate::imap::flags;
 use crate::imap::place::Place;
@@ -23,6 +24,8 @@ pub(super) struct Received {
     freed: u64,
     keyword_bytes: usize,
     parts: usize,
+    /// Headers may have octets above 127.
+    eight_bit: bool,
 }
 
 /// A message of which not everything is there.
@@ -33,6 +36,7 @@ struct Incoming {
     ingest: Option<Ingest>,
     /// The octets that come are those of a literal8.
     binary: bool,
+    header: HeaderWatch,
 }
 
 impl Session {
@@ -43,8 +47,15 @@ impl Session {
         place: &Place,
         freed: u64,
     ) -> Result<Vec<NewMessage>, Failure> {
-        let mut received =
-            Received { done: Vec::new(), current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
+        let mut received = Received {
+            done: Vec::new(),
+            current: None,
+            octets: 0,
+            freed,
+            keyword_bytes: 0,
+            parts: 0,
+            eight_bit: self.dialect.utf8(),
+        };
         loop {
             match self.connection.next_of_message().await? {
                 Event::AppendMessage(message) => {
@@ -95,7 +106,14 @@ impl Received {
         ops::check_flags(&place.account.state(), &flags)?;
         let received = message.date.map_or_else(|| session.ctx.clock.now(), |date| date.timestamp());
         let catenate = message.catenate;
-        self.current = Some(Incoming { flags, received, catenate, ingest: None, binary: false });
+        self.current = Some(Incoming {
+            flags,
+            received,
+            catenate,
+            ingest: None,
+            binary: false,
+            header: HeaderWatch::default(),
+        });
         Ok(())
     }
 
@@ -174,10 +192,14 @@ impl Received {
 
     /// The next octets of the message, expected before.
     pub(super) async fn write(&mut self, octets: &[u8]) -> Result<(), Failure> {
-        match self.current.as_mut().and_then(|incoming| incoming.ingest.as_mut()) {
-            Some(ingest) => Ok(ingest.write(octets).await?),
-            None => Err(Reply::bad("a message is missing").into()),
+        let Some(incoming) = &mut self.current else { return Err(missing()) };
+        incoming.header.push(octets);
+        if incoming.header.found() && !self.eight_bit {
+            // RFC 6855 §4: only from those who said that they know of it.
+            return Err(Reply::refused("a header with 8-bit characters takes ENABLE UTF8=ACCEPT").into());
         }
+        let Some(ingest) = &mut incoming.ingest else { return Err(missing()) };
+        Ok(ingest.write(octets).await?)
     }
 
     /// The present message is all there.
@@ -188,6 +210,10 @@ impl Received {
         self.done.push(NewMessage { stored, flags, received });
         Ok(())
     }
+}
+
+fn missing() -> Failure {
+    Reply::bad("a message is missing").into()
 }
 
 /// RFC 3502 §6.3.11: a message of no octets is an error, by which a client cancels the command.

@@ -118,6 +118,11 @@ impl Plan {
         self.items.contains(item)
     }
 
+    /// Whether parameters of RFC 2231 are put together (RFC 9051 §7.5.2).
+    pub(super) fn joins_parameters(&self) -> bool {
+        self.dialect.rev2()
+    }
+
     /// Whether responses begin with the UID (RFC 9586 §3.3).
     pub(super) fn uid_only(&self) -> bool {
         self.dialect.uid_only()

@@ -1,6 +1,7 @@
 //! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from what the scanner stored.
 
 use sealpost_imap::write::Writer;
+use sealpost_mime::header::params::joined;
 use sealpost_mime::{Address, Disposition, Envelope, Parameter, Part, PartKind};
 
 /// `envelope`
@@ -31,30 +32,39 @@ fn addresses(out: &mut Writer, list: &[Address]) {
     out.close();
 }
 
-/// `body`: BODYSTRUCTURE if `extended`, else BODY.
-pub(super) fn body(out: &mut Writer, part: &Part, extended: bool) {
+/// How a structure is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Form {
+    /// BODYSTRUCTURE, else BODY.
+    pub(super) extended: bool,
+    /// Parameters of RFC 2231 are put together and decoded (RFC 9051 §7.5.2), else told as they are written.
+    pub(super) joined: bool,
+}
+
+/// `body`: BODYSTRUCTURE or BODY.
+pub(super) fn body(out: &mut Writer, part: &Part, form: Form) {
     out.open();
     match &part.kind {
         PartKind::Multipart(parts) if !parts.is_empty() => {
             // `1*body SP media-subtype`: the parts follow each other without a space.
             for child in parts {
-                body(out, child, extended);
+                body(out, child, form);
             }
             out.space().string(&part.subtype);
-            if extended {
+            if form.extended {
                 out.space();
-                parameters(out, &part.params);
-                tail(out, part);
+                parameters(out, &part.params, form);
+                tail(out, part, form);
             }
         }
         PartKind::Message(inner_envelope, inner) if part.is("message", "rfc822") => {
-            fields(out, "message", "rfc822", part);
+            fields(out, "message", "rfc822", part, form);
             out.space();
             envelope(out, inner_envelope);
             out.space();
-            body(out, inner, extended);
+            body(out, inner, form);
             out.space().number(part.lines);
-            single_tail(out, part, extended);
+            single_tail(out, part, form);
         }
         _ => {
             // What is not looked into (nested too deep, or malformed) must not have a type whose grammar promises
@@ -62,36 +72,36 @@ pub(super) fn body(out: &mut Writer, part: &Part, extended: bool) {
             let opaque = part.media_type == "multipart" || part.is("message", "rfc822");
             let (media_type, subtype) =
                 if opaque { ("application", "octet-stream") } else { (&*part.media_type, &*part.subtype) };
-            fields(out, media_type, subtype, part);
+            fields(out, media_type, subtype, part, form);
             if media_type == "text" {
                 out.space().number(part.lines);
             }
-            single_tail(out, part, extended);
+            single_tail(out, part, form);
         }
     }
     out.close();
 }
 
 /// Media type and `body-fields`.
-fn fields(out: &mut Writer, media_type: &str, subtype: &str, part: &Part) {
+fn fields(out: &mut Writer, media_type: &str, subtype: &str, part: &Part, form: Form) {
     out.string(media_type).space().string(subtype).space();
-    parameters(out, &part.params);
+    parameters(out, &part.params, form);
     out.space().nstring(part.content_id.as_deref()).space().nstring(part.description.as_deref());
     out.space().string(&part.encoding).space().number(part.size());
 }
 
 /// `body-ext-1part`
-fn single_tail(out: &mut Writer, part: &Part, extended: bool) {
-    if extended {
+fn single_tail(out: &mut Writer, part: &Part, form: Form) {
+    if form.extended {
         out.space().nstring(part.md5.as_deref());
-        tail(out, part);
+        tail(out, part, form);
     }
 }
 
 /// What both kinds of extension data end with: disposition, language, location.
-fn tail(out: &mut Writer, part: &Part) {
+fn tail(out: &mut Writer, part: &Part, form: Form) {
     out.space();
-    disposition(out, part.disposition.as_ref());
+    disposition(out, part.disposition.as_ref(), form);
     out.space();
     match &*part.language {
         [] => out.nil(),
@@ -103,23 +113,26 @@ fn tail(out: &mut Writer, part: &Part) {
     out.space().nstring(part.location.as_deref());
 }
 
-fn disposition(out: &mut Writer, disposition: Option<&Disposition>) {
+fn disposition(out: &mut Writer, disposition: Option<&Disposition>, form: Form) {
     let Some(disposition) = disposition else {
         out.nil();
         return;
     };
     out.open().string(&disposition.kind).space();
-    parameters(out, &disposition.params);
+    parameters(out, &disposition.params, form);
     out.close();
 }
 
 /// `body-fld-param`
-fn parameters(out: &mut Writer, params: &[Parameter]) {
+fn parameters(out: &mut Writer, params: &[Parameter], form: Form) {
+    let write = |w: &mut Writer, param: &Parameter| {
+        w.string(&param.name).space().string(&param.value);
+    };
     if params.is_empty() {
         out.nil();
-        return;
+    } else if form.joined && params.iter().any(|param| param.name.contains('*')) {
+        out.list(&joined(params), write);
+    } else {
+        out.list(params, write);
     }
-    out.list(params, |w, param| {
-        w.string(&param.name).space().string(&param.value);
-    });
 }

@@ -279,7 +279,7 @@ fn is_below(name: &str, superior: &str) -> bool {
 }
 
 /// The attribute of a special use (RFC 6154 §2, RFC 8457 §3).
-fn attribute(special_use: SpecialUse) -> MailboxAttribute {
+pub(in crate::imap) fn attribute(special_use: SpecialUse) -> MailboxAttribute {
     match special_use {
         SpecialUse::Archive => MailboxAttribute::Archive,
         SpecialUse::Drafts => MailboxAttribute::Drafts,

@@ -1,0 +1,91 @@
+//! What a mailbox is called, for an IMAP4rev2 client that wrote it otherwise: LIST with OLDNAME (RFC 9051 §6.3.9.7).
+//!
+//! Names are kept in Normalization Form C, and INBOX in capitals; a client may write them in any form (RFC 9051 §5.1). One
+//! that speaks IMAP4rev1 is told nothing: it does not know OLDNAME.
+
+use sealpost_account::name::normal;
+use sealpost_account::{AccountState, Mailbox as State, ops};
+use sealpost_imap::types::{
+    HIERARCHY_DELIMITER, ListExtension, ListItem, Mailbox, MailboxAttribute, Response,
+};
+
+use super::list::lister::attribute;
+use super::session::Session;
+
+impl Session {
+    /// LIST for a mailbox that is there, with OLDNAME if it was written otherwise (RFC 9051 §6.3.2).
+    pub(super) fn tell_name(&mut self, written: &Mailbox) {
+        if let Some((item, name)) = self.named(written) {
+            let old = without_delimiter(written.given());
+            self.say(item, (old != name).then_some(old));
+        }
+    }
+
+    /// The same, and nothing if it was written as it is, or the client does not know OLDNAME (RFC 9051 §6.3.4, §6.3.12).
+    pub(super) fn tell_name_if_other(&mut self, written: &Mailbox) {
+        if self.dialect.rev2() && is_other(written) {
+            self.tell_name(written);
+        }
+    }
+
+    /// A mailbox was renamed, and one of the names was written otherwise (RFC 9051 §6.3.6).
+    pub(super) fn tell_renamed(&mut self, from: &Mailbox, to: &Mailbox) {
+        if self.dialect.rev2()
+            && (is_other(from) || is_other(to))
+            && let Some((item, _)) = self.named(to)
+        {
+            self.say(item, Some(from.given()));
+        }
+    }
+
+    /// A mailbox that was called so was deleted, and its name was written otherwise (RFC 9051 §6.3.5).
+    pub(super) fn tell_deleted(&mut self, written: &Mailbox, name: &str) {
+        if self.dialect.rev2()
+            && written.given() != name
+            && let Ok(mailbox) = Mailbox::new(name)
+        {
+            let item = item(mailbox, vec![MailboxAttribute::NonExistent]);
+            self.say(item, Some(written.given()));
+        }
+    }
+
+    fn say(&mut self, mut item: ListItem, old: Option<&str>) {
+        // What was read as a name can be said as one.
+        let old = old.and_then(|old| Mailbox::new(old).ok());
+        item.extended.extend(old.map(ListExtension::OldName));
+        self.connection.out().response(&Response::List(item));
+    }
+
+    /// The mailbox as LIST has it, and its name.
+    fn named(&self, written: &Mailbox) -> Option<(ListItem, String)> {
+        let account = self.account().ok()?;
+        let state = account.state();
+        let mailbox = ops::find(&state, without_delimiter(written.as_str()))?;
+        let encoded = Mailbox::new(mailbox.name()).ok()?;
+        Some((item(encoded, attributes(&state, mailbox)), mailbox.name().to_owned()))
+    }
+}
+
+/// Whether the name is kept in another form than it was written in.
+fn is_other(written: &Mailbox) -> bool {
+    let given = without_delimiter(written.given());
+    normal(given) != given
+}
+
+/// A trailing delimiter declares an intent, and belongs to no name (RFC 9051 §6.3.4).
+fn without_delimiter(name: &str) -> &str {
+    name.strip_suffix(HIERARCHY_DELIMITER).unwrap_or(name)
+}
+
+fn item(mailbox: Mailbox, attributes: Vec<MailboxAttribute>) -> ListItem {
+    ListItem { attributes, delimiter: Some(HIERARCHY_DELIMITER), mailbox, extended: Vec::new() }
+}
+
+/// All of them must be right (RFC 9051 §6.3.2).
+fn attributes(state: &AccountState, mailbox: &State) -> Vec<MailboxAttribute> {
+    let children = match state.has_inferiors(mailbox.name()) {
+        true => MailboxAttribute::HasChildren,
+        false => MailboxAttribute::HasNoChildren,
+    };
+    [children].into_iter().chain(mailbox.special_uses().iter().map(attribute)).collect()
+}
