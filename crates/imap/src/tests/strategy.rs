@@ -352,14 +352,14 @@ pub(super) fn body() -> impl Strategy<Value = CommandBody> {
             returns,
         });
     prop_oneof![
-        5 => common_body(),
+        5 => common_body().boxed(),
         1 => proptest::sample::select(vec![
             CommandBody::Unauthenticate,
             CommandBody::Compress(Atom::new("DEFLATE").unwrap()),
         ]),
-        2 => extended_searches(),
-        1 => notify().prop_map(CommandBody::Notify),
-        1 => list.prop_map(CommandBody::List),
+        2 => extended_searches().boxed(),
+        1 => notify().prop_map(CommandBody::Notify).boxed(),
+        1 => list.prop_map(CommandBody::List).boxed(),
         1 => (option::of(named()), option::of(0u64..1 << 63), depth(), vec(entry(), 1..3)).prop_map(
             |(mailbox, max_size, depth, entries)| {
                 CommandBody::GetMetadata(GetMetadata { mailbox, max_size, depth, entries })
