@@ -78,6 +78,7 @@ transcripts![
     uid,
     uidonly,
     uidplus,
+    utf8_accept,
     utf8_names,
     unauthenticate,
     views,

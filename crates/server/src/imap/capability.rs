@@ -29,6 +29,7 @@ const AUTHENTICATED: &[&str] = &[
     "OBJECTID",
     "SAVEDATE",
     "PREVIEW",
+    "UTF8=ACCEPT",
     "ESEARCH",
     "SEARCHRES",
     "WITHIN",
