@@ -1,7 +1,7 @@
 //! The one folding for search: text and search strings go through it, then a plain substring search decides.
 //!
-//! Character by character: compatibility decomposition (NFKD) and lower case, in the manner of `i;unicode-casemap`
-//! (RFC 5051). Nothing looks at neighbours except CR LF, so a text may be folded in pieces cut anywhere. Combining
+//! Character by character: compatibility decomposition (NFKD) and one letter for all that share a capital, so that
+//! whatever `i;unicode-casemap` (RFC 5051, [`crate::collate`]) takes for the same is the same, and more. Nothing looks at neighbours except CR LF, so a text may be folded in pieces cut anywhere. Combining
 //! marks are kept and not reordered. Hangul syllables stay composed: their decomposition says nothing about case or
 //! width and would triple the stored text.
 
@@ -61,6 +61,16 @@ impl Folder {
     }
 }
 
+/// Folds what the first version of this folded: it let a few letters stand that share a capital with others.
+pub(crate) fn again(folded: String) -> String {
+    let stands = |beginning: &[u8]| memchr::memmem::find(folded.as_bytes(), beginning).is_some();
+    // U+0131, U+0345, and U+1C80 to U+1C88.
+    if folded.is_ascii() || !(stands(b"\xc4\xb1") || stands(b"\xcd\x85") || stands(b"\xe1\xb2")) {
+        return folded;
+    }
+    fold(&folded)
+}
+
 /// The words of a folded text: runs of letters and digits, accents and the points of Hebrew and Arabic left out.
 pub fn words(folded: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
@@ -88,6 +98,9 @@ fn is_accent(c: char) -> bool {
         | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
 }
 
+/// The only combining mark that has a capital.
+const IOTA_SUBSCRIPT: char = '\u{345}';
+
 /// The folded form of one character that is not CR.
 fn fold_char(c: char, out: &mut String) {
     // CJK, kana and Hangul have neither case nor, outside the compatibility blocks, a decomposition worth its bytes.
@@ -100,14 +113,16 @@ fn fold_char(c: char, out: &mut String) {
         return;
     }
     decompose_compatible(c, |d| {
-        if is_combining_mark(d) {
-            // A few marks have a lower case of their own kind (U+0345); they are left as they are.
-            out.push(d);
-        } else if d == 'ς' {
-            // Final sigma is a matter of position, not of meaning.
-            out.push('σ');
-        } else {
-            out.extend(d.to_lowercase());
+        if d.is_ascii() || (is_combining_mark(d) && d != IOTA_SUBSCRIPT) {
+            out.push(d.to_ascii_lowercase());
+            return;
+        }
+        // Letters that share a capital are one: final sigma with sigma, the dotless i with the i, the iota subscript with
+        // the iota (RFC 5051 compares titlecase). `ß` has no capital of one letter and stays.
+        let mut upper = d.to_uppercase();
+        match (upper.next(), upper.next()) {
+            (Some(one), None) => out.extend(one.to_lowercase()),
+            _ => out.extend(d.to_lowercase()),
         }
     });
 }
@@ -144,6 +159,21 @@ mod tests {
     #[test]
     fn line_ends_become_lf() {
         assert_eq!(fold("a\r\nb\rc\n\r"), "a\nb\nc\n\n");
+    }
+
+    #[test]
+    fn what_the_first_version_folded_is_folded_again() {
+        assert_eq!(again("ılık \u{1c80} α\u{345}".to_owned()), "ilik в αι");
+        assert_eq!(again("plain é".to_owned()), "plain é");
+        // Nothing else that it let stand is changed now; `ς` it made `σ`.
+        for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| *c != 'ς' && *c != '\r') {
+            let mut parts = Vec::new();
+            decompose_compatible(c, |d| parts.push(d));
+            let stood = parts == [c] && (is_combining_mark(c) || c.to_lowercase().eq([c]));
+            if stood && fold(&c.to_string()) != c.to_string() {
+                assert_eq!(again(c.to_string()), fold(&c.to_string()), "U+{:04X}", c as u32);
+            }
+        }
     }
 
     #[test]

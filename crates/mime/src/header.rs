@@ -8,6 +8,7 @@ pub mod date;
 pub mod filter;
 pub mod message_id;
 pub mod params;
+pub mod subject;
 pub mod word;
 
 pub use filter::HeaderFilter;

@@ -2,6 +2,8 @@
 
 use sealpost_base::{Error, Result, limits};
 
+use crate::fold;
+
 /// Receives the decoded and folded text of a message, in order, in pieces cut anywhere between two characters.
 pub trait TextSink {
     /// A piece of the top-level header: `name: value\n` for each field, decoded (RFC 2047) and folded.
@@ -38,7 +40,9 @@ pub struct Text {
     pub truncated: bool,
 }
 
-const VERSION: u8 = 1;
+/// How texts were folded at first: [`fold::again`] makes up for it.
+const FIRST_VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const PREFIX: usize = 6;
 
 impl Text {
@@ -60,10 +64,15 @@ impl Text {
     pub fn decode(bytes: &[u8]) -> Result<Text> {
         let corrupt = || Error::corrupt("stored message text is not readable");
         let (prefix, rest) = bytes.split_first_chunk::<PREFIX>().ok_or_else(corrupt)?;
-        let [VERSION, flag @ (0 | 1), length @ ..] = *prefix else { return Err(corrupt()) };
+        let [version @ (FIRST_VERSION | VERSION), flag @ (0 | 1), length @ ..] = *prefix else {
+            return Err(corrupt());
+        };
         let length = u32::from_le_bytes(length) as usize;
         let (headers, body) = rest.split_at_checked(length).ok_or_else(corrupt)?;
-        let utf8 = |b: &[u8]| std::str::from_utf8(b).map(str::to_owned).map_err(|_| corrupt());
+        let utf8 = |b: &[u8]| {
+            let text = std::str::from_utf8(b).map(str::to_owned).map_err(|_| corrupt())?;
+            Ok::<_, Error>(if version == FIRST_VERSION { fold::again(text) } else { text })
+        };
         Ok(Text { headers: utf8(headers)?, body: utf8(body)?, truncated: flag == 1 })
     }
 }
@@ -133,10 +142,12 @@ mod tests {
     fn stored_text_reads_back() {
         let text = Text { headers: "subject: é\n".into(), body: "körper".into(), truncated: true };
         assert_eq!(Text::decode(&text.encode()).unwrap(), text);
+        let first = Text::decode(b"\x01\0\x03\0\0\0a: \xc4\xb1").unwrap();
+        assert_eq!((first.headers.as_str(), first.body.as_str()), ("a: ", "i"));
         for bytes in [
             &b""[..],
             b"\x01\x00\x05\x00\x00\x00abc",
-            b"\x02\0\0\0\0\0",
+            b"\x03\0\0\0\0\0",
             b"\x01\x02\0\0\0\0",
             b"\x01\0\0\0\0\0\xff",
         ] {
