@@ -66,6 +66,10 @@ pub const IMAP_SEARCH_KEYS: usize = 2000;
 pub const IMAP_SAVED_RANGES: usize = 64 * 1024;
 /// Different words of one string of a FUZZY search key; what follows is not looked for.
 pub const FUZZY_WORDS: usize = 16;
+/// Octets of a string by which SORT compares it.
+pub const SORT_KEY_BYTES: usize = 1000;
+/// References of one message that THREAD looks at: the last ones.
+pub const THREAD_REFERENCES: usize = 1000;
 /// Criteria of one SORT.
 pub const IMAP_SORT_CRITERIA: usize = 32;
 /// Bytes of an IMAP command's tag.

@@ -31,6 +31,8 @@ pub struct Context {
     pub tls: Option<Arc<ServerConfig>>,
     /// What every buffer over 16 KiB is drawn from.
     pub budget: Budget,
+    /// Turns to hold much of it while waiting for more: SORT and THREAD.
+    pub sorting: Arc<tokio::sync::Semaphore>,
     /// What part of it messages with several recipients may hold while they wait for more.
     pub fanout: Fanout,
     /// How many IMAP connections may be compressed.
@@ -78,6 +80,7 @@ impl Context {
             directory,
             auth,
             tls: tls.map(|tls| Arc::clone(tls.config())),
+            sorting: crate::imap::sorting_turns(),
             fanout: Fanout::of(&budget),
             compressions: Compressions::of(&budget),
             budget,

@@ -44,10 +44,12 @@ mod sasl;
 mod search;
 mod select;
 mod session;
+mod sort;
 mod status;
 mod store;
 mod targets;
 mod tell;
+mod thread;
 mod uid_only;
 mod unauthenticate;
 mod view;
@@ -57,6 +59,11 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::net::Stream;
 pub use deflate::Compressions;
+
+/// The turns that sessions take to sort and thread.
+pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {
+    sort::turns()
+}
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, ctx: Arc<Context>) {

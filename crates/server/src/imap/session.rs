@@ -203,6 +203,8 @@ impl Session {
             CommandBody::Unselect => self.unselect(),
             CommandBody::Expunge { uids } => self.expunge(uids.as_ref()).await,
             CommandBody::Search(search) => self.search(tag, search).await,
+            CommandBody::Sort(sort) => self.sort(tag, sort).await,
+            CommandBody::Thread(thread) => self.thread(&thread).await,
             CommandBody::Fetch { uid, set, items, modifiers } => {
                 self.fetch(uid, &set, items, &modifiers, telling).await
             }

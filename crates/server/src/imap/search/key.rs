@@ -163,7 +163,7 @@ impl Query {
     }
 
     /// Whether mod-sequences are asked for, so that the highest one found has to be told (RFC 7162 §3.1.5).
-    pub(super) fn asks_for_modseq(&self) -> bool {
+    pub(in crate::imap) fn asks_for_modseq(&self) -> bool {
         any(&self.root, &|key| matches!(key, Key::ModSeq(_)))
     }
 

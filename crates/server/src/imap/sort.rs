@@ -1,0 +1,171 @@
+//! SORT (RFC 5256), with RETURN (ESORT, RFC 5267 §3) and the keys of SORT=DISPLAY (RFC 5957).
+//!
+//! A SORT is a search, one pass over the summaries of what was found, in which only the keys are kept ([`keys`]), and a
+//! sort of indices. Keys are drawn from the memory budget before they are made.
+
+pub(super) mod keys;
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use sealpost_account::AccountState;
+use sealpost_account::summary::{Parts, Summary};
+use sealpost_base::{Kind, Uid, UidSet};
+use sealpost_imap::types::{AString, Code, Sort, SortCriterion, SortKey, Status, Tag};
+
+use super::reply::{Failure, Outcome, Reply};
+use super::search::answer::{Answer, Returns, correlator, is_fuzzy};
+use super::search::area::Area;
+use super::search::run::Match;
+use super::session::Session;
+use keys::{Keys, Row};
+
+/// Summaries looked at while the account's state is held.
+const BATCH_ROWS: usize = 512;
+/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it each, and
+/// waits for the second one while it has the first. Less than all of it, so that somebody can always go on.
+const TURNS: usize = 3;
+/// So many are sorted right here, more on a thread of their own.
+const FEW: usize = 2048;
+
+impl Session {
+    /// SORT.
+    pub(super) async fn sort(&mut self, tag: &Tag, sort: Sort) -> Outcome {
+        let returns = Returns::of(&sort.search)?;
+        let by_relevancy = sort.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
+        if by_relevancy && !is_fuzzy(&sort.search.keys) {
+            return Err(Reply::bad("there is no relevancy without FUZZY").into());
+        }
+        let saves = returns.is_some_and(|returns| returns.save);
+        let outcome = self.sort_selected(tag, &sort, returns).await;
+        self.keep_saved(saves, outcome)
+    }
+
+    async fn sort_selected(&mut self, tag: &Tag, sort: &Sort, returns: Option<Returns>) -> Outcome {
+        let area = Area::selected(self.view()?);
+        let query = self.query(&sort.search, &area)?;
+        let found = self.find(&area, &query).await?;
+        let sorted = self.sorted(&area, found, &sort.criteria).await?;
+        let (uid, modseq) = (sort.search.uid, query.asks_for_modseq());
+        let answer = Answer { area: &area, matches: &sorted, uid, modseq };
+        let Some(returns) = returns else {
+            answer.write_plain(&mut self.connection, "SORT").await?;
+            return Ok(Reply::ok("SORT completed"));
+        };
+        if !returns.is_silent() {
+            answer.write(&mut self.connection, &correlator(tag), &returns).await?;
+        }
+        if returns.update {
+            let code = Code::NoUpdate(AString::from(tag.as_str()));
+            self.connection.out().status(None, Status::No, Some(&code), "there are no updates");
+        }
+        self.save_result(&answer, &returns)?;
+        Ok(Reply::ok("SORT completed"))
+    }
+
+    /// The messages in the order of the criteria; equal ones in that of the mailbox (RFC 5256 §3).
+    ///
+    /// # Errors
+    /// `NO [UNAVAILABLE]` if messages cannot be read for now.
+    pub(super) async fn sorted(
+        &mut self,
+        area: &Area,
+        found: Vec<Match>,
+        criteria: &[SortCriterion],
+    ) -> Result<Vec<Match>, Failure> {
+        // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
+        let turn = self.ctx.sorting.clone().acquire_owned().await;
+        let permit = self.ctx.budget.acquire(Keys::bytes(found.len(), criteria)).await;
+        let mut keys = Keys::new(criteria, permit.bytes());
+        let parts = keys.parts();
+        self.with_summaries(area, &found, parts, |at, row, summary| {
+            keys.push(at, Row { relevancy: found[at].relevancy, ..row }, summary);
+        })
+        .await?;
+        let few = found.len() <= FEW;
+        let sort = move || {
+            let sorted = keys.order().map(|at| found[at]).collect();
+            drop((permit, turn));
+            sorted
+        };
+        if few {
+            return Ok(sort());
+        }
+        tokio::task::spawn_blocking(sort).await.map_err(|error| {
+            tracing::error!(%error, "sorting failed");
+            Reply::no(Code::ServerBug, "internal error").into()
+        })
+    }
+
+    /// Gives `each` of the messages, which are ascending by UID, with its index, its row and its summary, if one was asked for
+    /// and can be had. Messages that are gone are passed over; says which are damaged.
+    ///
+    /// # Errors
+    /// `NO [UNAVAILABLE]` if messages cannot be read for now.
+    pub(super) async fn with_summaries(
+        &mut self,
+        area: &Area,
+        found: &[Match],
+        parts: Option<Parts>,
+        mut each: impl FnMut(usize, Row, Option<&Summary>),
+    ) -> Result<(), Failure> {
+        let index = |uid: Uid| found.binary_search_by_key(&uid, |found| found.uid).ok();
+        let Some(parts) = parts else {
+            for batch in found.chunks(BATCH_ROWS) {
+                self.goes_on().await?;
+                let state = area.account.state();
+                for found in batch {
+                    if let (Some(at), Some(row)) = (index(found.uid), row(area, &state, found.uid)?) {
+                        each(at, row, None);
+                    }
+                }
+            }
+            return Ok(());
+        };
+        let uids: UidSet = found.iter().map(|found| found.uid).collect();
+        let mut stream = area.account.summaries(area.mailbox, uids, parts).ready_chunks(BATCH_ROWS);
+        let (mut damaged, mut unavailable) = (Vec::new(), false);
+        while let Some(batch) = stream.next().await {
+            self.goes_on().await?;
+            let state = area.account.state();
+            for (uid, summary) in batch {
+                let Some(at) = index(uid) else {
+                    unavailable |= summary.is_err();
+                    continue;
+                };
+                let Some(row) = row(area, &state, uid)? else { continue };
+                match &summary {
+                    Ok(_) => {}
+                    Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => damaged.push(uid),
+                    Err(_) => unavailable = true,
+                }
+                each(at, row, summary.ok().as_ref());
+            }
+        }
+        drop(stream);
+        if unavailable {
+            return Err(Reply::no(Code::Unavailable, "some messages cannot be read now").into());
+        }
+        for uid in damaged {
+            let text = format!("message UID {uid} is damaged and has no place in this order");
+            self.connection.out().status(None, Status::No, Some(&Code::Corruption), &text);
+            self.connection.relieve().await?;
+        }
+        Ok(())
+    }
+}
+
+fn row(area: &Area, state: &AccountState, uid: Uid) -> Result<Option<Row>, Failure> {
+    let row = area.mailbox_in(state)?.row(uid);
+    let message = row.and_then(|row| state.message(row.message));
+    Ok(message.map(|message| Row {
+        received: message.received.seconds(),
+        size: message.size(),
+        relevancy: 100,
+    }))
+}
+
+/// The turns that sessions take to sort or thread.
+pub(crate) fn turns() -> Arc<tokio::sync::Semaphore> {
+    Arc::new(tokio::sync::Semaphore::new(TURNS))
+}

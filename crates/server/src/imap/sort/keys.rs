@@ -1,0 +1,280 @@
+//! Sort keys: numbers, and strings cut short in one buffer, compared as octets (RFC 5051). Nothing else of a message is
+//! kept.
+//!
+//! Memory is what the budget gave. A string is compared by its first [`limits::SORT_KEY_BYTES`] octets; if all strings
+//! together do not fit, by half of that, and so on. Messages that are equal that far are in the order of the mailbox.
+
+use std::cmp::Ordering;
+
+use sealpost_account::summary::{Parts, Summary, SummaryAddress};
+use sealpost_base::limits;
+use sealpost_imap::types::{SortCriterion, SortKey};
+use sealpost_mime::collate;
+use sealpost_mime::header::subject;
+
+/// About what the string of a key takes, for asking for memory.
+const STRING_BYTES: usize = 200;
+/// However little memory there is, so much of each string is compared.
+const LEAST_BYTES: usize = 16;
+
+/// What is known of a message without its summary.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::imap) struct Row {
+    /// INTERNALDATE in seconds since 1970.
+    pub(in crate::imap) received: i64,
+    /// Octets.
+    pub(in crate::imap) size: u64,
+    /// From 1 to 100.
+    pub(in crate::imap) relevancy: u8,
+}
+
+/// The keys of the messages to be sorted.
+pub(super) struct Keys {
+    columns: Vec<Column>,
+    /// Which message each row is of.
+    rows: Vec<u32>,
+    /// Octets of strings that there is room for.
+    room: usize,
+    strings: usize,
+    /// How much of a string is kept.
+    most: usize,
+}
+
+/// One key of all messages.
+struct Column {
+    key: SortKey,
+    reverse: bool,
+    values: Values,
+}
+
+enum Values {
+    Numbers(Vec<i64>),
+    Strings { ends: Vec<u32>, octets: Vec<u8> },
+}
+
+impl Keys {
+    /// How much memory the keys of so many messages may take.
+    pub(super) fn bytes(messages: usize, criteria: &[SortCriterion]) -> usize {
+        let per_message: usize =
+            criteria.iter().map(|c| if is_string(c.key) { STRING_BYTES } else { 8 }).sum();
+        messages.saturating_mul(per_message + 16)
+    }
+
+    /// No keys yet; together they take at most about `bytes`.
+    pub(super) fn new(criteria: &[SortCriterion], bytes: usize) -> Self {
+        let mut columns: Vec<Column> = Vec::new();
+        for criterion in criteria {
+            // What was compared before is equal.
+            if columns.iter().any(|column| column.key == criterion.key) {
+                continue;
+            }
+            let values = if is_string(criterion.key) {
+                Values::Strings { ends: Vec::new(), octets: Vec::new() }
+            } else {
+                Values::Numbers(Vec::new())
+            };
+            columns.push(Column { key: criterion.key, reverse: criterion.reverse, values });
+        }
+        let room = bytes.min(u32::MAX as usize);
+        Keys { columns, rows: Vec::new(), room, strings: 0, most: limits::SORT_KEY_BYTES }
+    }
+
+    /// Which parts of the summaries are needed; `None`: none at all.
+    pub(super) fn parts(&self) -> Option<Parts> {
+        let keys = || self.columns.iter().map(|column| column.key);
+        if keys().any(is_string) {
+            return Some(Parts::FIELDS);
+        }
+        keys().any(|key| key == SortKey::Date).then_some(Parts::DATE)
+    }
+
+    /// Adds the keys of a message.
+    pub(super) fn push(&mut self, at: usize, row: Row, summary: Option<&Summary>) {
+        self.rows.push(at as u32);
+        for column in &mut self.columns {
+            match &mut column.values {
+                Values::Numbers(numbers) => numbers.push(number(column.key, row, summary)),
+                Values::Strings { ends, octets } => {
+                    let start = octets.len();
+                    if let Some(summary) = summary {
+                        string(column.key, summary, self.most, octets);
+                    }
+                    ends.push(octets.len() as u32);
+                    self.strings += octets.len() - start;
+                }
+            }
+        }
+        while self.strings > self.room && self.most > LEAST_BYTES {
+            self.shorten();
+        }
+    }
+
+    /// Keeps half as much of each string.
+    fn shorten(&mut self) {
+        self.most = (self.most / 2).max(LEAST_BYTES);
+        self.strings = 0;
+        for column in &mut self.columns {
+            let Values::Strings { ends, octets } = &mut column.values else { continue };
+            let (mut start, mut to) = (0, 0);
+            for end in ends.iter_mut() {
+                let kept = (*end as usize - start).min(self.most);
+                octets.copy_within(start..start + kept, to);
+                (start, to) = (*end as usize, to + kept);
+                *end = to as u32;
+            }
+            octets.truncate(to);
+            octets.shrink_to_fit();
+            self.strings += to;
+        }
+    }
+
+    /// The messages, sorted.
+    pub(super) fn order(&self) -> impl Iterator<Item = usize> {
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        order.sort_unstable_by(|a, b| self.compare(*a as usize, *b as usize));
+        order.into_iter().map(|row| self.rows[row as usize] as usize)
+    }
+
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        for column in &self.columns {
+            let order = match &column.values {
+                Values::Numbers(numbers) => numbers[a].cmp(&numbers[b]),
+                Values::Strings { ends, octets } => slice(ends, octets, a).cmp(slice(ends, octets, b)),
+            };
+            let order = if column.reverse { order.reverse() } else { order };
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
+        // RFC 5256 §3: "an implicit sort criterion of sequence number", which REVERSE does not affect.
+        self.rows[a].cmp(&self.rows[b])
+    }
+}
+
+fn slice<'a>(ends: &[u32], octets: &'a [u8], at: usize) -> &'a [u8] {
+    let start = at.checked_sub(1).map_or(0, |before| ends[before] as usize);
+    &octets[start..ends[at] as usize]
+}
+
+fn is_string(key: SortKey) -> bool {
+    !matches!(key, SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy)
+}
+
+fn number(key: SortKey, row: Row, summary: Option<&Summary>) -> i64 {
+    match key {
+        SortKey::Size => i64::try_from(row.size).unwrap_or(i64::MAX),
+        SortKey::Date => sent(row, summary),
+        // RFC 6203 §6: the highest score first.
+        SortKey::Relevancy => 100 - i64::from(row.relevancy),
+        _ => row.received,
+    }
+}
+
+/// The sent date in UTC; INTERNALDATE if there is none (RFC 5256 §2.2).
+pub(in crate::imap) fn sent(row: Row, summary: Option<&Summary>) -> i64 {
+    summary.and_then(Summary::sent).map_or(row.received, |sent| sent.seconds)
+}
+
+fn string(key: SortKey, summary: &Summary, most: usize, out: &mut Vec<u8>) {
+    match key {
+        SortKey::Subject => {
+            collate::key(&subject::base(summary.subject().unwrap_or_default()).text, most, out);
+        }
+        SortKey::From => mailbox(summary.from().next(), most, out),
+        SortKey::To => mailbox(summary.to().next(), most, out),
+        SortKey::Cc => mailbox(summary.cc().next(), most, out),
+        SortKey::DisplayFrom => display(summary.from().next(), most, out),
+        SortKey::DisplayTo => display(summary.to().next(), most, out),
+        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy => {}
+    }
+}
+
+/// `addr-mailbox` of the first address (RFC 5256 §3).
+fn mailbox(address: Option<SummaryAddress<'_>>, most: usize, out: &mut Vec<u8>) {
+    collate::key(address.and_then(|address| address.mailbox).unwrap_or_default(), most, out);
+}
+
+/// The sort value of an address (RFC 5957 §3).
+fn display(address: Option<SummaryAddress<'_>>, most: usize, out: &mut Vec<u8>) {
+    let Some(SummaryAddress { name, mailbox, host }) = address else { return };
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        return collate::key(name, most, out);
+    }
+    match (mailbox, host) {
+        (Some(mailbox), Some(host)) => collate::key(&format!("{mailbox}@{host}"), most, out),
+        (Some(mailbox), None) => collate::key(mailbox, most, out),
+        (None, _) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_mime::Scanner;
+
+    use super::*;
+
+    fn summary(mail: &str) -> Summary {
+        let mut scanner = Scanner::new();
+        scanner.push(mail.as_bytes());
+        let (structure, text) = scanner.finish();
+        Summary::new(&structure, &text.into_text())
+    }
+
+    fn order(criteria: &[(SortKey, bool)], mails: &[(&str, i64, u64)], bytes: usize) -> Vec<usize> {
+        let criteria: Vec<_> =
+            criteria.iter().map(|(key, reverse)| SortCriterion { key: *key, reverse: *reverse }).collect();
+        let mut keys = Keys::new(&criteria, bytes);
+        for (at, (mail, received, size)) in mails.iter().enumerate() {
+            let row = Row { received: *received, size: *size, relevancy: 100 };
+            keys.push(at, row, Some(&summary(mail)));
+        }
+        keys.order().collect()
+    }
+
+    #[test]
+    fn every_key() {
+        let mails = [
+            ("From: B <z@x>\r\nTo: g: a@x;\r\nSubject: Re: b\r\n\r\n", 3, 30),
+            (
+                "From: a <y@x>\r\nTo: M@x\r\nCc: q@x\r\nSubject: A\r\nDate: 1 Jan 1970 00:00:01 +0000\r\n\r\n",
+                2,
+                20,
+            ),
+            ("From: =?utf-8?q?=C3=A4?= <x@x>\r\nTo: c@x\r\nSubject: [l] \u{e1}\r\n\r\n", 1, 10),
+            ("Subject: (fwd)\r\n\r\n", 4, 40),
+        ];
+        let by = |key| order(&[(key, false)], &mails, 1 << 20);
+        assert_eq!(by(SortKey::Arrival), [2, 1, 0, 3]);
+        assert_eq!(by(SortKey::Size), [2, 1, 0, 3]);
+        assert_eq!(by(SortKey::Date), [1, 2, 0, 3], "by arrival where there is no date, then as they are");
+        assert_eq!(by(SortKey::From), [3, 2, 1, 0]);
+        assert_eq!(by(SortKey::DisplayFrom), [3, 1, 2, 0]);
+        assert_eq!(by(SortKey::To), [3, 2, 0, 1], "the name of a group is its mailbox");
+        assert_eq!(by(SortKey::DisplayTo), [3, 2, 0, 1]);
+        assert_eq!(by(SortKey::Cc), [0, 2, 3, 1]);
+        assert_eq!(by(SortKey::Subject), [3, 1, 2, 0]);
+        assert_eq!(order(&[(SortKey::Cc, true), (SortKey::Size, true)], &mails, 1 << 20), [1, 3, 0, 2]);
+        assert_eq!(
+            order(&[(SortKey::Cc, true)], &mails, 1 << 20),
+            [1, 0, 2, 3],
+            "equal ones are not reversed"
+        );
+    }
+
+    #[test]
+    fn strings_are_cut_to_what_there_is_room_for() {
+        let mail = |tail: &str| format!("Subject: {}{tail}\r\n\r\n", "x".repeat(100));
+        let mails = [mail("b"), mail("a"), "Subject: w\r\n\r\n".to_owned()];
+        let mails: Vec<_> = mails.iter().map(|mail| (mail.as_str(), 0, 0)).collect();
+        assert_eq!(order(&[(SortKey::Subject, false)], &mails, 1000), [2, 1, 0]);
+        assert_eq!(
+            order(&[(SortKey::Subject, false)], &mails, 100),
+            [2, 0, 1],
+            "equal as far as they are kept"
+        );
+        assert_eq!(order(&[(SortKey::Subject, false)], &mails, 0), [2, 0, 1]);
+        let long = format!("Subject: {}b\r\n\r\n", "x".repeat(limits::SORT_KEY_BYTES));
+        let same = format!("Subject: {}a\r\n\r\n", "x".repeat(limits::SORT_KEY_BYTES));
+        assert_eq!(order(&[(SortKey::Subject, false)], &[(&long, 0, 0), (&same, 0, 0)], 1 << 20), [0, 1]);
+    }
+}

@@ -1,0 +1,163 @@
+//! THREAD (RFC 5256): a search, one pass over the summaries of what was found, and one of two algorithms over what was kept
+//! of them: a few numbers and hashes a message, never a header.
+
+mod forest;
+mod ordered;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use sealpost_account::summary::{Parts, Summary};
+use sealpost_imap::types::{Code, Thread, ThreadAlgorithm};
+use sealpost_mime::collate;
+use sealpost_mime::header::subject;
+use sealpost_vault::Hash;
+
+use super::reply::{Failure, Outcome, Reply};
+use super::search::area::Area;
+use super::search::run::Match;
+use super::session::Session;
+use super::sort::keys::{Row, sent};
+use forest::{Forest, Step};
+use references::Links;
+
+/// What a message takes while it is threaded.
+const MESSAGE_BYTES: usize = 160;
+/// What is asked for besides, for messages that are referred to and are not there.
+const REFERENCE_BYTES: usize = 640;
+
+/// What threading knows of a message.
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    /// Which of the messages that were found it is.
+    at: u32,
+    /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
+    sent: i64,
+    /// Its base subject.
+    subject: Subject,
+}
+
+/// A base subject, as far as it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Subject {
+    /// Of the string that the comparator compares; `None` if it is empty.
+    hash: Option<[u64; 2]>,
+    /// It was a reply or a forward (RFC 5256 §3).
+    reply: bool,
+}
+
+impl Subject {
+    fn of(decoded: &str) -> Self {
+        let base = subject::base(decoded);
+        let mut key = Vec::new();
+        collate::key(&base.text, usize::MAX / 2, &mut key);
+        Subject { hash: (!key.is_empty()).then(|| short(&key)), reply: base.reply }
+    }
+}
+
+/// The first half of a hash: nobody finds two strings that share it.
+fn short(octets: &[u8]) -> [u64; 2] {
+    let hash = Hash::of(octets).0;
+    [0, 8].map(|start| {
+        let mut half = [0; 8];
+        half.copy_from_slice(&hash[start..start + 8]);
+        u64::from_be_bytes(half)
+    })
+}
+
+impl Session {
+    /// THREAD.
+    pub(super) async fn thread(&mut self, thread: &Thread) -> Outcome {
+        let area = Area::selected(self.view()?);
+        let query = self.query(&thread.search, &area)?;
+        let found = self.find(&area, &query).await?;
+        let forest = self.threaded(&area, &found, thread.algorithm).await?;
+        self.write_threads(&area, &found, &forest, thread.search.uid).await?;
+        Ok(Reply::ok("THREAD completed"))
+    }
+
+    async fn threaded(
+        &mut self,
+        area: &Area,
+        found: &[Match],
+        algorithm: ThreadAlgorithm,
+    ) -> Result<Forest, Failure> {
+        // Few at a time, as with SORT.
+        let turn = self.ctx.sorting.clone().acquire_owned().await;
+        let wanted = found.len().saturating_mul(MESSAGE_BYTES + REFERENCE_BYTES) + REFERENCE_BYTES * 1024;
+        let permit = self.ctx.budget.acquire(wanted).await;
+        let Some(for_references) = permit.bytes().checked_sub(found.len().saturating_mul(MESSAGE_BYTES))
+        else {
+            return Err(Reply::no(Code::Limit, "too many messages to be threaded at once").into());
+        };
+        let with_ids = algorithm == ThreadAlgorithm::References;
+        let parts = if with_ids { Parts::FIELDS | Parts::IDS } else { Parts::FIELDS };
+        let mut items = Vec::with_capacity(found.len());
+        let mut links = Links::new(for_references);
+        self.with_summaries(area, found, Some(parts), |at, row, summary| {
+            let item = item(at, row, summary);
+            items.push(item);
+            if with_ids {
+                link(&mut links, summary);
+            }
+        })
+        .await?;
+        let thread = move || {
+            let forest = if with_ids { links.thread(&items) } else { ordered::thread(&mut items) };
+            drop((permit, turn));
+            forest
+        };
+        tokio::task::spawn_blocking(thread).await.map_err(|error| {
+            tracing::error!(%error, "threading failed");
+            Reply::no(Code::ServerBug, "internal error").into()
+        })
+    }
+
+    /// `* THREAD (2)(3 6 (4 23)(44 7 96))`
+    async fn write_threads(
+        &mut self,
+        area: &Area,
+        found: &[Match],
+        forest: &Forest,
+        uid: bool,
+    ) -> Result<(), Failure> {
+        self.connection.out().raw(b"* THREAD");
+        let mut begun = false;
+        for step in forest.steps() {
+            let out = self.connection.out();
+            if !std::mem::replace(&mut begun, true) {
+                out.space();
+            }
+            match step {
+                Step::Open => out.open(),
+                Step::Close => out.close(),
+                Step::Space => out.space(),
+                Step::Message(at) => {
+                    let message = found[at as usize].uid;
+                    let number = if uid { Some(message.get()) } else { area.number(message) };
+                    out.number(u64::from(number.unwrap_or_default()))
+                }
+            };
+            self.connection.relieve().await?;
+        }
+        self.connection.out().crlf();
+        Ok(())
+    }
+}
+
+fn item(at: usize, row: Row, summary: Option<&Summary>) -> Item {
+    let subject = Subject::of(summary.and_then(Summary::subject).unwrap_or_default());
+    Item { at: at as u32, sent: sent(row, summary), subject }
+}
+
+/// The references of a message: those of References, or else the first of In-Reply-To (RFC 5256 §3).
+fn link(links: &mut Links, summary: Option<&Summary>) {
+    let id = summary.and_then(Summary::message_id).map(|id| short(id.as_bytes()));
+    let mut references: Vec<[u64; 2]> =
+        summary.into_iter().flat_map(Summary::references).map(|id| short(id.as_bytes())).collect();
+    if references.is_empty() {
+        let parent = summary.and_then(|summary| summary.in_reply_to().next());
+        references.extend(parent.map(|id| short(id.as_bytes())));
+    }
+    links.add(id, &references);
+}

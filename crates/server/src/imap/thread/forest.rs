@@ -1,0 +1,110 @@
+//! Trees of messages, however deep, and their way onto the wire. Nothing here recurses.
+
+/// No node, or no message.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Threads: trees whose nodes are messages, but for roots that only hold together the siblings below them.
+#[derive(Debug, Default)]
+pub(super) struct Forest {
+    /// Which message a node is; [`NONE`] for one that is not there.
+    messages: Vec<u32>,
+    /// The first child of each node, and its last one.
+    first: Vec<u32>,
+    last: Vec<u32>,
+    /// Its next sibling.
+    next: Vec<u32>,
+    roots: Vec<u32>,
+}
+
+/// A piece of a THREAD response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// `(`
+    Open,
+    /// `)`
+    Close,
+    /// A space.
+    Space,
+    /// The number of that message.
+    Message(u32),
+}
+
+/// What is still to be written.
+#[derive(Clone, Copy)]
+enum Todo {
+    Write(Step),
+    /// A node in parentheses.
+    Thread(u32),
+    /// A node and its next siblings, each in parentheses.
+    Siblings(u32),
+    /// A node and what is below it, without parentheses.
+    Members(u32),
+}
+
+impl Forest {
+    /// Adds a node without children; [`NONE`] for a message that is not there.
+    pub(super) fn node(&mut self, message: u32) -> u32 {
+        self.messages.push(message);
+        self.first.push(NONE);
+        self.last.push(NONE);
+        self.next.push(NONE);
+        (self.messages.len() - 1) as u32
+    }
+
+    /// Makes a node, which must be the child of no other, the last child of `parent`.
+    pub(super) fn append(&mut self, parent: u32, child: u32) {
+        match self.last[parent as usize] {
+            NONE => self.first[parent as usize] = child,
+            last => self.next[last as usize] = child,
+        }
+        self.last[parent as usize] = child;
+    }
+
+    /// These are the threads, in this order.
+    pub(super) fn set_roots(&mut self, roots: Vec<u32>) {
+        self.roots = roots;
+    }
+
+    /// The response, piece by piece: `thread-data = "THREAD" [SP 1*thread-list]`, `thread-list = "(" (thread-members /
+    /// thread-nested) ")"` (RFC 5256 §5).
+    pub(super) fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        let mut todo: Vec<Todo> = Vec::new();
+        let mut roots = self.roots.iter();
+        std::iter::from_fn(move || {
+            loop {
+                match todo.pop().or_else(|| roots.next().map(|root| Todo::Thread(*root)))? {
+                    Todo::Write(step) => return Some(step),
+                    Todo::Thread(node) => {
+                        todo.extend([Todo::Write(Step::Close), Todo::Members(node)]);
+                        return Some(Step::Open);
+                    }
+                    Todo::Siblings(node) => {
+                        if self.next[node as usize] != NONE {
+                            todo.push(Todo::Siblings(self.next[node as usize]));
+                        }
+                        todo.push(Todo::Thread(node));
+                    }
+                    Todo::Members(node) => {
+                        if let Some(step) = self.member(node, &mut todo) {
+                            return Some(step);
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// `thread-members = nz-number *(SP nz-number) [SP thread-nested]`
+    fn member(&self, node: u32, todo: &mut Vec<Todo>) -> Option<Step> {
+        let child = self.first[node as usize];
+        let message = self.messages[node as usize];
+        if child != NONE {
+            let only = self.next[child as usize] == NONE;
+            todo.push(if only { Todo::Members(child) } else { Todo::Siblings(child) });
+            if message != NONE {
+                todo.push(Todo::Write(Step::Space));
+            }
+        }
+        (message != NONE).then_some(Step::Message(message))
+    }
+}

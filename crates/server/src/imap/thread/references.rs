@@ -1,0 +1,330 @@
+//! THREAD=REFERENCES (RFC 5256 §3): the six steps, over numbers and hashes.
+//!
+//! Message identifiers are hashes here, and every message and every identifier that is referred to is a node with one
+//! parent at most. Everything is iterative: threads may be as deep as the mailbox is long. What a hostile mailbox could
+//! make quadratic has a bound: the way up to a root, which is how loops are found, and the number of nodes. Beyond
+//! them links are left out, which takes threads apart and never makes a wrong one.
+
+use std::collections::HashMap;
+
+use sealpost_base::limits;
+
+use super::forest::{Forest, NONE};
+use super::{Item, Subject};
+
+/// Bytes that a node takes until all links are made.
+const NODE_BYTES: usize = 64;
+/// Steps upwards that looking for loops may take, for each message that is threaded.
+const STEPS_PER_MESSAGE: usize = 512;
+
+/// Messages, and which is the parent of which: steps 1 and 2.
+pub(super) struct Links {
+    /// The node of each identifier.
+    ids: HashMap<[u64; 2], u32>,
+    /// The parent of each node, and how many children it has.
+    parent: Vec<u32>,
+    children: Vec<u32>,
+    /// Which message a node is, in the order in which they were added; [`NONE`] for a dummy.
+    message: Vec<u32>,
+    messages: u32,
+    /// How many dummies there may still be.
+    dummies_left: usize,
+    steps_left: usize,
+}
+
+impl Links {
+    /// No messages yet; for dummies there are `bytes`.
+    pub(super) fn new(bytes: usize) -> Self {
+        Links {
+            ids: HashMap::new(),
+            parent: Vec::new(),
+            children: Vec::new(),
+            message: Vec::new(),
+            messages: 0,
+            dummies_left: bytes / NODE_BYTES,
+            steps_left: 0,
+        }
+    }
+
+    /// Step 1: adds the next message in the order of the mailbox, with its identifier and its references.
+    pub(super) fn add(&mut self, id: Option<[u64; 2]>, references: &[[u64; 2]]) {
+        self.steps_left += STEPS_PER_MESSAGE;
+        let node = self.claim(id);
+        // A message that refers to itself says nothing by it. Of very many references, the last ones are the nearest.
+        let from = references.len().saturating_sub(limits::THREAD_REFERENCES);
+        let mut last = NONE;
+        for reference in references[from..].iter().filter(|reference| Some(**reference) != id) {
+            let Some(found) = self.reference(*reference) else { continue };
+            // (A) "If a message already has a parent, don't change the existing link."
+            if last != NONE && self.parent[found as usize] == NONE && !self.is_above(found, last) {
+                self.link(last, found);
+            }
+            last = found;
+        }
+        // (B) The last reference is the parent, whatever was thought before.
+        self.unlink(node);
+        if last != NONE && !self.is_above(node, last) {
+            self.link(last, node);
+        }
+    }
+
+    /// The node of a message: that of its identifier, unless an earlier one has the same.
+    fn claim(&mut self, id: Option<[u64; 2]>) -> u32 {
+        let known = id.and_then(|id| self.ids.get(&id).copied());
+        let node = match known.filter(|node| self.message[*node as usize] == NONE) {
+            Some(node) => node,
+            None => self.node(),
+        };
+        if let (Some(id), None) = (id, known) {
+            self.ids.insert(id, node);
+        }
+        self.message[node as usize] = self.messages;
+        self.messages += 1;
+        node
+    }
+
+    /// The node of an identifier that is referred to; a dummy if no message has it so far.
+    fn reference(&mut self, id: [u64; 2]) -> Option<u32> {
+        if let Some(node) = self.ids.get(&id) {
+            return Some(*node);
+        }
+        self.dummies_left = self.dummies_left.checked_sub(1)?;
+        let node = self.node();
+        self.ids.insert(id, node);
+        Some(node)
+    }
+
+    fn node(&mut self) -> u32 {
+        self.parent.push(NONE);
+        self.children.push(0);
+        self.message.push(NONE);
+        (self.parent.len() - 1) as u32
+    }
+
+    /// Whether `above` is `node` or one of its ancestors, so that making it a child of `node` would be a loop.
+    fn is_above(&mut self, above: u32, mut node: u32) -> bool {
+        if above == node {
+            return true;
+        }
+        if self.children[above as usize] == 0 {
+            return false;
+        }
+        while self.parent[node as usize] != NONE {
+            node = self.parent[node as usize];
+            if node == above || self.steps_left == 0 {
+                return true;
+            }
+            self.steps_left -= 1;
+        }
+        false
+    }
+
+    fn link(&mut self, parent: u32, child: u32) {
+        self.parent[child as usize] = parent;
+        self.children[parent as usize] += 1;
+    }
+
+    fn unlink(&mut self, child: u32) {
+        let parent = std::mem::replace(&mut self.parent[child as usize], NONE);
+        if parent != NONE {
+            self.children[parent as usize] -= 1;
+        }
+    }
+
+    /// Steps 2 to 6, with what is known of each message, in the order in which they were added.
+    pub(super) fn thread(self, items: &[Item]) -> Forest {
+        drop(self.ids);
+        let above = parents(self.parent, &self.message);
+        Gathering::new(items, &self.message, &above).into_forest()
+    }
+}
+
+/// Step 3: the parent of each node when dummies are gone, except for those at the top: the nearest node above it that is a
+/// message or has no parent.
+fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
+    let mut path = Vec::new();
+    for start in 0..parent.len() as u32 {
+        let mut at = parent[start as usize];
+        // Upwards until a node that stays; then everything on the way is told.
+        while at != NONE && message[at as usize] == NONE && parent[at as usize] != NONE {
+            path.push(at);
+            at = parent[at as usize];
+        }
+        parent[start as usize] = at;
+        for dummy in path.drain(..) {
+            parent[dummy as usize] = at;
+        }
+    }
+    parent
+}
+
+/// Threads at the top while they are gathered by subject. Nodes are messages, by index, and dummies after them.
+struct Gathering<'a> {
+    items: &'a [Item],
+    /// All messages by date (RFC 5256 §2.2).
+    by_date: Vec<u32>,
+    /// The parent of each message.
+    parent: Vec<u32>,
+    /// For each dummy its first child, by date; [`NONE`] if it is no more.
+    dummies: Vec<u32>,
+}
+
+impl<'a> Gathering<'a> {
+    fn new(items: &'a [Item], message: &[u32], above: &[u32]) -> Self {
+        let mut by_date: Vec<u32> = (0..items.len() as u32).collect();
+        by_date.sort_unstable_by_key(|at| (items[*at as usize].sent, *at));
+        let mut gathering =
+            Gathering { items, by_date, parent: vec![NONE; items.len()], dummies: Vec::new() };
+        gathering.number(message, above);
+        gathering.prune();
+        gathering.gather();
+        gathering
+    }
+
+    /// From nodes as they were linked to messages and the dummies that stay.
+    fn number(&mut self, message: &[u32], above: &[u32]) {
+        let mut numbers: HashMap<u32, u32> = HashMap::new();
+        for (node, at) in message.iter().enumerate().filter(|(_, at)| **at != NONE) {
+            let parent = above[node];
+            if parent == NONE {
+                continue;
+            }
+            self.parent[*at as usize] = match message[parent as usize] {
+                NONE => *numbers.entry(parent).or_insert_with(|| {
+                    self.dummies.push(NONE);
+                    (self.items.len() + self.dummies.len() - 1) as u32
+                }),
+                parent => parent,
+            };
+        }
+    }
+
+    /// The rest of step 3: a dummy at the top stays only if it has more than one child.
+    fn prune(&mut self) {
+        let mut children = vec![0u32; self.dummies.len()];
+        for parent in &self.parent {
+            if let Some(dummy) = self.dummy(*parent) {
+                children[dummy] += 1;
+            }
+        }
+        for at in 0..self.parent.len() {
+            if self.dummy(self.parent[at]).is_some_and(|dummy| children[dummy] < 2) {
+                self.parent[at] = NONE;
+            }
+        }
+        self.find_first_children();
+    }
+
+    fn find_first_children(&mut self) {
+        self.dummies.fill(NONE);
+        for at in 0..self.by_date.len() {
+            let at = self.by_date[at];
+            if let Some(dummy) = self.dummy(self.parent[at as usize])
+                && self.dummies[dummy] == NONE
+            {
+                self.dummies[dummy] = at;
+            }
+        }
+    }
+
+    fn dummy(&self, node: u32) -> Option<usize> {
+        if node == NONE { None } else { (node as usize).checked_sub(self.items.len()) }
+    }
+
+    /// The message that stands for a thread: itself, or the first child of a dummy.
+    fn speaker(&self, root: u32) -> u32 {
+        self.dummy(root).map_or(root, |dummy| self.dummies[dummy])
+    }
+
+    fn subject(&self, root: u32) -> Subject {
+        self.items[self.speaker(root) as usize].subject
+    }
+
+    /// Step 4: the threads, by date.
+    fn roots(&self) -> Vec<u32> {
+        let mut roots = Vec::new();
+        for at in &self.by_date {
+            match self.parent[*at as usize] {
+                NONE => roots.push(*at),
+                // A dummy is where its first child is.
+                parent => roots
+                    .extend(Some(parent).filter(|parent| {
+                        self.dummy(*parent).is_some_and(|dummy| self.dummies[dummy] == *at)
+                    })),
+            }
+        }
+        roots
+    }
+
+    /// Step 5: threads of the same subject become one.
+    fn gather(&mut self) {
+        let roots = self.roots();
+        let mut table = self.subject_table(&roots);
+        // Where the children of a dummy go that is merged into another one.
+        let mut moved: HashMap<u32, u32> = HashMap::new();
+        for root in roots {
+            // (C) (i) to (iv)
+            let subject = self.subject(root);
+            let Some(entry) = subject.hash.and_then(|hash| table.get_mut(&hash)) else { continue };
+            let kept = *entry;
+            if kept == root {
+                continue;
+            }
+            match (self.dummy(kept), self.dummy(root)) {
+                (Some(_), Some(_)) => drop(moved.insert(root, kept)),
+                (Some(_), None) => self.parent[root as usize] = kept,
+                // The table prefers dummies, so the one in it is a message only if this one is too.
+                (None, _) if subject.reply && !self.items[kept as usize].subject.reply => {
+                    self.parent[root as usize] = kept;
+                }
+                (None, _) => {
+                    self.dummies.push(kept);
+                    let both = (self.items.len() + self.dummies.len() - 1) as u32;
+                    self.parent[kept as usize] = both;
+                    self.parent[root as usize] = both;
+                    *entry = both;
+                }
+            }
+        }
+        if !moved.is_empty() {
+            for parent in &mut self.parent {
+                *parent = moved.get(parent).copied().unwrap_or(*parent);
+            }
+        }
+        self.find_first_children();
+    }
+
+    /// (A) and (B): which thread stands for a subject.
+    fn subject_table(&self, roots: &[u32]) -> HashMap<[u64; 2], u32> {
+        let mut table: HashMap<[u64; 2], u32> = HashMap::new();
+        for root in roots {
+            let subject = self.subject(*root);
+            let Some(hash) = subject.hash else { continue };
+            let kept = table.entry(hash).or_insert(*root);
+            let is_message = self.dummy(*kept).is_none();
+            let better = self.dummy(*root).is_some() || (self.subject(*kept).reply && !subject.reply);
+            if is_message && better {
+                *kept = *root;
+            }
+        }
+        table
+    }
+
+    /// Step 6: siblings by date, at every level: appending all messages by date does it.
+    fn into_forest(self) -> Forest {
+        let mut forest = Forest::default();
+        for item in self.items {
+            forest.node(item.at);
+        }
+        for _ in &self.dummies {
+            forest.node(NONE);
+        }
+        for at in &self.by_date {
+            if self.parent[*at as usize] != NONE {
+                forest.append(self.parent[*at as usize], *at);
+            }
+        }
+        forest.set_roots(self.roots());
+        forest
+    }
+}
