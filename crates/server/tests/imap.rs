@@ -99,6 +99,8 @@ mod damage;
 mod faults;
 #[path = "imap/hostile.rs"]
 mod hostile;
+#[path = "imap/hostile_input.rs"]
+mod hostile_input;
 #[path = "imap/inprogress.rs"]
 mod inprogress;
 #[path = "imap/large.rs"]

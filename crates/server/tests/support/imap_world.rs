@@ -23,7 +23,9 @@
 //! `C|`, `D:` (C: with escapes), `B:` and `|`.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use sealpost_account::Account;
@@ -36,7 +38,7 @@ use sealpost_server::{Context, Settings, imap};
 use sealpost_vault::record::ServerKey;
 use sealpost_vault::slot::SlotId;
 use sealpost_vault::{RootKey, Store};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -297,6 +299,61 @@ impl Client {
         };
         tokio::time::timeout(PATIENCE, all).await.expect("the server hangs up").unwrap();
         String::from_utf8_lossy(&std::mem::take(&mut self.input)).into_owned()
+    }
+
+    /// Sends as much as is taken while reading so many lines.
+    pub async fn send_and_read(&mut self, mut bytes: &[u8], lines: usize) -> Vec<String> {
+        let (mut flushed, mut seen) = (false, 0);
+        let both = std::future::poll_fn(|cx| {
+            loop {
+                let mut moved = false;
+                let wire = self.wire();
+                if !bytes.is_empty() {
+                    if let Poll::Ready(taken) = Pin::new(&mut *wire).poll_write(cx, bytes) {
+                        bytes = &bytes[taken.unwrap()..];
+                        moved = true;
+                    }
+                } else if !flushed {
+                    flushed = Pin::new(&mut *wire).poll_flush(cx).is_ready();
+                }
+                let mut space = [0; 8192];
+                let mut read = ReadBuf::new(&mut space);
+                if let Poll::Ready(done) = Pin::new(wire).poll_read(cx, &mut read) {
+                    done.unwrap();
+                    assert!(!read.filled().is_empty(), "the server hung up");
+                    seen += read.filled().iter().filter(|byte| **byte == b'\n').count();
+                    self.input.extend_from_slice(read.filled());
+                    moved = true;
+                }
+                if seen >= lines {
+                    return Poll::Ready(());
+                }
+                if !moved {
+                    return Poll::Pending;
+                }
+            }
+        });
+        tokio::time::timeout(PATIENCE, both).await.expect("the server answers");
+        let mut got = Vec::with_capacity(lines);
+        for line in self.input.split(|byte| *byte == b'\n').take(lines) {
+            got.push(String::from_utf8_lossy(line).trim_end().to_owned());
+        }
+        self.input.clear();
+        got
+    }
+
+    /// Sends, however long it takes; `false` if the server has hung up.
+    pub async fn sends(&mut self, bytes: &[u8]) -> bool {
+        let sent = async {
+            self.wire().write_all(bytes).await?;
+            self.wire().flush().await
+        };
+        sent.await.is_ok()
+    }
+
+    /// Sends nothing more.
+    pub async fn close_writing(&mut self) {
+        self.wire().shutdown().await.unwrap();
     }
 
     /// Sends, unless the server has hung up.
