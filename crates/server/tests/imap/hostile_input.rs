@@ -230,17 +230,18 @@ async fn who_does_not_read_is_not_read_either_and_then_sent_away() {
         let command =
             if who == As::Anonymous { "1 CAPABILITY\r\n" } else { "1 FETCH 1:* (FLAGS UID BODY.PEEK[])\r\n" };
         let flood = command.repeat(2000);
+        // What a socket holds, which is a thousand times as much if it was compressed.
+        let most = if who == As::Compressed { 400_000_000 } else { 4_000_000 };
         let mut sent = 0;
         let stuck = async {
             while hostile.sends(flood.as_bytes()).await {
                 sent += flood.len();
-                assert!(sent < 100_000_000, "somebody holds all of this");
+                assert!(sent < most, "{who:?}: somebody holds all of this");
             }
         };
         // Writes stop, and then fail: when nothing was taken for the time that is allowed.
         let patience = world.ctx.settings.timeouts.write * 3;
         tokio::time::timeout(patience, stuck).await.expect("the connection ends");
-        assert!(sent < 64_000_000, "{who:?}: {sent} bytes were taken");
         other.ok("NOOP").await;
         assert!(world.ctx.budget.in_use() == 0, "{who:?}: {}", world.ctx.budget.in_use());
         tokio::time::resume();
