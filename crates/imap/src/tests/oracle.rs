@@ -79,7 +79,10 @@ proptest! {
 }
 
 /// Where we are stricter, and why.
-const KNOWN_DIFFERENCES: [&str; 0] = [];
+const KNOWN_DIFFERENCES: [&str; 1] = [
+    // It takes mod-sequences of 64 bits; they have 63 (RFC 7162 §7).
+    "a number is too large",
+];
 
 /// Whether imap-codec reads such a response: not those of METADATA and QUOTA, and no extended data of LIST (RFC 5258).
 fn it_knows(response: &Response) -> bool {
