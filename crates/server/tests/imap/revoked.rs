@@ -32,7 +32,8 @@ async fn sessions_of_a_revoked_token_end_and_others_go_on() {
     world.ctx.directory.revoke_token(world.name(), id).await.unwrap();
     tokio::time::sleep(PERIOD * 2).await;
     for client in &mut sessions {
-        assert_eq!(client.rest().await, BYE);
+        // Who idles may have heard that the server is still there.
+        assert!(client.rest().await.ends_with(BYE));
     }
     by_password.ok("NOOP").await;
 }
