@@ -113,3 +113,5 @@ mod object_ids;
 mod revoked;
 #[path = "imap/sessions.rs"]
 mod sessions;
+#[path = "imap/vanished.rs"]
+mod vanished;

@@ -115,8 +115,14 @@ impl AccountState {
                 }
                 _ => Applied::Nothing,
             },
-            Event::ObjectPut { name, value } => done(self.objects.put(name, value, self.position)),
-            Event::ObjectRemoved { name } => done(self.objects.remove(name, self.position)),
+            Event::ObjectPut { name, value } => {
+                let put = self.objects.put(name, value, self.position);
+                self.annotated(name, put)
+            }
+            Event::ObjectRemoved { name } => {
+                let removed = self.objects.remove(name, self.position);
+                self.annotated(name, removed)
+            }
             Event::Purged { before } => {
                 self.purge(*before);
                 Applied::Done
@@ -188,12 +194,23 @@ impl AccountState {
             let now = if mailbox.id == id { uses } else { mailbox.special_uses.without(uses) };
             if now != mailbox.special_uses {
                 mailbox.special_uses = now;
+                mailbox.highest_modseq = self.position;
                 let holder = Holder::Mailbox(mailbox.id);
                 let entry = metadata::SPECIAL_USE.to_owned();
                 self.objects.note_change(Change { at: self.position, holder, entry });
             }
         }
         Applied::Done
+    }
+
+    /// An object changed, which may be an annotation of a mailbox: then that has a new HIGHESTMODSEQ (RFC 7162 §3.2).
+    fn annotated(&mut self, name: &str, changed: bool) -> Applied {
+        if let (true, Some((Holder::Mailbox(id), _))) = (changed, Holder::of_object(name))
+            && let Some(mailbox) = self.mailboxes.get_mut(&id)
+        {
+            mailbox.highest_modseq = self.position;
+        }
+        done(changed)
     }
 
     fn delete(&mut self, id: MailboxId, at: Timestamp) -> Applied {

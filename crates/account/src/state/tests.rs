@@ -528,6 +528,16 @@ fn a_special_use_is_one_mailboxs() {
     apply(&mut state, events);
     assert!(!state.mailbox_named("x/y").unwrap().special_uses().contains(SpecialUse::Sent));
     assert_eq!(state.metadata_changes(before).unwrap().count(), 2);
+    // RFC 7162 §3.2: an annotation that changes is a change of the mailbox.
+    for name in ["x/y", "Sent"] {
+        assert_eq!(state.mailbox_named(name).unwrap().highest_modseq(), state.position());
+    }
+    let holder = crate::metadata::Holder::Mailbox(state.inbox().id());
+    let put = |name: String| vec![Event::ObjectPut { name, value: b"x".to_vec() }];
+    apply(&mut state, put(format!("{}/private/comment", holder.prefix())));
+    assert_eq!(state.inbox().highest_modseq(), state.position());
+    apply(&mut state, put("something else".to_owned()));
+    assert!(state.inbox().highest_modseq() < state.position());
     assert!(ops::set_special_uses(state.inbox(), uses).is_err());
 }
 

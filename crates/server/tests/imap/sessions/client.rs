@@ -459,7 +459,7 @@ impl Believer {
             0 | 1 => "NOOP".to_owned(),
             2 => format!("{prefix}FETCH {some} (UID FLAGS)"),
             3 if modseq => format!("{prefix}FETCH {some} (UID FLAGS MODSEQ)"),
-            4 if modseq => format!("{prefix}FETCH {some} (MODSEQ)"),
+            4 if modseq => format!("{prefix}FETCH {some} (UID MODSEQ)"),
             5 if highest > 0 && modseq => {
                 let vanished = if self.dialect.qresync() && !numbered { " VANISHED" } else { "" };
                 format!("{prefix}FETCH {some} (FLAGS) (CHANGEDSINCE {highest}{vanished})")
