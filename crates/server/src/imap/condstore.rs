@@ -8,7 +8,8 @@ use sealpost_account::state::{AccountState, Row};
 use sealpost_account::{FlagAction, Flags};
 use sealpost_base::{ModSeq, Position, UidSet};
 use sealpost_imap::types::{
-    Code, CommandBody, FetchItem, FetchModifier, SearchKey, SequenceSet, Status, StatusItem, StoreModifier,
+    Code, CommandBody, FetchItem, FetchModifier, ReturnOption, SearchKey, SequenceSet, Status, StatusItem,
+    StoreModifier,
 };
 
 use super::session::Session;
@@ -33,6 +34,10 @@ impl Session {
 fn enables(body: &CommandBody, selected: bool) -> bool {
     match body {
         CommandBody::Status { items, .. } => items.contains(&StatusItem::HighestModSeq),
+        // RFC 5819 §2: the same as STATUS for each name.
+        CommandBody::List(list) => list.returns.iter().any(|option| {
+            matches!(option, ReturnOption::Status(items) if items.contains(&StatusItem::HighestModSeq))
+        }),
         CommandBody::Fetch { items, modifiers, .. } => {
             let since = modifiers.iter().any(|modifier| matches!(modifier, FetchModifier::ChangedSince(_)));
             selected && (since || items.contains(&FetchItem::ModSeq))

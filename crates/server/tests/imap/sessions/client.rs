@@ -259,6 +259,8 @@ impl Believer {
                 return Err("a message number".into());
             }
             ["*", n, "EXISTS"] => selected.messages.exists(n.parse().unwrap())?,
+            // RFC 9051, Appendix E: there are none.
+            ["*", _, "RECENT"] if dialect == Dialect::Rev2 => return Err("RECENT".into()),
             ["*", n, "RECENT"] if n.parse::<usize>().unwrap() > selected.messages.len() => {
                 return Err("more recent messages than messages".into());
             }
@@ -300,6 +302,9 @@ impl Believer {
                 let named = (name == "UIDFETCH").then_some(n).or(items.uid);
                 if items.flags.is_some() {
                     command.told.extend(if command.text.starts_with("UID") { named } else { Some(n) });
+                }
+                if items.recent && dialect == Dialect::Rev2 {
+                    return Err("\\Recent".into());
                 }
                 if let (Some(uid), true) = (named, items.recent && !selected.read_only) {
                     selected.recent.insert(uid);
