@@ -99,6 +99,8 @@ pub const MAILBOXES: usize = 10_000;
 pub const KEYWORDS: usize = 2000;
 /// Bytes of one keyword.
 pub const KEYWORD_BYTES: usize = 128;
+/// Mailboxes that one session watches by NOTIFY (RFC 5465 §5.8).
+pub const NOTIFY_MAILBOXES: usize = 2000;
 /// Distinct sets of flags of one account.
 pub const FLAG_SETS: usize = 65_536;
 /// Keywords of all those sets together.

@@ -32,6 +32,7 @@ mod list;
 mod login;
 mod mailboxes;
 mod metadata;
+mod notify;
 mod oauth;
 mod object_id;
 mod old_name;

@@ -54,6 +54,7 @@ transcripts![
     multiappend,
     multiappend_quota,
     names,
+    notify,
     oauthbearer,
     objectid,
     preview,

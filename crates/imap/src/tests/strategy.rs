@@ -447,10 +447,12 @@ fn list_item() -> impl Strategy<Value = ListItem> {
         option::of(proptest::sample::select(vec!['/', '.', '\\', '"'])),
         mailbox(),
         any::<bool>(),
+        option::of(mailbox()),
     )
-        .prop_map(|(attributes, delimiter, mailbox, info)| {
+        .prop_map(|(attributes, delimiter, mailbox, info, old)| {
             let info = info.then(|| ListExtension::ChildInfo(vec![SelectionOption::Subscribed]));
-            ListItem { attributes, delimiter, mailbox, extended: info.into_iter().collect() }
+            let extended = info.into_iter().chain(old.map(ListExtension::OldName)).collect();
+            ListItem { attributes, delimiter, mailbox, extended }
         })
 }
 

@@ -24,7 +24,7 @@ use sealpost_imap::write::Writer;
 use super::connection::End;
 use super::flags;
 use super::qresync;
-use super::reply::{Outcome, Reply};
+use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets::{self, Cursor};
 use super::tell::Telling;
@@ -97,8 +97,27 @@ impl Session {
         Ok(trouble.reply(uid))
     }
 
+    /// FETCH responses that nobody asked for at this moment (RFC 5465 §5.2): nothing becomes `\Seen`.
+    pub(super) async fn fetch_unasked(&mut self, uids: &UidSet, items: &[FetchItem]) -> Result<(), End> {
+        let plan = Arc::new(Plan::new(items.to_vec(), false, false, self.dialect));
+        let mut trouble = Trouble::default();
+        let mut cursor = Cursor::new(uids.clone());
+        while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+            let sent = match self.snapshot(&uids, &plan, &UidSet::new()) {
+                Ok(rows) => self.fetch_rows(rows, &plan, &mut trouble).await,
+                Err(failure) => Err(failure),
+            };
+            match sent {
+                Err(Failure::End(end)) => return Err(end),
+                // What cannot be read was reported.
+                Ok(()) | Err(Failure::Reply(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// VANISHED (EARLIER) for what of that set went after `since` (RFC 7162 §3.2.6).
-    async fn tell_earlier(&mut self, since: ModSeq, set: &SequenceSet) -> Result<(), super::reply::Failure> {
+    async fn tell_earlier(&mut self, since: ModSeq, set: &SequenceSet) -> Result<(), Failure> {
         let view = self.view()?;
         let vanished = {
             let state = view.account().state();
@@ -109,11 +128,7 @@ impl Session {
     }
 
     /// Those of the messages that changed after `since`, and how many of all are gone.
-    fn changed_since(
-        &self,
-        since: ModSeq,
-        targets: &UidSet,
-    ) -> Result<(UidSet, usize), super::reply::Failure> {
+    fn changed_since(&self, since: ModSeq, targets: &UidSet) -> Result<(UidSet, usize), Failure> {
         let view = self.view()?;
         let state = view.account().state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
@@ -145,12 +160,7 @@ impl Session {
     }
 
     /// Those of the messages that still exist.
-    fn snapshot(
-        &mut self,
-        uids: &[Uid],
-        plan: &Plan,
-        seen: &UidSet,
-    ) -> Result<Vec<FetchRow>, super::reply::Failure> {
+    fn snapshot(&mut self, uids: &[Uid], plan: &Plan, seen: &UidSet) -> Result<Vec<FetchRow>, Failure> {
         let modseqs = self.dialect.modseq();
         let Some(view) = &mut self.view else { return Err(Reply::bad("select a mailbox first").into()) };
         let account = view.account().clone();
@@ -190,7 +200,7 @@ impl Session {
         rows: Vec<FetchRow>,
         plan: &Arc<Plan>,
         trouble: &mut Trouble,
-    ) -> Result<(), super::reply::Failure> {
+    ) -> Result<(), Failure> {
         if !plan.reads_anything() {
             for row in &rows {
                 self.write_columns(row, plan);

@@ -10,22 +10,16 @@ use super::session::Session;
 use super::tell::Telling;
 
 impl Session {
-    /// IDLE. Without a selected mailbox nothing is told.
+    /// IDLE. Without a selected mailbox nothing is told but what NOTIFY asked for (RFC 5465 §4).
     pub(super) async fn idle(&mut self) -> Outcome {
-        // Without a selected mailbox nothing rings; the account is held, so that its bell lives.
-        let account = match &self.view {
-            Some(view) => view.account().clone(),
-            None => self.account()?.clone(),
-        };
-        let mut bell = account.subscribe();
+        self.account()?;
         self.connection.out().continuation("idling");
         self.connection.expect_line();
         let deadline = self.connection.idle_deadline();
         let keep_alive = self.ctx.settings.timeouts.imap_keep_alive;
         let mut silent_until = Instant::now() + keep_alive;
         loop {
-            // Marked before looking, so that a change during the look rings again.
-            bell.borrow_and_update();
+            let rung = self.rung();
             self.tell(&Telling::everything()).await?;
             let silent = self.connection.out().is_empty();
             if silent && !keep_alive.is_zero() && Instant::now() >= silent_until {
@@ -37,8 +31,7 @@ impl Session {
             }
             let wake = async {
                 tokio::select! {
-                    // The sender lives as long as the account, which is held here.
-                    _ = bell.changed() => {}
+                    () = rung => {}
                     () = tokio::time::sleep_until(silent_until), if !keep_alive.is_zero() => {}
                 }
             };

@@ -10,7 +10,8 @@ use sealpost_imap::types::{AString, Command, CommandBody, Response, Status, Stor
 use super::capability::{self, Stage};
 use super::connection::{Connection, End};
 use super::dialect::Dialect;
-use super::metadata::Watch;
+use super::metadata;
+use super::notify;
 use super::progress::Progress;
 use super::reply::{Failure, Outcome, Reply};
 use super::tell::Telling;
@@ -32,7 +33,9 @@ pub(super) struct Session {
     /// What ENABLE switched on.
     pub(super) dialect: Dialect,
     /// `Some` if the client is to be told of metadata that others change.
-    pub(super) metadata: Option<Watch>,
+    pub(super) metadata: Option<metadata::Watch>,
+    /// What NOTIFY asked for; `None` until it is used.
+    pub(super) watch: Option<Box<notify::Watch>>,
     /// Octets that the account's mailboxes may hold.
     pub(super) quota: Option<u64>,
     /// How far the command at hand is.
@@ -67,6 +70,7 @@ impl Session {
             view: None,
             dialect: Dialect::default(),
             metadata: None,
+            watch: None,
             quota: None,
             progress: Progress::none(),
             over: false,
@@ -100,7 +104,7 @@ impl Session {
 
     /// Takes the next event and answers it.
     async fn step(&mut self) -> Result<(), End> {
-        match self.connection.next().await? {
+        match self.next_input().await? {
             Event::Command(command) => self.command(command).await?,
             Event::NeedContinuation => {
                 self.connection.out().continuation("go on");
@@ -108,9 +112,10 @@ impl Session {
             Event::AppendBegin(head) => {
                 let tag = head.tag.clone();
                 self.log.count("commands", 1);
+                self.tell_others(false).await?;
                 let outcome = self.append(head).await;
                 self.connection.set_bulk(false);
-                self.finish(&tag, outcome, Telling::everything()).await?;
+                self.finish(&tag, outcome, Telling { own: true, ..Telling::everything() }).await?;
             }
             Event::Bad { tag, code, reason } => {
                 self.connection.out().status(tag.as_ref(), Status::Bad, code.as_ref(), &reason);
@@ -178,6 +183,10 @@ impl Session {
         self.catch_up().await?;
         self.forget_expunged();
         self.enable_condstore(&body);
+        if telling.own {
+            // What others did before is told: what is new afterwards is this client's own doing.
+            self.tell_others(false).await?;
+        }
         match body {
             CommandBody::Enable(names) => self.enable(&names),
             CommandBody::Select { mailbox, read_only, parameters } => {
@@ -194,6 +203,7 @@ impl Session {
             CommandBody::Status { mailbox, items } => self.status(&mailbox, &items).await,
             CommandBody::GetMetadata(get) => self.get_metadata(&get).await,
             CommandBody::SetMetadata(set) => self.set_metadata(&set).await,
+            CommandBody::Notify(notify) => self.notify(notify).await,
             CommandBody::Idle => self.idle().await,
             CommandBody::Check => {
                 self.view()?;
@@ -332,7 +342,21 @@ impl Telling {
             CommandBody::Fetch { uid, .. } | CommandBody::Store(Store { uid, .. }) => *uid,
             _ => false,
         };
+        let own = matches!(
+            body,
+            CommandBody::Create { .. }
+                | CommandBody::Delete(_)
+                | CommandBody::Rename { .. }
+                | CommandBody::Subscribe(_)
+                | CommandBody::Unsubscribe(_)
+                | CommandBody::Store(_)
+                | CommandBody::Copy { .. }
+                | CommandBody::Move { .. }
+                | CommandBody::Expunge { .. }
+                | CommandBody::SetMetadata(_)
+                | CommandBody::Close
+        );
         let nothing = matches!(body, CommandBody::Select { .. });
-        Telling { nothing, expunges: !numbered, uid, ..Telling::default() }
+        Telling { nothing, expunges: !numbered, uid, own, ..Telling::default() }
     }
 }

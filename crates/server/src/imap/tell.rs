@@ -6,6 +6,7 @@ use sealpost_imap::types::{Code, Response, Status};
 
 use super::connection::End;
 use super::flags;
+use super::notify::Selected;
 use super::reply::Reply;
 use super::session::Session;
 use super::view::{Changes, Told, View};
@@ -34,6 +35,8 @@ pub(super) struct Telling {
     pub(super) flags: UidSet,
     /// Messages of which it is told the mod-sequence at least.
     pub(super) modseqs: UidSet,
+    /// The command is one that changes something: what is new by one log entry is the client's own doing.
+    pub(super) own: bool,
 }
 
 /// What of a message is told.
@@ -53,13 +56,37 @@ impl Telling {
 }
 
 impl Session {
-    /// Brings client and view up to date, as far as `telling` allows.
+    /// Brings client and view up to date, as far as `telling` and NOTIFY allow.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
-        self.tell_metadata().await?;
+        if self.watch.is_none() {
+            // NOTIFY says for itself whether metadata is among what is told (RFC 5465 §5.6).
+            self.tell_metadata().await?;
+        }
+        let wanted = match &self.watch {
+            Some(watch) => watch.selected().clone(),
+            None => Selected::default(),
+        };
+        if self.watch.is_none() || wanted.messages {
+            self.tell_selected(telling, &wanted).await?;
+        } else {
+            // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
+            self.tell_rows(&telling.flags, Items::Flags, telling.uid).await?;
+        }
+        self.tell_others(telling.own).await
+    }
+
+    async fn tell_selected(&mut self, telling: &Telling, wanted: &Selected) -> Result<(), End> {
         let Some(view) = self.view.as_mut().filter(|_| !telling.nothing) else { return Ok(()) };
         let account = view.account().clone();
-        let changes = view.changes(&account.state(), telling.expunges, &telling.known);
-        let changes = changes.map_err(|_| End::MailboxGone)?;
+        let (changes, own) = {
+            let state = account.state();
+            let own = telling.own && state.position().0 == view.told().0 + 1;
+            (view.changes(&state, telling.expunges, &telling.known), own)
+        };
+        let mut changes = changes.map_err(|_| End::MailboxGone)?;
+        if self.watch.is_some() && !wanted.flags {
+            changes.flags = UidSet::new();
+        }
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
             return Ok(());
         }
@@ -72,6 +99,10 @@ impl Session {
         self.tell_rows(&flags, Items::Flags, telling.uid).await?;
         if self.dialect.modseq() {
             self.tell_rows(&telling.modseqs.difference(&flags), Items::ModSeq, telling.uid).await?;
+        }
+        // RFC 5465 §5.2: of what the client put there itself it need not be told.
+        if !own && !wanted.items.is_empty() && !changes.arrived.is_empty() {
+            self.fetch_unasked(&changes.arrived, &wanted.items).await?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Hostile input: everything that can be made large has a limit, and what passes it gets an answer or a goodbye.
 
-use sealpost_base::Budget;
+use sealpost_account::event::Event;
+use sealpost_base::{Budget, limits};
 use sealpost_server::Settings;
 
 use crate::imap_world::World;
@@ -133,4 +134,30 @@ async fn a_fetch_that_is_not_read_gives_its_memory_to_those_who_wait() {
     assert!(client.line().await.starts_with("* 1 FETCH"));
     tokio::time::pause();
     use_up(&world.ctx.budget).await;
+}
+
+#[tokio::test]
+async fn more_mailboxes_than_are_watched_are_said_to_be_too_many() {
+    let mut world = World::new(Settings::default()).await;
+    let account = world.account().await;
+    let create = async |from: usize, to: usize| {
+        let events = |from, to| {
+            let name = |n| Event::MailboxCreated { name: format!("box{n}"), special_use: None };
+            (from..to).map(name).collect::<Vec<_>>()
+        };
+        account.commit(|_| Ok((events(from, to), ()))).await.unwrap();
+    };
+    let mut client = world.login().await;
+    create(0, limits::NOTIFY_MAILBOXES - 10).await;
+    client.ok("NOTIFY SET (personal (MailboxName))").await;
+    // As many as fit, and then more.
+    create(limits::NOTIFY_MAILBOXES, limits::NOTIFY_MAILBOXES + 100).await;
+    let lines = client.ok("NOOP").await;
+    assert!(lines[0].starts_with("* OK [NOTIFICATIONOVERFLOW]"), "{lines:?}");
+    // It is as after NOTIFY NONE.
+    create(limits::NOTIFY_MAILBOXES + 100, limits::NOTIFY_MAILBOXES + 101).await;
+    assert_eq!(client.ok("NOOP").await.len(), 1);
+    let lines = client.command("NOTIFY SET (personal (MailboxName))").await;
+    assert!(lines[0].starts_with("x NO [NOTIFICATIONOVERFLOW]"), "{lines:?}");
+    client.ok("NOTIFY SET (mailboxes (box1 box2) (MailboxName))").await;
 }

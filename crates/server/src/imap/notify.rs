@@ -1,0 +1,254 @@
+//! NOTIFY (RFC 5465): the client is told of what happens in the mailboxes it chose, whether or not a command is in
+//! progress.
+//!
+//! What it knows of them is compared with the account's state whenever the account's bell rings; so nothing is queued
+//! for a client that does not read, and what happened many times is told once. The selected mailbox is told of by its
+//! view ([`super::tell`]), as far as the client wants it.
+
+mod groups;
+mod known;
+
+use std::future::Future;
+
+use sealpost_account::AccountState;
+use sealpost_base::{MailboxId, limits};
+use sealpost_imap::server::Event as Input;
+use sealpost_imap::types::{
+    Atom, Code, Entry, HIERARCHY_DELIMITER, ListExtension, ListItem, Mailbox, MailboxAttribute, Notify,
+    Response, Status, StatusItem,
+};
+
+use super::connection::End;
+use super::reply::{Failure, Outcome, Reply};
+use super::session::Session;
+use super::tell::Telling;
+pub(super) use groups::Selected;
+use groups::{Groups, Wanted};
+use known::{Event, Known, Overflow};
+
+/// The events that can be asked for, for `[BADEVENT]` (RFC 5465 §3.1).
+const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange \
+                      MailboxMetadataChange ServerMetadataChange)";
+
+/// What a client has asked for by NOTIFY, and what it knows.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    selected: Selected,
+    groups: Groups,
+    known: Known,
+}
+
+impl Watch {
+    /// What is wanted of the selected mailbox.
+    pub(super) fn selected(&self) -> &Selected {
+        &self.selected
+    }
+}
+
+impl Session {
+    /// NOTIFY. Whatever it says, what was known of the selected mailbox until now is told first: it is a NOOP too
+    /// (RFC 5465 §3.1).
+    pub(super) async fn notify(&mut self, notify: Notify) -> Outcome {
+        let Notify::Set { status, groups } = notify else {
+            self.watch = Some(Box::default());
+            return Ok(Reply::ok("NOTIFY completed"));
+        };
+        let Ok((selected, groups)) = groups::sort(groups) else {
+            return Err(Reply::no(other_code("BADEVENT", Some(EVENTS)), "an event is not known").into());
+        };
+        self.watch = None;
+        self.tell(&Telling::everything()).await?;
+        let account = self.account()?.clone();
+        let known = Known::new(&account.state(), &groups);
+        let Ok(known) = known else {
+            let text = format!("at most {} mailboxes can be watched", limits::NOTIFY_MAILBOXES);
+            return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
+        };
+        let watched = known.mailboxes(&groups, self.selected_here());
+        self.watch = Some(Box::new(Watch { selected, groups, known }));
+        if status {
+            for (name, wanted) in watched {
+                if wanted.messages || wanted.flags {
+                    self.tell_changed(&name, &first_items(wanted)).await?;
+                    self.connection.relieve().await?;
+                }
+            }
+        }
+        Ok(Reply::ok("NOTIFY completed"))
+    }
+
+    /// The next input, telling meanwhile what happens if the client asked for that.
+    pub(super) async fn next_input(&mut self) -> Result<Input, End> {
+        if self.watch.is_none() {
+            return self.connection.next().await;
+        }
+        let deadline = self.connection.idle_deadline();
+        loop {
+            let rung = self.rung();
+            // RFC 5465 §6.1.2: whoever counts messages is told of expunges when a command allows for it.
+            let delayed = self.watch.as_ref().is_some_and(|watch| watch.selected.delayed);
+            self.tell(&Telling { expunges: !delayed, ..Telling::default() }).await?;
+            if let Some(event) = self.connection.next_unless(deadline, rung).await? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Ends when an account that this session looks at has changed since now.
+    pub(super) fn rung(&self) -> impl Future<Output = ()> + Send + use<> {
+        let own = self.account.clone();
+        let viewed = self.view.as_ref().map(|view| view.account().clone());
+        let bells = own.into_iter().chain(viewed).map(|account| {
+            let mut bell = account.subscribe();
+            // Marked before anything is looked at, so that a change during the look rings again.
+            bell.borrow_and_update();
+            (account, bell)
+        });
+        let bells: Vec<_> = bells.collect();
+        async move {
+            let rings = bells.into_iter().map(|(account, mut bell)| {
+                Box::pin(async move {
+                    // The sender lives as long as the account, which is held here.
+                    let _ = bell.changed().await;
+                    drop(account);
+                })
+            });
+            let rings: Vec<_> = rings.collect();
+            if rings.is_empty() {
+                std::future::pending::<()>().await;
+            }
+            futures::future::select_all(rings).await;
+        }
+    }
+
+    /// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
+    pub(super) async fn tell_others(&mut self, own: bool) -> Result<(), End> {
+        let selected = self.selected_here();
+        let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Ok(()) };
+        if !watch.groups.any() {
+            return Ok(());
+        }
+        let account = account.clone();
+        let events = {
+            let state = account.state();
+            // One entry since the client was told last: that of its own command.
+            let own = own && state.position().0 == watch.known.position.0 + 1;
+            let Watch { groups, known, .. } = &mut **watch;
+            let metadata = known.metadata(&state, groups);
+            let events = known.update(&state, groups, selected);
+            let all = events.and_then(|events| Ok(events.into_iter().chain(metadata?).collect()));
+            if own { Ok(Vec::new()) } else { all }
+        };
+        let events: Vec<Event> = match events {
+            Ok(events) => events,
+            Err(Overflow) => return self.overflow(),
+        };
+        for event in events {
+            match event {
+                Event::Messages(mailbox) => {
+                    let items = [StatusItem::UidNext, StatusItem::Messages];
+                    let modseq = self.dialect.modseq().then_some(StatusItem::HighestModSeq);
+                    let items: Vec<_> = items.into_iter().chain(modseq).collect();
+                    self.tell_changed(&mailbox, &items).await?;
+                }
+                Event::Flags { mailbox, unseen, validity } => {
+                    let modseq = self.dialect.modseq();
+                    // RFC 5465 §5.1: without any of these there is nothing that could be said.
+                    if modseq || unseen || validity {
+                        let mut items = vec![StatusItem::UidValidity];
+                        items.extend(modseq.then_some(StatusItem::HighestModSeq));
+                        items.extend(unseen.then_some(StatusItem::Unseen));
+                        self.tell_changed(&mailbox, &items).await?;
+                    }
+                }
+                Event::Metadata { mailbox, entries } => self.tell_metadata(mailbox, entries),
+                Event::Name(name) => self.tell_name(&name, None),
+                Event::Renamed { from, to } => self.tell_name(&to, Some(&from)),
+            }
+            self.connection.relieve().await?;
+        }
+        Ok(())
+    }
+
+    /// The client asked for more than is kept for it: it is told, and nothing more (RFC 5465 §5.8).
+    fn overflow(&mut self) -> Result<(), End> {
+        self.watch = Some(Box::default());
+        let code = other_code("NOTIFICATIONOVERFLOW", None);
+        self.connection.out().status(None, Status::Ok, Some(&code), "too many mailboxes to be watched");
+        Ok(())
+    }
+
+    /// The selected mailbox, if it is one of this account's.
+    fn selected_here(&self) -> Option<MailboxId> {
+        let (view, account) = (self.view.as_ref()?, self.account.as_ref()?);
+        (view.account().id() == account.id()).then(|| view.mailbox())
+    }
+
+    /// STATUS of a mailbox, if it is still there.
+    async fn tell_changed(&mut self, name: &str, items: &[StatusItem]) -> Result<(), End> {
+        let Ok(name) = Mailbox::new(name) else { return Ok(()) };
+        match self.tell_status(&name, items).await {
+            Err(Failure::End(end)) => Err(end),
+            Ok(()) | Err(Failure::Reply(_)) => Ok(()),
+        }
+    }
+
+    /// "Only the names of changed metadata entries" (RFC 5465 §5.6, §5.7).
+    fn tell_metadata(&mut self, mailbox: Option<String>, entries: Vec<String>) {
+        let mailbox = match mailbox.map(|name| Mailbox::new(&name)) {
+            None => None,
+            Some(Ok(name)) => Some(name),
+            Some(Err(_)) => return,
+        };
+        let entries: Vec<Entry> = entries.iter().filter_map(|entry| Entry::new(entry).ok()).collect();
+        if !entries.is_empty() {
+            self.connection.out().response(&Response::MetadataChanged { mailbox, entries });
+        }
+    }
+
+    fn tell_name(&mut self, name: &str, old_name: Option<&str>) {
+        let (Some(account), Ok(mailbox)) = (&self.account, Mailbox::new(name)) else { return };
+        let attributes = attributes(&account.state(), name);
+        let old_name = old_name.and_then(|name| Mailbox::new(name).ok());
+        let extended = old_name.map(ListExtension::OldName).into_iter().collect();
+        let item = ListItem { attributes, delimiter: Some(HIERARCHY_DELIMITER), mailbox, extended };
+        self.connection.out().response(&Response::List(item));
+    }
+}
+
+/// What STATUS begins with (RFC 5465 §3.1).
+fn first_items(wanted: Wanted) -> Vec<StatusItem> {
+    let mut items = vec![StatusItem::UidValidity];
+    if wanted.messages {
+        items.extend([StatusItem::UidNext, StatusItem::Messages]);
+    }
+    if wanted.flags {
+        items.push(StatusItem::HighestModSeq);
+    }
+    items
+}
+
+/// A name as LIST would show it now; one that leads nowhere is `\NonExistent` (RFC 5465 §5.4, §5.5).
+fn attributes(state: &AccountState, name: &str) -> Vec<MailboxAttribute> {
+    let mut attributes = Vec::new();
+    let mailbox = state.mailbox_named(name);
+    if mailbox.is_none() {
+        attributes.push(MailboxAttribute::NonExistent);
+    }
+    if state.has_inferiors(name) {
+        attributes.push(MailboxAttribute::HasChildren);
+    } else if mailbox.is_some() {
+        attributes.push(MailboxAttribute::HasNoChildren);
+    }
+    if state.is_subscribed(name) {
+        attributes.push(MailboxAttribute::Subscribed);
+    }
+    attributes
+}
+
+fn other_code(name: &str, text: Option<&str>) -> Code {
+    match Atom::new(name) {
+        Ok(name) => Code::Other(name, text.map(str::to_owned)),
+        Err(_) => Code::Cannot,
+    }
+}

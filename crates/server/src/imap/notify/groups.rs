@@ -1,0 +1,219 @@
+//! What a client asked to be notified of, mailbox by mailbox (RFC 5465 §6).
+
+use std::collections::HashSet;
+
+use sealpost_account::AccountState;
+use sealpost_imap::types::{
+    EventGroup, FetchItem, HIERARCHY_DELIMITER, MailboxFilter, NotifyEvent, NotifyFilter,
+};
+
+/// The events of the selected mailbox (RFC 5465 §6.1).
+#[derive(Debug, Clone, Default)]
+pub(in crate::imap) struct Selected {
+    /// Expunges wait until a command allows for them (RFC 5465 §6.1.2).
+    pub(in crate::imap) delayed: bool,
+    /// New messages and expunges, which belong together (RFC 5465 §5).
+    pub(in crate::imap) messages: bool,
+    /// Changes of flags.
+    pub(in crate::imap) flags: bool,
+    /// What is told of new messages.
+    pub(in crate::imap) items: Vec<FetchItem>,
+}
+
+/// Events of mailboxes that are not selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Wanted {
+    pub(super) messages: bool,
+    pub(super) flags: bool,
+    pub(super) names: bool,
+    pub(super) subscriptions: bool,
+    pub(super) metadata: bool,
+}
+
+/// One group: which mailboxes, and what of them.
+#[derive(Debug)]
+struct Group {
+    scope: Scope,
+    wanted: Wanted,
+}
+
+#[derive(Debug)]
+enum Scope {
+    Personal,
+    Subscribed,
+    /// These and everything below.
+    Subtree(HashSet<String>),
+    Named(HashSet<String>),
+}
+
+/// All groups of a NOTIFY SET.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    /// Of the server's metadata, whatever the mailboxes.
+    pub(super) server_metadata: bool,
+}
+
+/// What begins the names of mailboxes that belong to other users.
+const OTHER_USERS: &str = "Other Users";
+
+/// Sorts out what was asked for; an error names an event that is not known.
+pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(Selected, Groups), ()> {
+    let (mut selected, mut groups) = (Selected::default(), Groups::default());
+    for EventGroup { mailboxes, events } in asked {
+        if events.iter().any(|event| matches!(event, NotifyEvent::Other(_))) {
+            return Err(());
+        }
+        match mailboxes {
+            NotifyFilter::SelectedDelayed => selected = of_selected(events, true),
+            NotifyFilter::Mailboxes(MailboxFilter::Selected) => selected = of_selected(events, false),
+            NotifyFilter::Mailboxes(filter) => {
+                groups.server_metadata |= events.contains(&NotifyEvent::ServerMetadataChange);
+                groups.groups.push(Group { scope: Scope::new(filter), wanted: Wanted::new(&events) });
+            }
+        }
+    }
+    Ok((selected, groups))
+}
+
+fn of_selected(events: Vec<NotifyEvent>, delayed: bool) -> Selected {
+    let mut selected = Selected { delayed, ..Selected::default() };
+    for event in events {
+        match event {
+            NotifyEvent::MessageNew(items) => {
+                selected.messages = true;
+                selected.items = items.into_iter().map(peek).collect();
+            }
+            NotifyEvent::FlagChange => selected.flags = true,
+            _ => {}
+        }
+    }
+    selected
+}
+
+/// What nobody asked for at that moment must not mark messages as read (RFC 5465 §5.2).
+fn peek(item: FetchItem) -> FetchItem {
+    match item {
+        FetchItem::BodySection { section, partial, .. } => {
+            FetchItem::BodySection { section, partial, peek: true }
+        }
+        item => item,
+    }
+}
+
+impl Wanted {
+    fn new(events: &[NotifyEvent]) -> Self {
+        Wanted {
+            messages: events.contains(&NotifyEvent::MessageExpunge),
+            flags: events.contains(&NotifyEvent::FlagChange),
+            names: events.contains(&NotifyEvent::MailboxName),
+            subscriptions: events.contains(&NotifyEvent::SubscriptionChange),
+            metadata: events.contains(&NotifyEvent::MailboxMetadataChange),
+        }
+    }
+
+    /// Whether there is anything.
+    pub(super) fn any(self) -> bool {
+        self != Wanted::default()
+    }
+
+    fn and(self, other: Wanted) -> Wanted {
+        Wanted {
+            messages: self.messages || other.messages,
+            flags: self.flags || other.flags,
+            names: self.names || other.names,
+            subscriptions: self.subscriptions || other.subscriptions,
+            metadata: self.metadata || other.metadata,
+        }
+    }
+}
+
+impl Scope {
+    fn new(filter: MailboxFilter) -> Self {
+        let names = |names: Vec<sealpost_imap::types::Mailbox>| {
+            names.into_iter().map(|name| name.as_str().to_owned()).collect()
+        };
+        match filter {
+            MailboxFilter::Subscribed => Scope::Subscribed,
+            MailboxFilter::Subtree(list) => Scope::Subtree(names(list)),
+            MailboxFilter::Mailboxes(list) => Scope::Named(names(list)),
+            // RFC 5465 §6.3: a subaddress may be delivered anywhere, so that these are the same.
+            _ => Scope::Personal,
+        }
+    }
+
+    fn has(&self, name: &str, subscribed: bool) -> bool {
+        match self {
+            Scope::Personal => !is_others(name),
+            Scope::Subscribed => subscribed,
+            Scope::Subtree(tops) => {
+                let levels = name.match_indices(HIERARCHY_DELIMITER).map(|(at, _)| &name[..at]);
+                levels.chain([name]).any(|level| tops.contains(level))
+            }
+            Scope::Named(names) => names.contains(name),
+        }
+    }
+}
+
+/// Whether the mailbox belongs to somebody else.
+fn is_others(name: &str) -> bool {
+    name.strip_prefix(OTHER_USERS)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(HIERARCHY_DELIMITER))
+}
+
+impl Groups {
+    /// What is wanted of the mailbox of that name: several groups may speak of it (RFC 5465 §6).
+    pub(super) fn wanted(&self, name: &str, subscribed: bool) -> Wanted {
+        self.groups
+            .iter()
+            .filter(|group| group.scope.has(name, subscribed))
+            .fold(Wanted::default(), |wanted, group| wanted.and(group.wanted))
+    }
+
+    /// As [`Groups::wanted`], in that state.
+    pub(super) fn wanted_in(&self, state: &AccountState, name: &str) -> Wanted {
+        self.wanted(name, state.is_subscribed(name))
+    }
+
+    /// Whether any events of mailboxes that are not selected are wanted.
+    pub(super) fn any(&self) -> bool {
+        self.server_metadata || self.groups.iter().any(|group| group.wanted.any())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_imap::types::Mailbox;
+
+    use super::*;
+
+    fn group(filter: MailboxFilter, events: &[NotifyEvent]) -> EventGroup {
+        EventGroup { mailboxes: NotifyFilter::Mailboxes(filter), events: events.to_vec() }
+    }
+
+    #[test]
+    fn several_groups_may_speak_of_one_mailbox() {
+        let named = |name: &str| vec![Mailbox::new(name).unwrap()];
+        let messages = [NotifyEvent::MessageNew(Vec::new()), NotifyEvent::MessageExpunge];
+        let (_, groups) = sort(vec![
+            group(MailboxFilter::Mailboxes(named("INBOX")), &messages),
+            group(MailboxFilter::Personal, &[NotifyEvent::SubscriptionChange]),
+            group(MailboxFilter::Subtree(named("Lists")), &[NotifyEvent::MailboxName]),
+            group(MailboxFilter::Subscribed, &[NotifyEvent::MailboxMetadataChange]),
+        ])
+        .unwrap();
+        let inbox = groups.wanted("INBOX", false);
+        assert!(inbox.messages && inbox.subscriptions && !inbox.names && !inbox.metadata);
+        assert!(groups.wanted("Lists", true).metadata);
+        assert!(groups.wanted("Lists/a/b", false).names);
+        assert!(!groups.wanted("Listserv", false).names);
+        assert!(!groups.wanted("Other Users/you/Lists", false).any());
+        assert!(groups.wanted("Other Users/you/x", true).metadata);
+    }
+
+    #[test]
+    fn an_unknown_event_is_refused() {
+        let weather = NotifyEvent::Other(sealpost_imap::types::Atom::new("Weather").unwrap());
+        assert!(sort(vec![group(MailboxFilter::Personal, &[weather])]).is_err());
+    }
+}
