@@ -69,7 +69,7 @@ impl Session {
         if status {
             for (name, wanted) in watched {
                 if wanted.messages || wanted.flags {
-                    self.tell_changed(&name, &first_items(wanted)).await?;
+                    self.tell_status_of(&name, &first_items(wanted)).await?;
                     self.connection.relieve().await?;
                 }
             }
@@ -149,7 +149,7 @@ impl Session {
                     let items = [StatusItem::UidNext, StatusItem::Messages];
                     let modseq = self.dialect.modseq().then_some(StatusItem::HighestModSeq);
                     let items: Vec<_> = items.into_iter().chain(modseq).collect();
-                    self.tell_changed(&mailbox, &items).await?;
+                    self.tell_status_of(&mailbox, &items).await?;
                 }
                 Event::Flags { mailbox, unseen, validity } => {
                     let modseq = self.dialect.modseq();
@@ -158,10 +158,10 @@ impl Session {
                         let mut items = vec![StatusItem::UidValidity];
                         items.extend(modseq.then_some(StatusItem::HighestModSeq));
                         items.extend(unseen.then_some(StatusItem::Unseen));
-                        self.tell_changed(&mailbox, &items).await?;
+                        self.tell_status_of(&mailbox, &items).await?;
                     }
                 }
-                Event::Metadata { mailbox, entries } => self.tell_metadata(mailbox, entries),
+                Event::Metadata { mailbox, entries } => self.tell_entries(mailbox, entries),
                 Event::Name(name) => self.tell_name(&name, None),
                 Event::Renamed { from, to } => self.tell_name(&to, Some(&from)),
             }
@@ -185,7 +185,7 @@ impl Session {
     }
 
     /// STATUS of a mailbox, if it is still there.
-    async fn tell_changed(&mut self, name: &str, items: &[StatusItem]) -> Result<(), End> {
+    async fn tell_status_of(&mut self, name: &str, items: &[StatusItem]) -> Result<(), End> {
         let Ok(name) = Mailbox::new(name) else { return Ok(()) };
         match self.tell_status(&name, items).await {
             Err(Failure::End(end)) => Err(end),
@@ -194,7 +194,7 @@ impl Session {
     }
 
     /// "Only the names of changed metadata entries" (RFC 5465 §5.6, §5.7).
-    fn tell_metadata(&mut self, mailbox: Option<String>, entries: Vec<String>) {
+    fn tell_entries(&mut self, mailbox: Option<String>, entries: Vec<String>) {
         let mailbox = match mailbox.map(|name| Mailbox::new(&name)) {
             None => None,
             Some(Ok(name)) => Some(name),
