@@ -162,8 +162,8 @@ impl Session {
                     }
                 }
                 Event::Metadata { mailbox, entries } => self.tell_entries(mailbox, entries),
-                Event::Name(name) => self.tell_listed(&name, None),
-                Event::Renamed { from, to } => self.tell_listed(&to, Some(&from)),
+                Event::Name(name) => self.tell_mailbox_name(&name, None),
+                Event::Renamed { from, to } => self.tell_mailbox_name(&to, Some(&from)),
             }
             self.connection.relieve().await?;
         }
@@ -206,7 +206,7 @@ impl Session {
         }
     }
 
-    fn tell_listed(&mut self, name: &str, old_name: Option<&str>) {
+    fn tell_mailbox_name(&mut self, name: &str, old_name: Option<&str>) {
         let (Some(account), Ok(mailbox)) = (&self.account, Mailbox::new(name)) else { return };
         let attributes = attributes(&account.state(), name);
         let old_name = old_name.and_then(|name| Mailbox::new(name).ok());
