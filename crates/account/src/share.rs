@@ -21,6 +21,8 @@ pub const OTHERS: &str = "Other Users";
 
 const ABOUT: &str = "share/about";
 const ACL: &str = "share/acl";
+/// Own shares without a name, by id.
+const UNLINKED: &str = "share/unlinked/";
 
 /// What leads from a mailbox's name to the share that its messages are in.
 #[derive(Clone, Encode, Decode)]
@@ -100,10 +102,35 @@ impl AccountState {
         self.mailboxes().filter_map(|mailbox| Some((mailbox, mailbox.link()?)))
     }
 
+    /// This account's own shares that no name leads to: being made, given up halfway, or deleted lately.
+    pub fn unlinked_shares(&self) -> impl Iterator<Item = Link> + '_ {
+        self.objects(UNLINKED).filter_map(|(_, value)| minicbor::decode(value).ok())
+    }
+
     /// The link of that mailbox.
     pub fn link(&self, mailbox: MailboxId) -> Option<&Link> {
         self.any_mailbox(mailbox)?.link()
     }
+}
+
+/// The event that remembers a share of this account that no name leads to: one that is being made, or was deleted lately.
+pub fn unlinked(link: &Link) -> Event {
+    let name = format!("{UNLINKED}{}", link.share);
+    Event::ObjectPut { name, value: minicbor::to_vec(link).unwrap_or_default() }
+}
+
+/// The events that remove a link. One of the account's own is remembered until the share is deleted for good.
+pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
+    let mut events = vec![Event::MailboxDeleted { mailbox }];
+    if link.owner.is_none() {
+        events.push(unlinked(link));
+    }
+    events
+}
+
+/// The event that forgets a share that was deleted for good, or has a name now.
+pub fn forgotten(share: AccountId) -> Event {
+    Event::ObjectRemoved { name: format!("{UNLINKED}{share}") }
 }
 
 /// The name that another user's mailbox has for those it is shared with.

@@ -173,3 +173,5 @@ pub const IMAP_APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
 pub const IMAP_CATENATE_PARTS: usize = 10_000;
 /// Bytes of an IMAP URL (RFC 5092).
 pub const IMAP_URL_BYTES: usize = 8192;
+/// Messages of one COPY or MOVE into or out of a shared mailbox: they are one log entry.
+pub const COPY_BETWEEN: usize = 10_000;

@@ -14,8 +14,10 @@
 //! An extension touches: [`capability`] (its name), the command's file, and [`view`] if it is about what sessions are
 //! told of each other's changes.
 
+mod acl;
 mod append;
 mod append_limit;
+mod between;
 mod capability;
 mod compress;
 mod condstore;
@@ -45,6 +47,7 @@ mod sasl;
 mod search;
 mod select;
 mod session;
+mod sharing;
 mod sort;
 mod status;
 mod store;

@@ -16,6 +16,7 @@ macro_rules! transcripts {
 }
 
 transcripts![
+    acl,
     append,
     appendlimit,
     authenticate,
@@ -73,6 +74,10 @@ transcripts![
     search_charset,
     searchres,
     select,
+    sharing,
+    sharing_copy,
+    sharing_create,
+    sharing_rights,
     sort,
     sort_display,
     starttls,

@@ -63,7 +63,8 @@ impl Account {
                 if m.highest_modseq() != copy.upto {
                     return Ok((Vec::new(), false));
                 }
-                Ok((vec![Event::Linked { mailbox, link: link.clone() }], true))
+                let linked = Event::Linked { mailbox, link: link.clone() };
+                Ok((vec![linked, crate::share::forgotten(link.share)], true))
             });
             if done.await?.value {
                 return Ok(());

@@ -10,7 +10,6 @@ mod catenate;
 mod eight_bit;
 mod receive;
 
-use sealpost_account::AccountState;
 use sealpost_account::rights::Rights;
 use sealpost_base::{Kind, Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
@@ -38,6 +37,7 @@ impl Session {
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
         let messages = self.receive(&place, 0).await?;
         let count = messages.len() as u64;
+        place.still_takes_messages()?;
         match place.account.append(place.mailbox, messages).await {
             Ok((uid_validity, uids)) => {
                 self.log.count("appended", count);
@@ -51,16 +51,6 @@ impl Session {
             Err(error) if error.kind() == Kind::NotFound => Err(Reply::try_create().into()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Whether `more` octets may be added to what the account's mailboxes hold.
-    pub(super) fn check_quota(&self, state: &AccountState, more: u64) -> Result<(), Reply> {
-        let Some(quota) = self.quota else { return Ok(()) };
-        let used: u64 = state.mailboxes().map(|mailbox| mailbox.bytes()).sum();
-        if used.saturating_add(more) > quota {
-            return Err(Reply::no(Code::OverQuota, "the account is full"));
-        }
-        Ok(())
     }
 }
 

@@ -96,7 +96,9 @@ impl End {
             End::Shutdown => Some("server is shutting down"),
             End::Errors => Some("too many bad commands"),
             End::Fatal(reason) => Some(reason),
-            End::MailboxGone => Some("the selected mailbox was deleted or renumbered"),
+            End::MailboxGone => {
+                Some("the selected mailbox was deleted, renumbered, or may not be read any more")
+            }
             End::Revoked => Some("this login is no longer valid"),
         }
     }

@@ -1,22 +1,35 @@
-//! COPY and MOVE (RFC 3501 §6.4.7, RFC 6851): one log entry, however many messages, and no message is touched.
+//! COPY and MOVE (RFC 3501 §6.4.7, RFC 6851). Within a log: one entry, however many messages, and no message is touched.
+//! Into another log, one that a mailbox is shared by: see `between.rs`.
+
+use std::sync::Arc;
 
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox as State};
-use sealpost_account::{Applied, Message};
-use sealpost_base::{MailboxId, UidSet};
+use sealpost_account::{Applied, FlagAction, Flags, Message, SystemFlags};
+use sealpost_base::{MailboxId, Uid, UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
 
+use super::flags;
+use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
+
+/// Whether the messages stay where they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// They do.
+    Copy,
+    /// They go (RFC 6851).
+    Move,
+}
 
 impl Session {
     /// COPY.
     pub(super) async fn copy(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
         let targets = targets::resolve(self.view()?, set, uid)?;
-        let event = |from, uids, to| Event::Copied { from, uids, to };
-        let placed = self.put(&targets, uid, to, true, event).await?;
+        let placed = self.put(&targets, uid, to, Kind::Copy).await?;
         Ok(match placed {
             Some(code) => Reply::ok_with(code, "COPY completed"),
             None => Reply::ok("COPY completed, no messages"),
@@ -25,33 +38,44 @@ impl Session {
 
     /// MOVE. The expunges are told with everything else at the end of the command.
     pub(super) async fn move_messages(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
-        let targets = targets::resolve(self.writable()?, set, uid)?;
-        let event = |from, uids, to| Event::Moved { from, uids, to };
-        let placed = self.put(&targets, uid, to, false, event).await?;
+        let view = self.writable()?;
+        // RFC 6851 §4.2: what STORE, COPY and EXPUNGE need together.
+        let needed = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
+        if !view.rights(&view.account().state()).contains(needed) {
+            return Err(Reply::no(Code::NoPerm, "you do not have the right to take messages out").into());
+        }
+        let targets = targets::resolve(view, set, uid)?;
+        let placed = self.put(&targets, uid, to, Kind::Move).await?;
         let Some(code) = placed else { return Ok(Reply::ok("MOVE completed, no messages")) };
         // RFC 6851 §4.3: before the expunges, so that the client knows where they went.
         self.connection.out().status(None, Status::Ok, Some(&code), "moved");
         Ok(Reply::ok("MOVE completed"))
     }
 
-    /// Commits the event that places `targets` in `to`; COPYUID, or `None` if there was nothing to place.
+    /// Places `targets` in `to`; COPYUID, or `None` if there was nothing to place.
     async fn put(
         &self,
         targets: &UidSet,
         uid: bool,
         to: &Mailbox,
-        adds: bool,
-        event: fn(MailboxId, UidSet, MailboxId) -> Event,
+        kind: Kind,
     ) -> Result<Option<Code>, Failure> {
         let view = self.view()?;
-        let from = view.mailbox();
         let to = self.place_for_messages(to).await?.require(Rights::INSERT)?;
+        if !Arc::ptr_eq(view.account(), &to.account) {
+            return self.put_between(targets, uid, &to, kind).await;
+        }
+        let quota = match (kind, self.quota) {
+            (Kind::Copy, Some(quota)) => Some(quota.saturating_sub(self.bytes_in_own_shares().await?)),
+            _ => None,
+        };
+        let from = view.mailbox();
         let committed = view
             .account()
             .commit(|state| {
-                let decided = self.may_put(state, targets, from, uid, to.mailbox, adds);
+                let decided = may_put(state, targets, from, uid, &to, quota);
                 let events = match &decided {
-                    Ok(true) => vec![event(from, targets.clone(), to.mailbox)],
+                    Ok(count) if *count > 0 => events(state, targets, from, &to, kind, *count),
                     _ => Vec::new(),
                 };
                 Ok((events, decided))
@@ -60,31 +84,76 @@ impl Session {
         committed.value?;
         Ok(committed.applied.into_iter().find_map(copy_uid))
     }
+}
 
-    /// Whether there are messages to place, and they may be.
-    fn may_put(
-        &self,
-        state: &AccountState,
-        targets: &UidSet,
-        from: MailboxId,
-        uid: bool,
-        to: MailboxId,
-        adds: bool,
-    ) -> Result<bool, Reply> {
-        if state.mailbox(to).is_none() {
-            return Err(Reply::try_create());
-        }
-        let Some(source) = state.mailbox(from) else { return Ok(false) };
-        let (count, bytes) = measure(state, source, targets);
-        // RFC 2180 §4.4.1: all or nothing, so one that another session has expunged refuses all.
-        if count < targets.len() && !uid {
-            return Err(Reply::no(Code::ExpungeIssued, "some of the messages no longer exist"));
-        }
-        if adds {
-            self.check_quota(state, bytes)?;
-        }
-        Ok(count > 0)
+/// How many messages there are to place, if they may be.
+fn may_put(
+    state: &AccountState,
+    targets: &UidSet,
+    from: MailboxId,
+    uid: bool,
+    to: &Place,
+    quota: Option<u64>,
+) -> Result<u32, Reply> {
+    if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
+        return Err(Reply::try_create());
     }
+    let Some(source) = state.mailbox(from) else { return Ok(0) };
+    let (count, bytes) = measure(state, source, targets);
+    check_all_there(targets, count, uid)?;
+    let used = || state.mailboxes().map(|mailbox| mailbox.bytes()).sum::<u64>();
+    if quota.is_some_and(|quota| used().saturating_add(bytes) > quota) {
+        return Err(Reply::no(Code::OverQuota, "the account is full"));
+    }
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// RFC 2180 §4.4.1: all or nothing, so one that another session has expunged refuses all.
+pub(super) fn check_all_there(targets: &UidSet, count: usize, uid: bool) -> Result<(), Reply> {
+    if count < targets.len() && !uid {
+        return Err(Reply::no(Code::ExpungeIssued, "some of the messages no longer exist"));
+    }
+    Ok(())
+}
+
+/// The events that place so many messages, without the flags that may not be set there (RFC 4314 §4).
+fn events(
+    state: &AccountState,
+    targets: &UidSet,
+    from: MailboxId,
+    to: &Place,
+    kind: Kind,
+    count: u32,
+) -> Vec<Event> {
+    let uids = targets.clone();
+    let mut events = vec![match kind {
+        Kind::Copy => Event::Copied { from, uids, to: to.mailbox },
+        Kind::Move => Event::Moved { from, uids, to: to.mailbox },
+    }];
+    let Some(target) = state.mailbox(to.mailbox) else { return events };
+    let lost = flags_lost(state, from, to.access.rights(state));
+    let last = target.uid_next().get().checked_add(count - 1).and_then(Uid::new);
+    if let (true, Some(last)) = (lost != Flags::default(), last) {
+        events.push(Event::FlagsStored {
+            mailbox: to.mailbox,
+            uids: UidSet::range(target.uid_next(), last),
+            action: FlagAction::Remove,
+            flags: lost,
+            unchanged_since: None,
+        });
+    }
+    events
+}
+
+/// The flags of that mailbox's messages that these rights do not let somebody set.
+fn flags_lost(state: &AccountState, from: MailboxId, rights: Rights) -> Flags {
+    let Some(source) = state.mailbox(from) else { return Flags::default() };
+    let all = SystemFlags::NAMES.into_iter().fold(SystemFlags::NONE, |all, (flag, _)| all.with(flag));
+    let keywords = source.keywords().map(|id| state.keyword_name(id).to_owned()).collect();
+    let all = Flags { system: all, keywords };
+    let kept = flags::permitted(&all, rights);
+    let keywords = if kept.keywords.is_empty() { all.keywords } else { Vec::new() };
+    Flags { system: all.system.without(kept.system), keywords }
 }
 
 /// How many of the messages exist, and how many octets they have together.
@@ -98,6 +167,11 @@ fn measure(state: &AccountState, mailbox: &State, uids: &UidSet) -> (usize, u64)
 /// COPYUID: both sets ascending, so that the n-th of one is the n-th of the other (RFC 4315 §3).
 fn copy_uid(applied: Applied) -> Option<Code> {
     let Applied::Placed { uid_validity, from, uids, .. } = applied else { return None };
+    copied(uid_validity, &from, &uids)
+}
+
+/// The same for messages that went into another log.
+pub(super) fn copied(uid_validity: UidValidity, from: &UidSet, uids: &UidSet) -> Option<Code> {
     let set = |uids: &UidSet| SequenceSet::from_ranges(uids.ranges().map(|(a, b)| a.get()..=b.get()));
-    Some(Code::CopyUid { uid_validity: uid_validity.0.get(), from: set(&from)?, to: set(&uids)? })
+    Some(Code::CopyUid { uid_validity: uid_validity.0.get(), from: set(from)?, to: set(uids)? })
 }

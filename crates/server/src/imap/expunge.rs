@@ -3,6 +3,8 @@
 
 use sealpost_account::event::Event;
 use sealpost_account::ops;
+use sealpost_account::rights::Rights;
+use sealpost_base::Error;
 use sealpost_imap::types::SequenceSet;
 
 use super::reply::{Outcome, Reply};
@@ -18,6 +20,9 @@ impl Session {
         let committed = view
             .account()
             .commit(|state| {
+                if !view.rights(state).contains(Rights::EXPUNGE) {
+                    return Err(Error::denied("you do not have the right to expunge messages"));
+                }
                 // With no message \Deleted there is nothing to look through.
                 let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
                     return Ok((Vec::new(), ()));

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
 use sealpost_account::object_id::{ThreadId, email_id};
+use sealpost_account::rights::Rights;
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, SequenceSet, Status};
 use sealpost_imap::write::Writer;
@@ -143,6 +144,10 @@ impl Session {
         let mailbox = view.mailbox();
         let seen = Flags::system(SystemFlags::SEEN);
         let committed = view.account().commit(|state| {
+            // RFC 4314 §4: MUST NOT be set without the right.
+            if !view.rights(state).contains(Rights::SEEN) {
+                return Ok((Vec::new(), UidSet::new()));
+            }
             let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
             let (uids, _) = super::store::changing(state, m, targets, FlagAction::Add, &seen);
             let (action, flags) = (FlagAction::Add, seen.clone());

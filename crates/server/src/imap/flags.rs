@@ -1,7 +1,9 @@
 //! Flags between the wire and the account: names to sets, sets to names.
 
+use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, FlagSetId, Mailbox};
 use sealpost_account::{FlagAction, Flags, SystemFlags};
+use sealpost_base::Error;
 use sealpost_imap::types::{Flag, PermanentFlag, StoreAction};
 use sealpost_imap::write::Writer;
 
@@ -72,12 +74,66 @@ pub(super) fn of_mailbox(state: &AccountState, mailbox: &Mailbox) -> Vec<Flag> {
     system.into_iter().chain(keywords).collect()
 }
 
-/// PERMANENTFLAGS for these flags: all of them and new keywords, or none in a mailbox that is only looked at.
-pub(super) fn permanent(flags: &[Flag], read_only: bool) -> Vec<PermanentFlag> {
-    if read_only {
-        return Vec::new();
+/// PERMANENTFLAGS for these flags: those that these rights let somebody change (RFC 4314 §4, §5.1.1).
+pub(super) fn permanent(flags: &[Flag], rights: Rights) -> Vec<PermanentFlag> {
+    let may = |flag: &&Flag| {
+        rights.contains(match flag {
+            Flag::Seen => Rights::SEEN,
+            Flag::Deleted => Rights::DELETE_MESSAGES,
+            _ => Rights::WRITE,
+        })
+    };
+    let any = rights.contains(Rights::WRITE).then_some(PermanentFlag::Any);
+    flags.iter().filter(may).cloned().map(PermanentFlag::Flag).chain(any).collect()
+}
+
+/// Rights to all flags.
+const FLAGS: Rights = Rights::SEEN.with(Rights::DELETE_MESSAGES).with(Rights::WRITE);
+
+/// Those of the flags that these rights let somebody change, or set on a new message (RFC 4314 §4).
+pub(super) fn permitted(flags: &Flags, rights: Rights) -> Flags {
+    let (own, others) = (SystemFlags::SEEN.with(SystemFlags::DELETED), rights.contains(Rights::WRITE));
+    let mut system = if others { flags.system.without(own) } else { SystemFlags::NONE };
+    for (flag, right) in [(SystemFlags::SEEN, Rights::SEEN), (SystemFlags::DELETED, Rights::DELETE_MESSAGES)]
+    {
+        if flags.system.contains(flag) && rights.contains(right) {
+            system = system.with(flag);
+        }
     }
-    flags.iter().cloned().map(PermanentFlag::Flag).chain([PermanentFlag::Any]).collect()
+    Flags { system, keywords: if others { flags.keywords.clone() } else { Vec::new() } }
+}
+
+/// What STORE does with these rights: flags that may not be changed stay as they are (RFC 4314 §4).
+///
+/// # Errors
+/// `NO [NOPERM]` if it may change none of them.
+pub(super) fn steps(
+    action: FlagAction,
+    wanted: &Flags,
+    rights: Rights,
+    state: &AccountState,
+    mailbox: &Mailbox,
+) -> Result<Vec<(FlagAction, Flags)>, Error> {
+    if rights.contains(FLAGS) {
+        return Ok(vec![(action, wanted.clone())]);
+    }
+    let may = permitted(wanted, rights);
+    let none = may == Flags::default() && *wanted != Flags::default();
+    if none && action != FlagAction::Replace || !rights.intersects(FLAGS) {
+        return Err(Error::denied("you do not have the right to change these flags"));
+    }
+    if action != FlagAction::Replace {
+        return Ok(vec![(action, may)]);
+    }
+    let all = SystemFlags::NAMES.into_iter().fold(SystemFlags::NONE, |all, (flag, _)| all.with(flag));
+    let keywords = mailbox.keywords().map(|id| state.keyword_name(id).to_owned());
+    let others = permitted(&Flags { system: all, keywords: keywords.collect() }, rights);
+    let kept = |name: &String| may.keywords.iter().any(|k| k.eq_ignore_ascii_case(name));
+    let others = Flags {
+        system: others.system.without(may.system),
+        keywords: others.keywords.into_iter().filter(|name| !kept(name)).collect(),
+    };
+    Ok(vec![(FlagAction::Add, may), (FlagAction::Remove, others)])
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(super) mod lister;
 
+use sealpost_account::share::OTHERS;
 use sealpost_imap::types::{
     Code, HIERARCHY_DELIMITER, List, ListExtension, ListItem, ListPattern, Mailbox, MailboxAttribute,
     NamespaceEntry, Namespaces, Response, ReturnOption, SelectionOption,
@@ -26,6 +27,8 @@ impl Session {
         let extended = list.selection.is_some() || list.patterns.len() > 1 || !list.returns.is_empty();
         let lister = Lister::new(list, extended || self.dialect.rev2());
         let mut lister = lister.ok_or_else(|| Reply::no(Code::Limit, TOO_LONG))?;
+        let links = self.links().await?;
+        lister.hide(links.hidden());
         let account = self.account()?.clone();
         loop {
             let batch = lister.batch(&account.state());
@@ -85,13 +88,14 @@ impl Session {
         }
     }
 
-    /// NAMESPACE: one personal namespace without a prefix.
+    /// NAMESPACE: one's own mailboxes without a prefix, those that others share below one (RFC 2342 §5).
     pub(super) fn namespace(&mut self) -> Reply {
-        let personal = Mailbox::new("")
-            .map(|prefix| NamespaceEntry { prefix, delimiter: Some(HIERARCHY_DELIMITER) })
-            .into_iter()
-            .collect();
-        let spaces = Namespaces { personal, ..Namespaces::default() };
+        let space = |prefix: &str| {
+            let entry = |prefix| NamespaceEntry { prefix, delimiter: Some(HIERARCHY_DELIMITER) };
+            Mailbox::new(prefix).map(entry).into_iter().collect()
+        };
+        let other = space(&format!("{OTHERS}{HIERARCHY_DELIMITER}"));
+        let spaces = Namespaces { personal: space(""), other, ..Namespaces::default() };
         self.connection.out().response(&Response::Namespace(spaces));
         Reply::ok("NAMESPACE completed")
     }

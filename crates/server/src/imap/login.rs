@@ -68,6 +68,7 @@ impl Session {
         let Entered { record, root, .. } = &entered;
         self.account = Some(self.ctx.accounts.open(record.id, root).await?);
         self.quota = record.quota;
+        record.name.as_str().clone_into(&mut self.user);
         self.log.user(record.name.as_str());
         let standing = self.ctx.auth.standing(&entered);
         self.connection.authenticated(self.ctx.settings.message_size, standing);

@@ -1,11 +1,11 @@
 //! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE (RFC 3501 §6.3.3 to §6.3.7; RFC 6154 §3).
 
-use std::sync::Arc;
-
+use sealpost_account::rights::Rights;
 use sealpost_account::{Applied, SpecialUse, SpecialUses, ops};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
 
 use super::object_id;
+use super::place::Access;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
 
@@ -15,22 +15,43 @@ impl Session {
     /// them: that is what the client asks for (RFC 6154 §3).
     pub(super) async fn create(&mut self, name: &Mailbox, uses: &[MailboxAttribute]) -> Outcome {
         let uses = uses.iter().map(special_use).collect::<Result<SpecialUses, Reply>>()?;
-        let account = self.account()?;
-        let committed =
-            account.commit(|state| Ok((ops::create_mailbox(state, name.as_str(), uses)?, ()))).await?;
-        // The last one that was made: those before it are its superiors.
-        let made = committed.applied.into_iter().rev().find_map(|applied| match applied {
-            Applied::Created(id) => Some(id),
-            _ => None,
+        let account = self.account()?.clone();
+        let name_asked = name;
+        let name = name.as_str().strip_suffix('/').unwrap_or(name.as_str());
+        if sealpost_account::share::is_of_others(name) {
+            if !uses.is_empty() {
+                return Err(Reply::no(Code::UseAttr, "special uses are for one's own mailboxes").into());
+            }
+            self.create_for_other(name).await?;
+            return self.created(name_asked).await;
+        }
+        let committed = account.commit(|state| Ok((ops::create_mailbox(state, name, uses)?, ()))).await?;
+        let made: Vec<String> = {
+            let state = account.state();
+            let made = committed.applied.into_iter().filter_map(|applied| match applied {
+                Applied::Created(id) => Some(state.mailbox(id)?.name().to_owned()),
+                _ => None,
+            });
+            made.collect()
+        };
+        self.inherit(&made).await?;
+        self.created(name_asked).await
+    }
+
+    /// The mailbox was made; MAILBOXID, unless somebody deleted it already (RFC 8474 §4.1).
+    async fn created(&mut self, name_asked: &Mailbox) -> Outcome {
+        let name = name_asked.as_str();
+        let found = match Mailbox::new(name.strip_suffix('/').unwrap_or(name)) {
+            Ok(name) => self.place(&name).await.ok(),
+            Err(_) => None,
+        };
+        let code = found.and_then(|place| {
+            let state = place.account.state();
+            object_id::code(place.account.id(), state.mailbox(place.mailbox)?)
         });
-        let state = account.state();
-        // RFC 8474 §4.1
-        let code = made.and_then(|id| state.mailbox(id)).and_then(|m| object_id::code(account.id(), m));
-        drop(state);
-        self.tell_name_if_other(name);
+        self.tell_name_if_other(name_asked);
         Ok(match code {
             Some(code) => Reply::ok_with(code, "CREATE completed"),
-            // Somebody deleted it already.
             None => Reply::ok("CREATE completed"),
         })
     }
@@ -44,21 +65,18 @@ impl Session {
         {
             return Err(Reply::no(Code::HasChildren, "that is no mailbox, only a level above others").into());
         }
-        let deleted = account
-            .commit(|state| {
-                let mailbox = ops::existing(state, name.as_str())?;
-                let deleted = (mailbox.id(), mailbox.name().to_owned());
-                Ok((ops::delete_mailbox(state, name.as_str())?, deleted))
-            })
-            .await?
-            .value;
-        let (deleted, deleted_name) = deleted;
-        self.tell_deleted(name, &deleted_name);
-        if self
-            .view
-            .as_ref()
-            .is_some_and(|view| Arc::ptr_eq(view.account(), &account) && view.mailbox() == deleted)
-        {
+        let place = self.place(name).await?.require(Rights::DELETE_MAILBOX)?;
+        let (log, deleted) = (place.account.clone(), place.mailbox);
+        let deleted_name = account.state().any_mailbox(place.own).map(|m| m.name().to_owned());
+        if place.access == Access::Own {
+            account.commit(|state| Ok((ops::delete_mailbox(state, name.as_str())?, ()))).await?;
+        } else {
+            self.delete_share(&place).await?;
+        }
+        if let Some(deleted_name) = deleted_name {
+            self.tell_deleted(name, &deleted_name);
+        }
+        if self.view.as_ref().is_some_and(|view| view.is_at(&log, deleted)) {
             // Other sessions are thrown out; the one that asked for it knows what it did.
             self.view = None;
             self.connection.out().status(
@@ -75,6 +93,10 @@ impl Session {
     pub(super) async fn rename(&mut self, from: &Mailbox, to: &Mailbox) -> Outcome {
         let account = self.account()?;
         account.commit(|state| Ok((ops::rename_mailbox(state, from.as_str(), to.as_str())?, ()))).await?;
+        if account.state().links().next().is_some() {
+            // Shares learn their new names when they are looked at.
+            self.links().await?;
+        }
         self.tell_renamed(from, to);
         Ok(Reply::ok("RENAME completed"))
     }

@@ -28,6 +28,14 @@ impl Session {
         }
         // RFC 8508 §3.5: only in the selected state, where the old message is.
         let old = target(self.writable()?, replaces)?;
+        {
+            // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
+            let view = self.writable()?;
+            let needed = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
+            if !view.rights(&view.account().state()).contains(needed) {
+                return Err(Reply::no(Code::NoPerm, "you do not have the right to take messages out").into());
+            }
+        }
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
         let freed = {
             let view = self.writable()?;
@@ -56,6 +64,7 @@ impl Session {
             Kind::NotFound => Failure::from(Reply::try_create()),
             _ => error.into(),
         };
+        place.still_takes_messages()?;
         let view = self.writable()?;
         if Arc::ptr_eq(view.account(), &place.account) {
             let replaced = place.account.replace((view.mailbox(), old), place.mailbox, message).await;

@@ -3,7 +3,7 @@
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{SystemFlags, ops};
-use sealpost_imap::types::{Code, Flag, Mailbox, QResync, Response, SelectParameter, Status};
+use sealpost_imap::types::{Code, Flag, Mailbox, PermanentFlag, QResync, Response, SelectParameter, Status};
 
 use super::flags;
 use super::object_id;
@@ -19,6 +19,8 @@ struct Opened {
     view: View,
     /// What FLAGS lists.
     flags: Vec<Flag>,
+    /// What PERMANENTFLAGS lists.
+    permanent: Vec<PermanentFlag>,
     /// The number of the first message that is not `\Seen`.
     unseen: Option<u32>,
     /// MAILBOXID.
@@ -41,11 +43,11 @@ impl Session {
             self.connection.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
         }
         let place = self.place(name).await?.require(Rights::READ)?;
-        let Opened { view, flags, unseen, object_id, missed } =
+        let (examine, read_only) = (read_only, read_only || !place.is_writable());
+        let Opened { view, flags, permanent, unseen, object_id, missed } =
             open(&place, read_only, known, !self.dialect.rev2())?;
         let dialect = self.dialect;
         let out = self.connection.out();
-        let permanent = flags::permanent(&flags, read_only);
         out.response(&Response::Flags(flags));
         out.response(&Response::Exists(view.len()));
         // RFC 9051 §6.3.2 has neither RECENT nor UNSEEN.
@@ -74,8 +76,11 @@ impl Session {
         self.tell_vanished(&missed.vanished, true).await?;
         self.tell_flags(&missed.changed).await?;
         self.log.count("selected", 1);
-        Ok(if read_only {
+        Ok(if examine {
             Reply::ok_with(Code::ReadOnly, "EXAMINE completed")
+        } else if read_only {
+            // RFC 4314 §5.2
+            Reply::ok_with(Code::ReadOnly, "SELECT completed")
         } else {
             Reply::ok_with(Code::ReadWrite, "SELECT completed")
         })
@@ -88,7 +93,9 @@ impl Session {
             let mailbox = view.mailbox();
             view.account()
                 .commit(|state| {
-                    let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
+                    // RFC 4314 §4: without the right the mailbox is closed all the same.
+                    let may = view.rights(state).contains(Rights::EXPUNGE);
+                    let Some(m) = state.mailbox(mailbox).filter(|m| may && m.deleted() > 0) else {
                         return Ok((Vec::new(), ()));
                     };
                     let uids = ops::deleted(state, m, &m.uids());
@@ -114,8 +121,9 @@ impl Session {
 fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -> Result<Opened, Failure> {
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
-    let mut view = View::new(place.account.clone(), &state, mailbox, read_only);
+    let mut view = View::new(place.account.clone(), place.access, &state, mailbox, read_only);
     let flags = flags::of_mailbox(&state, mailbox);
+    let permanent = flags::permanent(&flags, view.rights(&state));
     // RFC 3501 §7.1: the first message that is not \Seen.
     let unseen = (mailbox.unseen() > 0)
         .then(|| {
@@ -131,5 +139,5 @@ fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -
         let all = view.uids().clone();
         view.mark_recent(&all, first);
     }
-    Ok(Opened { view, flags, unseen, object_id, missed })
+    Ok(Opened { view, flags, permanent, unseen, object_id, missed })
 }

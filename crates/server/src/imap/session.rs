@@ -36,6 +36,10 @@ pub(super) struct Session {
     pub(super) metadata: Option<metadata::Watch>,
     /// What NOTIFY asked for; `None` until it is used.
     pub(super) watch: Option<Box<notify::Watch>>,
+    /// The account's name.
+    pub(super) user: String,
+    /// The mailbox that was selected is another one now, by this session's own doing: what is still to be said is BYE.
+    pub(super) moved: bool,
     /// Octets that the account's mailboxes may hold.
     pub(super) quota: Option<u64>,
     /// How far the command at hand is.
@@ -71,6 +75,8 @@ impl Session {
             dialect: Dialect::default(),
             metadata: None,
             watch: None,
+            user: String::new(),
+            moved: false,
             quota: None,
             progress: Progress::none(),
             over: false,
@@ -200,6 +206,7 @@ impl Session {
             CommandBody::List(list) => self.list(&list).await,
             CommandBody::Lsub { reference, pattern } => self.lsub(&reference, &pattern).await,
             CommandBody::Namespace => Ok(self.namespace()),
+            CommandBody::Acl(command) => self.acl(&command).await,
             CommandBody::Status { mailbox, items } => self.status(&mailbox, &items).await,
             CommandBody::GetMetadata(get) => self.get_metadata(&get).await,
             CommandBody::SetMetadata(set) => self.set_metadata(&set).await,
@@ -233,7 +240,9 @@ impl Session {
         };
         self.tell(&telling).await?;
         self.tell_modseq(&mut reply);
-        self.complete(tag, reply)
+        self.complete(tag, reply)?;
+        // The client would go on with UIDs that mean nothing any more.
+        if self.moved { Err(End::MailboxGone) } else { Ok(()) }
     }
 
     pub(super) fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
@@ -268,7 +277,12 @@ impl Session {
     /// Reads on in the account's log if this process knows of more there.
     pub(super) async fn catch_up(&self) -> Result<(), Failure> {
         match &self.account {
-            Some(account) => Ok(account.catch_up().await?),
+            Some(account) => account.catch_up().await?,
+            None => return Ok(()),
+        }
+        // The selected mailbox may be in another log.
+        match &self.view {
+            Some(view) => Ok(view.account().catch_up().await?),
             None => Ok(()),
         }
     }

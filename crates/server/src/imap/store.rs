@@ -48,15 +48,23 @@ impl Session {
                     None => UidSet::new(),
                 };
                 let passing = targets.difference(&modified);
-                FlagRoom::new(state).change(mailbox, &passing, action, &wanted)?;
-                let (changing, present) = changing(state, m, &passing, action, &wanted);
+                let steps = flags::steps(action, &wanted, view.rights(state), state, m)?;
+                let mut room = FlagRoom::new(state);
+                let (mut changed, mut present, mut events) = (UidSet::new(), 0, Vec::new());
+                for (action, flags) in steps {
+                    room.change(mailbox, &passing, action, &flags)?;
+                    let (uids, found) = changing(state, m, &passing, action, &flags);
+                    present = found;
+                    changed = changed.union(&uids);
+                    if !uids.is_empty() {
+                        let unchanged_since = None;
+                        events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since });
+                    }
+                }
                 let foreign = m.changed_since(told).map(|row| row.uid).filter(|uid| targets.contains(*uid));
                 let foreign = foreign.collect();
-                let found = Found { foreign, present: present + modified.len(), changing, passing, modified };
-                let uids = found.changing.clone();
-                let flags = wanted.clone();
-                let event = Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None };
-                Ok((if found.changing.is_empty() { Vec::new() } else { vec![event] }, found))
+                let present = present + modified.len();
+                Ok((events, Found { foreign, present, changing: changed, passing, modified }))
             })
             .await?;
         let Found { changing, passing, modified, foreign, present } = committed.value;

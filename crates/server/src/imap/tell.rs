@@ -176,12 +176,13 @@ impl Session {
     /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
     fn tell_keywords(&mut self) {
         let Some(view) = &self.view else { return };
-        let account = view.account();
-        let flags = match view.mailbox_in(&account.state()) {
-            Ok(mailbox) => flags::of_mailbox(&account.state(), mailbox),
-            Err(_) => return,
+        let (flags, permanent) = {
+            let state = view.account().state();
+            let Ok(mailbox) = view.mailbox_in(&state) else { return };
+            let flags = flags::of_mailbox(&state, mailbox);
+            let permanent = flags::permanent(&flags, view.rights(&state));
+            (flags, permanent)
         };
-        let permanent = flags::permanent(&flags, view.read_only());
         let out = self.connection.out();
         out.response(&Response::Flags(flags));
         out.status(None, Status::Ok, Some(&Code::PermanentFlags(permanent)), "new keywords");

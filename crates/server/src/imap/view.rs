@@ -8,13 +8,19 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
+use super::place::Access;
+
 /// The selected mailbox as the client knows it.
 pub(super) struct View {
     account: Arc<Account>,
+    access: Access,
+    /// The rights that PERMANENTFLAGS was made from.
+    rights: Rights,
     mailbox: MailboxId,
     uid_validity: UidValidity,
     read_only: bool,
@@ -38,7 +44,10 @@ pub(super) struct View {
     saved: UidSet,
 }
 
-/// The mailbox was deleted, or its UIDs mean something else now.
+/// Rights that a client which asked to look only does not use.
+const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
+
+/// The mailbox was deleted, its UIDs mean something else now, or it may not be read any more.
 #[derive(Debug)]
 pub(super) struct Gone;
 
@@ -60,7 +69,7 @@ pub(super) struct Changes {
     pub(super) numbers: Vec<RangeInclusive<u32>>,
     /// Messages that are new.
     pub(super) arrived: UidSet,
-    /// There are new keywords.
+    /// There are new keywords, or others can be set than before.
     pub(super) keywords: bool,
     /// Messages whose flags changed.
     pub(super) flags: UidSet,
@@ -70,12 +79,15 @@ impl View {
     /// A view of the mailbox as it is.
     pub(super) fn new(
         account: Arc<Account>,
+        access: Access,
         state: &AccountState,
         mailbox: &Mailbox,
         read_only: bool,
     ) -> Self {
         View {
             account,
+            access,
+            rights: if read_only { access.rights(state).without(CHANGES) } else { access.rights(state) },
             mailbox: mailbox.id(),
             uid_validity: mailbox.uid_validity(),
             read_only,
@@ -96,6 +108,17 @@ impl View {
     /// In whose log the mailbox is: not always that of whoever logged in.
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.account
+    }
+
+    /// Whether this is a view of that mailbox of that account.
+    pub(super) fn is_at(&self, account: &Arc<Account>, mailbox: MailboxId) -> bool {
+        Arc::ptr_eq(&self.account, account) && self.mailbox == mailbox
+    }
+
+    /// What the client may do here, in that state of the mailbox's log. Less than the rights if it asked to look only.
+    pub(super) fn rights(&self, state: &AccountState) -> Rights {
+        let rights = self.access.rights(state);
+        if self.read_only { rights.without(CHANGES) } else { rights }
     }
 
     /// Which mailbox.
@@ -166,9 +189,11 @@ impl View {
         }
     }
 
-    /// The mailbox in that state, if it is still the one that was selected.
+    /// The mailbox in that state, if it is still the one that was selected and may still be read (RFC 4314 §5.1.1).
     pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, Gone> {
-        state.mailbox(self.mailbox).filter(|m| m.uid_validity() == self.uid_validity).ok_or(Gone)
+        let same = |mailbox: &&Mailbox| mailbox.uid_validity() == self.uid_validity;
+        let readable = self.access.rights(state).contains(Rights::READ);
+        state.mailbox(self.mailbox).filter(same).filter(|_| readable).ok_or(Gone)
     }
 
     /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages that are gone stay
@@ -201,8 +226,11 @@ impl View {
             self.uid_next = mailbox.uid_next();
         }
         let keywords = mailbox.keywords().count();
-        changes.keywords = keywords > self.keywords;
+        // RFC 4314 §5.1.1: other rights, other PERMANENTFLAGS.
+        let rights = self.rights(state);
+        changes.keywords = keywords > self.keywords || rights != self.rights;
         self.keywords = keywords;
+        self.rights = rights;
         self.told = state.position();
         if !delayed {
             self.told_expunges = state.position();

@@ -13,6 +13,8 @@
 //! S!                        expects the server to have hung up
 //! C2: … S2: …               the same on another connection (up to 9), opened at its first line
 //! login 2                   greeting, and LOGIN
+//! account bob [quota]       another account, `bob@localhost` with the same password
+//! login 2 bob               greeting, and LOGIN to it
 //! tls                       speaks TLS from here on
 //! deliver                   the lines that follow as `| line` are a message that arrives in the inbox
 //! deliver Archive           the same, in another mailbox
@@ -96,6 +98,14 @@ impl World {
         client
     }
 
+    /// Makes another account, with the same password.
+    pub async fn add_account(&self, name: &str, quota: Option<u64>) -> (AccountRecord, RootKey) {
+        let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        new.quota = quota;
+        let name = AccountName::parse(&format!("{name}@localhost")).unwrap();
+        self.ctx.directory.create(&name, new).await.unwrap()
+    }
+
     /// The account's name.
     pub fn name(&self) -> &AccountName {
         &self.record.name
@@ -160,8 +170,13 @@ impl Client {
     }
 
     pub async fn login(&mut self) {
+        self.login_as("me").await;
+    }
+
+    /// As another account on this host.
+    pub async fn login_as(&mut self, name: &str) {
         assert!(self.line().await.starts_with("* OK [CAPABILITY IMAP4rev1 "));
-        self.send(b"in LOGIN me@localhost secret\r\n").await;
+        self.send(format!("in LOGIN {name}@localhost secret\r\n").as_bytes()).await;
         let line = self.line().await;
         assert!(line.starts_with("in OK [CAPABILITY"), "{line}");
     }
@@ -470,8 +485,13 @@ pub async fn play(name: &str, text: &str) {
             }
             "login" => {
                 let mut client = world.connect();
-                client.login().await;
-                clients.insert(rest.parse().unwrap_or(1), client);
+                let (number, name) = rest.split_once(' ').unwrap_or((rest, "me"));
+                client.login_as(name).await;
+                clients.insert(number.parse().unwrap_or(1), client);
+            }
+            "account" => {
+                let (name, quota) = rest.split_once(' ').unwrap_or((rest, ""));
+                world.add_account(name, quota.parse().ok()).await;
             }
             "deliver" => world.deliver((!rest.is_empty()).then_some(rest), &message).await,
             "append" => {

@@ -98,7 +98,8 @@ impl Received {
             let text = format!("a command has at most {} messages", limits::IMAP_APPEND_MESSAGES);
             return Err(Reply::no(Code::Limit, text).into());
         }
-        let flags = flags::from_wire(&message.flags)?;
+        // RFC 4314 §4: flags that may not be set are left out, and nothing fails.
+        let flags = flags::permitted(&flags::from_wire(&message.flags)?, place.rights);
         self.keyword_bytes += flags.keywords.iter().map(String::len).sum::<usize>();
         if self.keyword_bytes > limits::IMAP_APPEND_KEYWORD_BYTES {
             return Err(Reply::no(Code::Limit, "too many keywords in one command").into());
@@ -170,7 +171,7 @@ impl Received {
         // RFC 8508 §3.4: only what the command adds counts.
         match self.octets.saturating_add(more).saturating_sub(self.freed) {
             0 => {}
-            net => session.check_quota(&place.account.state(), net)?,
+            net => session.check_quota_at(place, net).await?,
         }
         self.octets = self.octets.saturating_add(more);
         if incoming.ingest.is_none() {

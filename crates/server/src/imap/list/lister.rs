@@ -5,8 +5,9 @@
 //! whatever the patterns and the names are. What changes between two batches shows or does not; no name is returned twice
 //! unless it is renamed meanwhile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
+use sealpost_account::state::Mailbox as MailboxState;
 use sealpost_account::{AccountState, SpecialUse};
 use sealpost_imap::types::{
     HIERARCHY_DELIMITER, List, ListPattern, Mailbox, MailboxAttribute, Matched, Matcher, ReturnOption,
@@ -30,6 +31,8 @@ pub(super) struct Lister {
     tell_subscribed: bool,
     /// Levels that are no mailboxes are `\NonExistent` and not `\Noselect`.
     non_existent: bool,
+    /// Mailboxes that may not be listed: there are none of these names (RFC 4314 §4, LIST).
+    hidden: BTreeSet<String>,
     /// The last name that was looked at.
     last: Option<String>,
     /// Names that wait for what is below them to be looked at.
@@ -98,6 +101,7 @@ impl Lister {
             // RFC 5258 §3.1: the selection option implies the return option.
             tell_subscribed: mode != Mode::Mailboxes || list.returns.contains(&ReturnOption::Subscribed),
             non_existent,
+            hidden: BTreeSet::new(),
             last: None,
             pending: VecDeque::new(),
         })
@@ -112,9 +116,15 @@ impl Lister {
             special: false,
             tell_subscribed: false,
             non_existent: false,
+            hidden: BTreeSet::new(),
             last: None,
             pending: VecDeque::new(),
         })
+    }
+
+    /// There are no mailboxes of these names.
+    pub(super) fn hide(&mut self, names: BTreeSet<String>) {
+        self.hidden = names;
     }
 
     /// The next names.
@@ -127,7 +137,10 @@ impl Lister {
             }
             let last = self.last.as_deref();
             let next = match self.mode {
-                Mode::Mailboxes => state.mailboxes_after(last).next().map(|mailbox| mailbox.name()),
+                Mode::Mailboxes => {
+                    let mut names = state.mailboxes_after(last).map(|mailbox| mailbox.name());
+                    names.find(|name| !self.hidden.contains(*name))
+                }
                 _ => state.subscriptions_after(last).next(),
             };
             let Some(name) = next else { return Batch { names, more: false } };
@@ -146,9 +159,14 @@ impl Lister {
         self.matcher.matches(name)
     }
 
+    /// The mailbox of that name, if it may be listed.
+    fn mailbox<'a>(&self, state: &'a AccountState, name: &str) -> Option<&'a MailboxState> {
+        state.mailbox_named(name).filter(|mailbox| !self.hidden.contains(mailbox.name()))
+    }
+
     /// Whether a name satisfies the selection criteria.
     fn selects(&self, state: &AccountState, name: &str) -> bool {
-        let special = || state.mailbox_named(name).is_some_and(|mailbox| !mailbox.special_uses().is_empty());
+        let special = || self.mailbox(state, name).is_some_and(|mailbox| !mailbox.special_uses().is_empty());
         let subscribed = match self.mode {
             Mode::Mailboxes => true,
             _ => state.is_subscribed(name),
@@ -180,7 +198,7 @@ impl Lister {
                 continue;
             }
             match self.mode {
-                Mode::Mailboxes if !self.special && state.mailbox_named(superior).is_none() => {
+                Mode::Mailboxes if !self.special && self.mailbox(state, superior).is_none() => {
                     names.push(room.take(self.listed(state, superior, true, false)));
                 }
                 Mode::Lsub { levels: true } if !state.is_subscribed(superior) => {
@@ -229,7 +247,7 @@ impl Lister {
     }
 
     fn listed(&self, state: &AccountState, name: &str, selected: bool, child_info: bool) -> Listed {
-        let mailbox = state.mailbox_named(name);
+        let mailbox = self.mailbox(state, name);
         let lsub = matches!(self.mode, Mode::Lsub { .. });
         let mut attributes = Vec::new();
         if self.tell_subscribed && state.is_subscribed(name) {
@@ -242,7 +260,8 @@ impl Lister {
             });
         }
         if !lsub {
-            attributes.push(match state.has_inferiors(name) {
+            let mut inferiors = state.inferiors(name);
+            attributes.push(match inferiors.any(|inferior| !self.hidden.contains(inferior.name())) {
                 true => MailboxAttribute::HasChildren,
                 false => MailboxAttribute::HasNoChildren,
             });

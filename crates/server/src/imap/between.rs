@@ -1,0 +1,107 @@
+//! COPY and MOVE into another log: into or out of a shared mailbox.
+//!
+//! Every message is sealed anew for the log it goes to. They become visible together, by one entry there; only then, for
+//! MOVE, another entry expunges them where they were. A crash in between leaves both: a message may be doubled, never lost.
+
+use sealpost_account::event::Event;
+use sealpost_account::rights::Rights;
+use sealpost_account::{Flags, Message, NewMessage};
+use sealpost_base::{Error, Kind as ErrorKind, Uid, UidSet, limits};
+use sealpost_imap::types::Code;
+
+use super::connection::End;
+use super::copy::{Kind, check_all_there, copied};
+use super::flags;
+use super::place::Place;
+use super::reply::{Failure, Reply};
+use super::session::Session;
+
+/// A message that goes.
+struct Going {
+    uid: Uid,
+    message: Message,
+    flags: Flags,
+}
+
+impl Session {
+    /// Places the messages in another log; COPYUID, or `None` if there was nothing to place.
+    pub(super) async fn put_between(
+        &self,
+        targets: &UidSet,
+        uid: bool,
+        to: &Place,
+        kind: Kind,
+    ) -> Result<Option<Code>, Failure> {
+        if targets.len() > limits::COPY_BETWEEN {
+            let most = limits::COPY_BETWEEN;
+            let text = format!("at most {most} messages at once go into or out of a shared mailbox");
+            return Err(Reply::no(Code::Limit, text).into());
+        }
+        let view = self.view()?;
+        let going = self.going(targets, to.rights)?;
+        check_all_there(targets, going.len(), uid)?;
+        if going.is_empty() {
+            return Ok(None);
+        }
+        self.check_quota_at(to, going.iter().map(|going| going.message.size()).sum()).await?;
+        let from: UidSet = going.iter().map(|going| going.uid).collect();
+        let mut new = Vec::with_capacity(going.len());
+        for Going { uid, message, flags } in going {
+            if self.connection.is_stopping() {
+                return Err(End::Shutdown.into());
+            }
+            let stored = self.ctx.accounts.reseal(view.account(), &message, to.account.id()).await;
+            let stored = stored.map_err(|error| unreadable(uid, error))?;
+            new.push(NewMessage { stored, flags, received: message.received });
+        }
+        // Sealing takes a while: the right may be gone.
+        to.still_takes_messages()?;
+        let (uid_validity, uids) = match to.account.append(to.mailbox, new).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Reply::try_create().into()),
+            appended => appended?,
+        };
+        if kind == Kind::Move {
+            self.take_out(&from).await?;
+        }
+        Ok(copied(uid_validity, &from, &uids.into_iter().collect()))
+    }
+
+    /// The messages as they are now, with the flags that they may have where they go (RFC 4314 §4).
+    fn going(&self, targets: &UidSet, rights: Rights) -> Result<Vec<Going>, Failure> {
+        let view = self.view()?;
+        let state = view.account().state();
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let rows = targets.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
+        let going = rows.filter_map(|row| {
+            let flags = flags::permitted(&state.flags_by_name(row.flags), rights);
+            Some(Going { uid: row.uid, message: state.message(row.message)?.clone(), flags })
+        });
+        Ok(going.collect())
+    }
+
+    async fn take_out(&self, uids: &UidSet) -> Result<(), Failure> {
+        let view = self.view()?;
+        let mailbox = view.mailbox();
+        let event = Event::Expunged { mailbox, uids: uids.clone() };
+        view.account()
+            .commit(|state| {
+                if !view.rights(state).contains(Rights::EXPUNGE) {
+                    return Err(Error::denied("the messages were copied, but may not be taken out any more"));
+                }
+                let there = state.mailbox(mailbox).is_some();
+                Ok((if there { vec![event.clone()] } else { Vec::new() }, ()))
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+fn unreadable(uid: Uid, error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::NotFound => {
+            tracing::error!(%uid, %error, "a message could not be read");
+            Reply::no(Code::Corruption, format!("message UID {uid} is damaged; nothing was copied")).into()
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,248 @@
+//! Mailboxes become shares, shares are offered, made below others, and deleted (`docs/decisions/0010-sharing.md`).
+
+use std::sync::Arc;
+
+use sealpost_account::acl::Acl;
+use sealpost_account::directory::{AccountName, AccountRecord};
+use sealpost_account::rights::Rights;
+use sealpost_account::share::{self, About, Link};
+use sealpost_account::{Account, Offer};
+use sealpost_base::{AccountId, Error, Result, Timestamp};
+use sealpost_imap::types::{Code, Mailbox};
+use sealpost_vault::{AccountKeys, RootKey};
+
+use super::place::{Access, Place};
+use super::reply::{Failure, Reply};
+use super::session::Session;
+
+impl Session {
+    /// Makes a share of a mailbox of the session's own account. Other sessions that have it open are told that it is gone:
+    /// its UIDs are others now.
+    pub(super) async fn make_share(&self, place: &Place, acl: &Acl) -> Result<Place, Failure> {
+        let own = self.account()?.clone();
+        if let Err(error) = self.delete_leftovers(&own).await {
+            tracing::warn!(account = %own.id(), %error, "what is left of old shares was not deleted");
+        }
+        let name = match own.state().mailbox(place.mailbox) {
+            Some(mailbox) => mailbox.name().to_owned(),
+            None => return Err(Error::not_found("the mailbox is gone").into()),
+        };
+        let (share, link) = self.new_share(own.id()).await?;
+        // Found again if nothing comes of it.
+        own.commit(|_| Ok((vec![share::unlinked(&link)], ()))).await?;
+        let about = About { owner: own.id(), owner_name: self.user.clone(), name, closed: false };
+        own.move_into_share(place.mailbox, &share, link, &about, acl).await?;
+        self.log_shared();
+        let mailbox = share.state().inbox().id();
+        let access = Access::Share { user: own.id(), owner: true };
+        Ok(Place { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
+    }
+
+    /// A log for a share of that account. It is recorded first, so that it is deleted with the account in any case.
+    async fn new_share(&self, owner: AccountId) -> Result<(Arc<Account>, Link)> {
+        let random = &*self.ctx.random;
+        let (id, root) = (AccountId::random(random), RootKey::generate(random));
+        let public = AccountKeys::derive(&root, id).public();
+        self.ctx.directory.record_share(owner, id, public).await?;
+        let share = self.ctx.accounts.open(id, &root).await?;
+        Ok((share, Link { share: id, root, owner: None }))
+    }
+
+    /// Sends the key of a share to an account, if it has any right there: it gets a link, unless it has one.
+    pub(super) async fn offer_to(&self, place: &Place, to: &AccountRecord) -> Result<()> {
+        let about = {
+            let state = place.account.state();
+            if state.rights_of(to.id).is_empty() {
+                return Ok(());
+            }
+            state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?
+        };
+        let Some(root) = self.root_of(place)? else { return Ok(()) };
+        let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
+        let offer = Offer { link, name: about.name, below: None };
+        self.ctx.accounts.offer(to.id, &to.public, offer).await
+    }
+
+    /// The key of a share that the session has a link to.
+    fn root_of(&self, place: &Place) -> Result<Option<RootKey>> {
+        let Some(own) = &self.account else { return Ok(None) };
+        let state = own.state();
+        let link = state.links().map(|(_, link)| link).find(|link| link.share == place.account.id());
+        Ok(link.map(|link| link.root.clone()))
+    }
+
+    /// Offers a share to everybody who has rights there.
+    async fn offer_to_members(&self, place: &Place) -> Result<()> {
+        let acl = place.account.state().acl();
+        for member in acl.members() {
+            let Ok(name) = AccountName::parse(&member.name) else { continue };
+            // Another account may have that name by now.
+            if let Some(record) = self.ctx.directory.find(&name).await?.filter(|r| r.id == member.account) {
+                self.offer_to(place, &record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// New mailboxes of the account's own inherit from a share that they are below (RFC 4314 §4, CREATE).
+    pub(super) async fn inherit(&self, made: &[String]) -> Result<(), Failure> {
+        for name in made {
+            let Some(parent) = self.nearest(name)? else { continue };
+            let parent = self.place(&parent).await?;
+            let acl = parent.account.state().acl();
+            if parent.access == Access::Own || acl.members().next().is_none() {
+                continue;
+            }
+            let Ok(mailbox) = Mailbox::new(name) else { continue };
+            let place = self.place(&mailbox).await?;
+            let place = self.make_share(&place, &acl).await?;
+            self.offer_to_members(&place).await?;
+        }
+        Ok(())
+    }
+
+    /// CREATE below another user's mailbox, with the `k` right there (RFC 4314 §4): the new one is that user's, with the
+    /// same access control list.
+    pub(super) async fn create_for_other(&self, name: &str) -> Result<(), Failure> {
+        let none =
+            || Reply::no(Code::NoPerm, format!("only other users' mailboxes are below {}", share::OTHERS));
+        let taken = sealpost_account::ops::find(&self.account()?.state(), name).is_some();
+        let parent_name = self.nearest(name)?.ok_or_else(none)?;
+        let parent = self.place(&parent_name).await?.require(Rights::CREATE)?;
+        if taken {
+            return Err(Error::conflict(format!("mailbox {name} exists")).into());
+        }
+        let (Access::Share { .. }, Some(about)) = (parent.access, parent.account.state().about()) else {
+            return Err(none().into());
+        };
+        let below = name.strip_prefix(parent_name.as_str()).unwrap_or(name).trim_start_matches('/');
+        let full = format!("{}/{below}", about.name);
+        sealpost_account::name::check(&full)?;
+        let owner = AccountName::parse(&about.owner_name)?;
+        let owner = self.ctx.directory.find(&owner).await?.filter(|record| record.id == about.owner);
+        let owner = owner.ok_or_else(|| Reply::no(Code::Cannot, "the owner has no account any more"))?;
+        let acl = parent.account.state().acl();
+        let (share, link) = self.new_share(owner.id).await?;
+        let about = About { name: full, ..about };
+        share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
+        // The owner first: what only readers had a link to would be nobody's.
+        let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
+        self.ctx.accounts.offer(owner.id, &owner.public, offer).await?;
+        let offer = Offer {
+            link: Link { owner: Some(about.owner_name.clone()), ..link },
+            name: about.name.clone(),
+            below: None,
+        };
+        for member in acl.members() {
+            let Ok(name) = AccountName::parse(&member.name) else { continue };
+            if let Some(to) = self.ctx.directory.find(&name).await?.filter(|r| r.id == member.account) {
+                self.ctx.accounts.offer(to.id, &to.public, offer.clone()).await?;
+            }
+        }
+        self.catch_up().await
+    }
+
+    /// The nearest existing mailbox above a name.
+    fn nearest(&self, name: &str) -> Result<Option<Mailbox>, Failure> {
+        let account = self.account()?;
+        let state = account.state();
+        let above = name.rmatch_indices('/').map(|(at, _)| &name[..at]);
+        let nearest = above.filter_map(|name| state.mailbox_named(name)).next();
+        Ok(nearest.and_then(|mailbox| Mailbox::new(mailbox.name()).ok()))
+    }
+
+    /// Deletes a share: first for everybody, in its own log, then the name here. The owner's name goes when its session next
+    /// looks.
+    pub(super) async fn delete_share(&self, place: &Place) -> Result<(), Failure> {
+        let access = place.access;
+        let closed = place.account.commit(|state| {
+            if !access.rights(state).contains(Rights::DELETE_MAILBOX) {
+                return Err(Error::denied("you may no longer delete this mailbox"));
+            }
+            let about = state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?;
+            let about = About { closed: true, ..about };
+            // RFC 4314 §4: the list goes with the mailbox.
+            Ok((vec![about.event(), Acl::default().event()], ()))
+        });
+        closed.await?;
+        let own = self.account()?.clone();
+        let link = own.state().link(place.own).cloned();
+        if let Some(link) = link {
+            // Rights are gone, so following the link removes it.
+            self.follow(&own, place.own, &link).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is left, for longer than deleted mail is kept, of shares that were deleted or never completed.
+    async fn delete_leftovers(&self, own: &Account) -> Result<()> {
+        let kept = i64::try_from(self.ctx.settings.retention.as_millis()).unwrap_or(i64::MAX);
+        let before = Timestamp(self.ctx.clock.now().0.saturating_sub(kept));
+        let unlinked: Vec<Link> = own.state().unlinked_shares().collect();
+        for link in unlinked {
+            let changed = self.ctx.directory.share_last_changed(link.share).await?;
+            if changed.is_some_and(|changed| changed >= before) {
+                continue;
+            }
+            // Another session may be making it right now: what is there is looked at when nothing can change it any more.
+            own.refresh().await?;
+            let still = own.state().unlinked_shares().any(|other| other.share == link.share);
+            let record = self.ctx.directory.shares_of(own.id()).await?;
+            let record =
+                record.into_iter().find(|record| record.share == link.share && record.created < before);
+            if let (true, Some(record)) = (still, record) {
+                self.ctx.directory.delete_share(&record).await?;
+                own.commit(|_| Ok((vec![share::forgotten(link.share)], ()))).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Octets in the shares of the session's own account, and in those alone.
+    pub(super) async fn bytes_in_own_shares(&self) -> Result<u64, Failure> {
+        let own = self.account()?.clone();
+        let links: Vec<_> = {
+            let state = own.state();
+            let links = state.links().filter(|(_, link)| link.owner.is_none());
+            links.map(|(mailbox, link)| (mailbox.id(), link.clone())).collect()
+        };
+        let mut bytes = 0;
+        for (mailbox, link) in links {
+            let (share, _, _) = self.follow(&own, mailbox, &link).await?;
+            bytes += share.state().inbox().bytes();
+        }
+        Ok(bytes)
+    }
+
+    /// Whether `more` octets may be added where that is: what is in a share counts for its owner. How much else the owner
+    /// has is known to the owner's sessions alone.
+    ///
+    /// # Errors
+    /// `NO [OVERQUOTA]`
+    pub(super) async fn check_quota_at(&self, place: &Place, more: u64) -> Result<(), Failure> {
+        let full = || Reply::no(Code::OverQuota, "the account is full");
+        let (quota, used) = match place.access {
+            Access::Own | Access::Share { owner: true, .. } => {
+                let Some(quota) = self.quota else { return Ok(()) };
+                let shared = self.bytes_in_own_shares().await?;
+                let own = self.account()?.state().mailboxes().map(|mailbox| mailbox.bytes()).sum::<u64>();
+                (quota, own.saturating_add(shared))
+            }
+            Access::Share { owner: false, .. } => {
+                let Some(about) = place.account.state().about() else { return Ok(()) };
+                let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(()) };
+                let owner = self.ctx.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
+                let Some(quota) = owner.and_then(|owner| owner.quota) else { return Ok(()) };
+                (quota, place.account.state().inbox().bytes())
+            }
+        };
+        if used.saturating_add(more) > quota {
+            return Err(full().into());
+        }
+        Ok(())
+    }
+
+    fn log_shared(&self) {
+        tracing::info!(account = %self.user, "a mailbox is shared now");
+    }
+}
