@@ -5,8 +5,10 @@
 //! whatever the patterns and the names are. What changes between two batches shows or does not; no name is returned twice
 //! unless it is renamed meanwhile.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 
+use sealpost_account::name::nfc;
 use sealpost_account::state::Mailbox as MailboxState;
 use sealpost_account::{AccountState, SpecialUse};
 use sealpost_imap::types::{
@@ -95,7 +97,7 @@ impl Lister {
         };
         // REMOTE adds remote mailboxes, of which there are none (RFC 5258 §3.1).
         Some(Lister {
-            matcher: Matcher::new(&list.reference, &list.patterns)?,
+            matcher: matcher(&list.reference, &list.patterns)?,
             mode,
             special: selects(SelectionOption::SpecialUse),
             // RFC 5258 §3.1: the selection option implies the return option.
@@ -110,7 +112,7 @@ impl Lister {
     /// For an LSUB.
     pub(super) fn lsub(reference: &Mailbox, pattern: &ListPattern) -> Option<Self> {
         Some(Lister {
-            matcher: Matcher::new(reference, std::slice::from_ref(pattern))?,
+            matcher: matcher(reference, std::slice::from_ref(pattern))?,
             // RFC 3501 §6.3.9: with `%`, a level above a subscribed name is returned with \Noselect.
             mode: Mode::Lsub { levels: pattern.as_str().contains('%') },
             special: false,
@@ -295,6 +297,27 @@ impl Room {
 
 fn is_below(name: &str, superior: &str) -> bool {
     name.strip_prefix(superior).is_some_and(|rest| rest.starts_with(HIERARCHY_DELIMITER))
+}
+
+/// The patterns, and where they are not in Normalization Form C also in that, which names are kept in (RFC 9051 §5.1).
+fn matcher(reference: &Mailbox, patterns: &[ListPattern]) -> Option<Matcher> {
+    if reference.as_str().is_ascii() && patterns.iter().all(|pattern| pattern.as_str().is_ascii()) {
+        return Matcher::new(reference, patterns);
+    }
+    // What follows the reference may combine with its end: the two are put together first.
+    let whole = patterns.iter().map(|pattern| match pattern.as_str() {
+        alone if alone.starts_with(HIERARCHY_DELIMITER) => alone.to_owned(),
+        below => format!("{reference}{below}"),
+    });
+    let forms = whole.flat_map(|written| {
+        let normal = match nfc(&written) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(normal) => Some(normal),
+        };
+        normal.into_iter().chain([written])
+    });
+    let patterns: Vec<ListPattern> = forms.map(|form| ListPattern::new(&form).ok()).collect::<Option<_>>()?;
+    Matcher::new(&Mailbox::new("").ok()?, &patterns)
 }
 
 /// The attribute of a special use (RFC 6154 §2, RFC 8457 §3).
