@@ -41,7 +41,7 @@ use sealpost_vault::record::ServerKey;
 use sealpost_vault::slot::SlotId;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -149,10 +149,10 @@ impl World {
 }
 
 /// A session of its own, which ends with its client.
-pub fn dial(ctx: &Arc<Context>) -> Client {
+pub fn dial(ctx: &Arc<Context>) -> (Client, JoinHandle<()>) {
     let (client, server) = Stream::pair().unwrap();
-    tokio::spawn(imap::serve(server, ctx.clone()));
-    Client::new(Box::new(client))
+    let session = tokio::spawn(imap::serve(server, ctx.clone()));
+    (Client::new(Box::new(client)), session)
 }
 
 /// A client's end.
@@ -227,6 +227,11 @@ impl Client {
     /// Sends a command and gives its responses up to the tagged one, which is last. Literals are within the lines.
     pub async fn command(&mut self, command: &str) -> Vec<String> {
         self.send(format!("x {command}\r\n").as_bytes()).await;
+        self.answer().await
+    }
+
+    /// The responses up to the next tagged one.
+    pub async fn answer(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
             let line = self.response().await;

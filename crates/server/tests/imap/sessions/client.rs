@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sealpost_account::Account;
 use sealpost_base::{Position, SeededRandom, Uid};
 use sealpost_server::Context;
+use tokio::task::JoinHandle;
 
 use super::belief::{Items, Messages, Slot, numbers, set};
 use crate::imap_world::{Client, dial};
@@ -68,6 +69,7 @@ enum Action {
         prefix: &'static str,
         some: String,
     },
+    Pipeline(Vec<String>),
     Append,
     Idle,
     Select {
@@ -137,6 +139,8 @@ pub struct Believer {
     name: String,
     ctx: Arc<Context>,
     client: Client,
+    /// The server's end of it.
+    session: JoinHandle<()>,
     pub dialect: Dialect,
     random: SeededRandom,
     selected: Option<Selected>,
@@ -151,10 +155,12 @@ const FLAGS: [&str; 4] = ["\\Seen", "\\Flagged", "$One", "$Two"];
 
 impl Believer {
     pub async fn new(ctx: &Arc<Context>, dialect: Dialect, name: String, seed: u64) -> Self {
+        let (client, session) = dial(ctx);
         let mut believer = Believer {
             name,
             ctx: ctx.clone(),
-            client: dial(ctx),
+            client,
+            session,
             dialect,
             random: SeededRandom::new(seed),
             selected: None,
@@ -323,11 +329,23 @@ impl Believer {
         Ok(())
     }
 
-    /// Hangs up, and comes back with what it remembers.
+    /// Hangs up, perhaps without waiting for an answer, and comes back with what it remembers.
     async fn reconnect(&mut self) {
+        if let Some(Selected { read_only: false, .. }) = &self.selected {
+            let unheard = self.one(&[
+                "",
+                "x UID STORE 1:* +FLAGS.SILENT ($One)\r\n",
+                "x EXPUNGE\r\n",
+                "x UID MOVE 1:9 Archive\r\nx UID STORE 1:* -FLAGS (\\Seen)\r\n",
+            ]);
+            self.story.push(format!("-- {unheard:?}, unheard"));
+            self.client.send(unheard.as_bytes()).await;
+        }
         self.story.push("-- hangs up".into());
         self.leave();
-        self.client = dial(&self.ctx);
+        let (client, session) = dial(&self.ctx);
+        self.client = client;
+        std::mem::replace(&mut self.session, session).await.unwrap();
         self.begin().await;
         let name = self.one(&MAILBOXES);
         self.select(name, false).await;
@@ -436,6 +454,7 @@ impl Believer {
                 self.check(fine, &format!("{text}: {completion}"));
             }
             Action::Store { prefix, some } => self.store(prefix, &some).await,
+            Action::Pipeline(texts) => self.pipeline(texts).await,
             Action::Append => self.append().await,
             Action::Idle => self.idle().await,
             Action::Select { name, read_only } => self.select(name, read_only).await,
@@ -460,7 +479,17 @@ impl Believer {
         let some = if numbered { format!("{}:{}", pick(), pick()) } else { format!("{}:{}", uid(), uid()) };
         let prefix = if numbered { "" } else { "UID " };
         let modseq = self.dialect.modseq();
-        Action::Run(match self.below(24) {
+        let uids = || format!("{}:{}", uid(), uid());
+        let next = || match self.below(6) {
+            0 => "EXPUNGE".to_owned(),
+            1 => format!("UID STORE {} +FLAGS (\\Deleted)", uids()),
+            2 => format!("UID STORE {} FLAGS ($One \\Flagged)", uids()),
+            3 => format!("UID FETCH {} (UID FLAGS BODY[TEXT])", uids()),
+            4 if len < 40 => format!("UID COPY {} {}", uids(), self.one(&MAILBOXES)),
+            _ => "NOOP".to_owned(),
+        };
+        Action::Run(match self.below(26) {
+            24 if !read_only => return Action::Pipeline((0..2 + self.below(3)).map(|_| next()).collect()),
             0 | 1 => "NOOP".to_owned(),
             2 => format!("{prefix}FETCH {some} (UID FLAGS)"),
             3 if modseq => format!("{prefix}FETCH {some} (UID FLAGS MODSEQ)"),
@@ -527,6 +556,18 @@ impl Believer {
                 None => slot.flags = None,
                 Some(_) => {}
             }
+        }
+    }
+
+    /// Several commands at once, none of which needs the answer of another.
+    async fn pipeline(&mut self, texts: Vec<String>) {
+        let all: String = texts.iter().map(|text| format!("x {text}\r\n")).collect();
+        self.client.send(all.as_bytes()).await;
+        for text in texts {
+            self.story.push(format!("C: {text} (pipelined)"));
+            let lines = self.client.answer().await;
+            let completion = self.believe(&text, lines).0;
+            self.check(completion.starts_with("x OK"), &format!("{text}: {completion}"));
         }
     }
 
