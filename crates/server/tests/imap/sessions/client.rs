@@ -410,7 +410,8 @@ impl Believer {
             arguments += &format!(" {}", set(memory.slots.keys().copied()));
         }
         if !memory.places.is_empty() && !self.dialect.uid_only() && self.below(2) == 0 {
-            let some: Vec<_> = memory.places.iter().filter(|_| self.below(3) == 0).collect();
+            let of = self.one(&[2, memory.places.len()]);
+            let some: Vec<_> = memory.places.iter().filter(|_| self.below(of) == 0).collect();
             if !some.is_empty() {
                 let numbers = set(some.iter().map(|(n, _)| *n));
                 arguments += &format!(" ({numbers} {})", set(some.iter().map(|(_, uid)| *uid)));
