@@ -45,6 +45,7 @@ transcripts![
     literal_minus,
     list_extended,
     list_metadata,
+    list_myrights,
     list_status,
     literals,
     login,

@@ -61,12 +61,13 @@ fn selection_option(cursor: &mut Cursor<'_>) -> Parsed<SelectionOption> {
     SelectionOption::from_name(cursor.atom()?.as_str()).ok_or(Failure::Bad("unknown LIST selection option"))
 }
 
-/// `return-option` (RFC 5258 §6, RFC 6154 §6, RFC 5819 §4, RFC 9590 §5)
+/// `return-option` (RFC 5258 §6, RFC 6154 §6, RFC 5819 §4, RFC 9590 §5, RFC 8440 §5)
 fn return_option(cursor: &mut Cursor<'_>) -> Parsed<ReturnOption> {
     match cursor.atom()?.as_str().to_ascii_uppercase().as_str() {
         "SUBSCRIBED" => Ok(ReturnOption::Subscribed),
         "SPECIAL-USE" => Ok(ReturnOption::SpecialUse),
         "CHILDREN" => Ok(ReturnOption::Children),
+        "MYRIGHTS" => Ok(ReturnOption::MyRights),
         "STATUS" => {
             cursor.space()?;
             status_items(cursor).map(ReturnOption::Status)

@@ -27,6 +27,7 @@ fn both_ways() {
         "DELETEACL INBOX -Fred",
         "LISTRIGHTS ~/Mail/saved smith",
         "MYRIGHTS INBOX",
+        "LIST \"\" \"%\" RETURN (MYRIGHTS)",
         "LOGIN \"joe smith\" \"a \\\"quoted\\\" \\\\ word\"",
         "LOGIN \"\" \"\"",
         "LOGIN smith {4+}\r\na\r\nb",

@@ -419,6 +419,7 @@ fn return_option() -> impl Strategy<Value = ReturnOption> {
         Just(ReturnOption::Subscribed),
         Just(ReturnOption::SpecialUse),
         Just(ReturnOption::Children),
+        Just(ReturnOption::MyRights),
         items.prop_map(ReturnOption::Status),
         vec(entry(), 1..3).prop_map(ReturnOption::Metadata),
     ]

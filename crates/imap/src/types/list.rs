@@ -58,6 +58,8 @@ pub enum ReturnOption {
     Status(Vec<StatusItem>),
     /// `METADATA (…)` (RFC 9590 §3).
     Metadata(Vec<Entry>),
+    /// `MYRIGHTS` (RFC 8440 §3).
+    MyRights,
 }
 
 impl SelectionOption {

@@ -166,6 +166,7 @@ impl Writer {
                 ReturnOption::Subscribed => w.raw("SUBSCRIBED"),
                 ReturnOption::SpecialUse => w.raw("SPECIAL-USE"),
                 ReturnOption::Children => w.raw("CHILDREN"),
+                ReturnOption::MyRights => w.raw("MYRIGHTS"),
                 ReturnOption::Status(items) => w.raw("STATUS ").list(items, |w, item| {
                     w.raw(item.name());
                 }),

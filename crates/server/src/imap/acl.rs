@@ -163,6 +163,13 @@ impl Session {
         Ok(Reply::ok("MYRIGHTS completed"))
     }
 
+    /// The rights to a mailbox that LIST returns (RFC 8440 §3).
+    pub(super) async fn tell_rights_of(&mut self, mailbox: &Mailbox) -> Result<(), Failure> {
+        let rights = self.place(mailbox).await?.rights;
+        self.tell_rights(mailbox, rights);
+        Ok(())
+    }
+
     /// `* MYRIGHTS`
     pub(super) fn tell_rights(&mut self, mailbox: &Mailbox, rights: Rights) {
         let data = AclData::MyRights { mailbox: mailbox.clone(), rights: said(rights) };

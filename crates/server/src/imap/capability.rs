@@ -23,6 +23,10 @@ const AUTHENTICATED: &[&str] = &[
     "LIST-EXTENDED",
     "LIST-STATUS",
     "LIST-METADATA",
+    "LIST-MYRIGHTS",
+    "ACL",
+    // RFC 4314 §2.2: the rights that RFC 2086 did not have.
+    "RIGHTS=texk",
     "METADATA",
     "METADATA-SERVER",
     "STATUS=SIZE",

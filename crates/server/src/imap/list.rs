@@ -55,6 +55,7 @@ impl Session {
             match option {
                 ReturnOption::Status(items) => self.tell_status(&mailbox, items).await,
                 ReturnOption::Metadata(entries) => self.tell_listed_metadata(&mailbox, entries).await,
+                ReturnOption::MyRights => self.tell_rights_of(&mailbox).await,
                 ReturnOption::Subscribed | ReturnOption::Children | ReturnOption::SpecialUse => continue,
             }
             // RFC 5819 §2, RFC 9590 §3: a mailbox that is gone by now, or cannot be looked at, has none.
