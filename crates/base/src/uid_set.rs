@@ -94,6 +94,16 @@ impl UidSet {
         if uid <= range.last { Uid::new(uid) } else { None }
     }
 
+    /// The UIDs with so many smaller ones.
+    #[must_use]
+    pub fn slice(&self, indices: std::ops::Range<usize>) -> UidSet {
+        let last = indices.end.min(self.len()).checked_sub(1);
+        match (self.nth(indices.start), last.and_then(|last| self.nth(last))) {
+            (Some(first), Some(last)) => self.intersection(&UidSet::range(first, last)),
+            _ => UidSet::new(),
+        }
+    }
+
     /// The ranges, ascending, both ends included.
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = (Uid, Uid)> + '_ {
         self.ranges.iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
@@ -388,6 +398,10 @@ mod tests {
             let set = |s: &BTreeSet<u32>| s.iter().copied().map(uid).collect::<UidSet>();
             let both: BTreeSet<u32> = a.intersection(&b).copied().collect();
             prop_assert_eq!(set(&a).intersection(&set(&b)), set(&both));
+            for (from, to) in [(0, 3), (2, 9), (5, 5), (7, 4), (0, 1000)] {
+                let some: BTreeSet<u32> = a.iter().copied().take(to).skip(from).collect();
+                prop_assert_eq!(set(&a).slice(from..to), set(&some));
+            }
             let either: BTreeSet<u32> = a.union(&b).copied().collect();
             prop_assert_eq!(set(&a).union(&set(&b)), set(&either));
             let only: BTreeSet<u32> = a.difference(&b).copied().collect();

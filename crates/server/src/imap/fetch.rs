@@ -19,7 +19,7 @@ use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
 use sealpost_account::object_id::{ThreadId, email_id};
 use sealpost_account::rights::Rights;
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
-use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, SequenceSet, Status};
+use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
 
 use super::connection::End;
@@ -74,6 +74,10 @@ impl Session {
     ) -> Outcome {
         let (since, vanished) = self.fetch_since(uid, modifiers)?;
         let mut targets = targets::resolve(self.view()?, set, uid)?;
+        // RFC 9394 §3.4: before CHANGEDSINCE.
+        if let Some(range) = partial(uid, modifiers)? {
+            targets = targets.slice(range.of(targets.len()));
+        }
         let mut trouble = Trouble::default();
         if let Some(since) = since {
             if vanished {
@@ -317,6 +321,15 @@ impl Session {
         };
         self.connection.out().status(None, Status::No, Some(&code), &text);
     }
+}
+
+/// The window onto the messages that PARTIAL asks for (RFC 9394 §3.3).
+fn partial(uid: bool, modifiers: &[FetchModifier]) -> Result<Option<PartialRange>, Reply> {
+    let found = modifiers.iter().find_map(|modifier| match modifier {
+        FetchModifier::Partial(range) => Some(*range),
+        _ => None,
+    });
+    if found.is_some() && !uid { Err(Reply::bad("PARTIAL needs UID FETCH")) } else { Ok(found) }
 }
 
 impl Trouble {

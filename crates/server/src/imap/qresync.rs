@@ -58,7 +58,7 @@ impl Session {
             match modifier {
                 FetchModifier::ChangedSince(modseq) => since = Some(Position(*modseq)),
                 FetchModifier::Vanished => vanished = true,
-                FetchModifier::Partial(_) => return Err(Reply::bad("unknown FETCH modifier")),
+                FetchModifier::Partial(_) => {}
             }
         }
         if vanished && !(uid && since.is_some() && self.dialect.qresync()) {

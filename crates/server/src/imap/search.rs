@@ -25,16 +25,17 @@ use key::Query;
 impl Session {
     /// SEARCH.
     pub(super) async fn search(&mut self, tag: &Tag, search: Search) -> Outcome {
-        self.may_name_charset(&search)?;
-        let returns = Returns::of(&search)?;
-        let saves = returns.is_some_and(|returns| returns.save);
-        let outcome = self.search_selected(tag, &search, returns).await;
+        let saves = Returns::saves(&search);
+        let outcome = self.search_selected(tag, search).await;
         self.keep_saved(saves, outcome)
     }
 
-    async fn search_selected(&mut self, tag: &Tag, search: &Search, returns: Option<Returns>) -> Outcome {
+    async fn search_selected(&mut self, tag: &Tag, search: Search) -> Outcome {
         let area = Area::selected(self.view()?);
-        let query = self.query(search, &area)?;
+        self.may_name_charset(&search)?;
+        let search = self.with_filters(search)?;
+        let returns = Returns::of(&search)?;
+        let query = self.query(&search, &area)?;
         let matches = self.find(&area, &query).await?;
         let answer =
             Answer { area: &area, matches: &matches, uid: search.uid, modseq: query.asks_for_modseq() };

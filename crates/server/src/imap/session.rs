@@ -221,7 +221,8 @@ impl Session {
             CommandBody::Expunge { uids } => self.expunge(uids.as_ref()).await,
             CommandBody::Search(search) => self.search(tag, search).await,
             CommandBody::Sort(sort) => self.sort(tag, sort).await,
-            CommandBody::Thread(thread) => self.thread(&thread).await,
+            CommandBody::Thread(thread) => self.thread(thread).await,
+            CommandBody::MultiSearch(multi) => self.multi_search(tag, multi).await,
             CommandBody::Fetch { uid, set, items, modifiers } => {
                 self.fetch(uid, &set, items, &modifiers, telling).await
             }

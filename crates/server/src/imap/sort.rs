@@ -31,18 +31,19 @@ const FEW: usize = 2048;
 impl Session {
     /// SORT.
     pub(super) async fn sort(&mut self, tag: &Tag, sort: Sort) -> Outcome {
+        let saves = Returns::saves(&sort.search);
+        let outcome = self.sort_selected(tag, sort).await;
+        self.keep_saved(saves, outcome)
+    }
+
+    async fn sort_selected(&mut self, tag: &Tag, sort: Sort) -> Outcome {
+        let area = Area::selected(self.view()?);
+        let sort = Sort { search: self.with_filters(sort.search)?, ..sort };
         let returns = Returns::of(&sort.search)?;
         let by_relevancy = sort.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
         if by_relevancy && !is_fuzzy(&sort.search.keys) {
             return Err(Reply::bad("there is no relevancy without FUZZY").into());
         }
-        let saves = returns.is_some_and(|returns| returns.save);
-        let outcome = self.sort_selected(tag, &sort, returns).await;
-        self.keep_saved(saves, outcome)
-    }
-
-    async fn sort_selected(&mut self, tag: &Tag, sort: &Sort, returns: Option<Returns>) -> Outcome {
-        let area = Area::selected(self.view()?);
         let query = self.query(&sort.search, &area)?;
         let found = self.find(&area, &query).await?;
         let sorted = self.sorted(&area, found, &sort.criteria).await?;
@@ -74,8 +75,9 @@ impl Session {
         criteria: &[SortCriterion],
     ) -> Result<Vec<Match>, Failure> {
         // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
-        let turn = self.ctx.sorting.clone().acquire_owned().await;
-        let permit = self.ctx.budget.acquire(Keys::bytes(found.len(), criteria)).await;
+        let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
+        let turn = self.patiently(turns.acquire_owned()).await?;
+        let permit = self.patiently(budget.acquire(Keys::bytes(found.len(), criteria))).await?;
         let mut keys = Keys::new(criteria, permit.bytes());
         let parts = keys.parts();
         self.with_summaries(area, &found, parts, |at, row, summary| {
@@ -91,7 +93,7 @@ impl Session {
         if few {
             return Ok(sort());
         }
-        tokio::task::spawn_blocking(sort).await.map_err(|error| {
+        self.patiently(tokio::task::spawn_blocking(sort)).await?.map_err(|error| {
             tracing::error!(%error, "sorting failed");
             Reply::no(Code::ServerBug, "internal error").into()
         })
@@ -125,7 +127,7 @@ impl Session {
         let uids: UidSet = found.iter().map(|found| found.uid).collect();
         let mut stream = area.account.summaries(area.mailbox, uids, parts).ready_chunks(BATCH_ROWS);
         let (mut damaged, mut unavailable) = (Vec::new(), false);
-        while let Some(batch) = stream.next().await {
+        while let Some(batch) = self.patiently(stream.next()).await? {
             self.goes_on().await?;
             let state = area.account.state();
             for (uid, summary) in batch {

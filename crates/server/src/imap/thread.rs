@@ -67,7 +67,8 @@ fn short(octets: &[u8]) -> [u64; 2] {
 
 impl Session {
     /// THREAD.
-    pub(super) async fn thread(&mut self, thread: &Thread) -> Outcome {
+    pub(super) async fn thread(&mut self, thread: Thread) -> Outcome {
+        let thread = Thread { search: self.with_filters(thread.search)?, ..thread };
         let area = Area::selected(self.view()?);
         let query = self.query(&thread.search, &area)?;
         let found = self.find(&area, &query).await?;
@@ -83,9 +84,10 @@ impl Session {
         algorithm: ThreadAlgorithm,
     ) -> Result<Forest, Failure> {
         // Few at a time, as with SORT.
-        let turn = self.ctx.sorting.clone().acquire_owned().await;
+        let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
+        let turn = self.patiently(turns.acquire_owned()).await?;
         let wanted = found.len().saturating_mul(MESSAGE_BYTES + REFERENCE_BYTES) + REFERENCE_BYTES * 1024;
-        let permit = self.ctx.budget.acquire(wanted).await;
+        let permit = self.patiently(budget.acquire(wanted)).await?;
         let Some(for_references) = permit.bytes().checked_sub(found.len().saturating_mul(MESSAGE_BYTES))
         else {
             return Err(Reply::no(Code::Limit, "too many messages to be threaded at once").into());
@@ -107,7 +109,7 @@ impl Session {
             drop((permit, turn));
             forest
         };
-        tokio::task::spawn_blocking(thread).await.map_err(|error| {
+        self.patiently(tokio::task::spawn_blocking(thread)).await?.map_err(|error| {
             tracing::error!(%error, "threading failed");
             Reply::no(Code::ServerBug, "internal error").into()
         })

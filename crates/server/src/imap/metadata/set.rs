@@ -7,6 +7,7 @@ use sealpost_base::limits;
 use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, SetMetadata};
 
 use super::{Shelf, Source};
+use crate::imap::filters;
 use crate::imap::mailboxes::special_use;
 use crate::imap::reply::{Failure, Outcome, Reply};
 use crate::imap::session::Session;
@@ -24,6 +25,9 @@ impl Session {
         // RFC 5464 §3.2.1.1, §4.1: what all users of the server see is the operator's to say.
         if set.mailbox.is_none() && set.entries.iter().any(|(entry, _)| !entry.is_private()) {
             return Err(Reply::no(Code::NoPerm, "shared entries of the server cannot be set").into());
+        }
+        if set.mailbox.is_none() {
+            set.entries.iter().try_for_each(|(entry, value)| filters::check(entry, value.as_deref()))?;
         }
         let source = self.source(set.mailbox.as_ref()).await?;
         let uses = new_uses(&source, &set.entries)?;

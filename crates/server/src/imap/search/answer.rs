@@ -27,6 +27,11 @@ pub(in crate::imap) struct Returns {
 }
 
 impl Returns {
+    /// Whether the result is to be saved, whatever becomes of the search.
+    pub(in crate::imap) fn saves(search: &Search) -> bool {
+        search.returns.iter().flatten().any(|option| *option == SearchReturn::Save)
+    }
+
     /// What the search asks for; `None` without RETURN.
     ///
     /// # Errors
@@ -79,13 +84,7 @@ impl Returns {
 
 /// Whether FUZZY is somewhere among the keys.
 pub(in crate::imap) fn is_fuzzy(keys: &[SearchKey]) -> bool {
-    keys.iter().any(|key| match key {
-        SearchKey::Fuzzy(_) => true,
-        SearchKey::Not(key) => is_fuzzy(std::slice::from_ref(key)),
-        SearchKey::Or(a, b) => is_fuzzy(std::slice::from_ref(a)) || is_fuzzy(std::slice::from_ref(b)),
-        SearchKey::And(keys) => is_fuzzy(keys),
-        _ => false,
-    })
+    keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Fuzzy(_))))
 }
 
 /// A result in its order: by UID, or as it was sorted.

@@ -37,6 +37,18 @@ impl Area {
         }
     }
 
+    /// A mailbox as it is.
+    pub(in crate::imap) fn whole(account: Arc<Account>, mailbox: &Mailbox) -> Self {
+        Area {
+            account,
+            mailbox: mailbox.id(),
+            uid_validity: mailbox.uid_validity(),
+            uids: mailbox.uids(),
+            recent: UidSet::new(),
+            saved: UidSet::new(),
+        }
+    }
+
     /// The mailbox in that state.
     ///
     /// # Errors

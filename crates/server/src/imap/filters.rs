@@ -1,0 +1,129 @@
+//! FILTERS (RFC 5466): searches that are stored under a name, as metadata of the server.
+//!
+//! `FILTER name` stands for the keys in `/private/filters/values/name`, or in `/shared/filters/values/name` if there is no
+//! such private entry. Stored searches may refer to others, so many times deep and with so many keys as a search may have;
+//! beyond that, and in circles, a filter is not defined.
+
+use sealpost_account::metadata::{self, Holder};
+use sealpost_base::limits;
+use sealpost_imap::parse;
+use sealpost_imap::types::{AString, Atom, Code, Entry, Search, SearchKey};
+
+use super::reply::Reply;
+use super::session::Session;
+use super::uid_only;
+
+/// Where the values are, private ones first (RFC 5466 §3.1).
+const VALUES: [&str; 2] = ["/private/filters/values/", "/shared/filters/values/"];
+/// Filters in filters (RFC 5466 §3.1 asks for at least three).
+const SUBSTITUTIONS: usize = 8;
+
+impl Session {
+    /// The search with what is stored in the place of FILTER keys.
+    ///
+    /// # Errors
+    /// `NO [UNDEFINED-FILTER]`; `BAD [BADCHARSET]` if the strings of the command are not UTF-8 as those of filters are
+    /// (RFC 5466 §3.1).
+    pub(super) fn with_filters(&self, search: Search) -> Result<Search, Reply> {
+        if !search.keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Filter(_)))) {
+            return Ok(search);
+        }
+        let utf8 = |charset: &AString| {
+            ["UTF-8", "US-ASCII"]
+                .iter()
+                .any(|known| charset.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
+        };
+        if !search.charset.as_ref().is_none_or(utf8) {
+            let code = Code::BadCharset(vec![AString::from("UTF-8")]);
+            return Err(Reply { code: Some(code), ..Reply::bad("stored searches are UTF-8") });
+        }
+        let mut keys = Vec::with_capacity(search.keys.len());
+        let mut substitution = Substitution { session: self, keys: 0, path: Vec::new() };
+        for key in search.keys {
+            keys.push(substitution.key(key, 0)?);
+        }
+        if self.dialect.uid_only() && uid_only::searches_numbers(&keys) {
+            return Err(uid_only::uid_required());
+        }
+        Ok(Search { keys, ..search })
+    }
+
+    /// The keys that are stored under that name, if they are a full and correct search.
+    fn filter(&self, name: &Atom) -> Option<Vec<SearchKey>> {
+        let account = self.account().ok()?;
+        let state = account.state();
+        let value = VALUES
+            .iter()
+            .find_map(|top| metadata::value(&state, Holder::Server, &format!("{top}{}", name.as_str())))?;
+        parse::search_keys(value).ok()
+    }
+}
+
+/// Whether the value of an entry of the server may be stored: a stored search has to be one (RFC 5466 §3.2).
+///
+/// # Errors
+/// `NO [CANNOT]`, saying why not.
+pub(super) fn check(entry: &Entry, value: Option<&[u8]>) -> Result<(), Reply> {
+    let (Some(name), Some(value)) = (VALUES.iter().find_map(|top| entry.as_str().strip_prefix(top)), value)
+    else {
+        return Ok(());
+    };
+    if Atom::new(name).is_err() || name.contains('/') {
+        return Err(Reply::no(Code::Cannot, "not a name for a filter"));
+    }
+    match parse::search_keys(value) {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(Reply::no(Code::Cannot, reason)),
+    }
+}
+
+/// Putting stored searches in their places.
+struct Substitution<'a> {
+    session: &'a Session,
+    /// Keys so far.
+    keys: usize,
+    /// The filters that the key at hand is in.
+    path: Vec<Atom>,
+}
+
+impl Substitution<'_> {
+    fn key(&mut self, key: SearchKey, depth: usize) -> Result<SearchKey, Reply> {
+        self.keys += 1;
+        // Filters make a search deeper, but not without end.
+        if self.keys > limits::IMAP_SEARCH_KEYS || depth > 2 * limits::IMAP_NESTING {
+            return Err(self.undefined());
+        }
+        Ok(match key {
+            SearchKey::Filter(name) => self.filter(name, depth)?,
+            SearchKey::Not(key) => SearchKey::Not(Box::new(self.key(*key, depth + 1)?)),
+            SearchKey::Fuzzy(key) => SearchKey::Fuzzy(Box::new(self.key(*key, depth + 1)?)),
+            SearchKey::Or(a, b) => {
+                SearchKey::Or(Box::new(self.key(*a, depth + 1)?), Box::new(self.key(*b, depth + 1)?))
+            }
+            SearchKey::And(keys) => SearchKey::And(self.all(keys, depth + 1)?),
+            key => key,
+        })
+    }
+
+    fn all(&mut self, keys: Vec<SearchKey>, depth: usize) -> Result<Vec<SearchKey>, Reply> {
+        keys.into_iter().map(|key| self.key(key, depth)).collect()
+    }
+
+    fn filter(&mut self, name: Atom, depth: usize) -> Result<SearchKey, Reply> {
+        let circle = self.path.contains(&name) || self.path.len() == SUBSTITUTIONS;
+        self.path.push(name);
+        let stored = if circle { None } else { self.path.last().and_then(|name| self.session.filter(name)) };
+        let Some(stored) = stored else { return Err(self.undefined()) };
+        let keys = self.all(stored, depth + 1)?;
+        self.path.pop();
+        Ok(SearchKey::And(keys))
+    }
+
+    /// For the filter at hand (RFC 5466 §3.1).
+    fn undefined(&self) -> Reply {
+        match self.path.last() {
+            Some(name) => Reply::no(Code::UndefinedFilter(name.clone()), "no such stored search"),
+            None => Reply::no(Code::Limit, "too many search keys"),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! ESEARCH (RFC 7377): one search of several mailboxes, none of which has to be selected.
+//!
+//! Mailboxes are searched one after the other, each as it is then; only their names are collected.
+
+use sealpost_account::rights::Rights;
+use sealpost_account::share;
+use sealpost_base::{AccountId, MailboxId};
+use sealpost_imap::types::{
+    Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
+};
+
+use super::reply::{Failure, Outcome, Reply};
+use super::search::answer::{Answer, Returns, correlator};
+use super::search::area::Area;
+use super::session::Session;
+
+/// A mailbox that is to be searched.
+struct Target {
+    name: Mailbox,
+    /// It was named, and not found in a set of mailboxes: then its being there is no secret (RFC 7377 §2.2).
+    named: bool,
+}
+
+impl Session {
+    /// ESEARCH.
+    pub(super) async fn multi_search(&mut self, tag: &Tag, multi: MultiSearch) -> Outcome {
+        let saves = Returns::saves(&multi.search);
+        let outcome = self.search_sources(tag, multi).await;
+        self.keep_saved(saves, outcome)
+    }
+
+    async fn search_sources(&mut self, tag: &Tag, multi: MultiSearch) -> Outcome {
+        self.may_name_charset(&multi.search)?;
+        let search = self.with_filters(multi.search)?;
+        // RFC 7377 §2.1: without result options, ALL.
+        let returns = Returns::of(&search)?.unwrap_or(Returns::all());
+        let sources = multi.sources.unwrap_or(vec![MailboxFilter::Selected]);
+        let only_selected = sources.iter().all(|source| *source == MailboxFilter::Selected);
+        if returns.save && !only_selected {
+            return Err(Reply::bad("only a search of the selected mailbox can be saved").into());
+        }
+        if returns.update || sources.contains(&MailboxFilter::Selected) {
+            self.view()?;
+        }
+        let mut searched: Vec<(AccountId, MailboxId)> = Vec::new();
+        if sources.contains(&MailboxFilter::Selected) {
+            let view = self.view()?;
+            searched.push((view.account().id(), view.mailbox()));
+            let area = Area::selected(view);
+            let name = self.selected_name().await?;
+            self.search_one(tag, &search, &returns, &area, name).await?;
+        }
+        for target in self.targets(&sources)? {
+            let Some(area) = self.area_of(&target).await? else { continue };
+            // RFC 7377 §2.2: a mailbox that is meant twice is searched once.
+            if !searched.contains(&(area.account.id(), area.mailbox)) {
+                searched.push((area.account.id(), area.mailbox));
+                self.search_one(tag, &search, &returns, &area, Some(target.name)).await?;
+            }
+        }
+        Ok(Reply::ok("ESEARCH completed"))
+    }
+
+    /// Searches a mailbox, and answers if something was found (RFC 7377 §2.1).
+    async fn search_one(
+        &mut self,
+        tag: &Tag,
+        search: &Search,
+        returns: &Returns,
+        area: &Area,
+        name: Option<Mailbox>,
+    ) -> Result<(), Failure> {
+        let query = self.query(search, area)?;
+        let matches = self.find(area, &query).await?;
+        let answer = Answer { area, matches: &matches, uid: true, modseq: query.asks_for_modseq() };
+        if !matches.is_empty() && !returns.is_silent() {
+            let uid_validity = Some(area.uid_validity.0.get());
+            let correlator = Correlator { mailbox: name, uid_validity, ..correlator(tag) };
+            answer.write(&mut self.connection, &correlator, returns).await?;
+        }
+        Ok(self.save_result(&answer, returns)?)
+    }
+
+    /// The messages of a mailbox; `None` if it is not there, or not for this user (RFC 7377 §2.2).
+    async fn area_of(&self, target: &Target) -> Result<Option<Area>, Failure> {
+        let place = match self.place(&target.name).await {
+            Ok(place) => place,
+            Err(Failure::Reply(reply)) if reply.code != Some(Code::Unavailable) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let needed = if target.named { Rights::READ } else { Rights::READ.with(Rights::LOOKUP) };
+        if !place.rights.contains(needed) {
+            return Ok(None);
+        }
+        let state = place.account.state();
+        Ok(state.mailbox(place.mailbox).map(|mailbox| Area::whole(place.account.clone(), mailbox)))
+    }
+
+    /// The mailboxes that the sources name, each once, in their order.
+    fn targets(&self, sources: &[MailboxFilter]) -> Result<Vec<Target>, Reply> {
+        let account = self.account()?;
+        let state = account.state();
+        let mut targets: Vec<Target> = Vec::new();
+        let mut known = std::collections::HashSet::new();
+        let mut add = |name: &str, named: bool| {
+            if known.insert(name.to_owned())
+                && let Ok(name) = Mailbox::new(name)
+            {
+                targets.push(Target { name, named });
+            }
+        };
+        for source in sources {
+            for named in source.names().iter().filter(|named| state.mailbox_named(named.as_str()).is_some()) {
+                add(named.as_str(), true);
+            }
+            match source {
+                MailboxFilter::Selected | MailboxFilter::Mailboxes(_) => {}
+                MailboxFilter::Inboxes => {
+                    state
+                        .mailboxes()
+                        .filter(|m| takes_deliveries(m.name()))
+                        .for_each(|m| add(m.name(), false));
+                }
+                MailboxFilter::Personal => {
+                    state
+                        .mailboxes()
+                        .filter(|m| !share::is_of_others(m.name()))
+                        .for_each(|m| add(m.name(), false));
+                }
+                MailboxFilter::Subscribed => state.subscriptions().for_each(|name| add(name, false)),
+                // Names are paths, so that there are no loops in the hierarchy.
+                MailboxFilter::Subtree(tops) => {
+                    for top in tops {
+                        state.inferiors(top.as_str()).for_each(|m| add(m.name(), false));
+                    }
+                }
+                MailboxFilter::SubtreeOne(tops) => {
+                    for top in tops {
+                        let prefix = top.as_str().len() + HIERARCHY_DELIMITER.len_utf8();
+                        state
+                            .inferiors(top.as_str())
+                            .filter(|m| !m.name()[prefix..].contains(HIERARCHY_DELIMITER))
+                            .for_each(|m| add(m.name(), false));
+                    }
+                }
+            }
+        }
+        Ok(targets)
+    }
+
+    /// What this user calls the selected mailbox.
+    async fn selected_name(&self) -> Result<Option<Mailbox>, Failure> {
+        let view = self.view()?;
+        let own = self.account()?;
+        if view.account().id() == own.id() {
+            let name = own.state().mailbox(view.mailbox()).and_then(|m| Mailbox::new(m.name()).ok());
+            return Ok(name);
+        }
+        let links: Vec<Mailbox> = {
+            let state = own.state();
+            state
+                .mailboxes()
+                .filter(|m| m.link().is_some())
+                .filter_map(|m| Mailbox::new(m.name()).ok())
+                .collect()
+        };
+        for name in links {
+            if let Ok(place) = self.place(&name).await
+                && place.account.id() == view.account().id()
+                && place.mailbox == view.mailbox()
+            {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name another mailbox, which
+/// only rules that the user makes do.
+fn takes_deliveries(name: &str) -> bool {
+    name == sealpost_account::state::INBOX
+}
