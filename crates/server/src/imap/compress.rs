@@ -31,6 +31,6 @@ impl Session {
         };
         self.log.count("compressed", 1);
         self.complete(tag, Reply::ok("DEFLATE active"))?;
-        self.connection.start_deflate(compression).await
+        self.connection.start_deflate(&self.ctx.compressions, compression).await
     }
 }

@@ -18,7 +18,7 @@ use sealpost_imap::write::Writer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::deflate::{Compression, Corrupt, Deflater, Inflated, Inflater};
+use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
 use crate::auth::standing::Standing;
 use crate::net::Stream;
 use crate::settings::Timeouts;
@@ -472,10 +472,14 @@ impl Connection {
 
     /// Compresses from now on, in both directions (RFC 4978 §3), after sending what waits as it is. What came behind
     /// the command is compressed already.
-    pub(super) async fn start_deflate(&mut self, compression: Compression) -> Result<(), End> {
+    pub(super) async fn start_deflate(
+        &mut self,
+        compressions: &Compressions,
+        compression: Compression,
+    ) -> Result<(), End> {
         self.flush().await?;
         self.inflater = Some(Box::new(Inflater::new(self.decoder.buffer().split())));
-        self.deflater = Some(Deflater::new(self.budget.clone()));
+        self.deflater = Some(Deflater::new(compressions, self.budget.clone()));
         self.compression = Some(compression);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! DEFLATE (RFC 1951) in the two directions of a connection, with memory that is bounded and given back.
 //!
-//! - [`Deflater`] compresses what is sent. It has a compressor only while there is something to send and the budget has
-//!   [`COMPRESSOR_BYTES`] free; otherwise it writes stored blocks, which take no memory. After every flush the stream is
-//!   at the beginning of a byte and of a block, so a compressor can be dropped there and another one go on.
+//! - [`Deflater`] compresses what is sent. It has a compressor only while there is something worth it to send and
+//!   [`COMPRESSOR_BYTES`] are free; otherwise it writes stored blocks, which take no memory. After every flush the stream
+//!   is at the beginning of a byte and of a block, so a compressor can be dropped there and another one go on.
 //! - [`Inflater`] expands what is received, a bounded number of bytes at a time however small the input that they come
 //!   from. Between two blocks it needs nothing but what the client may refer back to: as much as the client sent, at
 //!   most 32 KiB (RFC 1951 §2).
@@ -37,12 +37,16 @@ const RAW: i32 = -15;
 
 /// The end of a stream that has no compressor: an empty last block with fixed codes (RFC 1951 §3.2.6).
 const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
+/// Less than that, and no compressor yet: it is not worth one.
+const WORTHWHILE_BYTES: usize = 1024;
 /// Bytes of the header of a stored block (RFC 1951 §3.2.4), at the beginning of a byte.
 const STORED_HEADER_BYTES: usize = 5;
 
 /// Compresses what is sent.
 pub(super) struct Deflater {
     budget: Budget,
+    /// What all compressors together may take.
+    share: Budget,
     compressor: Option<Compressor>,
 }
 
@@ -50,20 +54,20 @@ struct Compressor {
     state: Box<CompressorOxide>,
     /// Something was taken and not flushed.
     dirty: bool,
-    _memory: Permit,
+    _memory: [Permit; 2],
 }
 
 impl Deflater {
     /// At the beginning of a stream. Draws from `budget` what is free there, and waits for nothing.
-    pub(super) fn new(budget: Budget) -> Self {
-        Deflater { budget, compressor: None }
+    pub(super) fn new(compressions: &Compressions, budget: Budget) -> Self {
+        Deflater { budget, share: compressions.compressors.clone(), compressor: None }
     }
 
     /// Takes some of `input`, which is not empty, and writes some output to `packed`, which has more room than the
     /// header of a block; how many bytes of each.
     pub(super) fn push(&mut self, input: &[u8], packed: &mut [u8]) -> (usize, usize) {
-        if self.compressor.is_none() {
-            self.compressor = self.budget.try_acquire(COMPRESSOR_BYTES).map(Compressor::new);
+        if self.compressor.is_none() && input.len() >= WORTHWHILE_BYTES {
+            self.compressor = self.memory().map(Compressor::new);
         }
         match &mut self.compressor {
             Some(compressor) => {
@@ -73,6 +77,15 @@ impl Deflater {
             }
             None => store(input, packed),
         }
+    }
+
+    /// The memory for a compressor, if it is free.
+    fn memory(&self) -> Option<[Permit; 2]> {
+        // Trimmed to a fair part, it would be too little.
+        if self.share.fair_part() < COMPRESSOR_BYTES {
+            return None;
+        }
+        Some([self.share.try_acquire(COMPRESSOR_BYTES)?, self.budget.try_acquire(COMPRESSOR_BYTES)?])
     }
 
     /// Writes what the client needs to see everything that was taken (RFC 4978 §4); how many bytes. Call it until there
@@ -108,7 +121,7 @@ impl Deflater {
 }
 
 impl Compressor {
-    fn new(memory: Permit) -> Self {
+    fn new(memory: [Permit; 2]) -> Self {
         let flags = create_comp_flags_from_zip_params(LEVEL, RAW, 0);
         Compressor { state: Box::new(CompressorOxide::new(flags)), dirty: false, _memory: memory }
     }
@@ -284,8 +297,13 @@ impl Inflater {
 
 /// How many connections may be compressed at once: a part of the memory is set aside for their inflaters, so that those
 /// who hold it for as long as they are connected leave enough for those who hold it for a while.
+/// Compressors come and go, but the system's allocator does not give back what so many of them took at once: they have a
+/// share of their own, and what there is no room for goes uncompressed.
 #[derive(Clone)]
-pub struct Compressions(Budget);
+pub struct Compressions {
+    places: Budget,
+    compressors: Budget,
+}
 
 /// The right of one connection to be compressed, and the memory for it.
 pub(super) struct Compression {
@@ -296,16 +314,19 @@ pub(super) struct Compression {
 impl Compressions {
     /// Of a server with that budget.
     pub fn of(budget: &Budget) -> Self {
-        Compressions(Budget::new(budget.total() / limits::IMAP_COMPRESSED_SHARE))
+        Compressions {
+            places: Budget::new(budget.total() / limits::IMAP_COMPRESSED_SHARE),
+            compressors: Budget::new(budget.total() / limits::IMAP_COMPRESSORS_SHARE),
+        }
     }
 
     /// A place for one more, with memory from `budget`, waited for; `None` if all places are taken.
     pub(super) async fn admit(&self, budget: &Budget) -> Option<Compression> {
         // Trimmed to a fair part, a place in a small budget would be too small.
-        if self.0.fair_part() < INFLATER_BYTES {
+        if self.places.fair_part() < INFLATER_BYTES {
             return None;
         }
-        let place = self.0.try_acquire(INFLATER_BYTES)?;
+        let place = self.places.try_acquire(INFLATER_BYTES)?;
         let memory = budget.acquire(INFLATER_BYTES).await;
         Some(Compression { _place: place, _memory: memory })
     }

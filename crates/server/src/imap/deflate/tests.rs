@@ -11,6 +11,10 @@ fn budget() -> Budget {
     Budget::new(64 * 1024 * 1024)
 }
 
+fn deflater(budget: Budget) -> Deflater {
+    Deflater::new(&Compressions::of(&budget), budget)
+}
+
 /// Less than a compressor takes: everything is stored.
 fn small_budget() -> Budget {
     let budget = budget();
@@ -64,7 +68,7 @@ fn numbered(lines: usize) -> Vec<u8> {
 #[test]
 fn every_flush_shows_everything_whatever_the_compressor_does_in_between() {
     for room in [64, 1000, 16 * 1024] {
-        let mut deflater = Deflater::new(budget());
+        let mut deflater = deflater(budget());
         let mut client = InflateState::new(DataFormat::Raw);
         for n in [1, 2, 3000, 1, 40_000, 5, 6, 1] {
             let text = numbered(n);
@@ -85,7 +89,7 @@ fn every_flush_shows_everything_whatever_the_compressor_does_in_between() {
 #[test]
 fn without_memory_blocks_are_stored_and_the_client_sees_no_difference() {
     let budget = budget();
-    let mut deflater = Deflater::new(budget.clone());
+    let mut deflater = deflater(budget.clone());
     let mut client = InflateState::new(DataFormat::Raw);
     let text = numbered(10_000);
     let sent = send(&mut deflater, &text, 16 * 1024);
@@ -170,7 +174,7 @@ fn a_bomb_comes_out_in_pieces_and_only_when_asked_for() {
 
 #[test]
 fn an_idle_client_costs_what_it_said_and_no_tables() {
-    let mut deflater = Deflater::new(budget());
+    let mut deflater = deflater(budget());
     let mut inflater = Inflater::new(BytesMut::new());
     for n in 0..10 {
         let command = format!("{n} FETCH {n} (FLAGS BODY.PEEK[HEADER.FIELDS (SUBJECT)])\r\n");
@@ -190,7 +194,7 @@ fn a_stream_ends_at_a_flush_or_with_a_last_block_and_what_follows_is_plain() {
     for store in [false, true] {
         for last in [&b""[..], &[0x03, 0x00], &[0x01, 0x00, 0x00, 0xff, 0xff]] {
             for piece in [1, 2, 1000] {
-                let mut deflater = Deflater::new(if store { small_budget() } else { budget() });
+                let mut deflater = deflater(if store { small_budget() } else { budget() });
                 let mut packed = send(&mut deflater, command, 1000);
                 if !packed.ends_with(&[0, 0, 0xff, 0xff]) {
                     // Stored, or at the beginning of a byte by chance: a client that ends here flushes.
@@ -242,12 +246,36 @@ fn what_is_not_compressed_as_agreed_is_an_error_and_no_more() {
     assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
     assert_eq!(inflater.inflate(&mut out), Err(Corrupt));
     // More of it after the end.
-    let mut deflater = Deflater::new(budget());
+    let mut deflater = deflater(budget());
     let packed = [send(&mut deflater, b"a\r\n", 100), send(&mut deflater, b"b\r\n", 100)].concat();
     let mut inflater = Inflater::new(BytesMut::from(&packed[..]));
     assert_eq!(inflater.inflate(&mut out), Ok(Inflated::Some));
     inflater.end();
     assert!(matches!(inflater.inflate(&mut out), Err(Corrupt) | Ok(Inflated::Ended)));
+}
+
+#[test]
+fn little_is_not_worth_a_compressor_and_so_many_have_one_at_once() {
+    let budget = budget();
+    let compressions = Compressions::of(&budget);
+    let mut deflaters: Vec<_> = (0..100).map(|_| Deflater::new(&compressions, budget.clone())).collect();
+    for deflater in &mut deflaters {
+        send(deflater, b"1 OK NOOP completed\r\n", 1000);
+        assert!(deflater.rests());
+    }
+    let text = numbered(1000);
+    let most = budget.total() / limits::IMAP_COMPRESSORS_SHARE / COMPRESSOR_BYTES;
+    let compressed = deflaters
+        .iter_mut()
+        .filter_map(|deflater| (send(deflater, &text, 1000).len() < text.len()).then_some(()));
+    assert_eq!(compressed.count(), most);
+    assert_eq!(budget.in_use(), most * COMPRESSOR_BYTES);
+    deflaters[0].rest();
+    assert!(send(&mut deflaters[99], &text, 1000).len() < text.len());
+    drop(deflaters);
+    assert_eq!(budget.in_use(), 0);
+    let little = Budget::new(1024 * 1024);
+    assert!(send(&mut deflater(little), &text, 1000).len() > text.len());
 }
 
 #[tokio::test]
@@ -283,7 +311,7 @@ proptest! {
         room in 16usize..3000,
         piece in 1usize..500,
     ) {
-        let mut deflater = Deflater::new(budget());
+        let mut deflater = deflater(budget());
         let mut inflater = Inflater::new(BytesMut::new());
         for (text, rest) in texts {
             let packed = send(&mut deflater, &text, room);
