@@ -10,12 +10,13 @@ mod load;
 mod maintain;
 
 use std::collections::HashMap;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use sealpost_base::{AccountId, Budget, MailboxId, Position, Random, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Seal, Tail};
+use sealpost_mime::decode::Encoding;
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, PublicKey, Store};
@@ -27,6 +28,7 @@ pub use maintain::Maintenance;
 
 use crate::accounts::Accounts;
 use crate::cache::Cache;
+use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::Ingest;
@@ -242,6 +244,27 @@ impl Account {
         let structure = Arc::new(Structure::decode(&encoded)?);
         cache.put(message.object, structure.clone(), encoded.len() * DECODED_FACTOR);
         Ok(structure)
+    }
+
+    /// What these octets of a message, encoded like that, come to when they are decoded: from the cache if they were asked
+    /// for lately, else they are read through.
+    ///
+    /// # Errors
+    /// As [`Account::structure`].
+    pub async fn decoded(
+        &self,
+        message: &Message,
+        range: Range<u64>,
+        encoding: Encoding,
+    ) -> Result<Arc<Decoded>> {
+        let cache = self.accounts.decoded();
+        let key = (message.object, range.clone(), encoding);
+        if let Some(decoded) = cache.get(&key) {
+            return Ok(decoded);
+        }
+        let decoded = Arc::new(Decoded::measure(self.reader(message), range, encoding).await?);
+        cache.put(key, decoded.clone());
+        Ok(decoded)
     }
 
     /// The searchable text of a message.

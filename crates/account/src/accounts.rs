@@ -14,6 +14,7 @@ use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
 
 use crate::account::Account;
 use crate::cache::Cache;
+use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
 use crate::head::Head;
 use crate::ingest::{Ingest, Resealed, Stored};
@@ -44,6 +45,7 @@ struct Shared {
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<Kept>,
     structures: Cache<Structure>,
+    decoded: DecodedCache,
     summaries: Cache<Entry>,
 }
 
@@ -87,6 +89,7 @@ impl Accounts {
         grace: Duration,
     ) -> Self {
         let accounts = Accounts(Arc::new(Shared {
+            decoded: DecodedCache::default(),
             structures: Cache::new((budget.total() / 4).min(STRUCTURES_BYTES)),
             summaries: Cache::new((budget.total() / 64).min(SUMMARIES_BYTES)),
             store,
@@ -220,6 +223,10 @@ impl Accounts {
 
     pub(crate) fn grace(&self) -> Duration {
         self.0.grace
+    }
+
+    pub(crate) fn decoded(&self) -> &DecodedCache {
+        &self.0.decoded
     }
 
     pub(crate) fn structures(&self) -> &Cache<Structure> {

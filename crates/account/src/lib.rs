@@ -10,6 +10,7 @@ pub mod account;
 pub mod accounts;
 pub mod acl;
 mod cache;
+pub mod decoded;
 pub mod directory;
 pub mod event;
 #[doc(hidden)]

@@ -46,6 +46,8 @@ pub enum FetchData {
     InternalDate(DateTime),
     /// `RFC822.SIZE`
     Rfc822Size(u64),
+    /// `BINARY.SIZE[section]` (RFC 3516 §4.3)
+    BinarySize(Section, u64),
     /// `MODSEQ` (RFC 7162 §3.1.4)
     ModSeq(u64),
     /// `ENVELOPE`

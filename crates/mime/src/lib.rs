@@ -23,6 +23,7 @@ pub mod header;
 pub mod scanner;
 pub mod structure;
 pub mod text;
+pub mod unbinary;
 
 pub use build::{Entity, MessageBuilder};
 pub use envelope::{Address, Envelope};

@@ -20,6 +20,8 @@ transcripts![
     append,
     appendlimit,
     authenticate,
+    binary,
+    binary_size,
     capability,
     catenate,
     catenate_size,

@@ -38,8 +38,13 @@ fn item(cursor: &mut Cursor<'_>) -> Parsed<FetchItem> {
     Ok(match word.as_str() {
         "BODY" | "BODY.PEEK" if has_section => {
             let section = section(cursor)?;
-            FetchItem::BodySection { section, partial: partial(cursor)?, peek: word == "BODY.PEEK" }
+            FetchItem::BodySection { section, partial: partial(cursor, false)?, peek: word == "BODY.PEEK" }
         }
+        "BINARY" | "BINARY.PEEK" if has_section => {
+            let section = section(cursor)?;
+            FetchItem::Binary { section, partial: partial(cursor, true)?, peek: word == "BINARY.PEEK" }
+        }
+        "BINARY.SIZE" if has_section => FetchItem::BinarySize(section(cursor)?),
         _ if has_section => return Err(Failure::Bad("unknown FETCH item")),
         "UID" => FetchItem::Uid,
         "FLAGS" => FetchItem::Flags,
@@ -122,12 +127,15 @@ fn header_list(cursor: &mut Cursor<'_>) -> Parsed<Vec<crate::types::AString>> {
     Ok(names)
 }
 
-/// `["<" number "." nz-number ">"]`
-fn partial(cursor: &mut Cursor<'_>) -> Parsed<Option<Partial>> {
+/// `["<" number "." nz-number ">"]`; where it may be `open`, the second number may be missing.
+fn partial(cursor: &mut Cursor<'_>, open: bool) -> Parsed<Option<Partial>> {
     if !cursor.eat(b'<') {
         return Ok(None);
     }
     let start = cursor.number()?;
+    if open && cursor.eat(b'>') {
+        return Ok(Some(Partial { start, count: u64::MAX }));
+    }
     cursor.expect(b'.', "a partial must be like <0.1000>")?;
     let count = cursor.number()?;
     cursor.expect(b'>', "a partial does not end")?;

@@ -386,6 +386,12 @@ fn step(input: &[u8], large: u64, utf8: bool) -> Parsed<FetchStep> {
             }
             Some(BodyName::Section { section, start })
         }
+        "BINARY.SIZE" if cursor.peek() == Some(b'[') => {
+            let section = section(&mut cursor)?;
+            cursor.space()?;
+            let data = FetchData::BinarySize(section, cursor.number()?);
+            return Ok(FetchStep::Item(data, cursor.position()));
+        }
         "RFC822" => Some(BodyName::Rfc822),
         "RFC822.HEADER" => Some(BodyName::Rfc822Header),
         "RFC822.TEXT" => Some(BodyName::Rfc822Text),

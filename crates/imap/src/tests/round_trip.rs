@@ -26,6 +26,7 @@ fn write_fetch(w: &mut Writer, number: u32, items: &[FetchData]) {
             FetchData::Flags(flags) => w.raw("FLAGS ").flags(flags),
             FetchData::InternalDate(time) => w.raw("INTERNALDATE ").date_time(*time),
             FetchData::Rfc822Size(n) => w.raw("RFC822.SIZE ").number(*n),
+            FetchData::BinarySize(section, n) => w.raw("BINARY.SIZE").section(section).space().number(*n),
             FetchData::ModSeq(n) => w.raw("MODSEQ (").number(*n).close(),
             FetchData::Envelope(value) => write_value(w.raw("ENVELOPE "), value),
             FetchData::BodyStructure(value) => write_value(w.raw("BODYSTRUCTURE "), value),

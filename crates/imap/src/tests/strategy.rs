@@ -96,6 +96,11 @@ pub(super) fn section() -> impl Strategy<Value = Section> {
     })
 }
 
+/// A section that is a part number and nothing else (RFC 3516 §7, `section-binary`).
+fn part() -> impl Strategy<Value = Section> {
+    section().prop_map(|section| Section { text: SectionText::Everything, ..section })
+}
+
 fn fetch_item() -> impl Strategy<Value = FetchItem> {
     let partial = option::of(
         (any::<u32>(), 1u32..)
@@ -115,11 +120,14 @@ fn fetch_item() -> impl Strategy<Value = FetchItem> {
             FetchItem::Rfc822Header,
             FetchItem::Rfc822Text,
         ]),
-        (section(), partial, any::<bool>()).prop_map(|(section, partial, peek)| FetchItem::BodySection {
+        (section(), partial.clone(), any::<bool>())
+            .prop_map(|(section, partial, peek)| { FetchItem::BodySection { section, partial, peek } }),
+        (part(), partial, any::<bool>()).prop_map(|(section, partial, peek)| FetchItem::Binary {
             section,
             partial,
             peek
         }),
+        part().prop_map(FetchItem::BinarySize),
     ]
 }
 
@@ -705,6 +713,7 @@ pub(super) fn fetch_data() -> impl Strategy<Value = FetchData> {
         vec(flag(), 0..4).prop_map(FetchData::Flags),
         date_time().prop_map(FetchData::InternalDate),
         modseq().prop_map(FetchData::ModSeq),
+        (section(), 0u64..1 << 63).prop_map(|(section, n)| FetchData::BinarySize(section, n)),
         (0u64..1 << 63).prop_map(FetchData::Rfc822Size),
         value.clone().prop_map(FetchData::Envelope),
         value.prop_map(FetchData::BodyStructure),

@@ -32,6 +32,18 @@ pub enum FetchItem {
         /// Whether `\Seen` stays as it is.
         peek: bool,
     },
+    /// `BINARY[section]<partial>`, or `BINARY.PEEK[…]`: a part without its Content-Transfer-Encoding (RFC 3516 §4.2).
+    /// The grammar has part numbers only; what else a section can be is taken too, and has no encoding.
+    Binary {
+        /// Which part of the message.
+        section: Section,
+        /// Which of the decoded octets. `<start>` alone, which clients send, goes on to the end: `u64::MAX` octets.
+        partial: Option<Partial>,
+        /// Whether `\Seen` stays as it is.
+        peek: bool,
+    },
+    /// `BINARY.SIZE[section]`: how many octets `BINARY[section]` has.
+    BinarySize(Section),
     /// `RFC822`: `BODY[]` under another name.
     Rfc822,
     /// `RFC822.HEADER`: `BODY.PEEK[HEADER]` under another name.
@@ -68,7 +80,13 @@ impl FetchItem {
 
     /// Whether fetching this sets `\Seen` (RFC 3501 §6.4.5).
     pub fn sets_seen(&self) -> bool {
-        matches!(self, FetchItem::BodySection { peek: false, .. } | FetchItem::Rfc822 | FetchItem::Rfc822Text)
+        matches!(
+            self,
+            FetchItem::BodySection { peek: false, .. }
+                | FetchItem::Binary { peek: false, .. }
+                | FetchItem::Rfc822
+                | FetchItem::Rfc822Text
+        )
     }
 }
 

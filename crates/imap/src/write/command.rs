@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use super::Writer;
 use crate::types::{
     AppendHead, AppendLiteral, AppendMessage, Command, CommandBody, Date, FetchItem, Flag, List, ModSeqScope,
-    Replaces, ReturnOption, Search, SearchKey, Store, StoreAction, month_name,
+    Partial, Replaces, ReturnOption, Search, SearchKey, Store, StoreAction, month_name,
 };
 
 impl Writer {
@@ -211,15 +211,22 @@ impl Writer {
             FetchItem::Preview { lazy: false } => self.raw(b"PREVIEW"),
             FetchItem::Preview { lazy: true } => self.raw(b"PREVIEW (LAZY)"),
             FetchItem::BodySection { section, partial, peek } => {
-                self.raw(if *peek { "BODY.PEEK" } else { "BODY" }).section(section);
-                match partial {
-                    Some(partial) => {
-                        self.raw(b"<").number(partial.start).raw(b".").number(partial.count).raw(b">")
-                    }
-                    None => self,
-                }
+                self.raw(if *peek { "BODY.PEEK" } else { "BODY" }).section(section).asked(*partial)
             }
+            FetchItem::Binary { section, partial, peek } => {
+                self.raw(if *peek { "BINARY.PEEK" } else { "BINARY" }).section(section).asked(*partial)
+            }
+            FetchItem::BinarySize(section) => self.raw(b"BINARY.SIZE").section(section),
         };
+    }
+
+    /// `<start.count>`
+    fn asked(&mut self, partial: Option<Partial>) -> &mut Self {
+        match partial {
+            None => self,
+            Some(Partial { start, count: u64::MAX }) => self.raw(b"<").number(start).raw(b">"),
+            Some(Partial { start, count }) => self.raw(b"<").number(start).raw(b".").number(count).raw(b">"),
+        }
     }
 
     pub(super) fn search(&mut self, search: &Search) -> &mut Self {

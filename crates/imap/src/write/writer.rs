@@ -200,6 +200,11 @@ impl Writer {
         self
     }
 
+    /// `~{n}` CRLF: `size` octets must follow, of any value (RFC 3516 §7). For responses.
+    pub fn literal8_header(&mut self, size: u64) -> &mut Self {
+        self.raw(b"~{").number(size).raw(b"}\r\n")
+    }
+
     /// A literal, whole.
     pub fn literal(&mut self, bytes: &[u8]) -> &mut Self {
         self.literal_header(bytes.len() as u64).raw(bytes)
@@ -291,11 +296,20 @@ impl Writer {
     /// `BODY[section]` or `BODY[section]<start>`: the name of the data in a FETCH response (RFC 3501 §7.4.2); the
     /// string or literal follows after a space.
     pub fn body_section(&mut self, section: &Section, partial: Option<Partial>) -> &mut Self {
-        self.raw(b"BODY").section(section);
-        if let Some(partial) = partial {
-            self.raw(b"<").number(partial.start).raw(b">");
+        self.raw(b"BODY").section(section).origin(partial)
+    }
+
+    /// `BINARY[section]` or `BINARY[section]<start>`; a string, literal or literal8 follows after a space (RFC 3516 §7).
+    pub fn binary_section(&mut self, section: &Section, partial: Option<Partial>) -> &mut Self {
+        self.raw(b"BINARY").section(section).origin(partial)
+    }
+
+    /// `<start>`
+    fn origin(&mut self, partial: Option<Partial>) -> &mut Self {
+        match partial {
+            Some(partial) => self.raw(b"<").number(partial.start).raw(b">"),
+            None => self,
         }
-        self
     }
 
     /// Text for people: CR, LF and tab become spaces, what is no CHAR becomes `?` unless UTF-8 may be; never empty

@@ -1,7 +1,7 @@
 //! Content-Transfer-Encoding (RFC 2045 §6): quoted-printable and base64, decoded as bytes arrive, forgiving of damage.
 
 /// How a body is encoded (RFC 2045 §6.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
     /// `7bit`, `8bit`, `binary`, and whatever is not known: the bytes are taken as they are.
     #[default]

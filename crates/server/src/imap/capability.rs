@@ -54,6 +54,7 @@ const AUTHENTICATED: &[&str] = &[
     "CATENATE",
     "URL-PARTIAL",
     "REPLACE",
+    "BINARY",
     "INPROGRESS",
 ];
 

@@ -7,6 +7,7 @@
 //! `\Seen` is set for all messages by one log entry before the first response, so that the flags in the responses are
 //! right. A message whose object is damaged is reported by UID, and the others are served.
 
+mod binary;
 mod items;
 mod octets;
 mod pipeline;
@@ -60,6 +61,8 @@ struct Trouble {
     damaged: UidSet,
     /// Not readable now.
     unavailable: bool,
+    /// Encoded in a way that is not known.
+    unknown_encoding: bool,
 }
 
 impl Session {
@@ -266,6 +269,7 @@ impl Session {
                         None => prepared.reads.open(wanted, prepared.structure.as_ref()).await,
                     };
                     match opened {
+                        Ok(Opened::UnknownEncoding) => trouble.unknown_encoding = true,
                         Ok(opened) => {
                             response.begin();
                             wanted.write_name(response.out);
@@ -279,6 +283,22 @@ impl Session {
                         }
                     }
                     continue;
+                }
+                Item::BinarySize(section) => {
+                    let size = match binary::readable(prepared.structure.as_ref()) {
+                        Ok(structure) => prepared.reads.binary_size(section, structure).await,
+                        Err(error) => Err(error),
+                    };
+                    match size {
+                        Ok(binary::Size::Octets(size)) => {
+                            response.begin();
+                            response.out.raw(b"BINARY.SIZE").section(section).space().number(size);
+                        }
+                        Ok(binary::Size::UnknownEncoding) => trouble.unknown_encoding = true,
+                        Err(error) => {
+                            failed.get_or_insert(error);
+                        }
+                    }
                 }
                 _ => response.column(item),
             }
@@ -300,7 +320,7 @@ impl Session {
     /// octets are question marks, and the rest is what it was.
     async fn send(&mut self, opened: Opened) -> Result<Option<Error>, End> {
         match opened {
-            Opened::Nil => {
+            Opened::Nil | Opened::UnknownEncoding => {
                 self.connection.out().nil();
                 Ok(None)
             }
@@ -339,6 +359,9 @@ impl Trouble {
         }
         if self.unavailable {
             return Reply::no(Code::Unavailable, "some messages cannot be read now");
+        }
+        if self.unknown_encoding {
+            return Reply::no(Code::UnknownCte, "a part is encoded in a way that is not known here");
         }
         // RFC 2180 §4.1.2; a UID that no longer exists is passed over (RFC 3501 §6.4.8).
         if self.gone > 0 && !uid {
@@ -423,7 +446,8 @@ impl Response<'_> {
                 self.begin();
                 self.out.raw(b"SAVEDATE ").date_time(DateTime::utc(row.saved));
             }
-            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview | Item::Octets(_) => {}
+            Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => {}
+            Item::Octets(_) | Item::BinarySize(_) => {}
         }
     }
 

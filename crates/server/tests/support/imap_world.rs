@@ -270,6 +270,15 @@ impl Client {
         }
     }
 
+    /// So many octets, whatever they are.
+    #[allow(dead_code, reason = "not all of those who share this use it")]
+    pub async fn octets(&mut self, count: usize) -> Vec<u8> {
+        while self.input.len() < count {
+            self.fill().await;
+        }
+        self.input.drain(..count).collect()
+    }
+
     pub async fn line(&mut self) -> String {
         String::from_utf8_lossy(&self.line_bytes().await).into_owned()
     }

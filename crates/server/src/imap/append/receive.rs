@@ -1,10 +1,14 @@
 //! The messages of one command, as they come in: what is held is one ingest and a short record of each message before it.
+//!
+//! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to show them (RFC 3516 §4.4,
+//! §6); a message with NUL elsewhere cannot be shown and is refused. What comes in a plain literal is stored as it is.
 
 use bytes::Bytes;
 use sealpost_account::{Flags, Ingest, NewMessage, ops};
 use sealpost_base::{Timestamp, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
+use sealpost_mime::unbinary::Unbinary;
 
 use super::catenate::READ_BYTES;
 use super::eight_bit::HeaderWatch;
@@ -34,9 +38,11 @@ struct Incoming {
     received: Timestamp,
     catenate: bool,
     ingest: Option<Ingest>,
-    /// The octets that come are those of a literal8.
+    /// The octets that come are those of a literal8, and may not have NUL.
     binary: bool,
     header: HeaderWatch,
+    /// They are a whole message, whose binary parts are encoded on the way.
+    unbinary: Option<Unbinary>,
 }
 
 impl Session {
@@ -59,7 +65,7 @@ impl Session {
         loop {
             match self.connection.next_of_message().await? {
                 Event::AppendMessage(message) => {
-                    received.complete().await?;
+                    received.complete(self, place).await?;
                     received.begin(self, place, &message)?;
                 }
                 Event::AppendUrl(url) => self.catenate(place, &mut received, &url).await?,
@@ -70,12 +76,12 @@ impl Session {
                     }
                     self.connection.set_bulk(true);
                 }
-                Event::AppendData(octets) => received.data(&octets).await?,
+                Event::AppendData(octets) => received.data(self, &octets).await?,
                 Event::NeedContinuation => {
                     self.connection.out().continuation("go on");
                 }
                 Event::AppendEnd => {
-                    received.complete().await?;
+                    received.complete(self, place).await?;
                     return Ok(received.done);
                 }
                 Event::Bad { code, reason, .. } => return Err(Reply { code, ..Reply::bad(reason) }.into()),
@@ -113,6 +119,7 @@ impl Received {
             catenate,
             ingest: None,
             binary: false,
+            unbinary: None,
             header: HeaderWatch::default(),
         });
         Ok(())
@@ -137,6 +144,7 @@ impl Received {
         self.expect(session, place, literal.size).await?;
         if let Some(incoming) = &mut self.current {
             incoming.binary = literal.binary;
+            incoming.unbinary = (literal.binary && !literal.utf8 && !catenate).then(Unbinary::new);
         }
         Ok(())
     }
@@ -165,15 +173,11 @@ impl Received {
         let most = session.ctx.settings.message_size;
         let size = incoming.ingest.as_ref().map_or(0, Ingest::size);
         if size.saturating_add(more) > most {
-            // RFC 4469 §4.2
-            return Err(Reply::no(Code::TooBig, format!("a message may have at most {most} octets")).into());
-        }
-        // RFC 8508 §3.4: only what the command adds counts.
-        match self.octets.saturating_add(more).saturating_sub(self.freed) {
-            0 => {}
-            net => session.check_quota_at(place, net).await?,
+            return Err(too_big(most));
         }
         self.octets = self.octets.saturating_add(more);
+        self.check_quota(session, place).await?;
+        let Some(incoming) = &mut self.current else { return Ok(()) };
         if incoming.ingest.is_none() {
             let beside = if incoming.catenate { READ_BYTES } else { 0 };
             incoming.ingest = Some(place.account.ingest_beside(beside).await?);
@@ -181,12 +185,29 @@ impl Received {
         Ok(())
     }
 
-    async fn data(&mut self, octets: &Bytes) -> Result<(), Failure> {
-        if self.current.as_ref().is_some_and(|incoming| incoming.binary)
-            && memchr::memchr(0, octets).is_some()
-        {
-            // RFC 3516 §4.4: binary content is not stored here, since BODY[…] could not give it back.
-            return Err(Reply::no(Code::UnknownCte, "encode binary parts in base64").into());
+    async fn data(&mut self, session: &Session, octets: &Bytes) -> Result<(), Failure> {
+        let Some(incoming) = &mut self.current else { return self.write(octets).await };
+        let Some(unbinary) = &mut incoming.unbinary else {
+            if incoming.binary && memchr::memchr(0, octets).is_some() {
+                return Err(unknown_encoding());
+            }
+            return self.write(octets).await;
+        };
+        let mut encoded = Vec::with_capacity(octets.len());
+        unbinary.push(octets, &mut encoded);
+        if unbinary.has_nul() {
+            return Err(unknown_encoding());
+        }
+        self.write_encoded(session, &encoded).await
+    }
+
+    /// Octets that may be more than were announced.
+    async fn write_encoded(&mut self, session: &Session, octets: &[u8]) -> Result<(), Failure> {
+        let most = session.ctx.settings.message_size;
+        let size =
+            self.current.as_ref().and_then(|incoming| incoming.ingest.as_ref()).map_or(0, Ingest::size);
+        if size.saturating_add(octets.len() as u64) > most {
+            return Err(too_big(most));
         }
         self.write(octets).await
     }
@@ -204,13 +225,44 @@ impl Received {
     }
 
     /// The present message is all there.
-    async fn complete(&mut self) -> Result<(), Failure> {
+    async fn complete(&mut self, session: &Session, place: &Place) -> Result<(), Failure> {
+        if let Some(mut unbinary) = self.current.as_mut().and_then(|incoming| incoming.unbinary.take()) {
+            let mut encoded = Vec::new();
+            unbinary.finish(&mut encoded);
+            if unbinary.has_nul() {
+                return Err(unknown_encoding());
+            }
+            self.write_encoded(session, &encoded).await?;
+        }
         let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or_else(nothing)?;
         let stored = ingest.finish().await?;
         self.done.push(NewMessage { stored, flags, received });
+        // Encoding may have made it larger than was announced.
+        let octets = self.done.iter().map(|new| new.stored.size()).sum();
+        if octets > self.octets {
+            self.octets = octets;
+            self.check_quota(session, place).await?;
+        }
         Ok(())
     }
+
+    /// Whether there is room for all that came and was announced (RFC 8508 §3.4: only what the command adds counts).
+    async fn check_quota(&mut self, session: &Session, place: &Place) -> Result<(), Failure> {
+        match self.octets.saturating_sub(self.freed) {
+            0 => Ok(()),
+            net => session.check_quota_at(place, net).await,
+        }
+    }
+}
+
+fn unknown_encoding() -> Failure {
+    Reply::no(Code::UnknownCte, "NUL where no part is encoded as binary").into()
+}
+
+/// RFC 4469 §4.2, RFC 7889 §4
+fn too_big(most: u64) -> Failure {
+    Reply::no(Code::TooBig, format!("a message may have at most {most} octets")).into()
 }
 
 fn missing() -> Failure {

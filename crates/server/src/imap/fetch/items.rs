@@ -35,13 +35,17 @@ pub(super) enum Item {
     Preview,
     /// Octets of the message.
     Octets(Octets),
+    /// `BINARY.SIZE`
+    BinarySize(Section),
 }
 
 /// Octets of the message, under the name they were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Octets {
-    /// `RFC822` and its kin; `None`: `BODY[section]`.
+    /// `RFC822` and its kin; `None`: `BODY[section]`, or `BINARY[section]`.
     name: Option<&'static str>,
+    /// Without the part's transfer encoding.
+    pub(super) binary: bool,
     pub(super) section: Section,
     pub(super) partial: Option<Partial>,
 }
@@ -51,6 +55,7 @@ impl Octets {
     pub(super) fn write_name(&self, out: &mut Writer) {
         match self.name {
             Some(name) => out.raw(name),
+            None if self.binary => out.binary_section(&self.section, self.partial),
             None => out.body_section(&self.section, self.partial),
         };
         out.space();
@@ -90,10 +95,11 @@ impl Plan {
         if since && !items.contains(&Item::ModSeq) {
             items.push(Item::ModSeq);
         }
-        let octets = items.iter().any(|item| matches!(item, Item::Octets(_)));
+        let octets = items.iter().any(|item| matches!(item, Item::Octets(_) | Item::BinarySize(_)));
         let structure = items.iter().any(|item| match item {
             Item::Envelope | Item::Structure { .. } | Item::ThreadId | Item::Preview => true,
-            Item::Octets(octets) => !octets.is_whole(),
+            Item::BinarySize(_) => true,
+            Item::Octets(octets) => octets.binary || !octets.is_whole(),
             _ => false,
         });
         Plan { items, sets_seen, structure, octets, dialect }
@@ -166,6 +172,7 @@ impl From<FetchItem> for Item {
         let old = |name, text| {
             Item::Octets(Octets {
                 name: Some(name),
+                binary: false,
                 section: Section { path: Vec::new(), text },
                 partial: None,
             })
@@ -185,8 +192,12 @@ impl From<FetchItem> for Item {
             // Made when the message arrived, so LAZY makes no difference (RFC 8970 §4.1).
             FetchItem::Preview { .. } => Item::Preview,
             FetchItem::BodySection { section, partial, .. } => {
-                Item::Octets(Octets { name: None, section, partial })
+                Item::Octets(Octets { name: None, binary: false, section, partial })
             }
+            FetchItem::Binary { section, partial, .. } => {
+                Item::Octets(Octets { name: None, binary: true, section, partial })
+            }
+            FetchItem::BinarySize(section) => Item::BinarySize(section),
             FetchItem::Rfc822 => old("RFC822", SectionText::Everything),
             FetchItem::Rfc822Header => old("RFC822.HEADER", SectionText::Header),
             FetchItem::Rfc822Text => old("RFC822.TEXT", SectionText::Text),

@@ -4,10 +4,12 @@
 //! selected header fields it has to be counted. Once it is said, that many octets must come.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use sealpost_account::{Account, Message};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Result};
 use sealpost_imap::types::{Partial, Section, SectionText};
@@ -15,6 +17,7 @@ use sealpost_mime::Structure;
 use sealpost_mime::header::HeaderFilter;
 use sealpost_vault::message::MessageReader;
 
+use super::binary;
 use super::items::Octets;
 use super::section::{Place, cut, place};
 use crate::imap::connection::{Connection, End};
@@ -27,12 +30,16 @@ const FILLER: u8 = b'?';
 /// What a message offers to read.
 pub(super) struct Reads {
     pub(super) reader: MessageReader,
+    pub(super) account: Arc<Account>,
+    pub(super) message: Message,
 }
 
 /// The value of a body item.
 pub(super) enum Opened {
     /// `NIL`: the message has no such part.
     Nil,
+    /// Nobody knows: how the part is encoded is not known (RFC 3516 §4.3).
+    UnknownEncoding,
     /// These octets.
     Octets(OpenedOctets),
 }
@@ -40,6 +47,8 @@ pub(super) enum Opened {
 /// Octets of which the first are there.
 pub(super) struct OpenedOctets {
     count: u64,
+    /// There may be a NUL among them, and they were asked for so that they may be sent as a literal8.
+    nul: bool,
     source: Source,
 }
 
@@ -50,6 +59,8 @@ enum Source {
     Range { reader: MessageReader, range: Range<u64>, first: Bytes, rest: BoxStream<'static, Result<Bytes>> },
     /// A window of what a filter lets through.
     Filtered { reader: MessageReader, header: Range<u64>, filter: HeaderFilter, window: Range<u64> },
+    /// Octets of which the encoding is undone.
+    Decoded(BoxStream<'static, Result<Bytes>>),
 }
 
 impl Reads {
@@ -57,23 +68,38 @@ impl Reads {
     pub(super) async fn open(
         &self,
         wanted: &Octets,
-        structure: Option<&Result<std::sync::Arc<Structure>>>,
+        structure: Option<&Result<Arc<Structure>>>,
     ) -> Result<Opened> {
         let place = match structure {
             // Whoever has the whole message needs no structure.
-            _ if is_whole(&wanted.section) => Place::At(0..self.reader.layout().raw_bytes),
-            Some(Ok(structure)) => place(&wanted.section, structure),
-            // That the structure cannot be read is reported once for the message.
-            Some(Err(e)) => return Err(Error::new(e.kind(), "the structure cannot be read")),
-            None => return Err(Error::internal("a section without the structure")),
+            _ if is_whole(&wanted.section) && !wanted.binary => Place::At(0..self.reader.layout().raw_bytes),
+            other => place(&wanted.section, binary::readable(other)?),
         };
         match place {
             Place::Nowhere => Ok(Opened::Nil),
+            Place::At(range) if wanted.binary => self.open_binary(wanted, range, structure).await,
             Place::At(range) => self.open_range(cut(range, wanted.partial)).await.map(Opened::Octets),
             Place::Fields(header, filter) => {
                 self.open_fields(header, filter, wanted.partial).await.map(Opened::Octets)
             }
         }
+    }
+
+    async fn open_binary(
+        &self,
+        wanted: &Octets,
+        range: Range<u64>,
+        structure: Option<&Result<Arc<Structure>>>,
+    ) -> Result<Opened> {
+        let Some(encoding) = binary::encoding(&wanted.section, binary::readable(structure)?) else {
+            return Ok(Opened::UnknownEncoding);
+        };
+        let decoded = self.account.decoded(&self.message, range, encoding).await?;
+        // RFC 3516 §4.2: a partial counts decoded octets.
+        let window = cut(0..decoded.size(), wanted.partial);
+        let count = window.end - window.start;
+        let source = Source::Decoded(decoded.stream(&self.reader, window));
+        Ok(Opened::Octets(OpenedOctets { count, nul: decoded.has_nul(), source }))
     }
 
     async fn open_range(&self, range: Range<u64>) -> Result<OpenedOctets> {
@@ -92,7 +118,19 @@ impl Reads {
             None => return Err(Error::corrupt("a message is shorter than its structure says")),
         };
         let source = Source::Range { reader: self.reader.clone(), range, first, rest };
-        Ok(OpenedOctets { count, source })
+        Ok(OpenedOctets { count, nul: false, source })
+    }
+
+    /// How many octets the filter lets through.
+    pub(super) async fn count_fields(&self, header: Range<u64>, mut filter: HeaderFilter) -> Result<u64> {
+        let mut count = 0;
+        let mut take = |octets: &[u8]| count += octets.len() as u64;
+        let mut raw = self.reader.raw(header);
+        while let Some(piece) = raw.next().await {
+            filter.push(&piece?, &mut take);
+        }
+        filter.finish(&mut take);
+        Ok(count)
     }
 
     async fn open_fields(
@@ -120,10 +158,10 @@ impl Reads {
         if keep {
             kept.truncate(window.end as usize);
             kept.drain(..window.start as usize);
-            return Ok(OpenedOctets { count, source: Source::Kept(kept) });
+            return Ok(OpenedOctets { count, nul: false, source: Source::Kept(kept) });
         }
         let source = Source::Filtered { reader: self.reader.clone(), header, filter, window };
-        Ok(OpenedOctets { count, source })
+        Ok(OpenedOctets { count, nul: false, source })
     }
 }
 
@@ -131,7 +169,11 @@ impl OpenedOctets {
     /// Sends the literal. Damage found on the way is filled up and returned; anything else that goes wrong ends the
     /// session, because what was announced cannot be kept.
     pub(super) async fn send(self, connection: &mut Connection) -> Result<Option<Error>, End> {
-        connection.out().literal_header(self.count);
+        match self.nul {
+            // RFC 3516 §4.3: a literal8 only where it has to be one.
+            true => connection.out().literal8_header(self.count),
+            false => connection.out().literal_header(self.count),
+        };
         match self.source {
             Source::Kept(octets) => {
                 connection.literal_octets(&octets).await?;
@@ -139,6 +181,10 @@ impl OpenedOctets {
             }
             Source::Range { reader, range, first, rest } => {
                 send_range(connection, &reader, range, first, rest).await
+            }
+            Source::Decoded(decoded) => {
+                send_decoded(connection, decoded, self.count).await?;
+                Ok(None)
             }
             Source::Filtered { reader, header, filter, window } => {
                 send_filtered(connection, &reader, header, filter, window).await?;
@@ -196,6 +242,23 @@ async fn send_range(
 fn chunk_end(at: u64) -> u64 {
     let chunk = CHUNK_BYTES as u64;
     (at / chunk + 1).saturating_mul(chunk)
+}
+
+async fn send_decoded(
+    connection: &mut Connection,
+    mut decoded: BoxStream<'static, Result<Bytes>>,
+    count: u64,
+) -> Result<(), End> {
+    let mut left = count;
+    while let Some(piece) = decoded.next().await {
+        let piece = piece.map_err(|error| {
+            tracing::error!(%error, "a part could not be sent to its end");
+            End::Broken
+        })?;
+        left = left.saturating_sub(piece.len() as u64);
+        connection.literal_octets(&piece).await?;
+    }
+    if left == 0 { Ok(()) } else { Err(End::Broken) }
 }
 
 async fn send_filtered(

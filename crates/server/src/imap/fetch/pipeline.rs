@@ -156,7 +156,11 @@ async fn prepare(
     let structures = structures.await;
     let mut prepared = Vec::with_capacity(group.len());
     for (row, structure) in group.into_iter().zip(structures) {
-        let reads = Reads { reader: account.reader(&row.message) };
+        let reads = Reads {
+            reader: account.reader(&row.message),
+            account: account.clone(),
+            message: row.message.clone(),
+        };
         let first = match plan.first_octets() {
             Some(wanted) => Some(reads.open(wanted, structure.as_ref()).await),
             None => None,

@@ -1,0 +1,320 @@
+//! [`Unbinary`]: a message whose parts are encoded as `binary` (RFC 2045 §6.2), made into one that a protocol without NUL can
+//! carry, as it streams through (RFC 3516 §4.4, §6).
+//!
+//! Single parts that say `binary` become base64, what holds parts and says so becomes `8bit`; of their headers only that
+//! field changes, and everything else passes byte for byte. A NUL that remains, because it stands where no `binary` allows
+//! it, is told ([`Unbinary::has_nul`]). Memory: one part's header, the boundaries that are open, a line's beginning.
+
+mod base64;
+#[cfg(test)]
+mod tests;
+
+use memchr::memchr;
+use sealpost_base::limits;
+
+use crate::decode::Encoding;
+use crate::header::{line_content, split_field};
+use crate::scanner::Scanner;
+use crate::structure::Part;
+use crate::text::CappedText;
+use base64::Base64;
+
+/// Bytes of a line that are looked at to find a boundary: more than the longest one has.
+const LINE_BYTES: usize = 512;
+/// Bytes of a boundary parameter that is taken for one; RFC 2046 §5.1.1 allows 70.
+const BOUNDARY_BYTES: usize = 250;
+
+/// The message under way.
+pub struct Unbinary {
+    /// Open multiparts, outermost first.
+    open: Vec<Multipart>,
+    /// Messages and multiparts around the present part.
+    depth: usize,
+    state: State,
+    /// The header of the present part, or the beginning of a line of its body.
+    line: Vec<u8>,
+    /// The end of the line before, which belongs to a boundary that may follow (RFC 2046 §5.1.1).
+    eol: Vec<u8>,
+    nul: bool,
+}
+
+struct Multipart {
+    boundary: Vec<u8>,
+    digest: bool,
+    depth: usize,
+}
+
+enum State {
+    /// In a header, at the beginning of the line that starts there.
+    Header { line: usize, digest: bool },
+    /// In a body; `fresh`: at the beginning of a line, which `line` holds.
+    Body { fresh: bool, encode: Option<Base64> },
+}
+
+impl Default for Unbinary {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Unbinary {
+    /// At the beginning of a message.
+    pub fn new() -> Self {
+        Unbinary {
+            open: Vec::new(),
+            depth: 0,
+            state: State::Header { line: 0, digest: false },
+            line: Vec::new(),
+            eol: Vec::new(),
+            nul: false,
+        }
+    }
+
+    /// Whether a NUL came out.
+    pub fn has_nul(&self) -> bool {
+        self.nul
+    }
+
+    /// Takes the next bytes of the message and appends what they come to: at most half as much again, and what was held.
+    pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        let from = out.len();
+        while !bytes.is_empty() {
+            bytes = match &self.state {
+                State::Header { .. } => self.header(bytes, out),
+                State::Body { fresh: true, .. } => self.fresh(bytes, out),
+                State::Body { fresh: false, .. } => self.within(bytes, out),
+            };
+        }
+        self.nul |= memchr(0, &out[from..]).is_some();
+    }
+
+    /// The message is over.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        let from = out.len();
+        if let State::Header { .. } = self.state {
+            self.end_header(out);
+        }
+        let line = std::mem::take(&mut self.line);
+        self.end_of_line_before(out);
+        self.content(&line, out);
+        // A CR at the very end was held for its LF.
+        self.end_of_line_before(out);
+        self.end_encoding(out);
+        self.nul |= memchr(0, &out[from..]).is_some();
+    }
+}
+
+impl Unbinary {
+    /// Collects a header up to its empty line; what is left of the bytes.
+    fn header<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        let State::Header { line: start, .. } = &mut self.state else { return bytes };
+        let lf = memchr(b'\n', bytes);
+        let (taken, rest) = bytes.split_at(lf.map_or(bytes.len(), |lf| lf + 1));
+        self.line.extend_from_slice(taken);
+        if lf.is_some() {
+            let line = self.line[*start..].to_vec();
+            *start = self.line.len();
+            if line_content(&line).is_empty() {
+                self.end_header(out);
+            } else if let Some((index, closing)) = self.boundary_of(&line) {
+                // A header that a boundary cuts short.
+                self.line.truncate(self.line.len() - line.len());
+                self.end_header(out);
+                self.at_boundary(index, closing, &line, out);
+            }
+        }
+        // A header of any size is no reason to hold it: what is in such a part stays as it is.
+        if self.line.len() > limits::HEADER_FIELD_BYTES && matches!(self.state, State::Header { .. }) {
+            out.append(&mut self.line);
+            self.state = State::Body { fresh: false, encode: None };
+        }
+        rest
+    }
+
+    /// The header is complete: what it says decides what becomes of the body.
+    fn end_header(&mut self, out: &mut Vec<u8>) {
+        let State::Header { digest, .. } = self.state else { return };
+        let header = std::mem::take(&mut self.line);
+        let mut scanner = Scanner::<CappedText>::new();
+        scanner.push(&header);
+        let part = scanner.finish().0.root;
+        let untyped = digest && !fields(&header).any(|field| is_named(field, b"content-type"));
+        let message = untyped || part.is("message", "rfc822") || part.is("message", "global");
+        let boundary = boundary(&part);
+        let binary = part.encoding == "binary";
+        let holds = message || boundary.is_some();
+        let mut encode = None;
+        match (binary, holds) {
+            (false, _) => out.extend_from_slice(&header),
+            (true, true) => relabel(&header, b"8bit", out),
+            (true, false) => {
+                relabel(&header, b"base64", out);
+                encode = Some(Base64::default());
+            }
+        }
+        let shallow = self.depth < limits::MIME_DEPTH;
+        if message && shallow && part.transfer_encoding() == Encoding::Identity {
+            self.depth += 1;
+            self.state = State::Header { line: 0, digest: false };
+            return;
+        }
+        if let Some(boundary) = boundary.filter(|_| shallow) {
+            self.depth += 1;
+            let digest = part.is("multipart", "digest");
+            self.open.push(Multipart { boundary, digest, depth: self.depth });
+        }
+        self.state = State::Body { fresh: true, encode };
+    }
+
+    /// Collects the beginning of a line until it is clear whether it is a boundary.
+    fn fresh<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        let room = LINE_BYTES.saturating_sub(self.line.len());
+        let lf = memchr(b'\n', &bytes[..bytes.len().min(room)]);
+        let (taken, rest) = bytes.split_at(lf.map_or(bytes.len().min(room), |lf| lf + 1));
+        self.line.extend_from_slice(taken);
+        let dashes = self.line.starts_with(&b"--"[..self.line.len().min(2)]);
+        if lf.is_some() && dashes {
+            let line = std::mem::take(&mut self.line);
+            if let Some((index, closing)) = self.boundary_of(&line) {
+                self.at_boundary(index, closing, &line, out);
+                return rest;
+            }
+            self.line = line;
+        }
+        if lf.is_some() || !dashes || self.line.len() >= LINE_BYTES {
+            // It is none: a line like others.
+            let line = std::mem::take(&mut self.line);
+            self.end_of_line_before(out);
+            self.set_fresh(false);
+            let left = self.within(&line, out);
+            debug_assert!(left.is_empty(), "a line ends where its LF is");
+        }
+        rest
+    }
+
+    /// What is left of a line that is no boundary.
+    fn within<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        // A CR that was held was not followed by its LF, unless that comes now.
+        let Some(lf) = memchr(b'\n', bytes) else {
+            self.end_of_line_before(out);
+            let (content, cr) = bytes.split_at(bytes.len() - usize::from(bytes.ends_with(b"\r")));
+            self.content(content, out);
+            self.eol.extend_from_slice(cr);
+            return &[];
+        };
+        let (content, rest) = (&bytes[..lf], &bytes[lf + 1..]);
+        if !content.is_empty() {
+            self.end_of_line_before(out);
+        }
+        let (content, cr) = content.split_at(content.len() - usize::from(content.ends_with(b"\r")));
+        self.content(content, out);
+        self.eol.extend_from_slice(cr);
+        self.eol.push(b'\n');
+        self.set_fresh(true);
+        rest
+    }
+
+    fn set_fresh(&mut self, now: bool) {
+        if let State::Body { fresh, .. } = &mut self.state {
+            *fresh = now;
+        }
+    }
+
+    /// What was held of the line before is content.
+    fn end_of_line_before(&mut self, out: &mut Vec<u8>) {
+        if !self.eol.is_empty() {
+            let eol = std::mem::take(&mut self.eol);
+            self.content(&eol, out);
+        }
+    }
+
+    fn content(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        match &mut self.state {
+            State::Body { encode: Some(base64), .. } => base64.push(bytes, out),
+            _ => out.extend_from_slice(bytes),
+        }
+    }
+
+    fn end_encoding(&mut self, out: &mut Vec<u8>) {
+        if let State::Body { encode, .. } = &mut self.state
+            && let Some(base64) = encode.take()
+        {
+            base64.finish(out);
+        }
+    }
+
+    /// A boundary line: everything inside the multipart it belongs to is over.
+    fn at_boundary(&mut self, index: usize, closing: bool, line: &[u8], out: &mut Vec<u8>) {
+        self.end_encoding(out);
+        out.append(&mut self.eol);
+        out.extend_from_slice(line);
+        self.open.truncate(index + 1);
+        let digest = self.open.last().is_some_and(|multipart| multipart.digest);
+        self.depth = self.open.last().map_or(0, |multipart| multipart.depth);
+        if closing {
+            self.open.pop();
+            self.state = State::Body { fresh: true, encode: None };
+        } else {
+            self.state = State::Header { line: 0, digest };
+        }
+    }
+
+    /// The open multipart that `line` is a boundary of, and whether it closes it: as the scanner takes it.
+    fn boundary_of(&self, line: &[u8]) -> Option<(usize, bool)> {
+        let rest = line_content(&line[..line.len().min(LINE_BYTES)]).strip_prefix(b"--")?;
+        let exact = rest.trim_ascii_end();
+        let open = || self.open.iter().map(|multipart| &multipart.boundary[..]).enumerate().rev();
+        let found = open().find_map(|(i, boundary)| match exact.strip_prefix(boundary)? {
+            b"" => Some((i, false)),
+            b"--" => Some((i, true)),
+            _ => None,
+        });
+        found.or_else(|| {
+            let longest = open().filter(|(_, b)| rest.starts_with(b)).max_by_key(|(_, b)| b.len());
+            longest.map(|(i, boundary)| (i, rest[boundary.len()..].starts_with(b"--")))
+        })
+    }
+}
+
+fn boundary(part: &Part) -> Option<Vec<u8>> {
+    if part.media_type != "multipart" {
+        return None;
+    }
+    let value = part.param("boundary")?;
+    let value = value.trim_end().as_bytes();
+    (1..=BOUNDARY_BYTES).contains(&value.len()).then(|| value.to_vec())
+}
+
+/// The fields of a header, each with its continuation lines; the empty line is one too.
+fn fields(header: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = header;
+    std::iter::from_fn(move || {
+        let mut end = 0;
+        loop {
+            end += memchr(b'\n', rest.get(end..)?).map_or(rest.len() - end, |lf| lf + 1);
+            if !matches!(rest.get(end), Some(b' ' | b'\t')) {
+                break;
+            }
+        }
+        let (field, behind) = rest.split_at(end);
+        rest = behind;
+        (!field.is_empty()).then_some(field)
+    })
+}
+
+fn is_named(field: &[u8], name: &[u8]) -> bool {
+    split_field(field).is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
+}
+
+/// The header with another Content-Transfer-Encoding.
+fn relabel(header: &[u8], encoding: &[u8], out: &mut Vec<u8>) {
+    for field in fields(header) {
+        if is_named(field, b"content-transfer-encoding") {
+            out.extend_from_slice(b"Content-Transfer-Encoding: ");
+            out.extend_from_slice(encoding);
+            out.extend_from_slice(&field[line_content(field).len()..]);
+        } else {
+            out.extend_from_slice(field);
+        }
+    }
+}

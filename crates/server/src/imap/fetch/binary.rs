@@ -1,0 +1,70 @@
+//! BINARY and BINARY.SIZE (RFC 3516 §4.2, §4.3; RFC 9051 §6.4.5, §7.5.2): parts without their transfer encoding.
+//!
+//! Decoded octets are exactly those that were encoded: line ends too, which in encoded text are CRLF (RFC 2045 §6.8), and
+//! what is stored here is stored as it was sent. The announced size comes from a first pass, which is remembered
+//! ([`sealpost_account::decoded`]).
+
+use sealpost_base::{Error, Result};
+use sealpost_imap::types::{Section, SectionText};
+use sealpost_mime::Structure;
+use sealpost_mime::decode::Encoding;
+
+use super::octets::Reads;
+use super::section::{Place, place};
+
+/// What BINARY.SIZE comes to.
+pub(super) enum Size {
+    /// So many octets; 0 for a part that is not there.
+    Octets(u64),
+    /// Nobody knows.
+    UnknownEncoding,
+}
+
+/// How the section is encoded; `None` if that is not known here. Only the body of a single part is encoded: a multipart
+/// cannot be (RFC 2045 §6.4), and a header is none of it.
+pub(super) fn encoding(section: &Section, structure: &Structure) -> Option<Encoding> {
+    if section.path.is_empty() || section.text != SectionText::Everything {
+        return Some(Encoding::Identity);
+    }
+    let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
+    let part = structure.part(&path)?;
+    if part.children().is_some() || part.message().is_some() {
+        return Some(Encoding::Identity);
+    }
+    match &*part.encoding {
+        "7bit" | "8bit" | "binary" => Some(Encoding::Identity),
+        "base64" => Some(Encoding::Base64),
+        "quoted-printable" => Some(Encoding::QuotedPrintable),
+        _ => None,
+    }
+}
+
+impl Reads {
+    /// The size of the decoded section.
+    pub(super) async fn binary_size(&self, section: &Section, structure: &Structure) -> Result<Size> {
+        let range = match place(section, structure) {
+            Place::Nowhere => return Ok(Size::Octets(0)),
+            Place::At(range) => range,
+            Place::Fields(header, filter) => {
+                return Ok(Size::Octets(self.count_fields(header, filter).await?));
+            }
+        };
+        match encoding(section, structure) {
+            None => Ok(Size::UnknownEncoding),
+            Some(Encoding::Identity | Encoding::Opaque) => Ok(Size::Octets(range.end - range.start)),
+            Some(encoding) => {
+                Ok(Size::Octets(self.account.decoded(&self.message, range, encoding).await?.size()))
+            }
+        }
+    }
+}
+
+/// The structure, or that it cannot be read.
+pub(super) fn readable(structure: Option<&Result<std::sync::Arc<Structure>>>) -> Result<&Structure> {
+    match structure {
+        Some(Ok(structure)) => Ok(structure),
+        // That the structure cannot be read is reported once for the message.
+        Some(Err(e)) => Err(Error::new(e.kind(), "the structure cannot be read")),
+        None => Err(Error::internal("a section without the structure")),
+    }
+}
