@@ -180,7 +180,7 @@ impl Accounts {
     pub async fn reseal(&self, from: &Account, message: &Message, to: AccountId) -> Result<Stored> {
         let reader = from.reader(message);
         let (text, structure) = (reader.text().await?, reader.structure().await?);
-        let mut writer = Resealed::new(self, to).await?;
+        let mut writer = Resealed::new(self, to, message).await?;
         let mut raw = reader.raw(0..message.size());
         while let Some(piece) = raw.try_next().await? {
             writer.write(&piece).await?;

@@ -282,9 +282,18 @@ pub struct Message {
     /// INTERNALDATE (RFC 3501 §2.3.3).
     #[n(3)]
     pub received: Timestamp,
+    /// The object in another account's log that this one was sealed anew from: clients know them as the same message
+    /// (RFC 8474 §5.1).
+    #[n(4)]
+    pub origin: Option<Box<ObjectId>>,
 }
 
 impl Message {
+    /// The object that first held the message, in whichever log.
+    pub fn first_object(&self) -> ObjectId {
+        self.origin.as_deref().copied().unwrap_or(self.object)
+    }
+
     /// RFC822.SIZE: octets of the message as it was received.
     pub fn size(&self) -> u64 {
         self.layout.raw_bytes

@@ -21,6 +21,7 @@ pub struct Ingest {
 
 /// A message that is stored again, with the text and structure that it has.
 pub(crate) struct Resealed {
+    origin: ObjectId,
     object: ObjectId,
     key: MessageKey,
     writer: MessageWriter,
@@ -32,6 +33,8 @@ pub struct Stored {
     object: ObjectId,
     key: MessageKey,
     layout: Layout,
+    /// The object that it was sealed anew from.
+    origin: Option<Box<ObjectId>>,
 }
 
 impl Ingest {
@@ -68,16 +71,17 @@ impl Ingest {
     pub async fn finish(self) -> Result<Stored> {
         let (structure, text) = self.scanner.finish();
         let layout = self.writer.finish(&text.into_text().encode(), &structure.encode()).await?;
-        Ok(Stored { object: self.object, key: self.key, layout })
+        Ok(Stored { object: self.object, key: self.key, layout, origin: None })
     }
 }
 
 impl Resealed {
-    pub(crate) async fn new(accounts: &Accounts, account: AccountId) -> Result<Self> {
+    /// `message` is the one that is stored again, for `account`.
+    pub(crate) async fn new(accounts: &Accounts, account: AccountId, message: &Message) -> Result<Self> {
         let random = accounts.random();
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
         let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
-        Ok(Resealed { object, key, writer })
+        Ok(Resealed { origin: message.first_object(), object, key, writer })
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -86,7 +90,8 @@ impl Resealed {
 
     pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
         let layout = self.writer.finish(text, structure).await?;
-        Ok(Stored { object: self.object, key: self.key, layout })
+        let origin = Some(Box::new(self.origin));
+        Ok(Stored { object: self.object, key: self.key, layout, origin })
     }
 }
 
@@ -103,6 +108,7 @@ impl Stored {
 
     /// The message as events carry it.
     pub fn message(&self, received: Timestamp) -> Message {
-        Message { object: self.object, key: self.key.clone(), layout: self.layout, received }
+        let (key, origin) = (self.key.clone(), self.origin.clone());
+        Message { object: self.object, key, layout: self.layout, received, origin }
     }
 }

@@ -1,7 +1,7 @@
 //! What clients call mailboxes, messages and threads, in every protocol: OBJECTID (RFC 8474), and later JMAP.
 //!
 //! Nothing is stored for it. A mailbox is its account and its UIDVALIDITY, which an account gives once; a message is its
-//! sealed object, which every placement points to; a thread is the message that its messages say they descend from. So
+//! sealed object, which every placement points to, or the first one if it was sealed anew for another log; a thread is the message that its messages say they descend from. So
 //! all of them stay the same through COPY, MOVE, RENAME, a restore and another node (docs/decisions/0016).
 //!
 //! Each begins with a letter of its own: no id is taken for one of another kind, for a number or for NIL (RFC 8474 §8.1).
@@ -20,9 +20,9 @@ pub fn mailbox_id(account: AccountId, mailbox: &Mailbox) -> String {
     format!("F{account}-{:x}", mailbox.uid_validity().0)
 }
 
-/// EMAILID: `M` and the sealed object.
+/// EMAILID: `M` and the sealed object that first held it.
 pub fn email_id(message: &Message) -> String {
-    format!("M{}", message.object)
+    format!("M{}", message.first_object())
 }
 
 /// The object that an EMAILID names; `None` if no message can have that id.
@@ -48,7 +48,7 @@ impl ThreadId {
         let hash = match root {
             Some(root) => Hash::of(root.as_bytes()),
             // A message without a name is a thread of its own.
-            None => Hash::of(&message.object.0),
+            None => Hash::of(&message.first_object().0),
         };
         let mut id = [0; 16];
         id.copy_from_slice(&hash.0[..16]);
@@ -97,6 +97,7 @@ mod tests {
                 sealed_index: 0,
             },
             received: Timestamp(0),
+            origin: None,
         }
     }
 
@@ -129,6 +130,8 @@ mod tests {
         let message = message(3);
         let email = email_id(&message);
         assert_eq!(object_of(&email), Some(message.object));
+        let sealed_anew = Message { origin: Some(Box::new(message.object)), ..self::message(4) };
+        assert_eq!(email_id(&sealed_anew), email, "RFC 8474 §5.1: a copy in another log is the same message");
         assert_eq!(object_of(&email.to_uppercase()), None, "case matters");
         assert_eq!((object_of("M1"), object_of("")), (None, None));
         let thread = ThreadId::of(&Envelope::default(), &message);

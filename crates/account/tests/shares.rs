@@ -72,7 +72,7 @@ async fn append(account: &Account, mailbox: &str, subject: &str, keyword: &str) 
     Ok(account.append(mailbox, vec![NewMessage { stored, flags, received }]).await?.1[0])
 }
 
-/// What a mailbox says: text of each message, with its flags and date.
+/// What a mailbox says: EMAILID and text of each message, with its flags and date.
 async fn content(account: &Account, mailbox: &str) -> Vec<(String, Flags, Timestamp)> {
     let rows: Vec<_> = {
         let state = account.state();
@@ -89,6 +89,8 @@ async fn content(account: &Account, mailbox: &str) -> Vec<(String, Flags, Timest
         let raw = String::from_utf8(raw.concat()).unwrap();
         assert!(raw.contains(structure.envelope.subject.as_deref().unwrap()));
         assert!(account.text(&message).await.unwrap().body.contains("body of"));
+        // RFC 8474 §5.1: it is the same message, in whichever log.
+        let raw = format!("{} {raw}", sealpost_account::object_id::email_id(&message));
         out.push((raw, flags, message.received));
     }
     out

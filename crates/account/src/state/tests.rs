@@ -26,6 +26,7 @@ pub(super) fn message(n: u8) -> Message {
             sealed_index: 1,
         },
         received: Timestamp(i64::from(n)),
+        origin: None,
     }
 }
 

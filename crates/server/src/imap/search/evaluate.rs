@@ -56,7 +56,7 @@ impl Columns {
             recent: area.recent.contains(row.uid),
             received: message.received,
             saved_day: day(row.saved),
-            object: message.object,
+            object: message.first_object(),
             size: message.size(),
         }
     }
