@@ -129,6 +129,12 @@ impl Accounts {
         Ok(account)
     }
 
+    /// The account, if it is loaded now.
+    pub fn peek(&self, id: AccountId) -> Option<Arc<Account>> {
+        let slot = lock(&self.0.loaded).get(&id)?.clone();
+        slot.0.try_lock().ok()?.upgrade()
+    }
+
     /// Starts to store a message for an account.
     ///
     /// # Errors

@@ -182,6 +182,24 @@ pub fn set(
     if full && grows { Err(Refused::TooMany) } else { Ok(ordered(events)) }
 }
 
+/// By how many bytes the metadata of an account would be more after these events; 0 if it would be less.
+pub fn growth(state: &AccountState, events: &[Event]) -> u64 {
+    let size = |name: &str, value: Option<&[u8]>| value.map_or(0, |value| (name.len() + value.len()) as u64);
+    let (mut more, mut less) = (0, 0);
+    for event in events {
+        let (name, value) = match event {
+            Event::ObjectPut { name, value } => (name, Some(value.as_slice())),
+            Event::ObjectRemoved { name } => (name, None),
+            _ => continue,
+        };
+        if name.starts_with(PREFIX) {
+            more += size(name, value);
+            less += size(name, state.object(name));
+        }
+    }
+    u64::saturating_sub(more, less)
+}
+
 /// What an event of the same change makes of that object.
 fn changed_by<'a>(event: &'a Event, name: &str) -> Option<Option<&'a [u8]>> {
     match event {

@@ -22,6 +22,23 @@ fn an_account_is_made_removed_and_brought_back() {
 }
 
 #[test]
+fn a_quota_is_set_shown_and_kept() {
+    let home = Home::with_account();
+    let quota = ["account", "quota", ACCOUNT];
+    assert!(home.json(&quota).0["storage"]["limit"].is_null());
+    home.ok(&[&quota[..], &["--storage", "5GiB", "--messages", "1"]].concat());
+    let shown = home.json(&[&quota[..], &["--mailboxes", "20"]].concat()).0;
+    assert_eq!((&shown["storage"]["limit"], &shown["messages"]["limit"]), (&(5u64 << 30).into(), &1.into()));
+    assert_eq!(shown["mailboxes"]["limit"], 20);
+    home.file("a.mbox", "From a\nSubject: 1\n\nx\n\nFrom b\nSubject: 2\n\ny\n");
+    let (summary, status) = home.import("a.mbox");
+    assert_eq!((&summary["imported"], status), (&1.into(), 1), "{summary}");
+    assert!(home.json(&[&quota[..], &["--storage", "none"]].concat()).0["storage"]["limit"].is_null());
+    assert_eq!(home.status(&[&quota[..], &["--messages", "many"]].concat()), 2);
+    assert_eq!(home.status(&["account", "quota", "nobody@example.org"]), 3);
+}
+
+#[test]
 fn nothing_is_made_by_looking() {
     let home = Home::new();
     assert_eq!(home.status(&["account", "list"]), 3);

@@ -12,6 +12,7 @@ use sealpost_vault::record::ServerKey;
 use crate::auth::Authenticator;
 use crate::imap::Compressions;
 use crate::net::Stream;
+use crate::quota::Book;
 use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
 use crate::smtp::Fanout;
@@ -27,6 +28,8 @@ pub struct Context {
     pub directory: Directory,
     /// Who may log in.
     pub auth: Authenticator,
+    /// How much accounts hold.
+    pub quotas: Book,
     /// For STARTTLS; `None`: not offered.
     pub tls: Option<Arc<ServerConfig>>,
     /// What every buffer over 16 KiB is drawn from.
@@ -79,6 +82,7 @@ impl Context {
             accounts,
             directory,
             auth,
+            quotas: Book::default(),
             tls: tls.map(|tls| Arc::clone(tls.config())),
             sorting: crate::imap::sorting_turns(),
             fanout: Fanout::of(&budget),

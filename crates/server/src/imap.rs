@@ -43,6 +43,7 @@ mod old_name;
 mod place;
 mod progress;
 mod qresync;
+mod quota;
 mod replace;
 mod reply;
 mod sasl;

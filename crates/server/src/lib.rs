@@ -12,6 +12,7 @@ mod files;
 pub mod imap;
 mod listener;
 pub mod net;
+pub mod quota;
 mod server;
 pub mod session_log;
 pub mod settings;

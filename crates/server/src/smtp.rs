@@ -25,6 +25,7 @@ mod hops;
 mod incoming;
 mod rcpt;
 mod replies;
+mod room;
 mod session;
 mod sink;
 mod trace;

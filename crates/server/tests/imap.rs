@@ -67,6 +67,7 @@ transcripts![
     preview,
     qresync,
     quota,
+    quota_set,
     rename,
     rev2,
     rev2_names,

@@ -12,6 +12,8 @@ mod messages;
 mod smtp_world;
 #[path = "support/transcript.rs"]
 mod transcript;
+#[path = "smtp/usage.rs"]
+mod usage;
 
 macro_rules! transcripts {
     ($($name:ident),* $(,)?) => {
@@ -24,6 +26,6 @@ macro_rules! transcripts {
 }
 
 transcripts![
-    addresses, bdat, commands, delivery, errors, lmtp, lmtp_bdat, loops, pipelining, recipients, size,
-    smuggling, starttls, utf8,
+    addresses, bdat, commands, delivery, errors, lmtp, lmtp_bdat, loops, pipelining, quota, quota_lmtp,
+    recipients, size, smuggling, starttls, utf8,
 ];

@@ -62,6 +62,9 @@ impl Directory {
             slots: vec![slot],
             removed: None,
             purged: false,
+            quota_messages: None,
+            quota_mailboxes: None,
+            quota_annotations: None,
             version: before.map_or(0, |before| before.version) + 1,
         };
         if !self.put(&record).await? {

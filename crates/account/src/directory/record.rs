@@ -38,6 +38,15 @@ pub struct AccountRecord {
     /// Whether its mail is deleted for good, or about to be; nothing brings it back.
     #[n(8)]
     pub purged: bool,
+    /// Messages it may hold; `None`: any number.
+    #[n(20)]
+    pub quota_messages: Option<u64>,
+    /// Mailboxes it may have.
+    #[n(21)]
+    pub quota_mailboxes: Option<u64>,
+    /// Bytes of metadata it may hold.
+    #[n(22)]
+    pub quota_annotations: Option<u64>,
     /// Which version of the record this is; part of its path and not stored again.
     #[cbor(skip)]
     pub version: u64,

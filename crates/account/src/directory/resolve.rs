@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_vault::PublicKey;
 
-use super::{AccountName, AccountRecord, Address, Alias, AliasName, Directory};
+use super::{AccountName, AccountRecord, Address, Alias, AliasName, Directory, Quotas};
 
 /// Where the mail for an address goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub struct Recipient {
     pub public: PublicKey,
     /// The tag of `user+tag@domain`, if the mail was addressed so.
     pub detail: Option<String>,
-    /// Bytes of mail the account may hold; `None`: any number.
-    pub quota: Option<u64>,
+    /// What the account may hold.
+    pub quotas: Quotas,
 }
 
 enum Found {
@@ -134,5 +134,6 @@ impl Directory {
 }
 
 fn recipient(account: AccountRecord, detail: Option<String>) -> Recipient {
-    Recipient { id: account.id, name: account.name, public: account.public, detail, quota: account.quota }
+    let quotas = account.quotas();
+    Recipient { id: account.id, name: account.name, public: account.public, detail, quotas }
 }

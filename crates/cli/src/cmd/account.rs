@@ -4,6 +4,7 @@
 //! key, and neither has this command.
 
 mod passwd;
+mod quota;
 mod undelete;
 pub(super) mod unlock;
 
@@ -45,6 +46,8 @@ enum Command {
     Show(NameArgs),
     /// Change a password; the mail stays as it is, and so do app passwords and the recovery code
     Passwd(passwd::Args),
+    /// Show or change what an account may hold
+    Quota(quota::Args),
     /// Remove an account; it can be brought back for some days (see `undelete`)
     Remove(NameArgs),
     /// Bring back a removed account, or an account's expunged messages
@@ -87,6 +90,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::List => list(global).await,
         Command::Show(args) => show(args, global).await,
         Command::Passwd(args) => passwd::run(args, global).await,
+        Command::Quota(args) => quota::run(args, global).await,
         Command::Remove(args) => remove(args, global).await,
         Command::Undelete(args) => undelete::run(args, global).await,
         Command::Token(args) => token::run(args, global).await,

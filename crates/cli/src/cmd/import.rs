@@ -149,7 +149,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
     summary.skipped = discovery.skipped.iter().map(|path| path.display().to_string()).collect();
     let archives = reader::start(discovery.found, options);
-    let done = pipeline::Pipeline::new(&place, account, record.quota, &bar, &mut summary).run(archives).await;
+    let done =
+        pipeline::Pipeline::new(&place, account, record.quotas(), &bar, &mut summary).run(archives).await;
     bar.finish_and_clear();
     if let Err(e) = done {
         // What was imported stays imported; the summary says how much that is.

@@ -124,7 +124,7 @@ async fn count(place: &Place) -> Result<Stats> {
     }
     let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut total = Count::default();
-    for prefix in ["accounts", "aliases", "acct", "spool"] {
+    for prefix in ["accounts", "aliases", "usage", "acct", "spool"] {
         let mut listed = place.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
             let kind = tally(&object.path, object.size, &mut by_id);
@@ -148,6 +148,7 @@ fn tally(path: &str, size: u64, by_id: &mut HashMap<AccountId, AccountStats>) ->
         Some("acct") => {}
         Some("accounts") => return "account_records",
         Some("aliases") => return "aliases",
+        Some("usage") => return "usage_records",
         Some("spool") => return "spool",
         _ => return "other",
     }

@@ -34,6 +34,7 @@ impl Session {
     async fn append_messages(&mut self, head: &AppendHead) -> Outcome {
         self.account()?;
         self.catch_up().await?;
+        self.refresh_quota().await?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
         let messages = self.receive(&place, 0).await?;
         let count = messages.len() as u64;
@@ -42,6 +43,7 @@ impl Session {
             Ok((uid_validity, uids)) => {
                 self.log.count("appended", count);
                 self.tell_name_if_other(&head.mailbox);
+                self.warn_of_quota();
                 Ok(match append_uid(uid_validity, &uids) {
                     Some(code) => Reply::ok_with(code, "APPEND completed"),
                     None => Reply::ok("APPEND completed"),

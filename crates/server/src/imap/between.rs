@@ -3,6 +3,7 @@
 //! Every message is sealed anew for the log it goes to. They become visible together, by one entry there; only then, for
 //! MOVE, another entry expunges them where they were. A crash in between leaves both: a message may be doubled, never lost.
 
+use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Flags, Message, NewMessage};
@@ -43,7 +44,8 @@ impl Session {
         if going.is_empty() {
             return Ok(None);
         }
-        self.check_quota_at(to, going.iter().map(|going| going.message.size()).sum()).await?;
+        let octets = going.iter().map(|going| going.message.size()).sum();
+        self.check_quota_at(to, Usage::of_messages(going.len() as u64, octets)).await?;
         let from: UidSet = going.iter().map(|going| going.uid).collect();
         let mut new = Vec::with_capacity(going.len());
         for Going { uid, message, flags } in going {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox as State};
@@ -12,6 +13,7 @@ use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
 
 use super::flags;
 use super::place::Place;
+use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
@@ -29,7 +31,9 @@ impl Session {
     /// COPY.
     pub(super) async fn copy(&mut self, uid: bool, set: &SequenceSet, to: &Mailbox) -> Outcome {
         let targets = targets::resolve(self.view()?, set, uid)?;
+        self.refresh_quota().await?;
         let placed = self.put(&targets, uid, to, Kind::Copy).await?;
+        self.warn_of_quota();
         Ok(match placed {
             Some(code) => Reply::ok_with(code, "COPY completed"),
             None => Reply::ok("COPY completed, no messages"),
@@ -65,15 +69,15 @@ impl Session {
         if !Arc::ptr_eq(view.account(), &to.account) {
             return self.put_between(targets, uid, &to, kind).await;
         }
-        let quota = match (kind, self.quota) {
-            (Kind::Copy, Some(quota)) => Some(quota.saturating_sub(self.bytes_in_own_shares().await?)),
-            _ => None,
+        let room = match kind {
+            Kind::Copy => Some(self.room_at(&to).await?),
+            Kind::Move => None,
         };
         let from = view.mailbox();
         let committed = view
             .account()
             .commit(|state| {
-                let decided = may_put(state, targets, from, uid, &to, quota);
+                let decided = may_put(state, targets, from, uid, &to, room.as_ref());
                 let events = match &decided {
                     Ok(count) if *count > 0 => events(state, targets, from, &to, kind, *count),
                     _ => Vec::new(),
@@ -93,7 +97,7 @@ fn may_put(
     from: MailboxId,
     uid: bool,
     to: &Place,
-    quota: Option<u64>,
+    room: Option<&Room>,
 ) -> Result<u32, Reply> {
     if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
         return Err(Reply::try_create());
@@ -101,9 +105,8 @@ fn may_put(
     let Some(source) = state.mailbox(from) else { return Ok(0) };
     let (count, bytes) = measure(state, source, targets);
     check_all_there(targets, count, uid)?;
-    let used = || state.mailboxes().map(|mailbox| mailbox.bytes()).sum::<u64>();
-    if quota.is_some_and(|quota| used().saturating_add(bytes) > quota) {
-        return Err(Reply::no(Code::OverQuota, "the account is full"));
+    if let Some(room) = room {
+        room.check(state, Usage::of_messages(count as u64, bytes))?;
     }
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }

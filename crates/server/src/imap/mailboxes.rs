@@ -1,12 +1,15 @@
 //! CREATE, DELETE, RENAME, SUBSCRIBE, UNSUBSCRIBE (RFC 3501 §6.3.3 to §6.3.7; RFC 6154 §3).
 
+use sealpost_account::account::Committed;
+use sealpost_account::directory::Usage;
+use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
-use sealpost_account::{Applied, SpecialUse, SpecialUses, ops};
+use sealpost_account::{AccountState, Applied, SpecialUse, SpecialUses, metadata, ops};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
 
 use super::object_id;
 use super::place::Access;
-use super::reply::{Outcome, Reply};
+use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
 impl Session {
@@ -25,7 +28,8 @@ impl Session {
             self.create_for_other(name).await?;
             return self.created(name_asked).await;
         }
-        let committed = account.commit(|state| Ok((ops::create_mailbox(state, name, uses)?, ()))).await?;
+        self.refresh_quota().await?;
+        let committed = self.commit_mailboxes(|state| ops::create_mailbox(state, name, uses)).await?;
         let made: Vec<String> = {
             let state = account.state();
             let made = committed.applied.into_iter().filter_map(|applied| match applied {
@@ -91,14 +95,40 @@ impl Session {
 
     /// RENAME. INBOX stays and its messages move (RFC 3501 §6.3.5).
     pub(super) async fn rename(&mut self, from: &Mailbox, to: &Mailbox) -> Outcome {
+        self.refresh_quota().await?;
+        self.commit_mailboxes(|state| ops::rename_mailbox(state, from.as_str(), to.as_str())).await?;
         let account = self.account()?;
-        account.commit(|state| Ok((ops::rename_mailbox(state, from.as_str(), to.as_str())?, ()))).await?;
         if account.state().links().next().is_some() {
             // Shares learn their new names when they are looked at.
             self.links().await?;
         }
         self.tell_renamed(from, to);
         Ok(Reply::ok("RENAME completed"))
+    }
+
+    /// Makes a change of the tree of names, unless it makes more mailboxes, or copies more metadata, than the account may have
+    /// (RFC 9208 §5.3, §5.4).
+    async fn commit_mailboxes(
+        &self,
+        decide: impl Fn(&AccountState) -> sealpost_base::Result<Vec<Event>> + Send + Sync,
+    ) -> Result<Committed<Result<(), Reply>>, Failure> {
+        let committed = self
+            .account()?
+            .commit(|state| {
+                let events = decide(state)?;
+                let more = Usage {
+                    mailboxes: ops::mailboxes_made(&events) as u64,
+                    annotations: metadata::growth(state, &events),
+                    ..Usage::default()
+                };
+                Ok(match self.check_quota(state, more) {
+                    Ok(()) => (events, Ok(())),
+                    Err(reply) => (Vec::new(), Err(reply)),
+                })
+            })
+            .await?;
+        committed.value.clone()?;
+        Ok(committed)
     }
 
     /// SUBSCRIBE, UNSUBSCRIBE. A name that does not exist may be subscribed to: it may come back (RFC 3501 §6.3.6).

@@ -13,6 +13,7 @@ use super::dialect::Dialect;
 use super::metadata;
 use super::notify;
 use super::progress::Progress;
+use super::quota::Quota;
 use super::reply::{Failure, Outcome, Reply};
 use super::tell::Telling;
 use super::uid_only;
@@ -40,8 +41,8 @@ pub(super) struct Session {
     pub(super) user: String,
     /// The mailbox that was selected is another one now, by this session's own doing: what is still to be said is BYE.
     pub(super) moved: bool,
-    /// Octets that the account's mailboxes may hold.
-    pub(super) quota: Option<u64>,
+    /// What the account may hold; `Some` after login.
+    pub(super) quota: Option<Quota>,
     /// How far the command at hand is.
     pub(super) progress: Progress,
     /// The login is over, but not the connection.
@@ -94,9 +95,11 @@ impl Session {
                 break end;
             }
             if self.over {
+                self.end_quota();
                 self = self.anew();
             }
         };
+        self.end_quota();
         self.log.end(end.reason());
         if let Some(stream) = self.connection.stream() {
             self.log.observe(stream);
@@ -211,6 +214,9 @@ impl Session {
             CommandBody::GetMetadata(get) => self.get_metadata(&get).await,
             CommandBody::SetMetadata(set) => self.set_metadata(&set).await,
             CommandBody::Notify(notify) => self.notify(notify).await,
+            CommandBody::GetQuota(root) => self.get_quota(&root).await,
+            CommandBody::GetQuotaRoot(mailbox) => self.get_quota_root(&mailbox).await,
+            CommandBody::SetQuota { root, limits } => self.set_quota(&root, &limits).await,
             CommandBody::Idle => self.idle().await,
             CommandBody::Check => {
                 self.view()?;

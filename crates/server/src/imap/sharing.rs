@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use sealpost_account::acl::Acl;
-use sealpost_account::directory::{AccountName, AccountRecord};
+use sealpost_account::directory::{AccountName, AccountRecord, Usage};
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
-use sealpost_account::{Account, Offer};
+use sealpost_account::{Account, AccountState, Offer};
 use sealpost_base::{AccountId, Error, Result, Timestamp};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_vault::{AccountKeys, RootKey};
@@ -198,51 +198,29 @@ impl Session {
         Ok(())
     }
 
-    /// Octets in the shares of the session's own account, and in those alone.
-    pub(super) async fn bytes_in_own_shares(&self) -> Result<u64, Failure> {
+    /// What the shares of the session's own account hold, and those alone.
+    pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
         let own = self.account()?.clone();
         let links: Vec<_> = {
             let state = own.state();
             let links = state.links().filter(|(_, link)| link.owner.is_none());
             links.map(|(mailbox, link)| (mailbox.id(), link.clone())).collect()
         };
-        let mut bytes = 0;
+        let mut usage = Usage::default();
         for (mailbox, link) in links {
             let (share, _, _) = self.follow(&own, mailbox, &link).await?;
-            bytes += share.state().inbox().bytes();
+            usage = usage.with(in_share(&share.state()));
         }
-        Ok(bytes)
-    }
-
-    /// Whether `more` octets may be added where that is: what is in a share counts for its owner. How much else the owner
-    /// has is known to the owner's sessions alone.
-    ///
-    /// # Errors
-    /// `NO [OVERQUOTA]`
-    pub(super) async fn check_quota_at(&self, place: &Place, more: u64) -> Result<(), Failure> {
-        let full = || Reply::no(Code::OverQuota, "the account is full");
-        let (quota, used) = match place.access {
-            Access::Own | Access::Share { owner: true, .. } => {
-                let Some(quota) = self.quota else { return Ok(()) };
-                let shared = self.bytes_in_own_shares().await?;
-                let own = self.account()?.state().mailboxes().map(|mailbox| mailbox.bytes()).sum::<u64>();
-                (quota, own.saturating_add(shared))
-            }
-            Access::Share { owner: false, .. } => {
-                let Some(about) = place.account.state().about() else { return Ok(()) };
-                let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(()) };
-                let owner = self.ctx.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
-                let Some(quota) = owner.and_then(|owner| owner.quota) else { return Ok(()) };
-                (quota, place.account.state().inbox().bytes())
-            }
-        };
-        if used.saturating_add(more) > quota {
-            return Err(full().into());
-        }
-        Ok(())
+        Ok(usage)
     }
 
     fn log_shared(&self) {
         tracing::info!(account = %self.user, "a mailbox is shared now");
     }
+}
+
+/// What a share holds: its messages are in its inbox.
+pub(super) fn in_share(share: &AccountState) -> Usage {
+    let inbox = share.inbox();
+    Usage::of_messages(inbox.len() as u64, inbox.bytes())
 }

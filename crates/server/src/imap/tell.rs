@@ -58,6 +58,9 @@ impl Telling {
 impl Session {
     /// Brings client and view up to date, as far as `telling` and NOTIFY allow.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
+        if self.view.is_some() {
+            self.warn_of_quota();
+        }
         if self.watch.is_none() {
             // NOTIFY says for itself whether metadata is among what is told (RFC 5465 §5.6).
             self.tell_metadata().await?;

@@ -8,6 +8,7 @@ use super::connection::End;
 use super::deliver;
 use super::incoming::{Incoming, failed};
 use super::replies;
+use super::room;
 use super::session::{CurrentChunk, Session};
 use super::sink::Source;
 use super::trace::Trace;
@@ -128,10 +129,17 @@ impl Session {
             return Ok(());
         };
         let (id, octets) = (incoming.id.clone(), incoming.octets());
+        let lacking = room::lacking_each(&self.ctx, &envelope.accounts, octets).await;
+        // SMTP has one reply for all. What only some have no room for, and nobody could know at RCPT, they get all the
+        // same: it is one message beyond the limit, and they are full then.
+        let nobody = lacking.iter().all(Option::is_some);
         let delivered = match incoming.finish(&self.ctx, &envelope.accounts).await {
             Err(reply) => self.refuse_message(&envelope, &reply),
-            Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id).await?,
-            Ok(source) => self.deliver_together(&envelope, source, &id).await,
+            Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, lacking).await?,
+            Ok(source) => match lacking.into_iter().flatten().next().filter(|_| nobody) {
+                Some(reply) => self.refuse_message(&envelope, &reply),
+                None => self.deliver_together(&envelope, source, &id).await,
+            },
         };
         if delivered > 0 {
             self.forgive();
@@ -162,9 +170,21 @@ impl Session {
     }
 
     /// Replies in the order of the RCPTs, each as soon as its accounts are done (RFC 2033 §4.2, §5).
-    async fn deliver_to_each(&mut self, envelope: &Envelope, source: Source, id: &str) -> Result<u64, End> {
+    async fn deliver_to_each(
+        &mut self,
+        envelope: &Envelope,
+        source: Source,
+        id: &str,
+        lacking: Vec<Option<Reply>>,
+    ) -> Result<u64, End> {
         let ctx = self.ctx.clone();
-        let mut results = deliver::each(&ctx, source, envelope.accounts.clone());
+        let roomy = envelope.accounts.iter().zip(&lacking).filter(|(_, reply)| reply.is_none());
+        let roomy: Vec<_> = roomy.map(|(account, _)| *account).collect();
+        let mut results = match roomy.is_empty() {
+            true => futures::stream::empty().boxed(),
+            false => deliver::each(&ctx, source, roomy),
+        };
+        let mut lacking = lacking.into_iter();
         let mut done: Vec<Result<(), Reply>> = Vec::new();
         let mut delivered = 0;
         for recipient in &envelope.recipients {
@@ -172,6 +192,10 @@ impl Session {
             while done.len() < needed {
                 // What is ready leaves before the next one is waited for.
                 self.flush().await?;
+                if let Some(Some(reply)) = lacking.next() {
+                    done.push(Err(reply));
+                    continue;
+                }
                 let Some(result) = results.next().await else { break };
                 done.push(result.map_err(|error| failed(id, &error)));
             }

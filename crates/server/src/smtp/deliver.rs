@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{Delivery, Ingest, Stored};
 use sealpost_base::{Error, Result};
 
+use super::room;
 use super::sink::{Copies, Source};
 use super::transaction::Account;
 use crate::context::Context;
@@ -78,6 +79,8 @@ async fn store(ctx: Arc<Context>, message: Arc<Copies>, account: Account) -> Res
 }
 
 async fn append(ctx: Arc<Context>, to: Account, stored: Stored) -> Result<()> {
-    let delivery = Delivery { received: ctx.clock.now(), mailbox: None };
-    ctx.accounts.deliver(to.id, &to.public, stored, delivery).await
+    let (octets, delivery) = (stored.size(), Delivery { received: ctx.clock.now(), mailbox: None });
+    ctx.accounts.deliver(to.id, &to.public, stored, delivery).await?;
+    room::delivered(&ctx, to, octets).await;
+    Ok(())
 }

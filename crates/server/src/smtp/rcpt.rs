@@ -1,10 +1,13 @@
 //! RCPT: who gets the message.
 
+use sealpost_account::directory::Resolved;
 use sealpost_base::Kind;
 use sealpost_smtp::types::{ForwardPath, Rcpt, Reply};
 
 use super::replies;
+use super::room;
 use super::session::Session;
+use crate::context::Context;
 
 impl Session {
     pub(super) async fn rcpt(&mut self, rcpt: Rcpt) {
@@ -39,9 +42,32 @@ impl Session {
             }
             replies::recipient(&error)
         })?;
+        let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
+        check_room(&self.ctx, &to, &resolved, declared).await?;
         match &mut self.transaction {
             Some(transaction) => transaction.envelope.add(to, resolved, &self.ctx.budget),
             None => Err(replies::out_of_order("Say MAIL first")),
         }
     }
+}
+
+/// Refuses a recipient that has no room for a message of the size that MAIL said, as far as it said one. An alias is
+/// refused if any of its accounts has none: the sender tries again, and nobody gets it twice.
+async fn check_room(
+    ctx: &Context,
+    to: &ForwardPath,
+    resolved: &Resolved,
+    declared: Option<u64>,
+) -> Result<(), Reply> {
+    // RFC 5321 §4.5.1: mail for the postmaster is always taken.
+    if *to == ForwardPath::Postmaster {
+        return Ok(());
+    }
+    let octets = declared.unwrap_or(0).max(1);
+    for recipient in &resolved.recipients {
+        if let Some(reply) = room::lacking(ctx, recipient.id, recipient.quotas, octets).await {
+            return Err(reply);
+        }
+    }
+    Ok(())
 }

@@ -100,6 +100,16 @@ pub(super) fn too_large(limit: u64) -> Reply {
     Reply::status(552, (5, 3, 4), format!("Message size exceeds the limit of {limit} octets"))
 }
 
+/// RFC 5321 §4.2.3, RFC 3463 §3.3: somebody may make room before the sender gives up.
+pub(super) fn mailbox_full() -> Reply {
+    Reply::status(452, (4, 2, 2), "Mailbox full, try again later")
+}
+
+/// RFC 5321 §4.2.3, RFC 3463 §3.3.
+pub(super) fn never_fits() -> Reply {
+    Reply::status(552, (5, 2, 2), "Message is larger than the whole mailbox may be")
+}
+
 /// RFC 5321 §4.5.3.1.10.
 pub(super) fn too_many_recipients() -> Reply {
     Reply::status(452, (4, 5, 3), "Too many recipients")

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sealpost_account::directory::Resolved;
+use sealpost_account::directory::{Quotas, Resolved};
 use sealpost_base::{AccountId, Budget, Permit, limits};
 use sealpost_smtp::types::{ForwardPath, Mail, Reply};
 use sealpost_vault::PublicKey;
@@ -46,6 +46,7 @@ pub(super) struct Recipient {
 pub(super) struct Account {
     pub(super) id: AccountId,
     pub(super) public: PublicKey,
+    pub(super) quotas: Quotas,
 }
 
 impl Transaction {
@@ -91,7 +92,8 @@ impl Envelope {
         self.bytes = bytes;
         let accounts = resolved.recipients.into_iter().map(|recipient| {
             *self.known.entry(recipient.id).or_insert_with(|| {
-                self.accounts.push(Account { id: recipient.id, public: recipient.public });
+                let (id, public, quotas) = (recipient.id, recipient.public, recipient.quotas);
+                self.accounts.push(Account { id, public, quotas });
                 self.accounts.len() - 1
             })
         });

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use sealpost_account::Account;
 use sealpost_account::accounts::Delivery;
-use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
+use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Role, Secret};
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use sealpost_server::net::Stream;
 use sealpost_server::tls::Tls;
@@ -82,6 +82,17 @@ impl World {
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
         World { ctx: Arc::new(ctx), tls, record, root, sessions: JoinSet::new() }
+    }
+
+    /// Makes the account's owner an administrator, and a second account that it can look after.
+    async fn make_admin(&self) {
+        let admin = |record: &mut AccountRecord| {
+            record.role = Role::Admin;
+            Ok(())
+        };
+        self.ctx.directory.update(&self.record.name, admin).await.unwrap();
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        self.ctx.directory.create(&AccountName::parse("you@localhost").unwrap(), new).await.unwrap();
     }
 
     /// A session with a client on this machine.
@@ -413,6 +424,7 @@ impl Client {
 pub async fn play(name: &str, text: &str) {
     let mut settings = Settings::default();
     let mut quota = None;
+    let mut admin = false;
     for set in text.lines().filter_map(|line| line.strip_prefix("set ")) {
         match set.split_once(' ').unwrap() {
             ("message_size", value) => settings.message_size = value.parse().unwrap(),
@@ -420,11 +432,15 @@ pub async fn play(name: &str, text: &str) {
                 settings.plaintext_login = sealpost_server::settings::PlaintextLogin::Never;
             }
             ("postmaster", value) => settings.postmaster = Some(value.to_owned()),
+            ("role", "admin") => admin = true,
             ("quota", value) => quota = Some(value.parse().unwrap()),
             other => panic!("{name}: no such setting: {other:?}"),
         }
     }
     let mut world = World::over(Store::memory(), settings, quota).await;
+    if admin {
+        world.make_admin().await;
+    }
     let mut clients: BTreeMap<usize, Client> = BTreeMap::new();
     let mut kept: BTreeMap<String, String> = BTreeMap::new();
     let token = if text.contains("<token>") { world.token().await.1 } else { String::new() };

@@ -144,7 +144,7 @@ impl transcript::World for World {
         Box::new(connector.connect("localhost".try_into().unwrap(), plain).await.unwrap())
     }
 
-    /// `inbox me@localhost 2`: two messages are there. `message me@localhost 1`: the lines that follow as `| line`
+    /// `quota me@localhost 100`: so many octets may be there. `inbox me@localhost 2`: two messages are there. `message me@localhost 1`: the lines that follow as `| line`
     /// are all of that message, each with CRLF; `*` stands for anything in a line.
     async fn line(&mut self, line: &str) {
         if let Some(pattern) = line.strip_prefix('|') {
@@ -162,6 +162,13 @@ impl transcript::World for World {
         }
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
+            ["quota", name, octets] => {
+                let limit = |record: &mut AccountRecord| {
+                    record.quota = Some(octets.parse().unwrap());
+                    Ok(())
+                };
+                self.ctx.directory.update(&AccountName::parse(name).unwrap(), limit).await.unwrap();
+            }
             ["inbox", name, count] => {
                 let messages = self.inbox(name).await.unwrap();
                 assert_eq!(messages.len(), count.parse().unwrap(), "messages of {name}");

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use indicatif::ProgressBar;
 use ring::digest::{Context, SHA256};
+use sealpost_account::directory::{Quotas, Usage};
 use sealpost_account::{Account, Event, Flags, Ingest, NewMessage, Stored, ops};
 use sealpost_archive::Meta;
 use sealpost_base::{Error, Kind, MailboxId, Timestamp, limits};
@@ -34,7 +35,7 @@ const TAIL_EVENTS: usize = 64;
 pub struct Pipeline<'a> {
     place: &'a Place,
     account: Arc<Account>,
-    quota: Option<u64>,
+    quotas: Quotas,
     bar: &'a ProgressBar,
     summary: &'a mut Summary,
     known: HashMap<MailboxId, Known>,
@@ -78,14 +79,14 @@ impl<'a> Pipeline<'a> {
     pub fn new(
         place: &'a Place,
         account: Arc<Account>,
-        quota: Option<u64>,
+        quotas: Quotas,
         bar: &'a ProgressBar,
         summary: &'a mut Summary,
     ) -> Self {
         Pipeline {
             place,
             account,
-            quota,
+            quotas,
             bar,
             summary,
             known: HashMap::new(),
@@ -277,7 +278,7 @@ impl<'a> Pipeline<'a> {
         }
         let count = ready.len() as u64;
         let messages = || ready.iter().map(|r| r.message.clone()).collect::<Vec<_>>();
-        let over = self.over_quota(ready.iter().map(|r| r.message.stored.size()).sum());
+        let over = self.over_quota(count, ready.iter().map(|r| r.message.stored.size()).sum());
         if !over {
             match self.append(&name, messages()).await {
                 Ok(()) => {
@@ -289,7 +290,7 @@ impl<'a> Pipeline<'a> {
             }
         }
         for Ready { place, mut message } in ready {
-            if self.over_quota(message.stored.size()) {
+            if self.over_quota(1, message.stored.size()) {
                 self.fail(place, "the account's quota is used up".to_owned());
                 continue;
             }
@@ -333,10 +334,10 @@ impl<'a> Pipeline<'a> {
         *self.summary.mailboxes.entry(mailbox.to_owned()).or_default() += count;
     }
 
-    fn over_quota(&self, more: u64) -> bool {
-        let Some(quota) = self.quota else { return false };
-        let used: u64 = self.account.state().mailboxes().map(|m| m.bytes()).sum();
-        used.saturating_add(more) > quota
+    /// Whether so many messages of so many octets would be more than the account may hold.
+    fn over_quota(&self, messages: u64, octets: u64) -> bool {
+        let used = sealpost_server::quota::usage(&self.account.state());
+        self.quotas.exceeded(used, Usage::of_messages(messages, octets)).is_some()
     }
 
     /// The archive's date, the header's, the file's; now if there is none.

@@ -4,6 +4,7 @@
 //! §6); a message with NUL elsewhere cannot be shown and is refused. What comes in a plain literal is stored as it is.
 
 use bytes::Bytes;
+use sealpost_account::directory::Usage;
 use sealpost_account::{Flags, Ingest, NewMessage, ops};
 use sealpost_base::{Timestamp, limits};
 use sealpost_imap::server::Event;
@@ -251,7 +252,12 @@ impl Received {
     async fn check_quota(&mut self, session: &Session, place: &Place) -> Result<(), Failure> {
         match self.octets.saturating_sub(self.freed) {
             0 => Ok(()),
-            net => session.check_quota_at(place, net).await,
+            net => {
+                // A message that is replaced makes room for one.
+                let messages = (self.done.len() + usize::from(self.current.is_some())) as u64;
+                let messages = messages.saturating_sub(u64::from(self.freed > 0));
+                session.check_quota_at(place, Usage::of_messages(messages, net)).await
+            }
         }
     }
 }

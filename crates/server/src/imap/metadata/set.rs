@@ -1,5 +1,6 @@
 //! SETMETADATA (RFC 5464 §4.3), and special uses set through it (RFC 6154 §4).
 
+use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::metadata::{self, Holder, Refused};
 use sealpost_account::{AccountState, SpecialUse, SpecialUses, ops};
@@ -29,6 +30,7 @@ impl Session {
         if set.mailbox.is_none() {
             set.entries.iter().try_for_each(|(entry, value)| filters::check(entry, value.as_deref()))?;
         }
+        self.refresh_quota().await?;
         let source = self.source(set.mailbox.as_ref()).await?;
         let uses = new_uses(&source, &set.entries)?;
         let stored = set.entries.iter().filter(|(entry, _)| !super::is_computed(&source, entry.as_str()));
@@ -58,7 +60,11 @@ impl Session {
         let committed = shelf
             .account
             .commit(|state| {
-                let decided = decide(state, shelf.holder, changes, uses);
+                let decided = decide(state, shelf.holder, changes, uses).and_then(|events| {
+                    let annotations = metadata::growth(state, &events);
+                    self.check_quota(state, Usage { annotations, ..Usage::default() })?;
+                    Ok(events)
+                });
                 Ok(match decided {
                     Ok(events) => (events, Ok(())),
                     Err(reply) => (Vec::new(), Err(reply)),

@@ -1,0 +1,130 @@
+//! `sealpost account quota`: what an account may hold.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use sealpost_account::directory::{Quotas, Usage};
+use serde::Serialize;
+
+use super::NameArgs;
+use crate::cmd::stats::bytes;
+use crate::exit::Usage as WrongUsage;
+use crate::global::Global;
+use crate::place::Place;
+
+/// Arguments of `sealpost account quota`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Without options, shows what the account may hold, and what it held when that was last written down.
+
+Examples:
+  sealpost account quota jane@example.org
+  sealpost account quota jane@example.org --storage 5GiB --messages 100000
+  sealpost account quota jane@example.org --storage none"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    account: NameArgs,
+    /// The most mail, such as 500MB or 5GiB, or none for any amount
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    storage: Option<Limit>,
+    /// The most messages, or none for any number
+    #[arg(long, value_name = "N", value_parser = number)]
+    messages: Option<Limit>,
+    /// The most mailboxes, or none
+    #[arg(long, value_name = "N", value_parser = number)]
+    mailboxes: Option<Limit>,
+    /// The most metadata that mail programs may keep, such as 1MiB, or none
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    annotations: Option<Limit>,
+}
+
+/// A limit; `None`: none.
+#[derive(Clone, Copy)]
+struct Limit(Option<u64>);
+
+fn size(text: &str) -> Result<Limit> {
+    if text == "none" { Ok(Limit(None)) } else { super::size(text).map(|bytes| Limit(Some(bytes))) }
+}
+
+fn number(text: &str) -> Result<Limit> {
+    match text {
+        "none" => Ok(Limit(None)),
+        _ => match text.parse() {
+            Ok(number) => Ok(Limit(Some(number))),
+            Err(_) => Err(WrongUsage(format!("{text:?} is neither a number nor none")).into()),
+        },
+    }
+}
+
+/// What is shown.
+#[derive(Serialize)]
+struct Shown {
+    account: String,
+    storage: Line,
+    messages: Line,
+    mailboxes: Line,
+    annotations: Line,
+}
+
+#[derive(Serialize)]
+struct Line {
+    limit: Option<u64>,
+    /// `None`: it was never written down.
+    used: Option<u64>,
+}
+
+pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let name = place.directory.account_name(&args.account.name)?;
+    let changes = [args.storage, args.messages, args.mailboxes, args.annotations];
+    let record = if changes.iter().any(Option::is_some) {
+        let change = |quotas: &mut Quotas| {
+            let limits =
+                [&mut quotas.storage, &mut quotas.messages, &mut quotas.mailboxes, &mut quotas.annotations];
+            for (limit, change) in limits.into_iter().zip(changes) {
+                *limit = change.map_or(*limit, |Limit(limit)| limit);
+            }
+        };
+        let changed = place.directory.update(&name, |record| {
+            let mut quotas = record.quotas();
+            change(&mut quotas);
+            record.set_quotas(quotas);
+            Ok(record.clone())
+        });
+        changed.await?
+    } else {
+        place.directory.get(&name).await?
+    };
+    let used = place.directory.usage(record.id).await?;
+    global.output().show(&Shown::new(name.to_string(), record.quotas(), used), Shown::lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Shown {
+    fn new(account: String, quotas: Quotas, used: Option<Usage>) -> Self {
+        let line = |limit, used| Line { limit, used };
+        Shown {
+            account,
+            storage: line(quotas.storage, used.map(|used| used.storage)),
+            messages: line(quotas.messages, used.map(|used| used.messages)),
+            mailboxes: line(quotas.mailboxes, used.map(|used| used.mailboxes)),
+            annotations: line(quotas.annotations, used.map(|used| used.annotations)),
+        }
+    }
+
+    fn lines(&self) -> String {
+        let count = |n: u64| n.to_string();
+        let line = |name: &str, line: &Line, show: &dyn Fn(u64) -> String| {
+            let used = line.used.map_or("not known".to_owned(), show);
+            format!("{name:<12} {used} of {}", line.limit.map_or("any".to_owned(), show))
+        };
+        let lines = [
+            line("storage", &self.storage, &bytes),
+            line("messages", &self.messages, &count),
+            line("mailboxes", &self.mailboxes, &count),
+            line("annotations", &self.annotations, &bytes),
+        ];
+        format!("{:<12} {}\n{}", "account", self.account, lines.join("\n"))
+    }
+}

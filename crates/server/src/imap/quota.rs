@@ -1,0 +1,324 @@
+//! GETQUOTA, GETQUOTAROOT, SETQUOTA, and the limits they are about (RFC 9208).
+//!
+//! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
+//! account's and change it; everybody else looks at their own.
+
+use std::time::Duration;
+
+use sealpost_account::AccountState;
+use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Usage};
+use sealpost_account::rights::Rights;
+use sealpost_base::{Kind, limits};
+use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
+
+use super::place::{Access, Place};
+use super::reply::{Failure, Outcome, Reply};
+use super::session::Session;
+use super::sharing::in_share;
+use crate::quota;
+
+/// How long a session goes by limits that another process may have changed.
+const TRUSTED: Duration = Duration::from_secs(10);
+/// Percent of a limit beyond which a client is warned.
+const SOFT_PERCENT: u64 = 90;
+/// What STORAGE and ANNOTATION-STORAGE are counted in, in octets (RFC 9208 §5.1, §5.4).
+const UNIT: u64 = 1024;
+
+/// Every resource, with its name.
+const RESOURCES: [(Resource, &str); 4] = [
+    (Resource::Storage, "STORAGE"),
+    (Resource::Messages, "MESSAGE"),
+    (Resource::Mailboxes, "MAILBOX"),
+    (Resource::Annotations, "ANNOTATION-STORAGE"),
+];
+
+/// A session's quota root.
+pub(super) struct Quota {
+    root: AccountName,
+    pub(super) limits: Quotas,
+    /// What is in shares of the account.
+    shared: Usage,
+    seen_changes: u64,
+    /// When the limits were read, by the monotonic clock.
+    read: Duration,
+    /// The client knows that a limit is near.
+    warned: bool,
+}
+
+impl Session {
+    /// After login.
+    pub(super) fn begin_quota(&mut self, record: &AccountRecord) {
+        let mut quota = Quota {
+            root: record.name.clone(),
+            limits: record.quotas(),
+            shared: Usage::default(),
+            seen_changes: self.ctx.quotas.changes(),
+            read: self.ctx.clock.monotonic(),
+            warned: false,
+        };
+        quota.warned = self.account.as_ref().is_some_and(|account| quota.near(&account.state()).is_some());
+        self.quota = Some(quota);
+    }
+
+    /// Before the session ends: what it leaves is written down for deliveries to go by.
+    /// Nobody waits for it: if it is lost, they go by what was written before.
+    pub(super) fn end_quota(&mut self) {
+        let (Some(quota), Some(account)) = (self.quota.take(), self.account.clone()) else { return };
+        if quota.limits == Quotas::default() {
+            return;
+        }
+        let ctx = self.ctx.clone();
+        tokio::spawn(async move {
+            let usage = quota::usage(&account.state());
+            ctx.quotas.observed(&ctx, account.id(), quota.limits, usage, quota.shared).await;
+        });
+    }
+
+    /// Looks at the limits again if somebody may have changed them.
+    pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
+        let Some(quota) = &mut self.quota else { return Ok(()) };
+        let (changes, now) = (self.ctx.quotas.changes(), self.ctx.clock.monotonic());
+        if quota.seen_changes != changes || now.saturating_sub(quota.read) >= TRUSTED {
+            if let Some(record) = self.ctx.directory.find(&quota.root).await? {
+                quota.limits = record.quotas();
+            }
+            (quota.seen_changes, quota.read) = (changes, now);
+        }
+        if quota.limits.limit_messages() {
+            let shared = self.usage_in_own_shares().await?;
+            if let Some(quota) = &mut self.quota {
+                quota.shared = shared;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `more` may be added to the account's own log, which has this state.
+    ///
+    /// # Errors
+    /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
+    pub(super) fn check_quota(&self, state: &AccountState, more: Usage) -> Result<(), Reply> {
+        let Some(quota) = &self.quota else { return Ok(()) };
+        Room { limits: quota.limits, other: quota.shared }.check(state, more)
+    }
+
+    /// Whether `more` may be added to a mailbox.
+    ///
+    /// # Errors
+    /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
+    pub(super) async fn check_quota_at(&self, place: &Place, more: Usage) -> Result<(), Failure> {
+        let room = self.room_at(place).await?;
+        Ok(room.check(&place.account.state(), more)?)
+    }
+
+    /// What the log of a mailbox may hold, and what else counts: what is in a share counts for its owner.
+    pub(super) async fn room_at(&self, place: &Place) -> Result<Room, Failure> {
+        let own = self.quota()?;
+        match place.access {
+            Access::Own => Ok(Room { limits: own.limits, other: own.shared }),
+            Access::Share { owner: true, .. } => {
+                let all = quota::usage(&self.account()?.state()).with(own.shared);
+                Ok(Room { limits: own.limits, other: all.without(in_share(&place.account.state())) })
+            }
+            Access::Share { owner: false, .. } => {
+                let Some(about) = place.account.state().about() else { return Ok(Room::default()) };
+                let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(Room::default()) };
+                let owner = self.ctx.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
+                let Some(owner) = owner else { return Ok(Room::default()) };
+                // How much else the owner has is known from what the owner's sessions wrote down.
+                let all = self.ctx.quotas.usage(&self.ctx, owner.id).await?;
+                Ok(Room { limits: owner.quotas(), other: all.without(in_share(&place.account.state())) })
+            }
+        }
+    }
+
+    /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds
+    /// something (RFC 9208 §4.3.1).
+    pub(super) fn warn_of_quota(&mut self) {
+        let (Some(quota), Some(account)) = (&mut self.quota, &self.account) else { return };
+        if quota.limits == Quotas::default() {
+            return;
+        }
+        let near = quota.near(&account.state());
+        let before = std::mem::replace(&mut quota.warned, near.is_some());
+        if let (Some(resource), false) = (near, before) {
+            let text = format!("the limit of {} is nearly reached", name(resource));
+            self.connection.out().status(None, Status::No, Some(&Code::OverQuota), &text);
+        }
+    }
+
+    /// GETQUOTA.
+    pub(super) async fn get_quota(&mut self, root: &AString) -> Outcome {
+        let record = self.record_of(root).await?;
+        self.tell_quota(&record).await?;
+        Ok(Reply::ok("GETQUOTA completed"))
+    }
+
+    /// GETQUOTAROOT. The mailbox need not exist (RFC 9208 §4.1.2).
+    pub(super) async fn get_quota_root(&mut self, mailbox: &Mailbox) -> Outcome {
+        // What others share counts for them, and how much they have is not this user's business (RFC 9208 §8): such a
+        // mailbox has no root here.
+        if let Ok(place) = self.place(mailbox).await
+            && matches!(place.access, Access::Share { owner: false, .. })
+        {
+            // RFC 9208 §6
+            place.require(Rights::READ)?;
+            let (mailbox, roots) = (mailbox.clone(), Vec::new());
+            self.connection.out().response(&Response::QuotaRoot { mailbox, roots });
+            return Ok(Reply::ok("GETQUOTAROOT completed"));
+        }
+        let record = self.own_record().await?;
+        let roots = vec![AString::from(record.name.as_str())];
+        self.connection.out().response(&Response::QuotaRoot { mailbox: mailbox.clone(), roots });
+        self.tell_quota(&record).await?;
+        Ok(Reply::ok("GETQUOTAROOT completed"))
+    }
+
+    /// SETQUOTA. Limits that are not named are removed (RFC 9208 §4.1.3).
+    pub(super) async fn set_quota(&mut self, root: &AString, limits: &[QuotaLimit]) -> Outcome {
+        if self.own_record().await?.role != Role::Admin {
+            return Err(Reply::no(Code::NoPerm, "only an administrator may do that").into());
+        }
+        let quotas = parse(limits)?;
+        let name = self.record_of(root).await?.name;
+        let record = self
+            .ctx
+            .directory
+            .update(&name, |record| {
+                record.set_quotas(quotas);
+                Ok(record.clone())
+            })
+            .await?;
+        self.ctx.quotas.limits_changed();
+        tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
+        self.tell_quota(&record).await?;
+        Ok(Reply::ok("SETQUOTA completed"))
+    }
+
+    async fn tell_quota(&mut self, record: &AccountRecord) -> Result<(), Failure> {
+        let usage = self.ctx.quotas.usage(&self.ctx, record.id).await?;
+        let resources = resources(&record.quotas(), &usage);
+        let root = AString::from(record.name.as_str());
+        self.connection.out().response(&Response::Quota { root, resources });
+        Ok(())
+    }
+
+    /// The record of the account that a quota root is of, if this user may see it.
+    async fn record_of(&self, root: &AString) -> Result<AccountRecord, Failure> {
+        let own = self.own_record().await?;
+        let name = root.as_str().and_then(|root| self.ctx.directory.account_name(root).ok());
+        if name.as_ref() == Some(&own.name) {
+            return Ok(own);
+        }
+        // RFC 9208 §8: whether others have an account, and what is in it, is not for everybody to know.
+        if own.role != Role::Admin {
+            return Err(Reply::no(Code::NoPerm, "that quota root is not yours").into());
+        }
+        let none = || Failure::Reply(Reply::no(Code::NonExistent, "no such quota root"));
+        self.ctx.directory.get(&name.ok_or_else(none)?).await.map_err(|error| match error.kind() {
+            Kind::NotFound => none(),
+            _ => error.into(),
+        })
+    }
+
+    async fn own_record(&self) -> Result<AccountRecord, Failure> {
+        Ok(self.ctx.directory.get(&self.quota()?.root).await?)
+    }
+
+    fn quota(&self) -> Result<&Quota, Reply> {
+        self.quota.as_ref().ok_or_else(|| Reply::bad("log in first"))
+    }
+}
+
+/// What a log may hold.
+#[derive(Default)]
+pub(super) struct Room {
+    limits: Quotas,
+    /// What counts beside what is in that log.
+    other: Usage,
+}
+
+impl Room {
+    /// Whether `more` may be added to the log with this state.
+    ///
+    /// # Errors
+    /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
+    pub(super) fn check(&self, state: &AccountState, more: Usage) -> Result<(), Reply> {
+        if self.limits == Quotas::default() {
+            return Ok(());
+        }
+        match self.limits.exceeded(quota::usage(state).with(self.other), more) {
+            Some(resource) => Err(over_quota(resource)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Quota {
+    /// A resource of which so much is used that the client should know.
+    fn near(&self, state: &AccountState) -> Option<Resource> {
+        let usage = quota::usage(state).with(self.shared);
+        Resource::ALL.into_iter().find(|resource| {
+            let used = u128::from(usage.of(*resource)) * 100;
+            self.limits.of(*resource).is_some_and(|limit| used > u128::from(limit) * u128::from(SOFT_PERCENT))
+        })
+    }
+}
+
+/// `NO [OVERQUOTA]`
+pub(super) fn over_quota(resource: Resource) -> Reply {
+    let text = match resource {
+        Resource::Storage => "the account is full",
+        Resource::Messages => "the account has as many messages as it may have",
+        Resource::Mailboxes => "the account has as many mailboxes as it may have",
+        Resource::Annotations => "the account has as much metadata as it may have",
+    };
+    Reply::no(Code::OverQuota, text)
+}
+
+fn name(resource: Resource) -> &'static str {
+    RESOURCES.iter().find(|(known, _)| *known == resource).map_or("", |(_, name)| name)
+}
+
+/// Octets in one unit of a resource.
+fn unit(resource: Resource) -> u64 {
+    match resource {
+        Resource::Storage | Resource::Annotations => UNIT,
+        Resource::Messages | Resource::Mailboxes => 1,
+    }
+}
+
+/// Limits that every account has (RFC 9208 §3.2: the client is advised of them too).
+fn inherent(resource: Resource) -> Option<u64> {
+    match resource {
+        Resource::Mailboxes => Some(limits::MAILBOXES as u64),
+        Resource::Annotations => Some(limits::METADATA_BYTES as u64),
+        Resource::Storage | Resource::Messages => None,
+    }
+}
+
+/// What is limited, each with its usage; rounded up, so that there is never more than there may be.
+fn resources(quotas: &Quotas, usage: &Usage) -> Vec<QuotaResource> {
+    let limited = RESOURCES.iter().filter_map(|(resource, name)| {
+        let limit = quotas.of(*resource).into_iter().chain(inherent(*resource)).min()?;
+        let unit = unit(*resource);
+        let most = i64::MAX.unsigned_abs();
+        Some(QuotaResource {
+            name: Atom::new(name).ok()?,
+            usage: usage.of(*resource).div_ceil(unit).min(most),
+            limit: limit.div_ceil(unit).min(most),
+        })
+    });
+    limited.collect()
+}
+
+/// The limits that SETQUOTA asks for.
+fn parse(limits: &[QuotaLimit]) -> Result<Quotas, Reply> {
+    let mut quotas = Quotas::default();
+    for QuotaLimit { name, limit } in limits {
+        let known = RESOURCES.iter().find(|(_, known)| *name == **known);
+        let (resource, _) = known.ok_or_else(|| Reply::no(Code::Cannot, "no such resource"))?;
+        quotas.set(*resource, Some(limit.saturating_mul(unit(*resource))));
+    }
+    Ok(quotas)
+}
