@@ -103,6 +103,8 @@ pub const KEYWORDS: usize = 2000;
 pub const KEYWORD_BYTES: usize = 128;
 /// Mailboxes that one session watches by NOTIFY (RFC 5465 §5.8).
 pub const NOTIFY_MAILBOXES: usize = 2000;
+/// Shared mailboxes that one session watches by NOTIFY: each keeps a log open.
+pub const NOTIFY_SHARES: usize = 32;
 /// Distinct sets of flags of one account.
 pub const FLAG_SETS: usize = 65_536;
 /// Keywords of all those sets together.

@@ -61,6 +61,7 @@ transcripts![
     multisearch,
     names,
     notify,
+    notify_shared,
     oauthbearer,
     objectid,
     partial,

@@ -7,6 +7,7 @@
 
 mod groups;
 mod known;
+mod shares;
 
 use std::future::Future;
 
@@ -25,17 +26,19 @@ use super::tell::Telling;
 pub(super) use groups::Selected;
 use groups::{Groups, Wanted};
 use known::{Event, Known, Overflow};
+use shares::Shares;
 
 /// The events that can be asked for, for `[BADEVENT]` (RFC 5465 §3.1).
 const EVENTS: &str = "(MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange \
                       MailboxMetadataChange ServerMetadataChange)";
 
 /// What a client has asked for by NOTIFY, and what it knows.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Watch {
     selected: Selected,
     groups: Groups,
     known: Known,
+    shares: Shares,
 }
 
 impl Watch {
@@ -65,9 +68,19 @@ impl Session {
             return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
         };
         let watched = known.mailboxes(&groups, self.selected_here());
-        self.watch = Some(Box::new(Watch { selected, groups, known }));
+        self.watch = Some(Box::new(Watch { selected, groups, known, shares: Shares::default() }));
+        if self.watch_shares().await.is_err() {
+            self.watch = None;
+            let text = format!("at most {} shared mailboxes can be watched", limits::NOTIFY_SHARES);
+            return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
+        }
+        for name in self.watch.as_ref().map(|watch| watch.shares.no_access()).unwrap_or_default() {
+            self.tell_attributes(&name, vec![no_access()], None);
+        }
         if status {
-            for (name, wanted) in watched {
+            let viewed = self.view.as_ref().map(|view| view.account().id());
+            let shared = self.watch.as_ref().map(|watch| watch.shares.readable(viewed)).unwrap_or_default();
+            for (name, wanted) in watched.into_iter().chain(shared) {
                 if wanted.messages || wanted.flags {
                     self.tell_status_of(&name, &first_items(wanted)).await?;
                     self.connection.relieve().await?;
@@ -98,7 +111,9 @@ impl Session {
     pub(super) fn rung(&self) -> impl Future<Output = ()> + Send + use<> {
         let own = self.account.clone();
         let viewed = self.view.as_ref().map(|view| view.account().clone());
-        let bells = own.into_iter().chain(viewed).map(|account| {
+        let shared = self.watch.iter().flat_map(|watch| watch.shares.accounts().cloned());
+        let shared: Vec<_> = shared.collect();
+        let bells = own.into_iter().chain(viewed).chain(shared).map(|account| {
             let mut bell = account.subscribe();
             // Marked before anything is looked at, so that a change during the look rings again.
             bell.borrow_and_update();
@@ -124,11 +139,17 @@ impl Session {
     /// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
     pub(super) async fn tell_others(&mut self, own: bool) -> Result<(), End> {
         let selected = self.selected_here();
-        let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Ok(()) };
+        let viewed = self.view.as_ref().map(|view| view.account().id());
+        let (Some(watch), Some(account)) = (&self.watch, self.account.clone()) else { return Ok(()) };
         if !watch.groups.any() {
             return Ok(());
         }
-        let account = account.clone();
+        let changed = account.state().position() != watch.known.position;
+        if changed && self.watch_shares().await.is_err() {
+            return self.overflow();
+        }
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let shared = watch.shares.update(viewed, own);
         let events = {
             let state = account.state();
             // One entry since the client was told last: that of its own command.
@@ -136,8 +157,9 @@ impl Session {
             let Watch { groups, known, .. } = &mut **watch;
             let metadata = known.metadata(&state, groups);
             let events = known.update(&state, groups, selected);
-            let all = events.and_then(|events| Ok(events.into_iter().chain(metadata?).collect()));
-            if own { Ok(Vec::new()) } else { all }
+            let all = events.and_then(|events| Ok(events.into_iter().chain(metadata?)));
+            let here = all.map(|all| if own { Vec::new() } else { all.collect() });
+            here.and_then(|here| Ok(here.into_iter().chain(shared?).collect()))
         };
         let events: Vec<Event> = match events {
             Ok(events) => events,
@@ -162,6 +184,12 @@ impl Session {
                     }
                 }
                 Event::Metadata { mailbox, entries } => self.tell_entries(mailbox, entries),
+                Event::Access { mailbox, readable: true, .. } => self.tell_mailbox_name(&mailbox, None),
+                Event::Access { mailbox, listed, .. } => {
+                    // RFC 5465 §5.4: what may no longer be listed is gone for this client.
+                    let gone = (!listed).then_some(MailboxAttribute::NonExistent);
+                    self.tell_attributes(&mailbox, gone.into_iter().chain([no_access()]).collect(), None);
+                }
                 Event::Name(name) => self.tell_mailbox_name(&name, None),
                 Event::Renamed { from, to } => self.tell_mailbox_name(&to, Some(&from)),
             }
@@ -207,13 +235,24 @@ impl Session {
     }
 
     fn tell_mailbox_name(&mut self, name: &str, old_name: Option<&str>) {
-        let (Some(account), Ok(mailbox)) = (&self.account, Mailbox::new(name)) else { return };
-        let attributes = attributes(&account.state(), name);
+        if let Some(account) = &self.account {
+            let attributes = attributes(&account.state(), name);
+            self.tell_attributes(name, attributes, old_name);
+        }
+    }
+
+    fn tell_attributes(&mut self, name: &str, attributes: Vec<MailboxAttribute>, old_name: Option<&str>) {
+        let Ok(mailbox) = Mailbox::new(name) else { return };
         let old_name = old_name.and_then(|name| Mailbox::new(name).ok());
         let extended = old_name.map(ListExtension::OldName).into_iter().collect();
         let item = ListItem { attributes, delimiter: Some(HIERARCHY_DELIMITER), mailbox, extended };
         self.connection.out().response(&Response::List(item));
     }
+}
+
+/// `\\NoAccess` (RFC 5465 §8).
+fn no_access() -> MailboxAttribute {
+    Atom::new("NoAccess").map_or(MailboxAttribute::NoSelect, MailboxAttribute::Other)
 }
 
 /// What STATUS begins with (RFC 5465 §3.1).

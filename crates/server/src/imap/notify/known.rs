@@ -20,15 +20,18 @@ pub(super) struct Known {
     subscribed: Vec<String>,
 }
 
+/// A mailbox as the client knows it.
 #[derive(Debug, Clone)]
-struct Entry {
-    name: String,
-    subscribed: bool,
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) subscribed: bool,
     uid_validity: UidValidity,
     uid_next: Uid,
     messages: usize,
     unseen: usize,
     highest_modseq: ModSeq,
+    /// Its messages are in another log.
+    link: bool,
 }
 
 /// Something to be told.
@@ -48,6 +51,8 @@ pub(super) enum Event {
     Name(String),
     /// Entries of a mailbox's metadata have changed, or of the server's (RFC 5465 §5.6, §5.7).
     Metadata { mailbox: Option<String>, entries: Vec<String> },
+    /// What this client may do with a mailbox that is shared has changed (RFC 5465 §5.9).
+    Access { mailbox: String, listed: bool, readable: bool },
     /// A mailbox has another name (RFC 5465 §5.4).
     Renamed { from: String, to: String },
 }
@@ -57,7 +62,7 @@ pub(super) enum Event {
 pub(super) struct Overflow;
 
 impl Entry {
-    fn new(state: &AccountState, mailbox: &Mailbox) -> Self {
+    pub(super) fn new(state: &AccountState, mailbox: &Mailbox) -> Self {
         Entry {
             name: mailbox.name().to_owned(),
             subscribed: state.is_subscribed(mailbox.name()),
@@ -66,7 +71,18 @@ impl Entry {
             messages: mailbox.len(),
             unseen: mailbox.unseen(),
             highest_modseq: mailbox.highest_modseq(),
+            link: mailbox.link().is_some(),
         }
+    }
+
+    /// The mailbox of a share as it is, under the name it has for this client.
+    pub(super) fn of_share(share: &AccountState, name: String, subscribed: bool) -> Self {
+        Entry { name, subscribed, ..Entry::new(share, share.inbox()) }
+    }
+
+    /// The same under another name.
+    pub(super) fn named(self, name: String) -> Self {
+        Entry { name, ..self }
     }
 }
 
@@ -90,7 +106,7 @@ impl Known {
 
     /// The names of the mailboxes that are known, and what is wanted of each; without that of `selected`.
     pub(super) fn mailboxes(&self, groups: &Groups, selected: Option<MailboxId>) -> Vec<(String, Wanted)> {
-        let others = self.mailboxes.iter().filter(|(id, _)| selected != Some(**id));
+        let others = self.mailboxes.iter().filter(|(id, e)| selected != Some(**id) && !e.link);
         others.map(|(_, e)| (e.name.clone(), groups.wanted(&e.name, e.subscribed))).collect()
     }
 
@@ -156,7 +172,8 @@ impl Known {
                     }
                 }
                 Some(was) => {
-                    if selected != Some(mailbox.id()) {
+                    // The messages of a link are in another log.
+                    if selected != Some(mailbox.id()) && mailbox.link().is_none() {
                         events.extend(of_messages(&was, &now, wanted));
                     }
                 }
@@ -183,7 +200,7 @@ impl Known {
 }
 
 /// What has to be told of the messages of a mailbox.
-fn of_messages(was: &Entry, now: &Entry, wanted: Wanted) -> Option<Event> {
+pub(super) fn of_messages(was: &Entry, now: &Entry, wanted: Wanted) -> Option<Event> {
     let validity = was.uid_validity != now.uid_validity;
     if wanted.messages && !validity && (was.uid_next, was.messages) != (now.uid_next, now.messages) {
         return Some(Event::Messages(now.name.clone()));
