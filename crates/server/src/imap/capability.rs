@@ -3,7 +3,7 @@
 use sealpost_imap::types::{Atom, Code, Response};
 
 /// At any time.
-const ALWAYS: &[&str] = &["IMAP4rev1", "SASL-IR", "ID", "ENABLE"];
+const ALWAYS: &[&str] = &["IMAP4rev1", "IMAP4rev2", "SASL-IR", "ID", "ENABLE"];
 /// Before login. LITERAL+ would invite literals that are too long there (docs/decisions/0016).
 const ANONYMOUS: &[&str] = &["LITERAL-"];
 /// After login.
