@@ -62,6 +62,7 @@ transcripts![
     names,
     notify,
     notify_shared,
+    notify_qresync,
     oauthbearer,
     objectid,
     partial,

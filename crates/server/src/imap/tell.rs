@@ -84,12 +84,10 @@ impl Session {
         let (changes, own) = {
             let state = account.state();
             let own = telling.own && state.position().0 == view.told().0 + 1;
-            (view.changes(&state, telling.expunges, &telling.known), own)
+            let flags = self.watch.is_none() || wanted.flags;
+            (view.changes(&state, telling.expunges, flags, &telling.known), own)
         };
-        let mut changes = changes.map_err(|_| End::MailboxGone)?;
-        if self.watch.is_some() && !wanted.flags {
-            changes.flags = UidSet::new();
-        }
+        let changes = changes.map_err(|_| End::MailboxGone)?;
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
             return Ok(());
         }
@@ -113,16 +111,23 @@ impl Session {
     /// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is
     /// room in it (RFC 7162 §3.2.7, §3.2.9, §6).
     pub(super) fn tell_modseq(&mut self, reply: &mut Reply) {
-        let Some(due) = self.view.as_mut().and_then(|view| view.due_modseq()) else { return };
-        if !self.dialect.modseq() {
-            return;
-        }
-        let code = Code::HighestModSeq(due);
         if reply.status == Status::Ok && reply.code.is_none() {
-            reply.code = Some(code);
+            reply.code = self.due_modseq();
         } else {
+            self.tell_modseq_alone();
+        }
+    }
+
+    /// The same where there is no completion that could say it: no command is in progress (RFC 5465 §5).
+    pub(super) fn tell_modseq_alone(&mut self) {
+        if let Some(code) = self.due_modseq() {
             self.connection.out().status(None, Status::Ok, Some(&code), "up to here everything was told");
         }
+    }
+
+    fn due_modseq(&mut self) -> Option<Code> {
+        let due = self.view.as_mut()?.due_modseq()?;
+        self.dialect.modseq().then_some(Code::HighestModSeq(due))
     }
 
     async fn tell_expunged(&mut self, changes: &Changes) -> Result<(), End> {

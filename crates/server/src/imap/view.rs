@@ -38,6 +38,9 @@ pub(super) struct View {
     written: ModSeq,
     /// The next completion has to have HIGHESTMODSEQ.
     owes: bool,
+    /// The client did not want to be told of flags that changed (RFC 5465 §5.3): there is no mod-sequence any more up to
+    /// which it knows everything but the one it had.
+    frozen: bool,
     /// How many keywords FLAGS listed.
     keywords: usize,
     /// What `$` stands for.
@@ -99,6 +102,7 @@ impl View {
             whole: mailbox.highest_modseq(),
             written: Position::ZERO,
             owes: false,
+            frozen: false,
             keywords: mailbox.keywords().count(),
             // RFC 5182 §2.1: selecting a mailbox empties it.
             saved: UidSet::new(),
@@ -197,11 +201,12 @@ impl View {
     }
 
     /// Brings the view up to date; what has changed has to be told. With `expunges` false, messages that are gone stay
-    /// in the view. Flags that the client knows already are left out.
+    /// in the view. Flags that the client knows already are left out, and with `flags` false all of them.
     pub(super) fn changes(
         &mut self,
         state: &AccountState,
         expunges: bool,
+        flags: bool,
         known: &Told,
     ) -> Result<Changes, Gone> {
         let mailbox = self.mailbox_in(state)?;
@@ -218,6 +223,10 @@ impl View {
         }
         if highest > self.told {
             changes.flags = self.flags_changed(mailbox, known);
+            if !flags && !changes.flags.is_empty() {
+                self.frozen = true;
+                changes.flags = UidSet::new();
+            }
         }
         if mailbox.uid_next() > self.uid_next {
             let rows = mailbox.rows(self.uid_next..=mailbox.uid_next());
@@ -234,7 +243,7 @@ impl View {
         self.told = state.position();
         if !delayed {
             self.told_expunges = state.position();
-            self.whole = highest;
+            self.whole = if self.frozen { self.whole } else { highest };
         }
         Ok(changes)
     }

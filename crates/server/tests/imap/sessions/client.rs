@@ -21,16 +21,22 @@ pub enum Dialect {
     QResync,
     UidOnly,
     UidOnlyQResync,
+    /// NOTIFY (SELECTED …): told at once, whether or not a command is in progress, so it names messages by UID.
+    Notify,
+    /// NOTIFY (SELECTED-DELAYED …), with QRESYNC.
+    NotifyDelayed,
 }
 
 impl Dialect {
-    pub const ALL: [Dialect; 6] = [
+    pub const ALL: [Dialect; 8] = [
         Dialect::Rev1,
         Dialect::Rev2,
         Dialect::CondStore,
         Dialect::QResync,
         Dialect::UidOnly,
         Dialect::UidOnlyQResync,
+        Dialect::Notify,
+        Dialect::NotifyDelayed,
     ];
 
     /// Commands that begin a session.
@@ -42,19 +48,29 @@ impl Dialect {
             Dialect::QResync => &["ENABLE QRESYNC"],
             Dialect::UidOnly => &["ENABLE UIDONLY"],
             Dialect::UidOnlyQResync => &["ENABLE UIDONLY QRESYNC"],
+            Dialect::Notify => &["NOTIFY SET (SELECTED (MessageNew (UID FLAGS) MessageExpunge FlagChange))"],
+            Dialect::NotifyDelayed => &[
+                "ENABLE QRESYNC",
+                "NOTIFY SET (SELECTED-DELAYED (MessageNew (UID FLAGS MODSEQ) MessageExpunge FlagChange))",
+            ],
         }
     }
 
     fn modseq(self) -> bool {
-        matches!(self, Dialect::CondStore | Dialect::QResync | Dialect::UidOnlyQResync)
+        self == Dialect::CondStore || self.qresync()
     }
 
     fn qresync(self) -> bool {
-        matches!(self, Dialect::QResync | Dialect::UidOnlyQResync)
+        matches!(self, Dialect::QResync | Dialect::UidOnlyQResync | Dialect::NotifyDelayed)
     }
 
     fn uid_only(self) -> bool {
         matches!(self, Dialect::UidOnly | Dialect::UidOnlyQResync)
+    }
+
+    /// Whether messages are named by UID only: because it must, or because numbers may change under its hands.
+    fn names_uids(self) -> bool {
+        self.uid_only() || self == Dialect::Notify
     }
 
     fn vanished(self) -> bool {
@@ -219,7 +235,7 @@ impl Believer {
         let numbered = ["FETCH", "STORE", "SEARCH"].iter().any(|name| text.starts_with(name));
         let mut command = Command {
             text,
-            expunges: !numbered && !text.starts_with("UID SEARCH 1:"),
+            expunges: self.dialect == Dialect::Notify || !numbered && !text.starts_with("UID SEARCH 1:"),
             unsolicited: !text.contains("FETCH"),
             earlier: text.contains("VANISHED") || text.contains("QRESYNC ("),
             fetched: false,
@@ -243,7 +259,7 @@ impl Believer {
             let before = std::mem::replace(&mut selected.highest, believed);
             self.check(believed >= before, "the client believed too much before");
         }
-        (lines.last().unwrap().clone(), command)
+        (lines.last().cloned().unwrap_or_default(), command)
     }
 
     fn response(&mut self, line: &str, command: &mut Command<'_>) -> Result<(), String> {
@@ -353,10 +369,14 @@ impl Believer {
 
     /// Remembers the mailbox, which is not selected any more.
     fn leave(&mut self) {
-        let Some(selected) = self.selected.take() else { return };
-        if !selected.read_only {
-            self.recents.push((selected.name, selected.uid_validity, selected.recent));
+        self.remember();
+        if let Some(Selected { name, uid_validity, recent, read_only: false, .. }) = self.selected.take() {
+            self.recents.push((name, uid_validity, recent));
         }
+    }
+
+    fn remember(&mut self) {
+        let Some(selected) = &self.selected else { return };
         let slots = selected.messages.slots();
         let known = slots.iter().filter_map(|slot| Some((slot.uid?, (*slot).clone())));
         let places = match &selected.messages {
@@ -373,7 +393,7 @@ impl Believer {
     }
 
     async fn select(&mut self, name: &'static str, read_only: bool) {
-        self.leave();
+        self.remember();
         let memory = self.memory.get(name).cloned().filter(|memory| memory.highest > 0);
         let memory = memory.filter(|_| self.dialect.modseq());
         let verb = if read_only { "EXAMINE" } else { "SELECT" };
@@ -382,12 +402,19 @@ impl Believer {
             _ => format!("{verb} {name}"),
         };
         self.story.push(format!("C: {text}"));
-        let lines = self.client.command(&text).await;
+        let mut lines = self.client.command(&text).await;
+        if self.selected.is_some() {
+            // What was said before this is about the mailbox before (RFC 7162 §3.2.11).
+            let closed = lines.iter().position(|line| line.starts_with("* OK [CLOSED]"));
+            self.check(closed.is_some(), &format!("nobody said that it is closed: {lines:?}"));
+            let rest = lines.split_off(closed.unwrap());
+            self.believe("", std::mem::replace(&mut lines, rest));
+            self.leave();
+        }
         let number = |before: &str| {
             let line = lines.iter().find_map(|line| line.split_once(before));
             line.map_or(0, |(_, rest)| rest.split(']').next().unwrap().parse().unwrap())
         };
-        // What was said before this belongs to the mailbox before (RFC 7162 §3.2.11).
         self.selected = Some(Selected {
             name,
             read_only,
@@ -474,7 +501,7 @@ impl Believer {
         let len = selected.messages.len();
         let known: Vec<u32> = selected.messages.slots().iter().filter_map(|slot| slot.uid).collect();
         let (highest, read_only) = (selected.highest, selected.read_only);
-        let numbered = !self.dialect.uid_only() && len > 0 && self.below(2) == 0;
+        let numbered = !self.dialect.names_uids() && len > 0 && self.below(2) == 0;
         let pick = || self.below(len) + 1;
         let uid = || if known.is_empty() { 1 } else { self.one(&known) };
         let some = if numbered { format!("{}:{}", pick(), pick()) } else { format!("{}:{}", uid(), uid()) };
@@ -509,9 +536,9 @@ impl Believer {
                 let one = if numbered { pick() } else { uid() as usize };
                 format!("{prefix}MOVE {one} {}", self.one(&MAILBOXES))
             }
-            17 if !self.dialect.uid_only() => "SEARCH UNSEEN".to_owned(),
+            17 if !self.dialect.names_uids() => "SEARCH UNSEEN".to_owned(),
             17 => "UID SEARCH UNSEEN".to_owned(),
-            18 if !self.dialect.uid_only() && len > 0 => format!("UID SEARCH 1:{len}"),
+            18 if !self.dialect.names_uids() && len > 0 => format!("UID SEARCH 1:{len}"),
             18 if modseq => format!("UID SEARCH MODSEQ {}", highest.max(1)),
             19 if len < 40 => return Action::Append,
             20 => return Action::Idle,
