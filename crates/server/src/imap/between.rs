@@ -27,7 +27,7 @@ struct Going {
 impl Session {
     /// Places the messages in another log; COPYUID, or `None` if there was nothing to place.
     pub(super) async fn put_between(
-        &self,
+        &mut self,
         targets: &UidSet,
         uid: bool,
         to: &Place,
@@ -38,7 +38,7 @@ impl Session {
             let text = format!("at most {most} messages at once go into or out of a shared mailbox");
             return Err(Reply::no(Code::Limit, text).into());
         }
-        let view = self.view()?;
+        let (ctx, account) = (self.ctx.clone(), self.view()?.account().clone());
         let going = self.going(targets, to.rights)?;
         check_all_there(targets, going.len(), uid)?;
         if going.is_empty() {
@@ -47,18 +47,20 @@ impl Session {
         let octets = going.iter().map(|going| going.message.size()).sum();
         self.check_quota_at(to, Usage::of_messages(going.len() as u64, octets)).await?;
         let from: UidSet = going.iter().map(|going| going.uid).collect();
-        let mut new = Vec::with_capacity(going.len());
+        let goal = going.len();
+        let mut new = Vec::with_capacity(goal);
         for Going { uid, message, flags } in going {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }
-            let stored = self.ctx.accounts.reseal(view.account(), &message, to.account.id()).await;
-            let stored = stored.map_err(|error| unreadable(uid, error))?;
+            self.advance(new.len(), goal).await?;
+            let sealing = ctx.accounts.reseal(&account, &message, to.account.id());
+            let stored = self.patiently(sealing).await?.map_err(|error| unreadable(uid, error))?;
             new.push(NewMessage { stored, flags, received: message.received });
         }
         // Sealing takes a while: the right may be gone.
         to.still_takes_messages()?;
-        let (uid_validity, uids) = match to.account.append(to.mailbox, new).await {
+        let (uid_validity, uids) = match self.patiently(to.account.append(to.mailbox, new)).await? {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(Reply::try_create().into()),
             appended => appended?,
         };

@@ -58,33 +58,30 @@ impl Session {
 
     /// Places `targets` in `to`; COPYUID, or `None` if there was nothing to place.
     async fn put(
-        &self,
+        &mut self,
         targets: &UidSet,
         uid: bool,
         to: &Mailbox,
         kind: Kind,
     ) -> Result<Option<Code>, Failure> {
-        let view = self.view()?;
+        let (account, from) = (self.view()?.account().clone(), self.view()?.mailbox());
         let to = self.place_for_messages(to).await?.require(Rights::INSERT)?;
-        if !Arc::ptr_eq(view.account(), &to.account) {
+        if !Arc::ptr_eq(&account, &to.account) {
             return self.put_between(targets, uid, &to, kind).await;
         }
         let room = match kind {
             Kind::Copy => Some(self.room_at(&to).await?),
             Kind::Move => None,
         };
-        let from = view.mailbox();
-        let committed = view
-            .account()
-            .commit(|state| {
-                let decided = may_put(state, targets, from, uid, &to, room.as_ref());
-                let events = match &decided {
-                    Ok(count) if *count > 0 => events(state, targets, from, &to, kind, *count),
-                    _ => Vec::new(),
-                };
-                Ok((events, decided))
-            })
-            .await?;
+        let committing = account.commit(|state| {
+            let decided = may_put(state, targets, from, uid, &to, room.as_ref());
+            let events = match &decided {
+                Ok(count) if *count > 0 => events(state, targets, from, &to, kind, *count),
+                _ => Vec::new(),
+            };
+            Ok((events, decided))
+        });
+        let committed = self.patiently(committing).await??;
         committed.value?;
         Ok(committed.applied.into_iter().find_map(copy_uid))
     }
