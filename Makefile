@@ -61,10 +61,11 @@ test-crash: test-binaries
 	@"$(DEBUG)/sealpost-bench" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
 
 .PHONY: lint
-lint: ## Formatting, clippy without warnings, no dead links in the documentation
+lint: ## Formatting, clippy without warnings, no dead links in the documentation, RFC coverage up to date
 	@cargo fmt --all --check
 	@cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	@python3 tests/docs/check_links.py
+	@python3 tests/docs/rfc_coverage.py --check
 
 .PHONY: fmt
 fmt: ## Format the code

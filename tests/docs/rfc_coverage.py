@@ -148,7 +148,7 @@ def page():
             else:
                 problems.append(f"RFC {rfc} §{section} {title}: no citation and no note")
             counts["tests"] += bool(files["tests"])
-            names = [f"`{short(name)}`" for kind in ("code", "tests") for name in sorted(files[kind])[:3]]
+            names = [f"`{name}`" for kind in ("code", "tests") for name in sorted(files[kind])[:3]]
             more = sum(max(len(files[kind]) - 3, 0) for kind in files)
             where = ", ".join(names) + (f" and {more} more" if more else "")
             rows.append(f"| §{section} {title} | {where or note} |")
@@ -156,11 +156,6 @@ def page():
                      f"{counts['tests']} | {counts['note']} |")
         details += ["", f"## RFC {rfc}", "", "| section | where |", "|---|---|", *rows]
     return "\n".join(lines + details) + "\n", problems
-
-
-def short(name):
-    """A file's name without what all have in common."""
-    return name.removeprefix("crates/").replace("/src/", "/").replace("server/tests/imap/", "")
 
 
 def read_sections(folder):
