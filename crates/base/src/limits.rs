@@ -64,6 +64,12 @@ pub const IMAP_SEQUENCE_RANGES: usize = 32 * 1024;
 pub const IMAP_SEARCH_KEYS: usize = 2000;
 /// Ranges of UIDs that `$` may stand for; the result of a search that has more is not saved.
 pub const IMAP_SAVED_RANGES: usize = 64 * 1024;
+/// Searches of one session that are kept up to date (RFC 5267 §4.3.1).
+pub const IMAP_CONTEXTS: usize = 16;
+/// Ranges of UIDs in the results of all of them together; a message of a sorted one counts as a range.
+pub const IMAP_CONTEXT_RANGES: usize = 64 * 1024;
+/// Messages in a sorted result that is kept up to date.
+pub const IMAP_SORTED_CONTEXT: usize = 20_000;
 /// Different words of one string of a FUZZY search key; what follows is not looked for.
 pub const FUZZY_WORDS: usize = 16;
 /// Octets of a string by which SORT compares it.

@@ -22,6 +22,7 @@ mod capability;
 mod compress;
 mod condstore;
 mod connection;
+mod contexts;
 mod copy;
 mod deflate;
 mod dialect;

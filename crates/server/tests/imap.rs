@@ -27,6 +27,8 @@ transcripts![
     catenate_size,
     close,
     condstore,
+    context_search,
+    context_sort,
     copy,
     create,
     delete,
@@ -108,6 +110,8 @@ transcripts![
 
 #[path = "imap/compress.rs"]
 mod compress;
+#[path = "imap/contexts.rs"]
+mod contexts;
 #[path = "imap/damage.rs"]
 mod damage;
 #[path = "imap/faults.rs"]

@@ -54,6 +54,8 @@ const AUTHENTICATED: &[&str] = &[
     "PARTIAL",
     "MULTISEARCH",
     "FILTERS",
+    "CONTEXT=SEARCH",
+    "CONTEXT=SORT",
     "COMPRESS=DEFLATE",
     "UNAUTHENTICATE",
     "MULTIAPPEND",

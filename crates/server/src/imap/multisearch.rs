@@ -2,6 +2,8 @@
 //!
 //! Mailboxes are searched one after the other, each as it is then; only their names are collected.
 
+use std::sync::Arc;
+
 use sealpost_account::rights::Rights;
 use sealpost_account::share;
 use sealpost_base::{AccountId, MailboxId};
@@ -9,9 +11,12 @@ use sealpost_imap::types::{
     Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
 };
 
+use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator};
 use super::search::area::Area;
+use super::search::key::Query;
+use super::search::run::Match;
 use super::session::Session;
 
 /// A mailbox that is to be searched.
@@ -43,42 +48,67 @@ impl Session {
             self.view()?;
         }
         let mut searched: Vec<(AccountId, MailboxId)> = Vec::new();
-        if sources.contains(&MailboxFilter::Selected) {
+        let answered = sources.contains(&MailboxFilter::Selected);
+        if answered || returns.update {
+            self.search_selection(tag, &search, &returns, answered).await?;
+        }
+        if answered {
             let view = self.view()?;
             searched.push((view.account().id(), view.mailbox()));
-            let area = Area::selected(view);
-            let name = self.selected_name().await?;
-            self.search_one(tag, &search, &returns, &area, name).await?;
         }
         for target in self.targets(&sources)? {
             let Some(area) = self.area_of(&target).await? else { continue };
             // RFC 7377 §2.2: a mailbox that is meant twice is searched once.
             if !searched.contains(&(area.account.id(), area.mailbox)) {
                 searched.push((area.account.id(), area.mailbox));
-                self.search_one(tag, &search, &returns, &area, Some(target.name)).await?;
+                let correlator = of_mailbox(tag, &area, Some(target.name));
+                self.search_one(&search, &returns, &area, Some(&correlator)).await?;
             }
         }
         Ok(Reply::ok("ESEARCH completed"))
     }
 
-    /// Searches a mailbox, and answers if something was found (RFC 7377 §2.1).
-    async fn search_one(
+    /// Searches the selected mailbox. UPDATE is for it alone, also if it is not among those that are answered for
+    /// (RFC 7377 §2.2).
+    async fn search_selection(
         &mut self,
         tag: &Tag,
         search: &Search,
         returns: &Returns,
-        area: &Area,
-        name: Option<Mailbox>,
+        answered: bool,
     ) -> Result<(), Failure> {
+        let name = self.selected_name().await?;
+        let area = Area::selected(self.view()?);
+        let correlator = of_mailbox(tag, &area, name);
+        if returns.update {
+            self.check_context(&correlator)?;
+        }
+        let position = area.account.state().position();
+        let (query, found) =
+            self.search_one(search, returns, &area, Some(&correlator).filter(|_| answered)).await?;
+        if returns.update {
+            let found = &*found;
+            self.keep_up_to_date(Wanted { correlator, uid: true, query, found, criteria: None, position });
+        }
+        Ok(())
+    }
+
+    /// Searches a mailbox, and answers with that correlator, if there is one and something was found (RFC 7377 §2.1).
+    async fn search_one(
+        &mut self,
+        search: &Search,
+        returns: &Returns,
+        area: &Area,
+        correlator: Option<&Correlator>,
+    ) -> Result<(Arc<Query>, Vec<Match>), Failure> {
         let query = self.query(search, area)?;
         let matches = self.find(area, &query).await?;
         let answer = Answer { area, matches: &matches, uid: true, modseq: query.asks_for_modseq() };
-        if !matches.is_empty() && !returns.is_silent() {
-            let uid_validity = Some(area.uid_validity.0.get());
-            let correlator = Correlator { mailbox: name, uid_validity, ..correlator(tag) };
-            answer.write(&mut self.connection, &correlator, returns).await?;
+        if let Some(correlator) = correlator.filter(|_| !matches.is_empty() && !returns.is_silent()) {
+            answer.write(&mut self.connection, correlator, returns).await?;
         }
-        Ok(self.save_result(&answer, returns)?)
+        self.save_result(&answer, returns)?;
+        Ok((query, matches))
     }
 
     /// The messages of a mailbox; `None` if it is not there, or not for this user (RFC 7377 §2.2).
@@ -174,6 +204,11 @@ impl Session {
         }
         Ok(None)
     }
+}
+
+/// RFC 7377 §2.1: every response says of which mailbox it is.
+fn of_mailbox(tag: &Tag, area: &Area, mailbox: Option<Mailbox>) -> Correlator {
+    Correlator { mailbox, uid_validity: Some(area.uid_validity.0.get()), ..correlator(tag) }
 }
 
 /// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name another mailbox, which

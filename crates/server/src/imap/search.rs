@@ -16,6 +16,7 @@ use std::sync::Arc;
 use sealpost_base::UidSet;
 use sealpost_imap::types::{AString, Code, Search, Status, Tag};
 
+use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use answer::{Answer, Returns, correlator};
@@ -35,6 +36,11 @@ impl Session {
         self.may_name_charset(&search)?;
         let search = self.with_filters(search)?;
         let returns = Returns::of(&search)?;
+        let correlator = correlator(tag);
+        if returns.is_some_and(|returns| returns.update) {
+            self.check_context(&correlator)?;
+        }
+        let position = area.account.state().position();
         let query = self.query(&search, &area)?;
         let matches = self.find(&area, &query).await?;
         let answer =
@@ -46,11 +52,11 @@ impl Session {
             return Ok(Reply::ok("SEARCH completed"));
         };
         if !returns.is_silent() {
-            answer.write(&mut self.connection, &correlator(tag), &returns).await?;
+            answer.write(&mut self.connection, &correlator, &returns).await?;
         }
         if returns.update {
-            let code = Code::NoUpdate(AString::from(tag.as_str()));
-            self.connection.out().status(None, Status::No, Some(&code), "there are no updates");
+            let (uid, found) = (search.uid, &*matches);
+            self.keep_up_to_date(Wanted { correlator, uid, query, found, criteria: None, position });
         }
         self.save_result(&answer, &returns)?;
         Ok(Reply::ok("SEARCH completed"))

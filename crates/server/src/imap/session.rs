@@ -228,6 +228,7 @@ impl Session {
             CommandBody::Search(search) => self.search(tag, search).await,
             CommandBody::Sort(sort) => self.sort(tag, sort).await,
             CommandBody::Thread(thread) => self.thread(thread).await,
+            CommandBody::CancelUpdate(tags) => self.cancel_update(&tags),
             CommandBody::MultiSearch(multi) => self.multi_search(tag, multi).await,
             CommandBody::Fetch { uid, set, items, modifiers } => {
                 self.fetch(uid, &set, items, &modifiers, telling).await

@@ -11,8 +11,9 @@ use futures::StreamExt;
 use sealpost_account::AccountState;
 use sealpost_account::summary::{Parts, Summary};
 use sealpost_base::{Kind, Uid, UidSet};
-use sealpost_imap::types::{AString, Code, Sort, SortCriterion, SortKey, Status, Tag};
+use sealpost_imap::types::{Code, Sort, SortCriterion, SortKey, Status, Tag};
 
+use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator, is_fuzzy};
 use super::search::area::Area;
@@ -44,6 +45,11 @@ impl Session {
         if by_relevancy && !is_fuzzy(&sort.search.keys) {
             return Err(Reply::bad("there is no relevancy without FUZZY").into());
         }
+        let correlator = correlator(tag);
+        if returns.is_some_and(|returns| returns.update) {
+            self.check_context(&correlator)?;
+        }
+        let position = area.account.state().position();
         let query = self.query(&sort.search, &area)?;
         let found = self.find(&area, &query).await?;
         let sorted = self.sorted(&area, found, &sort.criteria).await?;
@@ -54,11 +60,11 @@ impl Session {
             return Ok(Reply::ok("SORT completed"));
         };
         if !returns.is_silent() {
-            answer.write(&mut self.connection, &correlator(tag), &returns).await?;
+            answer.write(&mut self.connection, &correlator, &returns).await?;
         }
         if returns.update {
-            let code = Code::NoUpdate(AString::from(tag.as_str()));
-            self.connection.out().status(None, Status::No, Some(&code), "there are no updates");
+            let (found, criteria) = (&*sorted, Some(sort.criteria));
+            self.keep_up_to_date(Wanted { correlator, uid, query, found, criteria, position });
         }
         self.save_result(&answer, &returns)?;
         Ok(Reply::ok("SORT completed"))

@@ -81,15 +81,20 @@ impl Session {
     async fn tell_selected(&mut self, telling: &Telling, wanted: &Selected) -> Result<(), End> {
         let Some(view) = self.view.as_mut().filter(|_| !telling.nothing) else { return Ok(()) };
         let account = view.account().clone();
-        let (changes, own) = {
+        let (changes, own, gone, position) = {
             let state = account.state();
             let own = telling.own && state.position().0 == view.told().0 + 1;
             let flags = self.watch.is_none() || wanted.flags;
-            (view.changes(&state, telling.expunges, flags, &telling.known), own)
+            let gone = view.gone_from_contexts(&state);
+            let changes = view.changes(&state, telling.expunges, flags, &telling.known);
+            (changes, own, gone, state.position())
         };
         let changes = changes.map_err(|_| End::MailboxGone)?;
+        // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
+        self.tell_gone(gone).await?;
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
-            return Ok(());
+            // What the client itself changed, and silently, changes results too.
+            return self.update_contexts(&changes.arrived, position).await;
         }
         self.tell_expunged(&changes).await?;
         self.tell_arrived(&changes.arrived);
@@ -105,7 +110,8 @@ impl Session {
         if !own && !wanted.items.is_empty() && !changes.arrived.is_empty() {
             self.fetch_unasked(&changes.arrived, &wanted.items).await?;
         }
-        Ok(())
+        // RFC 5267 §4.3.3: after EXISTS.
+        self.update_contexts(&changes.arrived, position).await
     }
 
     /// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is

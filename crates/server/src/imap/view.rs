@@ -13,6 +13,7 @@ use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
+use super::contexts::{Contexts, Update};
 use super::place::Access;
 
 /// The selected mailbox as the client knows it.
@@ -45,6 +46,8 @@ pub(super) struct View {
     keywords: usize,
     /// What `$` stands for.
     saved: UidSet,
+    /// Searches that are kept up to date.
+    pub(super) contexts: Contexts,
 }
 
 /// Rights that a client which asked to look only does not use.
@@ -106,6 +109,7 @@ impl View {
             keywords: mailbox.keywords().count(),
             // RFC 5182 §2.1: selecting a mailbox empties it.
             saved: UidSet::new(),
+            contexts: Contexts::default(),
         }
     }
 
@@ -246,6 +250,18 @@ impl View {
             self.whole = if self.frozen { self.whole } else { highest };
         }
         Ok(changes)
+    }
+
+    /// What goes from the results of searches that are kept up to date because its messages are gone, by the numbers that
+    /// the client still has.
+    pub(super) fn gone_from_contexts(&mut self, state: &AccountState) -> Vec<Update> {
+        let mut contexts = std::mem::take(&mut self.contexts);
+        let gone = match self.mailbox_in(state) {
+            Ok(mailbox) => contexts.gone(mailbox, |uid| self.sequence(uid)),
+            Err(Gone) => Vec::new(),
+        };
+        self.contexts = contexts;
+        gone
     }
 
     /// The messages of the view that are not there any more.

@@ -59,6 +59,17 @@ struct Word {
     chars: Vec<char>,
 }
 
+impl Fuzzy {
+    /// Calls `f` with each key that is matched exactly.
+    pub(super) fn each_key(&mut self, f: &mut impl FnMut(&mut Key)) {
+        match self {
+            Fuzzy::Exact(key) => f(key),
+            Fuzzy::All(parts) | Fuzzy::Any(parts) => parts.iter_mut().for_each(|part| part.each_key(f)),
+            _ => {}
+        }
+    }
+}
+
 impl Words {
     /// The words of a folded string; `None` if it has none.
     pub(super) fn new(scope: Scope, folded: &str, exact: usize) -> Option<Self> {

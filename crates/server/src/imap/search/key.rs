@@ -1,5 +1,7 @@
 //! Search keys, made ready: strings decoded and folded, numbers resolved, and what is cheap put first.
 
+use std::num::NonZeroU32;
+
 use memchr::memmem::Finder;
 use sealpost_account::object_id::{ThreadId, object_of};
 use sealpost_account::state::KeywordId;
@@ -24,6 +26,10 @@ pub(in crate::imap) struct Query {
     pub(super) patterns: Vec<Pattern>,
     /// What is matched fuzzily, which [`Key::Fuzzy`] numbers.
     pub(super) fuzzy: Vec<Fuzzy>,
+    /// The ages among the keys, in seconds.
+    ages: Vec<i64>,
+    /// From when ages are counted, in seconds since 1970.
+    pub(super) now: i64,
 }
 
 /// A search key.
@@ -39,14 +45,16 @@ pub(super) enum Key {
     ModSeq(u64),
     /// The keyword is set.
     Keyword(KeywordId),
+    /// A keyword is set that no message of the account ever had.
+    Unborn(String),
     /// `\Recent` in this session.
     Recent,
     /// INTERNALDATE is on one of these days since 1970.
     Received(Days),
-    /// INTERNALDATE is at most this second since 1970.
-    ReceivedUntil(i64),
-    /// INTERNALDATE is at least this second since 1970.
-    ReceivedFrom(i64),
+    /// INTERNALDATE is at least so many seconds ago.
+    Older(i64),
+    /// INTERNALDATE is at most so many seconds ago.
+    Younger(i64),
     /// The size is above this.
     Larger(u64),
     /// The size is below this.
@@ -144,11 +152,30 @@ impl Query {
         charset: &Charset,
         now: Timestamp,
     ) -> Result<Self, Reply> {
-        let mut compiler =
-            Compiler { area, state, charset, now: now.seconds(), patterns: Vec::new(), fuzzy: Vec::new() };
+        let (patterns, fuzzy, ages) = (Vec::new(), Vec::new(), Vec::new());
+        let mut compiler = Compiler { area, state, charset, patterns, fuzzy, ages };
         let root = compiler.all(keys)?;
-        let Compiler { patterns, fuzzy, .. } = compiler;
-        Ok(Query { root, patterns, fuzzy })
+        let Compiler { patterns, fuzzy, ages, .. } = compiler;
+        Ok(Query { root, patterns, fuzzy, ages, now: now.seconds() })
+    }
+
+    /// The same search later: keywords may have come into use, and ages are counted from now.
+    pub(in crate::imap) fn refresh(&mut self, state: &AccountState, now: i64) {
+        self.now = now;
+        let mut learn = |key: &mut Key| {
+            if let Key::Unborn(name) = key
+                && let Some(keyword) = state.keyword(name)
+            {
+                *key = Key::Keyword(keyword);
+            }
+        };
+        each_mut(&mut self.root, &mut learn);
+        self.fuzzy.iter_mut().for_each(|fuzzy| fuzzy.each_key(&mut |key| each_mut(key, &mut learn)));
+    }
+
+    /// The ages that are asked for, in seconds.
+    pub(in crate::imap) fn ages(&self) -> &[i64] {
+        &self.ages
     }
 
     /// Whether summaries can decide something: they have the Date field and the common header fields.
@@ -185,10 +212,9 @@ struct Compiler<'a> {
     area: &'a Area,
     state: &'a AccountState,
     charset: &'a Charset,
-    /// Seconds since 1970.
-    now: i64,
     patterns: Vec<Pattern>,
     fuzzy: Vec<Fuzzy>,
+    ages: Vec<i64>,
 }
 
 impl Compiler<'_> {
@@ -231,8 +257,8 @@ impl Compiler<'_> {
             SearchKey::Sequence(set) => Key::Uids(self.area.by_number(set)),
             SearchKey::Uid(set) => Key::Uids(self.area.by_uid(set)),
             // RFC 5032 §2: exact to the second, and both have the moment itself.
-            SearchKey::Older(seconds) => Key::ReceivedUntil(self.now - i64::from(seconds.get())),
-            SearchKey::Younger(seconds) => Key::ReceivedFrom(self.now - i64::from(seconds.get())),
+            SearchKey::Older(seconds) => Key::Older(self.age(*seconds)),
+            SearchKey::Younger(seconds) => Key::Younger(self.age(*seconds)),
             SearchKey::Filter(_) => return Err(Reply::bad("a stored search cannot be used here")),
             SearchKey::Fuzzy(key) => {
                 let fuzzy = self.fuzzy(key)?;
@@ -258,9 +284,17 @@ impl Compiler<'_> {
             Flag::Deleted => Key::System(SystemFlags::DELETED),
             Flag::Draft => Key::System(SystemFlags::DRAFT),
             Flag::Recent => Key::Recent,
-            Flag::Keyword(name) => self.state.keyword(name.as_str()).map_or(Key::Always(false), Key::Keyword),
+            Flag::Keyword(name) => match self.state.keyword(name.as_str()) {
+                Some(keyword) => Key::Keyword(keyword),
+                None => Key::Unborn(name.as_str().to_owned()),
+            },
             Flag::Extension(_) => Key::Always(false),
         }
+    }
+
+    fn age(&mut self, seconds: NonZeroU32) -> i64 {
+        self.ages.push(i64::from(seconds.get()));
+        i64::from(seconds.get())
     }
 
     /// A key below FUZZY.
@@ -329,6 +363,15 @@ fn cost(key: &Key) -> u8 {
         Key::Not(key) => cost(key),
         Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),
         _ => 0,
+    }
+}
+
+/// Calls `f` with this key if nothing is inside it, else with those inside it.
+fn each_mut(key: &mut Key, f: &mut impl FnMut(&mut Key)) {
+    match key {
+        Key::Not(key) => each_mut(key, f),
+        Key::All(keys) | Key::Any(keys) => keys.iter_mut().for_each(|key| each_mut(key, f)),
+        key => f(key),
     }
 }
 

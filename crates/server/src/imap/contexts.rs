@@ -1,0 +1,324 @@
+//! CONTEXT=SEARCH and CONTEXT=SORT (RFC 5267): a client that searched with UPDATE is told what comes to the result and what
+//! goes from it, until it says CANCELUPDATE or another mailbox is selected.
+//!
+//! A context is the search, made ready, and its result as the client has it: a set of UIDs, or a list if it is sorted.
+//! Whenever the client is told of changes, what changed since the last time is searched again and compared with that, so
+//! that nothing is told twice or left out, whatever happened in between. Results that go because their messages are
+//! expunged are told before the expunge, and at once where expunges have to wait (RFC 5267 §4.3.4, A.3).
+
+mod updates;
+
+use std::sync::Arc;
+
+use sealpost_account::state::Mailbox;
+use sealpost_base::{Position, Uid, UidSet, limits};
+use sealpost_imap::types::{AString, Code, Correlator, SortCriterion, Status};
+
+use super::connection::End;
+use super::reply::{Failure, Outcome, Reply};
+use super::search::area::Area;
+use super::search::key::Query;
+use super::search::run::Match;
+use super::session::Session;
+use updates::Pairs;
+
+/// The contexts of the selected mailbox.
+#[derive(Default)]
+pub(super) struct Contexts {
+    list: Vec<Context>,
+    /// Changes up to here are in all results.
+    position: Position,
+}
+
+/// A search that is kept up to date.
+struct Context {
+    /// The search that it came from.
+    correlator: Correlator,
+    /// Whether UIDs are told.
+    uid: bool,
+    query: Arc<Query>,
+    /// When ages were last looked at, in seconds since 1970.
+    looked: i64,
+    results: Results,
+}
+
+/// A result as the client has it.
+enum Results {
+    /// In the order of the mailbox.
+    Set(UidSet),
+    /// In another order.
+    Sorted { criteria: Vec<SortCriterion>, list: Vec<Match> },
+}
+
+/// What changes in the result of one context.
+pub(super) struct Update {
+    correlator: Correlator,
+    uid: bool,
+    goes: Vec<Vec<(u32, sealpost_imap::types::SequenceSet)>>,
+}
+
+/// A search that shall be kept up to date.
+pub(super) struct Wanted<'a> {
+    pub(super) correlator: Correlator,
+    pub(super) uid: bool,
+    pub(super) query: Arc<Query>,
+    /// What was found, ascending by UID or as it was sorted.
+    pub(super) found: &'a [Match],
+    /// How it was sorted.
+    pub(super) criteria: Option<Vec<SortCriterion>>,
+    /// The position of the mailbox's log before the search began.
+    pub(super) position: Position,
+}
+
+impl Session {
+    /// Whether a search with UPDATE may have that tag: not twice (RFC 5267 §4.3).
+    ///
+    /// # Errors
+    /// `BAD` if another one has it.
+    pub(super) fn check_context(&self, correlator: &Correlator) -> Result<(), Reply> {
+        let contexts = &self.view()?.contexts;
+        if contexts.list.iter().any(|context| context.correlator.tag == correlator.tag) {
+            return Err(Reply::bad("the tag is in use by a search that is kept up to date"));
+        }
+        Ok(())
+    }
+
+    /// From now on the client is told of changes to the result; if there is no room for that, it is told so
+    /// (RFC 5267 §4.3.1).
+    pub(super) fn keep_up_to_date(&mut self, wanted: Wanted<'_>) {
+        let now = self.ctx.clock.now().seconds();
+        let Some(view) = &mut self.view else { return };
+        let contexts = &mut view.contexts;
+        let results = match wanted.criteria {
+            None => {
+                let mut uids: Vec<Uid> = wanted.found.iter().map(|found| found.uid).collect();
+                uids.sort_unstable();
+                Results::Set(uids.into_iter().collect())
+            }
+            Some(criteria) => Results::Sorted { criteria, list: wanted.found.to_vec() },
+        };
+        let ranges: usize = contexts.list.iter().map(|context| context.results.ranges()).sum();
+        if contexts.list.len() == limits::IMAP_CONTEXTS
+            || ranges + results.ranges() > limits::IMAP_CONTEXT_RANGES
+            || results.is_too_long()
+        {
+            return self.no_update(&wanted.correlator, "there are too many searches to be kept up to date");
+        }
+        if contexts.list.is_empty() {
+            contexts.position = wanted.position;
+        }
+        let Wanted { correlator, uid, query, .. } = wanted;
+        contexts.list.push(Context { correlator, uid, query, looked: now, results });
+    }
+
+    /// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
+    pub(super) fn cancel_update(&mut self, tags: &[AString]) -> Outcome {
+        self.view()?;
+        if let Some(view) = &mut self.view {
+            let named =
+                |context: &Context| context.correlator.tag.as_ref().is_some_and(|tag| tags.contains(tag));
+            view.contexts.list.retain(|context| !named(context));
+        }
+        Ok(Reply::ok("CANCELUPDATE completed"))
+    }
+
+    fn no_update(&mut self, correlator: &Correlator, text: &str) {
+        let code = correlator.tag.clone().map(Code::NoUpdate);
+        self.connection.out().status(None, Status::No, code.as_ref(), text);
+    }
+
+    /// Tells what goes because its messages do.
+    pub(super) async fn tell_gone(&mut self, updates: Vec<Update>) -> Result<(), End> {
+        for update in updates {
+            for goes in update.goes {
+                let out = self.connection.out();
+                out.esearch_begin(&update.correlator, update.uid).space();
+                out.search_data(&sealpost_imap::types::SearchData::RemoveFrom(goes)).crlf();
+                self.connection.relieve().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the results up to date with messages that are new in the view and with what changed up to `position`.
+    pub(super) async fn update_contexts(&mut self, arrived: &UidSet, position: Position) -> Result<(), End> {
+        let Some(view) = self.view.as_mut().filter(|view| !view.contexts.list.is_empty()) else {
+            return Ok(());
+        };
+        let mut contexts = std::mem::take(&mut view.contexts);
+        let changed = {
+            let state = view.account().state();
+            let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+            let since = contexts.position;
+            let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
+            changed.intersection(view.uids()).union(arrived)
+        };
+        let mut kept = Vec::with_capacity(contexts.list.len());
+        for mut context in contexts.list {
+            match self.update(&mut context, &changed).await {
+                Ok(()) => kept.push(context),
+                Err(Failure::Reply(_)) => {
+                    self.no_update(&context.correlator, "the search cannot be kept up to date any longer");
+                }
+                Err(Failure::End(end)) => return Err(end),
+            }
+        }
+        contexts.list = kept;
+        contexts.position = position;
+        if let Some(view) = &mut self.view {
+            view.contexts = contexts;
+        }
+        Ok(())
+    }
+
+    async fn update(&mut self, context: &mut Context, changed: &UidSet) -> Result<(), Failure> {
+        let uids = self.to_look_at(context, changed)?;
+        if uids.is_empty() {
+            return Ok(());
+        }
+        let area = Area { uids, ..Area::selected(self.view()?) };
+        let found = self.find(&area, &context.query).await?;
+        let matching: UidSet = found.iter().map(|found| found.uid).collect();
+        let goes = area.uids.difference(&matching);
+        let (goes, comes) = match &mut context.results {
+            Results::Set(set) => {
+                let (goes, comes) = (goes.intersection(set), matching.difference(set));
+                *set = set.difference(&goes).union(&comes);
+                (updates::unplaced(goes.iter()), updates::unplaced(comes.iter()))
+            }
+            Results::Sorted { criteria, list } => {
+                let removed = updates::removals(list, |uid| goes.contains(uid));
+                list.retain(|found| !goes.contains(found.uid));
+                let old: UidSet = sorted_uids(list);
+                let new: Vec<Match> = found.into_iter().filter(|found| !old.contains(found.uid)).collect();
+                if new.is_empty() {
+                    (removed, Vec::new())
+                } else {
+                    let whole = Area::selected(self.view()?);
+                    let all = self.sorted(&whole, together(list, new), criteria).await?;
+                    let (removed, comes) = placed(removed, list, &all, &old);
+                    *list = all;
+                    (removed, comes)
+                }
+            }
+        };
+        if context.results.ranges() > limits::IMAP_CONTEXT_RANGES || context.results.is_too_long() {
+            return Err(Reply::no(Code::Limit, "the result is too long").into());
+        }
+        self.tell_update(context, goes, comes).await
+    }
+
+    /// The messages that may have come to the result or gone from it.
+    fn to_look_at(&self, context: &mut Context, changed: &UidSet) -> Result<UidSet, Failure> {
+        let view = self.view()?;
+        let state = view.account().state();
+        let now = self.ctx.clock.now().seconds();
+        let before = std::mem::replace(&mut context.looked, now);
+        // Nobody else has it: searches that used it are over.
+        if let Some(query) = Arc::get_mut(&mut context.query) {
+            query.refresh(&state, now);
+        }
+        let ages = context.query.ages();
+        if ages.is_empty() || now == before {
+            return Ok(changed.clone());
+        }
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        let crossed = |received: i64| ages.iter().any(|age| (before - age..=now - age).contains(&received));
+        let crossed: UidSet = mailbox
+            .all_rows()
+            .filter(|row| state.message(row.message).is_some_and(|m| crossed(m.received.seconds())))
+            .map(|row| row.uid)
+            .collect();
+        Ok(changed.union(&crossed.intersection(view.uids())))
+    }
+
+    async fn tell_update(&mut self, context: &Context, goes: Pairs, comes: Pairs) -> Result<(), Failure> {
+        use sealpost_imap::types::SearchData;
+        let view = self.view()?;
+        let number = |uid: Uid| if context.uid { Some(uid.get()) } else { view.sequence(uid) };
+        let goes: Vec<_> = updates::responses(goes, number).map(SearchData::RemoveFrom).collect();
+        let comes: Vec<_> = updates::responses(comes, number).map(SearchData::AddTo).collect();
+        for data in goes.into_iter().chain(comes) {
+            let out = self.connection.out();
+            out.esearch_begin(&context.correlator, context.uid).space().search_data(&data).crlf();
+            self.connection.relieve().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Contexts {
+    /// Takes what is gone from the mailbox out of the results. Numbers are those that the client still has.
+    pub(super) fn gone(&mut self, mailbox: &Mailbox, number: impl Fn(Uid) -> Option<u32>) -> Vec<Update> {
+        if self.list.is_empty() || mailbox.highest_modseq() <= self.position {
+            return Vec::new();
+        }
+        let vanished = mailbox.vanished_since(self.position);
+        let mut updates = Vec::new();
+        for context in &mut self.list {
+            let pairs = match &mut context.results {
+                Results::Set(set) => {
+                    let gone = match &vanished {
+                        Some(vanished) => set.intersection(vanished),
+                        // Further back than the mailbox remembers.
+                        None => set.difference(&mailbox.uids()),
+                    };
+                    *set = set.difference(&gone);
+                    updates::unplaced(gone.iter())
+                }
+                Results::Sorted { list, .. } => {
+                    let pairs = updates::removals(list, |uid| mailbox.row(uid).is_none());
+                    list.retain(|found| mailbox.row(found.uid).is_some());
+                    pairs
+                }
+            };
+            let uid = context.uid;
+            let numbered = |found: Uid| if uid { Some(found.get()) } else { number(found) };
+            let goes: Vec<_> = updates::responses(pairs, numbered).collect();
+            if !goes.is_empty() {
+                updates.push(Update { correlator: context.correlator.clone(), uid, goes });
+            }
+        }
+        updates
+    }
+}
+
+impl Results {
+    /// How many ranges they take; a message of a list is one.
+    fn ranges(&self) -> usize {
+        match self {
+            Results::Set(set) => set.range_count(),
+            Results::Sorted { list, .. } => list.len(),
+        }
+    }
+
+    /// To put a message into a list, all of it is sorted again: that has an end.
+    fn is_too_long(&self) -> bool {
+        matches!(self, Results::Sorted { list, .. } if list.len() > limits::IMAP_SORTED_CONTEXT)
+    }
+}
+
+fn sorted_uids(list: &[Match]) -> UidSet {
+    let mut uids: Vec<Uid> = list.iter().map(|found| found.uid).collect();
+    uids.sort_unstable();
+    uids.into_iter().collect()
+}
+
+/// Ascending by UID, as searches find them.
+fn together(list: &[Match], new: Vec<Match>) -> Vec<Match> {
+    let mut all = new;
+    all.extend_from_slice(list);
+    all.sort_unstable();
+    all
+}
+
+/// Where the new ones are. What is sorted by does not change, so the others are in the order they had; if they are not,
+/// because less of long strings could be compared than before, the list is told anew.
+fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &UidSet) -> (Pairs, Pairs) {
+    let same = all.iter().filter(|found| old.contains(found.uid)).map(|found| found.uid);
+    if same.eq(before.iter().map(|found| found.uid)) {
+        return (removed, updates::insertions(all, |uid| !old.contains(uid)));
+    }
+    removed.extend(updates::removals(before, |_| true));
+    (removed, updates::insertions(all, |_| true))
+}
