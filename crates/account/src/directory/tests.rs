@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
-use sealpost_base::{FakeClock, Kind, SeededRandom, Timestamp, limits};
+use sealpost_base::{AccountId, FakeClock, Kind, SeededRandom, Timestamp, limits};
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::record::seal_record;
 use sealpost_vault::slot::SlotKind;
@@ -105,6 +105,34 @@ async fn an_account_from_the_cradle_to_the_grave() {
     assert!(here.list().next().await.is_none());
     let (reborn, _) = here.create(&me, new("three")).await.unwrap();
     assert!(reborn.id != record.id && reborn.version > 5, "a new account, and versions never restart");
+}
+
+#[tokio::test]
+async fn shares_are_deleted_with_their_owners_account() {
+    let world = World::new();
+    let directory = world.directory();
+    let mut shares = Vec::new();
+    for (n, account) in [(1, "gone@x"), (2, "kept@x")] {
+        let (record, _) = directory.create(&name(account), new("pw")).await.unwrap();
+        let share = AccountId([n; 16]);
+        directory.record_share(record.id, share, record.public).await.unwrap();
+        assert_eq!(kind(directory.record_share(record.id, share, record.public)).await, Kind::Conflict);
+        for owner in [record.id, share] {
+            let path = format!("acct/{owner}/log/0000000000000001");
+            world.store.put_new(&path, seal_record(&world.key, &path, b"x")).await.unwrap();
+        }
+        assert_eq!(directory.shares_of(record.id).await.unwrap()[0].share, share);
+        shares.push((record.id, share));
+    }
+    assert_eq!(directory.shares().await.unwrap().len(), 2);
+    directory.remove(&name("gone@x")).await.unwrap();
+    world.clock.advance(Duration::from_secs(10));
+    assert_eq!(directory.delete_expired(world.clock.now()).await.unwrap(), 1);
+    let (kept, share) = shares[1];
+    let mut left = [kept, share].map(|id| format!("acct/{id}/log/0000000000000001"));
+    left.sort();
+    assert_eq!(world.paths("acct").await, left);
+    assert_eq!(directory.shares().await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -18,9 +18,11 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use sealpost_account::AccountState;
 use sealpost_account::directory::{AccountRecord, Secret};
+use sealpost_base::AccountId;
 use sealpost_journal::Journal;
-use sealpost_vault::{AccountKeys, RootKey};
+use sealpost_vault::{AccountKeys, PublicKey, RootKey};
 
 use self::log::Examined;
 use self::report::{Place as At, Report};
@@ -66,7 +68,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         account(&place, record, root, &mut report).await?;
     }
     if args.account.is_empty() {
-        let ids: BTreeSet<_> = records.iter().map(|record| record.id).collect();
+        let mut ids: BTreeSet<_> = records.iter().map(|record| record.id).collect();
+        let shares = report.note(At::Account, place.directory.shares().await);
+        ids.extend(shares.unwrap_or_default().iter().map(|share| share.share));
         objects::unclaimed(&place, &ids, &mut report).await?;
     }
     let sound = report.finish()?;
@@ -105,18 +109,56 @@ async fn open(record: &AccountRecord, secret: Option<&Secret>, args: &Args) -> R
     Ok(root)
 }
 
+/// An account and its shared mailboxes: the keys of those are in the account.
 async fn account(
     place: &Place,
     record: &AccountRecord,
     root: Option<RootKey>,
     report: &mut Report,
 ) -> Result<()> {
-    let keys = root.map(|root| AccountKeys::derive(&root, record.id));
-    let journal = Journal::new(place.store.clone(), record.id, place.random.clone());
     report.totals.accounts += 1;
+    let name = record.name.to_string();
+    let own = Log { name: name.clone(), id: record.id, public: record.public, root };
+    let state = log_of(place, own, report).await?;
+    report.totals.unlocked += u64::from(state.is_some());
+    let Some(shares) = report.note(At::Account, place.directory.shares_of(record.id).await) else {
+        return Ok(());
+    };
+    for share in shares {
+        let links = state.iter().flat_map(|state| {
+            let linked = state.links().map(|(mailbox, link)| (mailbox.name().to_owned(), link.clone()));
+            linked.chain(state.unlinked_shares().map(|link| ("deleted".to_owned(), link)))
+        });
+        let link = links.into_iter().find(|(_, link)| link.share == share.share);
+        let (mailbox, root) = match link {
+            Some((mailbox, link)) => (mailbox, Some(link.root)),
+            None => (share.share.to_string(), None),
+        };
+        let name = format!("{name}, shared mailbox {mailbox}");
+        report.begin(&name);
+        report.totals.shares += 1;
+        let log = Log { name, id: share.share, public: share.public, root };
+        log_of(place, log, report).await?;
+    }
+    Ok(())
+}
+
+/// A log to check: an account's or a share's.
+struct Log {
+    name: String,
+    id: AccountId,
+    /// What is recorded of its key.
+    public: PublicKey,
+    root: Option<RootKey>,
+}
+
+/// Checks a log and its messages; its state, if there is a key.
+async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<AccountState>> {
+    let keys = log.root.as_ref().map(|root| AccountKeys::derive(root, log.id));
+    let journal = Journal::new(place.store.clone(), log.id, place.random.clone());
     let examined = log::examine(place, &journal, keys.as_ref()).await;
     let Some(Examined { findings, counts, state }) = report.note(At::Account, examined) else {
-        return Ok(());
+        return Ok(None);
     };
     report.take(findings);
     report.totals.log_entries += counts.entries;
@@ -129,28 +171,29 @@ async fn account(
                 At::Account,
                 "what is left of the log and its checkpoints does not make up the account",
             );
-            return objects::sealed(place, record.id, report).await;
+            objects::sealed(place, log.id, report).await?;
+            return Ok(None);
         }
         (None, _) => {
-            report.sealed(&record.name.to_string());
-            summaries::check(place, record.id, None, report).await?;
-            return objects::sealed(place, record.id, report).await;
+            report.sealed(&log.name);
+            summaries::check(place, log.id, None, report).await?;
+            objects::sealed(place, log.id, report).await?;
+            return Ok(None);
         }
     };
-    if keys.public() != record.public {
+    if keys.public() != log.public {
         report.found(At::Account, "the record has another public key than the account: deliveries are lost");
     }
-    report.totals.unlocked += 1;
     state::check(&state, report);
-    let missing = messages::check(place, record.id, &state, report).await?;
-    objects::orphans(place, record.id, &state, report).await?;
-    summaries::check(place, record.id, Some((&keys, &state)), report).await?;
+    let missing = messages::check(place, log.id, &state, report).await?;
+    objects::orphans(place, log.id, &state, report).await?;
+    summaries::check(place, log.id, Some((&keys, &state)), report).await?;
     if missing.is_empty() {
-        return Ok(());
+        return Ok(Some(state));
     }
     // The server may have removed messages whose time was over while this looked for them: then they are not in the
     // account any more either.
     let now = log::examine(place, &journal, Some(&keys)).await.ok().and_then(|again| again.state);
-    messages::report_missing(record.id, &missing, now.as_ref().unwrap_or(&state), report);
-    Ok(())
+    messages::report_missing(log.id, &missing, now.as_ref().unwrap_or(&state), report);
+    Ok(Some(state))
 }

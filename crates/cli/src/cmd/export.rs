@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use sealpost_account::{Account, AccountState, Message, Row};
+use sealpost_account::rights::Rights;
+use sealpost_account::{Account, AccountState, Accounts, Message, Row};
 use sealpost_archive::lines::LineEnds;
 use sealpost_base::{Error, MailboxId, Timestamp, Uid};
 use serde::Serialize;
@@ -122,15 +123,17 @@ impl Summary {
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let place = Place::open(global).await?;
     let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
-    let account = place.accounts().open(record.id, &root).await?;
+    let accounts = place.accounts();
+    let account = accounts.open(record.id, &root).await?;
     let names = mailboxes(&account.state(), &args.mailbox)?;
+    let names = follow(&accounts, &account, names).await?;
     let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
     let line_ends = if args.exact { LineEnds::Exact } else { LineEnds::Lf };
     match args.format {
         Format::Mbox => {
             let single = args.mailbox.len() == 1;
             mbox::check(&args.path, single)?;
-            for (id, name) in names {
+            for (account, id, name) in names {
                 let walk = Walk::new(&account, id);
                 if walk.end.is_none() && !single {
                     continue;
@@ -141,7 +144,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
         Format::Maildir => {
             maildir::check(&args.path)?;
-            for (id, name) in names {
+            for (account, id, name) in names {
                 let walk = Walk::new(&account, id);
                 maildir::write(&args.path, &name, walk, line_ends, &mut summary).await?;
             }
@@ -161,6 +164,30 @@ fn mailboxes(state: &AccountState, wanted: &[String]) -> Result<Vec<(MailboxId, 
         None => Err(Error::not_found(format!("there is no mailbox {name}")).into()),
     };
     wanted.iter().map(find).collect()
+}
+
+/// Where the messages of these mailboxes are: those of shared ones are in logs of their own. Mailboxes that the account may
+/// not read are left out.
+async fn follow(
+    accounts: &Accounts,
+    account: &Arc<Account>,
+    names: Vec<(MailboxId, String)>,
+) -> Result<Vec<(Arc<Account>, MailboxId, String)>> {
+    let mut found = Vec::with_capacity(names.len());
+    for (id, name) in names {
+        let link = account.state().link(id).cloned();
+        let Some(link) = link else {
+            found.push((account.clone(), id, name));
+            continue;
+        };
+        let share = accounts.open(link.share, &link.root).await?;
+        let inbox = share.state().inbox().id();
+        let may = link.owner.is_none() || share.state().rights_of(account.id()).contains(Rights::READ);
+        if may {
+            found.push((share, inbox, name));
+        }
+    }
+    Ok(found)
 }
 
 /// A message to be written.

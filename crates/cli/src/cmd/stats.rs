@@ -88,17 +88,32 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut stats = count(&place).await?;
     if let Some(name) = &args.account {
         let (record, root) = unlock(&place, name, &args.password, Accept::Login).await?;
-        let account = place.accounts().open(record.id, &root).await?;
+        let accounts = place.accounts();
+        let account = accounts.open(record.id, &root).await?;
+        let mailbox = |name: &str, m: &sealpost_account::Mailbox| MailboxStats {
+            name: name.to_owned(),
+            messages: m.len(),
+            unseen: m.unseen(),
+            bytes: m.bytes(),
+        };
+        let mut mailboxes = Vec::new();
+        let names: Vec<_> = account.state().mailboxes().map(|m| (m.id(), m.name().to_owned())).collect();
+        for (id, name) in names {
+            let link = account.state().link(id).cloned();
+            match link {
+                None => mailboxes.extend(account.state().mailbox(id).map(|m| mailbox(&name, m))),
+                // Others' mailboxes are theirs to count.
+                Some(link) if link.owner.is_some() => {}
+                Some(link) => {
+                    let share = accounts.open(link.share, &link.root).await?;
+                    mailboxes.push(mailbox(&name, share.state().inbox()));
+                }
+            }
+        }
         let state = account.state();
         let id = record.id.to_string();
         if let Some(counted) = stats.per_account.iter_mut().find(|a| a.id == id) {
-            let mailbox = |m: &sealpost_account::Mailbox| MailboxStats {
-                name: m.name().to_owned(),
-                messages: m.len(),
-                unseen: m.unseen(),
-                bytes: m.bytes(),
-            };
-            counted.mailboxes = Some(state.mailboxes().map(mailbox).collect());
+            counted.mailboxes = Some(mailboxes);
             counted.messages = Some(state.message_count());
             counted.expunged = Some(state.graveyard().len());
         }
@@ -122,12 +137,18 @@ async fn count(place: &Place) -> Result<Stats> {
             Err(e) => warn(format_args!("sealpost: {e}")),
         }
     }
+    // What is in a shared mailbox's log counts for its owner.
+    let shares = place.directory.shares().await.unwrap_or_else(|e| {
+        warn(format_args!("sealpost: {e}"));
+        Vec::new()
+    });
+    let owners: HashMap<AccountId, AccountId> = shares.iter().map(|s| (s.share, s.owner)).collect();
     let mut kinds: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut total = Count::default();
-    for prefix in ["accounts", "aliases", "usage", "acct", "spool"] {
+    for prefix in ["accounts", "aliases", "shares", "usage", "acct", "spool"] {
         let mut listed = place.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
-            let kind = tally(&object.path, object.size, &mut by_id);
+            let kind = tally(&object.path, object.size, &owners, &mut by_id);
             for count in [kinds.entry(kind).or_default(), &mut total] {
                 count.objects += 1;
                 count.bytes += object.size;
@@ -142,17 +163,25 @@ async fn count(place: &Place) -> Result<Stats> {
 }
 
 /// What kind of object that is; counts it for its account too.
-fn tally(path: &str, size: u64, by_id: &mut HashMap<AccountId, AccountStats>) -> &'static str {
+fn tally(
+    path: &str,
+    size: u64,
+    owners: &HashMap<AccountId, AccountId>,
+    by_id: &mut HashMap<AccountId, AccountStats>,
+) -> &'static str {
     let mut parts = path.split('/');
     match parts.next() {
         Some("acct") => {}
         Some("accounts") => return "account_records",
         Some("aliases") => return "aliases",
         Some("usage") => return "usage_records",
+        Some("shares") => return "share_records",
         Some("spool") => return "spool",
         _ => return "other",
     }
-    let account = parts.next().and_then(|id| id.parse().ok()).and_then(|id| by_id.get_mut(&id));
+    let id = parts.next().and_then(|id| id.parse::<AccountId>().ok());
+    let owner = id.and_then(|id| owners.get(&id).copied());
+    let account = owner.or(id).and_then(|id| by_id.get_mut(&id));
     let mut unknown = AccountStats::default();
     let account = account.unwrap_or(&mut unknown);
     account.bytes += size;
@@ -160,7 +189,9 @@ fn tally(path: &str, size: u64, by_id: &mut HashMap<AccountId, AccountStats>) ->
         (Some("log"), Some(position)) => {
             account.log_entries += 1;
             let position = u64::from_str_radix(position, 16).unwrap_or(0);
-            account.log_position = account.log_position.max(position);
+            if owner.is_none() {
+                account.log_position = account.log_position.max(position);
+            }
             "log"
         }
         (Some("manifest"), _) => {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sealpost_account::{Applied, Event, ops};
-use sealpost_base::{MailboxId, Timestamp, UidSet};
+use sealpost_base::{Error, MailboxId, Timestamp, UidSet};
 use sealpost_mime::header::date;
 use serde::Serialize;
 
@@ -70,6 +70,12 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
                 return Ok((Vec::new(), ()));
             }
             let (mut events, to) = match state.mailbox_named(&args.to) {
+                Some(mailbox) if mailbox.link().is_some() => {
+                    return Err(Error::invalid(format!(
+                        "the mailbox {} is shared: name another one",
+                        args.to
+                    )));
+                }
                 Some(mailbox) => (Vec::new(), mailbox.id()),
                 None => {
                     let events = ops::create_mailbox(state, &args.to, Default::default())?;

@@ -194,7 +194,8 @@ impl<'a> Examination<'a> {
             Ok(opened) => opened,
             Err(e) => return self.damaged(position, path, e),
         };
-        if origin == Origin::Delivery && !batch.events.iter().all(|e| matches!(e, Event::Delivered { .. })) {
+        let delivers = |e: &Event| matches!(e, Event::Delivered { .. } | Event::Offered { .. });
+        if origin == Origin::Delivery && !batch.events.iter().all(delivers) {
             let what = format!("log entry {position} was made without the account's key but is no delivery");
             self.findings.push(Finding::object(path, what));
         }

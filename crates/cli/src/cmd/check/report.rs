@@ -65,6 +65,8 @@ pub struct Totals {
     pub records: u64,
     /// Accounts.
     pub accounts: u64,
+    /// Shared mailboxes, which have logs of their own.
+    pub shares: u64,
     /// Accounts checked with their key.
     pub unlocked: u64,
     /// Log entries.
@@ -252,6 +254,9 @@ impl Whole<'_> {
             "checked {} accounts, {} of them with their keys: {} records, {} log entries, {} checkpoints, {} messages\n",
             t.accounts, t.unlocked, t.records, t.log_entries, t.checkpoints, t.messages
         );
+        if t.shares > 0 {
+            text.push_str(&format!("{} shared mailboxes, with the keys that their owners have\n", t.shares));
+        }
         if t.orphans > 0 {
             let size = super::super::stats::bytes(t.orphan_bytes);
             text.push_str(&format!("{} message objects ({size}) that nothing refers to\n", t.orphans));

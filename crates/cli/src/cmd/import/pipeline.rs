@@ -150,6 +150,9 @@ impl<'a> Pipeline<'a> {
 
     async fn ensure(&self, name: &str) -> Result<MailboxId> {
         let make = |state: &sealpost_account::AccountState| match state.mailbox_named(name) {
+            Some(mailbox) if mailbox.link().is_some() => Err(Error::invalid(format!(
+                "the mailbox {name} is shared: import into another one and move the messages"
+            ))),
             Some(_) => Ok((Vec::new(), ())),
             None => {
                 let mut events = ops::create_mailbox(state, name, Default::default())?;

@@ -1,0 +1,71 @@
+//! Shared mailboxes from the command line: exported, checked and counted.
+
+#[path = "support/run.rs"]
+mod run;
+
+use run::{ACCOUNT, Home, mbox, tree};
+
+/// A home with three messages in `Archive`, which is shared with another account.
+fn home() -> Home {
+    let home = Home::with_account();
+    home.ok(&["account", "add", "bob@example.org", "--password-file", "password"]);
+    home.file("small.mbox", mbox(3, 300));
+    assert_eq!(home.import("small.mbox").1, 0);
+    let server = home.serve();
+    server.commands(&[
+        "SELECT small",
+        "COPY 1:* Archive",
+        "UNSELECT",
+        "SETACL Archive bob@example.org lr",
+        "STATUS Archive (MESSAGES)",
+    ]);
+    home
+}
+
+#[test]
+fn they_are_exported_checked_and_counted() {
+    let home = home();
+    let (exported, status) = home.export("maildir", "out");
+    assert_eq!((status, exported["exported"].as_u64()), (0, Some(6)), "{exported}");
+    // For whoever it is shared with too.
+    let as_bob =
+        ["export", "--account", "bob@example.org", "--format", "maildir", "--password-file", "password"];
+    let (exported, status) = home.json(&[&as_bob[..], &["bob"]].concat());
+    assert_eq!((status, exported["exported"].as_u64()), (0, Some(3)), "{exported}");
+    assert!(tree(&home.path("bob")).iter().any(|(path, _)| path.to_string_lossy().contains("Other Users")));
+
+    let (report, status) = home.check();
+    assert_eq!(
+        (status, &report["ok"], report["checked"]["shares"].as_u64()),
+        (0, &true.into(), Some(1)),
+        "{report}"
+    );
+    assert_eq!(
+        (report["checked"]["unlocked"].as_u64(), report["checked"]["unclaimed"].as_u64()),
+        (Some(2), Some(0))
+    );
+    // Three in the inbox, three that are still kept where they were, three in the share.
+    assert!(report["checked"]["messages"].as_u64() >= Some(6), "{report}");
+    // Without a key it is said what was not looked into.
+    let (report, _) = home.json(&["check"]);
+    let without = report["without_key"].as_array().unwrap();
+    assert!(without.iter().any(|name| name.as_str().unwrap().contains("shared mailbox")), "{report}");
+
+    let (stats, _) = home.json(&["stats", "--account", ACCOUNT, "--password-file", "password"]);
+    let jane = stats["per_account"].as_array().unwrap().iter().find(|a| a["account"] == ACCOUNT).unwrap();
+    let archive = jane["mailboxes"].as_array().unwrap().iter().find(|m| m["name"] == "Archive").unwrap();
+    assert_eq!(archive["messages"], 3, "{stats}");
+
+    // Import does not put messages where nobody would see them.
+    let into = home.run(&[
+        "import",
+        "small.mbox",
+        "--account",
+        ACCOUNT,
+        "--password-file",
+        "password",
+        "--mailbox",
+        "Archive",
+    ]);
+    assert!(String::from_utf8_lossy(&into.stderr).contains("is shared"), "{into:?}");
+}
