@@ -67,8 +67,7 @@ pub enum SearchReturn {
     Context,
 }
 
-/// `partial-range`: a window onto a result, counted from 1 at its beginning, or from -1 at its end (RFC 9394 §3.1). It
-/// keeps the order in which its bounds were written, in which it is told back.
+/// `partial-range`: a window onto a result, counted from 1 at its beginning, or from -1 at its end (RFC 9394 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialRange {
     /// The bound that was written first.
@@ -80,6 +79,13 @@ pub struct PartialRange {
 }
 
 impl PartialRange {
+    /// The same range with the bound that is nearer to where it counts from first: "500:400 is the same as 400:500"
+    /// (RFC 9394 §4).
+    #[must_use]
+    pub fn in_order(self) -> Self {
+        PartialRange { first: self.first.min(self.last), last: self.first.max(self.last), ..self }
+    }
+
     /// Which of `len` results these are, as indices from 0; empty if there are none.
     pub fn of(self, len: usize) -> Range<usize> {
         let (a, b) = (self.first.get() as usize, self.last.get() as usize);

@@ -157,7 +157,7 @@ impl Answer<'_> {
         let mut window = self.matches;
         if let Some(range) = returns.partial {
             window = &self.matches[range.of(self.matches.len())];
-            connection.out().raw(b" PARTIAL (").partial_range(range).space();
+            connection.out().raw(b" PARTIAL (").partial_range(range.in_order()).space();
             if window.is_empty() {
                 connection.out().nil();
             } else {
