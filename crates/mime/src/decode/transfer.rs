@@ -38,7 +38,7 @@ pub struct TransferDecoder(State);
 enum State {
     Identity,
     Base64 { bits: u32, count: u8 },
-    QuotedPrintable(Quoted),
+    QuotedPrintable { state: Quoted, white: White },
 }
 
 /// Where a quoted-printable decoder stands.
@@ -53,22 +53,80 @@ enum Quoted {
     Space,
 }
 
+/// White space at the end of what has come of a line: "Any white space at the end of a line must be deleted, as it will
+/// necessarily have been added by intermediate transport agents" (RFC 2045 §6.7 (3)).
+#[derive(Debug, Clone, Default)]
+struct White {
+    held: Vec<u8>,
+    /// There is more of it than is held: then it is text.
+    long: bool,
+}
+
+/// White space at the end of a line that may be deleted, in bytes.
+const WHITE_BYTES: usize = 128;
+
+impl White {
+    /// Text that ends with its bytes, or at a line end if there is one in it.
+    fn text(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            let (line, ends) = match line.strip_suffix(b"\n") {
+                Some(line) => (line, true),
+                None => (line, false),
+            };
+            let solid = line.iter().rposition(|byte| !b" \t\r".contains(byte)).map_or(0, |at| at + 1);
+            if solid > 0 {
+                self.keep(out);
+                out.extend_from_slice(&line[..solid]);
+            }
+            self.hold(&line[solid..], out);
+            if ends {
+                self.end_line(out);
+            }
+        }
+    }
+
+    fn hold(&mut self, white: &[u8], out: &mut Vec<u8>) {
+        self.held.extend_from_slice(white);
+        if self.long || self.held.len() > WHITE_BYTES {
+            self.long = true;
+            out.append(&mut self.held);
+        }
+    }
+
+    /// Something follows: it was not the end of the line.
+    fn keep(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.held);
+        self.long = false;
+    }
+
+    fn end_line(&mut self, out: &mut Vec<u8>) {
+        if self.held.last() == Some(&b'\r') {
+            out.push(b'\r');
+        }
+        out.push(b'\n');
+        self.held.clear();
+        self.long = false;
+    }
+}
+
 impl TransferDecoder {
     /// A decoder for `encoding`; an opaque encoding is passed through.
     pub fn new(encoding: Encoding) -> Self {
         TransferDecoder(match encoding {
             Encoding::Identity | Encoding::Opaque => State::Identity,
             Encoding::Base64 => State::Base64 { bits: 0, count: 0 },
-            Encoding::QuotedPrintable => State::QuotedPrintable(Quoted::Text),
+            Encoding::QuotedPrintable => {
+                State::QuotedPrintable { state: Quoted::Text, white: White::default() }
+            }
         })
     }
 
-    /// Appends what `bytes` decode to; never more than `bytes` plus the two bytes held from before.
+    /// Appends what `bytes` decode to; never more than `bytes` plus what was held from before: a hundred bytes or so.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         match &mut self.0 {
             State::Identity => out.extend_from_slice(bytes),
             State::Base64 { bits, count } => base64(bits, count, bytes, out),
-            State::QuotedPrintable(state) => quoted_printable(state, bytes, out),
+            State::QuotedPrintable { state, white } => quoted_printable(state, white, bytes, out),
         }
     }
 
@@ -76,7 +134,12 @@ impl TransferDecoder {
     pub fn finish(self, out: &mut Vec<u8>) {
         match self.0 {
             State::Base64 { bits, count } => base64_tail(bits, count, out),
-            State::QuotedPrintable(Quoted::Digit(d)) => out.extend([b'=', d]),
+            State::QuotedPrintable { state, mut white } => {
+                white.keep(out);
+                if let Quoted::Digit(d) = state {
+                    out.extend([b'=', d]);
+                }
+            }
             _ => {}
         }
     }
@@ -146,7 +209,7 @@ fn hex(byte: u8) -> Option<u8> {
     (byte as char).to_digit(16).map(|d| d as u8)
 }
 
-fn quoted_printable(state: &mut Quoted, bytes: &[u8], out: &mut Vec<u8>) {
+fn quoted_printable(state: &mut Quoted, white: &mut White, bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     let mut rest = bytes;
     while let Some((&byte, tail)) = rest.split_first() {
@@ -154,9 +217,14 @@ fn quoted_printable(state: &mut Quoted, bytes: &[u8], out: &mut Vec<u8>) {
         *state = match *state {
             Quoted::Text => {
                 let plain = memchr::memchr(b'=', rest).unwrap_or(rest.len());
-                out.extend_from_slice(&rest[..plain]);
+                white.text(&rest[..plain], out);
                 next = rest.get(plain + 1..).unwrap_or_default();
-                if plain < rest.len() { Quoted::Equals } else { Quoted::Text }
+                if plain < rest.len() {
+                    white.keep(out);
+                    Quoted::Equals
+                } else {
+                    Quoted::Text
+                }
             }
             Quoted::Equals => match byte {
                 b'\n' => Quoted::Text,
@@ -224,6 +292,12 @@ mod tests {
         assert_eq!(qp("soft=\nbreak"), "softbreak");
         assert_eq!(qp("1+1=2 =zz =4"), "1+1=2 =zz =4");
         assert_eq!(qp("=c3=a9"), "é");
+        // White space at the end of a line was put there on the way; what is encoded was not.
+        assert_eq!(qp("hello  \r\na \t =\r\nb=20 \nc \r\n"), "hello\r\na \t b \nc\r\n");
+        assert_eq!(qp("a b\tc \t"), "a b\tc \t");
+        let long = " ".repeat(WHITE_BYTES);
+        assert_eq!(qp(&format!("a{long}\n")), "a\n");
+        assert_eq!(qp(&format!("a{long} \n")), format!("a{long} \n"));
     }
 
     #[test]
@@ -236,7 +310,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn cuts_do_not_matter(pieces in proptest::collection::vec("[=A-F0-9 \r\nz]{0,7}", 0..6)) {
+        fn cuts_do_not_matter(pieces in proptest::collection::vec("[=A-F0-9 \r\nz]{0,7}|[ \t]{50,140}", 0..6)) {
             for encoding in [Encoding::Base64, Encoding::QuotedPrintable] {
                 let parts: Vec<&[u8]> = pieces.iter().map(|p| p.as_bytes()).collect();
                 prop_assert_eq!(decode(encoding, &parts), decode(encoding, &[pieces.concat().as_bytes()]));
