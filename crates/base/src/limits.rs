@@ -181,6 +181,8 @@ pub const IMAP_APPEND_MESSAGES: usize = 1000;
 pub const IMAP_APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
 /// Parts that the messages of one APPEND are put together from (RFC 4469).
 pub const IMAP_CATENATE_PARTS: usize = 10_000;
+/// URLs of one GENURLAUTH or URLFETCH (RFC 4467).
+pub const IMAP_URLS: usize = 100;
 /// Bytes of an IMAP URL (RFC 5092).
 pub const IMAP_URL_BYTES: usize = 8192;
 /// Messages of one COPY or MOVE into or out of a shared mailbox: they are one log entry.

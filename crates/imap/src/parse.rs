@@ -18,6 +18,7 @@ mod notify;
 mod quota;
 mod response;
 mod search;
+mod urlauth;
 mod value;
 
 pub(crate) use append::{Piece, Syntax, append_begin};

@@ -24,6 +24,7 @@ mod sequence;
 mod sort;
 mod status;
 mod string;
+mod urlauth;
 
 pub use acl::{AclCommand, AclData};
 pub use append::{AppendHead, AppendLiteral, AppendMessage, Replaces};
@@ -50,6 +51,8 @@ pub use sort::{Sort, SortCriterion, SortKey, Thread, ThreadAlgorithm};
 pub use status::{StatusData, StatusItem, StatusValue};
 pub use string::{AString, Atom, Invalid, Secret, Tag};
 pub use string::{is_astring_char, is_atom_char, is_tag_char};
+
+pub use urlauth::UrlCommand;
 
 pub(crate) use date::{MONTHS, month_name};
 pub(crate) use object_id::is_object_id_char;

@@ -11,6 +11,7 @@ mod notify;
 mod quota;
 mod response;
 mod search;
+mod urlauth;
 mod writer;
 
 pub use writer::{Literals, Writer};

@@ -11,6 +11,7 @@ use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
 use crate::imap::Compressions;
+use crate::imap::UrlMarks;
 use crate::net::Stream;
 use crate::quota::Book;
 use crate::settings::{PlaintextLogin, Settings};
@@ -38,6 +39,8 @@ pub struct Context {
     pub sorting: Arc<tokio::sync::Semaphore>,
     /// What part of it messages with several recipients may hold while they wait for more.
     pub fanout: Fanout,
+    /// Marks the URLs that this server authorizes.
+    pub(crate) url_marks: UrlMarks,
     /// How many IMAP connections may be compressed.
     pub compressions: Compressions,
     /// The time.
@@ -66,6 +69,7 @@ impl Context {
         random: Arc<dyn Random>,
     ) -> Result<Self> {
         let budget = Budget::new(settings.memory);
+        let url_marks = UrlMarks::new(&key);
         let accounts = Accounts::with_grace(
             store.clone(),
             clock.clone(),
@@ -86,6 +90,7 @@ impl Context {
             tls: tls.map(|tls| Arc::clone(tls.config())),
             sorting: crate::imap::sorting_turns(),
             fanout: Fanout::of(&budget),
+            url_marks,
             compressions: Compressions::of(&budget),
             budget,
             clock,

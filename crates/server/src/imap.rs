@@ -60,6 +60,7 @@ mod tell;
 mod thread;
 mod uid_only;
 mod unauthenticate;
+mod urlauth;
 mod view;
 
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub use deflate::Compressions;
 pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {
     sort::turns()
 }
+
+pub(crate) use urlauth::UrlMarks;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, ctx: Arc<Context>) {

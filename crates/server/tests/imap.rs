@@ -103,6 +103,7 @@ transcripts![
     utf8_accept,
     utf8_names,
     unauthenticate,
+    urlauth,
     views,
     xoauth2,
     within,
@@ -124,6 +125,8 @@ mod hostile_input;
 mod inprogress;
 #[path = "imap/large.rs"]
 mod large;
+#[path = "imap/locked_urls.rs"]
+mod locked_urls;
 #[path = "imap/model.rs"]
 mod model;
 #[path = "imap/object_ids.rs"]

@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
-use super::{acl, fetch, list, metadata, modifier, multisearch, notify, quota, search};
+use super::{acl, fetch, list, metadata, modifier, multisearch, notify, quota, search, urlauth};
 use crate::types::{
     AString, Atom, Command, CommandBody, Flag, IdFields, InvalidMailbox, MailboxAttribute, Secret,
     StatusItem, Store, StoreAction, Tag,
@@ -93,6 +93,7 @@ fn body(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
         "NAMESPACE" => CommandBody::Namespace,
         "IDLE" => CommandBody::Idle,
         "EXPUNGE" => CommandBody::Expunge { uids: None },
+        "RESETKEY" if cursor.at_end() => urlauth::reset_key(cursor)?,
         word => with_arguments(cursor, word)?,
     };
     cursor.end()?;
@@ -124,6 +125,9 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
         "LIST" => CommandBody::List(list::list(cursor)?),
         "LSUB" => list::lsub(cursor)?,
         "STATUS" => status(cursor)?,
+        "GENURLAUTH" => urlauth::generate(cursor)?,
+        "URLFETCH" => urlauth::fetch(cursor)?,
+        "RESETKEY" => urlauth::reset_key(cursor)?,
         "SETACL" | "DELETEACL" | "GETACL" | "LISTRIGHTS" | "MYRIGHTS" => acl::command(cursor, word)?,
         "ESEARCH" => CommandBody::MultiSearch(multisearch::esearch(cursor)?),
         "CANCELUPDATE" => CommandBody::CancelUpdate(multisearch::cancel_update(cursor)?),
@@ -141,6 +145,9 @@ fn with_arguments(cursor: &mut Cursor<'_>, word: &str) -> Parsed<CommandBody> {
 /// Commands that have arguments. APPEND and REPLACE are among them only for the errors they get without a message.
 const KNOWN: &[&str] = &[
     "COMPRESS",
+    "GENURLAUTH",
+    "URLFETCH",
+    "RESETKEY",
     "LOGIN",
     "AUTHENTICATE",
     "ID",

@@ -571,6 +571,7 @@ fn extended_searches() -> impl Strategy<Value = CommandBody> {
         }),
         vec(astring(), 1..3).prop_map(CommandBody::CancelUpdate),
         acl_command().prop_map(CommandBody::Acl),
+        url_command().prop_map(CommandBody::Url),
         (sequence_set(), fetch_modifiers(), partial_range()).prop_map(|(set, mut modifiers, range)| {
             modifiers.push(FetchModifier::Partial(range));
             CommandBody::Fetch { uid: true, set, items: vec![FetchItem::Flags], modifiers }
@@ -599,6 +600,14 @@ pub(super) fn search_response() -> impl Strategy<Value = Response> {
         vec(1u32.., 0..5).prop_map(Response::Sort),
         (correlator, any::<bool>(), vec(data, 0..4))
             .prop_map(|(correlator, uid, data)| Response::ESearch(ESearch { correlator, uid, data })),
+    ]
+}
+
+fn url_command() -> impl Strategy<Value = UrlCommand> {
+    prop_oneof![
+        vec((astring(), atom()), 1..4).prop_map(UrlCommand::Generate),
+        vec(astring(), 1..4).prop_map(UrlCommand::Fetch),
+        option::of((mailbox(), vec(atom(), 0..3))).prop_map(UrlCommand::ResetKey),
     ]
 }
 

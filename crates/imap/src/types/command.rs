@@ -15,6 +15,7 @@ use super::sequence::SequenceSet;
 use super::sort::{Sort, Thread};
 use super::status::StatusItem;
 use super::string::{AString, Atom, Secret, Tag};
+use super::urlauth::UrlCommand;
 
 /// A complete command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub enum CommandBody {
     Namespace,
     /// `SETACL`, `DELETEACL`, `GETACL`, `LISTRIGHTS`, `MYRIGHTS` (RFC 4314)
     Acl(AclCommand),
+    /// `GENURLAUTH`, `URLFETCH`, `RESETKEY` (RFC 4467)
+    Url(UrlCommand),
     /// `STATUS`
     Status {
         /// Which mailbox.
@@ -250,6 +253,7 @@ impl CommandBody {
             CommandBody::Lsub { .. } => "LSUB",
             CommandBody::Namespace => "NAMESPACE",
             CommandBody::Acl(command) => command.name(),
+            CommandBody::Url(command) => command.name(),
             CommandBody::Status { .. } => "STATUS",
             CommandBody::Notify(_) => "NOTIFY",
             CommandBody::GetMetadata(_) => "GETMETADATA",

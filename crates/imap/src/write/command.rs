@@ -137,6 +137,7 @@ impl Writer {
                 tags.iter().fold(self, |w, tag| w.space().string(tag.as_bytes()))
             }
             CommandBody::Acl(command) => self.acl_command(command),
+            CommandBody::Url(command) => self.url_command(command),
             CommandBody::Notify(notify) => self.notify(notify),
             CommandBody::Store(store) => self.store(store),
             CommandBody::Copy { set, mailbox, .. } | CommandBody::Move { set, mailbox, .. } => {

@@ -6,7 +6,7 @@
 //! one log entry brings all messages. Objects of messages that came before the one that was refused belong to no
 //! event, and are collected like those of a crash.
 
-mod catenate;
+pub(super) mod catenate;
 mod eight_bit;
 mod receive;
 

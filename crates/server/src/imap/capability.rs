@@ -63,6 +63,7 @@ const AUTHENTICATED: &[&str] = &[
     "URL-PARTIAL",
     "REPLACE",
     "BINARY",
+    "URLAUTH",
     "INPROGRESS",
 ];
 

@@ -31,8 +31,9 @@ use super::session::Session;
 use super::targets::{self, Cursor};
 use super::tell::Telling;
 use super::view::Told;
+pub(super) use items::Octets;
 use items::{Item, Plan};
-use octets::Opened;
+pub(super) use octets::{Opened, Reads};
 use pipeline::{Pipeline, Prepared};
 use structure::Form;
 

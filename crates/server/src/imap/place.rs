@@ -85,7 +85,11 @@ impl Session {
     }
 
     async fn look_up(&self, name: &Mailbox) -> Result<Place, Failure> {
-        let account = self.account()?.clone();
+        self.place_of(self.account()?.clone(), name).await
+    }
+
+    /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7, URLFETCH).
+    pub(super) async fn place_of(&self, account: Arc<Account>, name: &Mailbox) -> Result<Place, Failure> {
         let (own, link) = {
             let state = account.state();
             let mailbox = ops::existing(&state, name.as_str())?;

@@ -12,6 +12,7 @@ use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::tell::first_recent;
+use super::urlauth;
 use super::view::View;
 
 /// A mailbox as it was at one moment.
@@ -68,10 +69,12 @@ impl Session {
             say(code, "the mailbox, by any name");
         }
         say(Code::HighestModSeq(view.whole()), "highest mod-sequence");
+        say(urlauth::mechanisms(), "mechanisms that can authorize URLs");
         if dialect.rev2() {
             self.tell_name(name);
         }
         self.view = Some(view);
+        self.key_resets = self.resets_of_selected();
         // RFC 7162 §3.2.5.1: after everything else, and what went before what changed.
         self.tell_vanished(&missed.vanished, true).await?;
         self.tell_flags(&missed.changed).await?;

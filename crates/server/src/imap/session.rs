@@ -43,6 +43,8 @@ pub(super) struct Session {
     pub(super) moved: bool,
     /// What the account may hold; `Some` after login.
     pub(super) quota: Option<Quota>,
+    /// How often the mailbox access key of the selected mailbox was reset, as far as the client knows.
+    pub(super) key_resets: Option<u32>,
     /// How far the command at hand is.
     pub(super) progress: Progress,
     /// The login is over, but not the connection.
@@ -79,6 +81,7 @@ impl Session {
             user: String::new(),
             moved: false,
             quota: None,
+            key_resets: None,
             progress: Progress::none(),
             over: false,
             errors: 0,
@@ -210,6 +213,7 @@ impl Session {
             CommandBody::Lsub { reference, pattern } => self.lsub(&reference, &pattern).await,
             CommandBody::Namespace => Ok(self.namespace()),
             CommandBody::Acl(command) => self.acl(&command).await,
+            CommandBody::Url(command) => self.authorized_urls(&command).await,
             CommandBody::Status { mailbox, items } => self.status(&mailbox, &items).await,
             CommandBody::GetMetadata(get) => self.get_metadata(&get).await,
             CommandBody::SetMetadata(set) => self.set_metadata(&set).await,

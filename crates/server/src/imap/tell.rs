@@ -58,6 +58,7 @@ impl Telling {
 impl Session {
     /// Brings client and view up to date, as far as `telling` and NOTIFY allow.
     pub(super) async fn tell(&mut self, telling: &Telling) -> Result<(), End> {
+        self.tell_url_mechanisms();
         if self.view.is_some() {
             self.warn_of_quota();
         }

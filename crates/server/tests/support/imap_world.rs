@@ -59,6 +59,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 /// A server that is not listening anywhere, with the account `me@localhost`, password `secret`.
 pub struct World {
     pub ctx: Arc<Context>,
+    #[allow(dead_code, reason = "not all of those who share this use it")]
+    pub clock: Arc<FakeClock>,
     tls: Tls,
     record: AccountRecord,
     root: RootKey,
@@ -76,12 +78,12 @@ impl World {
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKey::generate(&*random);
         let tls = Tls::ephemeral("localhost").unwrap();
-        let ctx = Context::new(settings, store, key, Some(&tls), clock, random).unwrap();
+        let ctx = Context::new(settings, store, key, Some(&tls), clock.clone(), random).unwrap();
         let mut new = NewAccount::with_password(Secret::new(b"secret").unwrap());
         new.quota = quota;
         let name = AccountName::parse("me@localhost").unwrap();
         let (record, root) = ctx.directory.create(&name, new).await.unwrap();
-        World { ctx: Arc::new(ctx), tls, record, root, sessions: JoinSet::new() }
+        World { ctx: Arc::new(ctx), clock, tls, record, root, sessions: JoinSet::new() }
     }
 
     /// Makes the account's owner an administrator, and a second account that it can look after.

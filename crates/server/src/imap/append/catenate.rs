@@ -4,6 +4,7 @@
 //! `\Seen` is set and the selected mailbox stays as it is (RFC 4469 §3).
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use sealpost_account::rights::Rights;
@@ -65,20 +66,10 @@ impl Session {
     }
 
     /// The message that a URL of this session names.
-    async fn message_at(&self, url: &ImapUrl) -> Result<(std::sync::Arc<Account>, Message), Failure> {
-        let gone = || Error::new(Kind::NotFound, "no such message");
+    async fn message_at(&self, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
         let place = self.place(&url.mailbox).await?.require(Rights::READ)?;
         place.account.catch_up().await?;
-        let state = place.account.state();
-        let mailbox = place.mailbox_in(&state)?;
-        // RFC 5092 §5: under another UIDVALIDITY, as if the mailbox did not exist.
-        if url.uid_validity.is_some_and(|validity| validity != mailbox.uid_validity().0) {
-            return Err(gone().into());
-        }
-        let row = Uid::new(url.uid.get()).and_then(|uid| mailbox.row(uid));
-        let message = row.and_then(|row| state.message(row.message)).cloned();
-        drop(state);
-        Ok((place.account, message.ok_or_else(gone)?))
+        message_in(place, url)
     }
 
     async fn copy_octets(
@@ -126,6 +117,21 @@ impl Session {
         received.expect(self, to, passed.len() as u64).await?;
         received.write(&passed).await
     }
+}
+
+/// The message there that a URL names.
+pub(in crate::imap) fn message_in(place: Place, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
+    let gone = || Error::new(Kind::NotFound, "no such message");
+    let state = place.account.state();
+    let mailbox = place.mailbox_in(&state)?;
+    // RFC 5092 §5: under another UIDVALIDITY, as if the mailbox did not exist.
+    if url.uid_validity.is_some_and(|validity| validity != mailbox.uid_validity().0) {
+        return Err(gone().into());
+    }
+    let row = Uid::new(url.uid.get()).and_then(|uid| mailbox.row(uid));
+    let message = row.and_then(|row| state.message(row.message)).cloned();
+    drop(state);
+    Ok((place.account, message.ok_or_else(gone)?))
 }
 
 /// The range in pieces that end where chunks end.

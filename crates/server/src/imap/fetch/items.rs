@@ -41,7 +41,7 @@ pub(super) enum Item {
 
 /// Octets of the message, under the name they were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Octets {
+pub(in crate::imap) struct Octets {
     /// `RFC822` and its kin; `None`: `BODY[section]`, or `BINARY[section]`.
     name: Option<&'static str>,
     /// Without the part's transfer encoding.
@@ -51,6 +51,11 @@ pub(super) struct Octets {
 }
 
 impl Octets {
+    /// A section under the name that FETCH gives it.
+    pub(in crate::imap) fn of(section: Section, partial: Option<Partial>) -> Self {
+        Octets { name: None, binary: false, section, partial }
+    }
+
     /// The item's name and a space.
     pub(super) fn write_name(&self, out: &mut Writer) {
         match self.name {

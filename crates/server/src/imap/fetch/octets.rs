@@ -28,14 +28,14 @@ const KEPT_HEADER_BYTES: u64 = 64 * 1024;
 const FILLER: u8 = b'?';
 
 /// What a message offers to read.
-pub(super) struct Reads {
-    pub(super) reader: MessageReader,
-    pub(super) account: Arc<Account>,
-    pub(super) message: Message,
+pub(in crate::imap) struct Reads {
+    pub(in crate::imap) reader: MessageReader,
+    pub(in crate::imap) account: Arc<Account>,
+    pub(in crate::imap) message: Message,
 }
 
 /// The value of a body item.
-pub(super) enum Opened {
+pub(in crate::imap) enum Opened {
     /// `NIL`: the message has no such part.
     Nil,
     /// Nobody knows: how the part is encoded is not known (RFC 3516 §4.3).
@@ -45,7 +45,7 @@ pub(super) enum Opened {
 }
 
 /// Octets of which the first are there.
-pub(super) struct OpenedOctets {
+pub(in crate::imap) struct OpenedOctets {
     count: u64,
     /// There may be a NUL among them, and they were asked for so that they may be sent as a literal8.
     nul: bool,
@@ -65,7 +65,7 @@ enum Source {
 
 impl Reads {
     /// Finds the octets and reads the first of them.
-    pub(super) async fn open(
+    pub(in crate::imap) async fn open(
         &self,
         wanted: &Octets,
         structure: Option<&Result<Arc<Structure>>>,
@@ -168,7 +168,7 @@ impl Reads {
 impl OpenedOctets {
     /// Sends the literal. Damage found on the way is filled up and returned; anything else that goes wrong ends the
     /// session, because what was announced cannot be kept.
-    pub(super) async fn send(self, connection: &mut Connection) -> Result<Option<Error>, End> {
+    pub(in crate::imap) async fn send(self, connection: &mut Connection) -> Result<Option<Error>, End> {
         match self.nul {
             // RFC 3516 §4.3: a literal8 only where it has to be one.
             true => connection.out().literal8_header(self.count),
