@@ -125,6 +125,8 @@ mod hostile_input;
 mod inprogress;
 #[path = "imap/large.rs"]
 mod large;
+#[path = "imap/leftovers.rs"]
+mod leftovers;
 #[path = "imap/locked_urls.rs"]
 mod locked_urls;
 #[path = "imap/model.rs"]

@@ -1,6 +1,7 @@
 //! Mailboxes become shares, shares are offered, made below others, and deleted (`docs/decisions/0010-sharing.md`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sealpost_account::acl::Acl;
 use sealpost_account::directory::{AccountName, AccountRecord, Usage};
@@ -14,6 +15,9 @@ use sealpost_vault::{AccountKeys, RootKey};
 use super::place::{Access, Place};
 use super::reply::{Failure, Reply};
 use super::session::Session;
+
+/// Age below which nothing of a share is deleted because no name leads to it.
+const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
 
 impl Session {
     /// Makes a share of a mailbox of the session's own account. Other sessions that have it open are told that it is gone:
@@ -176,7 +180,9 @@ impl Session {
 
     /// Deletes what is left, for longer than deleted mail is kept, of shares that were deleted or never completed.
     async fn delete_leftovers(&self, own: &Account) -> Result<()> {
-        let kept = i64::try_from(self.ctx.settings.retention.as_millis()).unwrap_or(i64::MAX);
+        // However short deleted mail is kept: a share that another session is making right now is not touched.
+        let kept = self.ctx.settings.retention.max(LEFTOVER_AGE);
+        let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(self.ctx.clock.now().0.saturating_sub(kept));
         let unlinked: Vec<Link> = own.state().unlinked_shares().collect();
         for link in unlinked {
