@@ -109,6 +109,8 @@ transcripts![
     within,
 ];
 
+#[path = "imap/appends.rs"]
+mod appends;
 #[path = "imap/compress.rs"]
 mod compress;
 #[path = "imap/contexts.rs"]
