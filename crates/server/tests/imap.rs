@@ -119,6 +119,8 @@ mod contexts;
 mod damage;
 #[path = "imap/faults.rs"]
 mod faults;
+#[path = "imap/finding.rs"]
+mod finding;
 #[path = "imap/hostile.rs"]
 mod hostile;
 #[path = "imap/hostile_input.rs"]

@@ -97,11 +97,7 @@ impl Session {
             }
             Some(criteria) => Results::Sorted { criteria, list: wanted.found.to_vec() },
         };
-        let ranges: usize = contexts.list.iter().map(|context| context.results.ranges()).sum();
-        if contexts.list.len() == limits::IMAP_CONTEXTS
-            || ranges + results.ranges() > limits::IMAP_CONTEXT_RANGES
-            || results.is_too_long()
-        {
+        if !contexts.have_room(&results) {
             return self.no_update(&wanted.correlator, "there are too many searches to be kept up to date");
         }
         if contexts.list.is_empty() {
@@ -202,7 +198,7 @@ impl Session {
                 }
             }
         };
-        if context.results.ranges() > limits::IMAP_CONTEXT_RANGES || context.results.is_too_long() {
+        if context.results.are_too_long() {
             return Err(Reply::no(Code::Limit, "the result is too long").into());
         }
         self.tell_update(context, goes, comes).await
@@ -248,6 +244,14 @@ impl Session {
 }
 
 impl Contexts {
+    /// Whether one more may be kept up to date.
+    fn have_room(&self, results: &Results) -> bool {
+        let ranges: usize = self.list.iter().map(|context| context.results.ranges()).sum();
+        self.list.len() < limits::IMAP_CONTEXTS
+            && ranges + results.ranges() <= limits::IMAP_CONTEXT_RANGES
+            && !results.are_too_long()
+    }
+
     /// Takes what is gone from the mailbox out of the results. Numbers are those that the client still has.
     pub(super) fn gone(&mut self, mailbox: &Mailbox, number: impl Fn(Uid) -> Option<u32>) -> Vec<Update> {
         if self.list.is_empty() || mailbox.highest_modseq() <= self.position {
@@ -293,8 +297,11 @@ impl Results {
     }
 
     /// To put a message into a list, all of it is sorted again: that has an end.
-    fn is_too_long(&self) -> bool {
-        matches!(self, Results::Sorted { list, .. } if list.len() > limits::IMAP_SORTED_CONTEXT)
+    fn are_too_long(&self) -> bool {
+        match self {
+            Results::Set(set) => set.range_count() > limits::IMAP_CONTEXT_RANGES,
+            Results::Sorted { list, .. } => list.len() > limits::IMAP_SORTED_CONTEXT,
+        }
     }
 }
 
@@ -321,4 +328,40 @@ fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &UidSet) -> 
     }
     removed.extend(updates::removals(before, |_| true));
     (removed, updates::insertions(all, |_| true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scattered(n: usize) -> impl Iterator<Item = Uid> {
+        (1..=n as u32).filter_map(|n| Uid::new(n * 2))
+    }
+
+    #[test]
+    fn results_are_bounded() {
+        let set = |n: usize| Results::Set(scattered(n).collect());
+        let list = |n: usize| {
+            let list = scattered(n).map(|uid| Match { uid, relevancy: 100 }).collect();
+            Results::Sorted { criteria: Vec::new(), list }
+        };
+        let none = Contexts::default();
+        assert!(none.have_room(&set(limits::IMAP_CONTEXT_RANGES)));
+        assert!(!none.have_room(&set(limits::IMAP_CONTEXT_RANGES + 1)));
+        assert!(none.have_room(&list(limits::IMAP_SORTED_CONTEXT)));
+        assert!(!none.have_room(&list(limits::IMAP_SORTED_CONTEXT + 1)));
+    }
+
+    #[test]
+    fn a_list_in_another_order_than_before_is_told_anew() {
+        let list = |uids: &[u32]| -> Vec<Match> {
+            uids.iter().filter_map(|n| Some(Match { uid: Uid::new(*n)?, relevancy: 100 })).collect()
+        };
+        let uids = |numbers: &[u32]| numbers.iter().filter_map(|n| Uid::new(*n)).collect::<Vec<_>>();
+        let old: UidSet = uids(&[1, 2, 3]).into_iter().collect();
+        let (goes, comes) = placed(Vec::new(), &list(&[3, 1, 2]), &list(&[3, 4, 1, 2]), &old);
+        assert_eq!((goes, comes), (Vec::new(), vec![(2, uids(&[4]))]));
+        let (goes, comes) = placed(Vec::new(), &list(&[3, 1, 2]), &list(&[1, 4, 3, 2]), &old);
+        assert_eq!((goes, comes), (vec![(1, uids(&[3, 1, 2]))], vec![(1, uids(&[1, 4, 3, 2]))]));
+    }
 }

@@ -103,17 +103,11 @@ impl Answer<'_> {
     /// # Errors
     /// `NO [NOTSAVED]` if it takes too much room (RFC 5182 §2.5).
     pub(in crate::imap) fn saved(&self, returns: &Returns) -> Result<UidSet, Reply> {
-        let mut uids: Vec<Uid> = match returns.told(self.matches.len()) {
+        let uids = match returns.told(self.matches.len()) {
             None => self.matches.iter().map(|found| found.uid).collect(),
             Some(told) => told.into_iter().map(|i| self.matches[i].uid).collect(),
         };
-        uids.sort_unstable();
-        uids.dedup();
-        let saved: UidSet = uids.into_iter().collect();
-        if saved.range_count() > limits::IMAP_SAVED_RANGES {
-            return Err(Reply::no(Code::NotSaved, "the result is too scattered to be kept"));
-        }
-        Ok(saved)
+        kept(uids).ok_or_else(|| Reply::no(Code::NotSaved, "the result is too scattered to be kept"))
     }
 
     /// `* SEARCH 2 84 882` or `* SORT 2 84 882`
@@ -225,7 +219,30 @@ impl Answer<'_> {
     }
 }
 
+/// These as a set, in any order and as often as they come, if it is not too large to be kept.
+fn kept(mut uids: Vec<Uid>) -> Option<UidSet> {
+    uids.sort_unstable();
+    uids.dedup();
+    let set: UidSet = uids.into_iter().collect();
+    (set.range_count() <= limits::IMAP_SAVED_RANGES).then_some(set)
+}
+
 /// The correlator of a search of the selected mailbox.
 pub(in crate::imap) fn correlator(tag: &Tag) -> Correlator {
     Correlator { tag: Some(AString::from(tag.as_str())), ..Correlator::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_in_ranges() {
+        let scattered = |n: usize| (1..=n as u32).rev().filter_map(|n| Uid::new(n * 2)).collect::<Vec<_>>();
+        let most = kept(scattered(limits::IMAP_SAVED_RANGES)).unwrap();
+        assert_eq!((most.len(), most.range_count()), (limits::IMAP_SAVED_RANGES, limits::IMAP_SAVED_RANGES));
+        assert!(kept(scattered(limits::IMAP_SAVED_RANGES + 1)).is_none());
+        let many = (1..1_000_000).chain(1..10).filter_map(Uid::new).collect();
+        assert_eq!(kept(many).unwrap().range_count(), 1);
+    }
 }

@@ -101,6 +101,11 @@ impl Knowledge {
         self.text.as_ref()
     }
 
+    /// The summary, if it is known.
+    pub(super) fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
     /// Whether the pattern is in the message, if the message itself was looked through.
     pub(super) fn found_in_message(&self, number: usize) -> Option<bool> {
         if self.scanned { self.patterns.borrow().get(number).copied().flatten() } else { None }

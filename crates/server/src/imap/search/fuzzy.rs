@@ -10,6 +10,7 @@
 //!
 //! The score is from 1 to 100 (RFC 6203 §4); 0 is no match.
 
+use sealpost_account::summary::Summary;
 use sealpost_base::limits;
 use sealpost_mime::{Text, fold};
 
@@ -85,13 +86,7 @@ impl Words {
     fn score(&self, text: &Text) -> u8 {
         let mut best = Best::new(&self.words);
         match &self.scope {
-            Scope::Field(name) => {
-                for line in text.headers.split('\n') {
-                    if let Some(value) = line.strip_prefix(&**name).and_then(|rest| rest.strip_prefix(':')) {
-                        best.look(value, 100);
-                    }
-                }
-            }
+            Scope::Field(name) => best.look_into_field(name, &text.headers),
             Scope::Body => best.look(&text.body, 100),
             Scope::Anywhere => {
                 best.look(&text.headers, 100);
@@ -99,6 +94,18 @@ impl Words {
             }
         }
         best.score()
+    }
+
+    /// The same by the lines of a summary; `None` if what is looked for may be elsewhere.
+    fn score_in_summary(&self, summary: &Summary) -> Option<u8> {
+        match &self.scope {
+            Scope::Field(name) if Summary::has_field(name) && summary.headers_complete() => {
+                let mut best = Best::new(&self.words);
+                best.look_into_field(name, summary.headers());
+                Some(best.score())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -112,6 +119,15 @@ struct Best<'a> {
 impl<'a> Best<'a> {
     fn new(words: &'a [Word]) -> Self {
         Best { words, scores: vec![0; words.len()], chars: Vec::new() }
+    }
+
+    /// Looks through the values of a field.
+    fn look_into_field(&mut self, name: &str, headers: &str) {
+        for line in headers.split('\n') {
+            if let Some(value) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) {
+                self.look(value, 100);
+            }
+        }
     }
 
     /// Looks through a text, in which the best that can be had is `most`.
@@ -217,9 +233,10 @@ impl Query {
     fn fuzzily(&self, fuzzy: &Fuzzy, columns: &Columns, known: &Knowledge) -> Option<u8> {
         Some(match fuzzy {
             Fuzzy::Exact(key) => 100 * u8::from(self.key(key, columns, known)?),
-            Fuzzy::Words(words) => match known.text() {
-                Some(text) => words.score(text),
-                None => 100 * u8::from(known.found_in_message(words.exact)?),
+            Fuzzy::Words(words) => match (known.text(), known.summary()) {
+                (Some(text), _) => words.score(text),
+                (None, Some(summary)) => words.score_in_summary(summary)?,
+                (None, None) => 100 * u8::from(known.found_in_message(words.exact)?),
             },
             Fuzzy::Received(days) => near(days.distance(columns.received_day()), DAYS),
             Fuzzy::Sent(days) => known.sent()?.map_or(0, |day| near(days.distance(day), DAYS)),

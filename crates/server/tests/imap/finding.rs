@@ -1,0 +1,68 @@
+//! Searching many messages answers what searching each of them does: the one way reads summaries, the other one messages.
+
+use std::fmt::Write;
+
+use sealpost_server::Settings;
+
+use crate::imap_world::World;
+
+const MESSAGES: usize = 40;
+
+fn message(n: usize) -> String {
+    let mut mail = String::new();
+    if n % 5 != 0 {
+        write!(mail, "Date: Sun, {} Mar 2020 {:02}:30:00 -0500\r\n", n % 28 + 1, n % 24).unwrap();
+    }
+    if n % 7 != 0 {
+        write!(mail, "From: Sender {} <s{}@example.org>\r\n", n % 6, n % 4).unwrap();
+    }
+    write!(mail, "To: =?utf-8?q?Gr=C3=BC=C3=9Fe?= <to{}@example.net>\r\n", n % 3).unwrap();
+    if n % 11 == 0 {
+        mail.push_str("X-Other: only here\r\n");
+    }
+    write!(mail, "Message-ID: <m{n}@example.org>\r\nSubject: topic {}\r\n\r\nbody {n}\r\n", n % 8).unwrap();
+    mail
+}
+
+#[tokio::test]
+async fn many_at_once_or_one_by_one_is_the_same() {
+    let mut world = World::new(Settings::default()).await;
+    for n in 0..MESSAGES {
+        world.deliver(None, message(n).as_bytes()).await;
+    }
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    for key in [
+        "FROM \"sender 3\"",
+        "FROM s2@",
+        "TO \"GR\u{fc}SSE\"",
+        "TO \"gr\u{fc}\u{df}e\"",
+        "SUBJECT \"topic 5\"",
+        "NOT SUBJECT topic",
+        "SENTON 7-Mar-2020",
+        "SENTSINCE 20-Mar-2020",
+        "NOT SENTBEFORE 20-Mar-2020",
+        "HEADER Message-ID m17@",
+        "HEADER X-Other \"\"",
+        "HEADER From \"\"",
+        "TEXT \"topic 2\"",
+        "TEXT \"only here\"",
+        "TEXT \"body 3\"",
+        "OR FROM s1@ (SUBJECT 4 BODY 2)",
+        "FUZZY SUBJECT topyc",
+        "FUZZY (SENTON 3-Mar-2020 SUBJECT topc)",
+        "BODY 7 NOT TO to1@",
+    ] {
+        let lines = client.ok(&format!("SEARCH {key}")).await;
+        let all: Vec<usize> =
+            lines[0]["* SEARCH".len()..].split_whitespace().map(|n| n.parse().unwrap()).collect();
+        let mut each = Vec::new();
+        for n in 1..=MESSAGES {
+            let lines = client.ok(&format!("SEARCH {n} {key}")).await;
+            if lines[0] != "* SEARCH" {
+                each.push(n);
+            }
+        }
+        assert_eq!(all, each, "{key}");
+    }
+}
