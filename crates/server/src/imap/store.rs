@@ -79,13 +79,17 @@ impl Session {
             telling.flags = targets.clone();
         }
         let modified = named(self.view()?, &modified, store.uid).map(Code::Modified);
-        // RFC 2180 §4.2.1, §4.2.3: a message that is gone fails the command, unless nobody would have been told of it.
-        if present < targets.len() && !store.uid && reported {
-            let code = modified.unwrap_or(Code::ExpungeIssued);
-            return Err(Reply::no(code, "some of the messages no longer exist").into());
-        }
+        // A message that is gone, which this client does not know yet: those that are there were changed, and the client
+        // learns of the others with its next command (RFC 2180 §4.2.3, RFC 5530 §3).
+        let gone = present < targets.len() && !store.uid && reported;
         Ok(match modified {
+            Some(modified) if gone => {
+                return Err(Reply::no(modified, "some of the messages no longer exist").into());
+            }
             Some(modified) => Reply::ok_with(modified, "STORE completed, not for all messages"),
+            None if gone => {
+                Reply::ok_with(Code::ExpungeIssued, "STORE completed, some of the messages no longer exist")
+            }
             None => Reply::ok("STORE completed"),
         })
     }
