@@ -322,8 +322,13 @@ impl Believer {
                     selected.messages.uid_fetch(n, &items)?;
                 }
                 let named = (name == "UIDFETCH").then_some(n).or(items.uid);
-                if items.flags.is_some() {
-                    command.told.extend(if command.text.starts_with("UID") { named } else { Some(n) });
+                if let Some(name) = if command.text.starts_with("UID") { named } else { Some(n) } {
+                    if items.flags.is_some() {
+                        command.told.insert(name);
+                    } else {
+                        // What was told before is what this client's own change came to.
+                        command.told.remove(&name);
+                    }
                 }
                 if items.recent && dialect == Dialect::Rev2 {
                     return Err("\\Recent".into());
@@ -576,8 +581,12 @@ impl Believer {
             let name = if by_uid { slot.uid } else { Some(n) };
             match name {
                 Some(name) if targets.contains(&name) => {
-                    if !command.told.contains(&name) && !command.modified.contains(&name) {
+                    let told = command.told.contains(&name);
+                    if !told && !command.modified.contains(&name) {
                         slot.store(sign, &flags);
+                    } else if told && !silent.is_empty() && self.dialect == Dialect::Notify {
+                        // Told at once, before or after: nothing says which.
+                        slot.flags = None;
                     }
                 }
                 // It may be one of them: nothing is known of it any more.
