@@ -122,7 +122,7 @@ def page():
         "# RFC coverage", "",
         "Which sections of the RFCs behind the announced IMAP capabilities are cited in the code that decides, and in the",
         "tests. Written by `tests/docs/rfc_coverage.py` from the citations; `make lint` checks that it is up to date and that",
-        "no section that asks something of a server is left without a citation or a note. Of RFC 5550, 9585, 9586 and 9590",
+        "no section that asks something of a server is left without a citation or a note. Of RFC 4467, 5550, 9585, 9586 and 9590",
         "the texts were not at hand: their sections are those that are cited, in our words.", "",
         "| RFC | announced as | sections | cited in code | cited in tests | by a note |", "|---|---|--:|--:|--:|--:|",
     ]
