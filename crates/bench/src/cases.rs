@@ -3,6 +3,7 @@
 //! Every measured run is the same work on either server: the same bytes, the same commands, the same connections.
 
 mod delivery;
+pub mod large;
 mod login;
 mod mailbox;
 
@@ -12,7 +13,9 @@ use anyhow::Result;
 use sealpost_base::{Clock, SystemClock};
 
 use crate::server::Server;
+use crate::small::Contents;
 use crate::{lmtp, mail};
+use large::Task;
 
 /// Accounts that receive and append.
 pub const CLIENTS: usize = 16;
@@ -63,10 +66,24 @@ pub enum Case {
     LoginInTurn,
     /// 200 logins over 8 clients at once.
     LoginAtOnce,
+    /// Something with a mailbox of many small messages.
+    Large {
+        /// How many.
+        messages: usize,
+        /// What.
+        task: Task,
+    },
 }
 
 /// All cases, in the order they run and are reported.
-pub const ALL: &[Case] = &[
+pub fn all() -> Vec<Case> {
+    let large = large::SIZES
+        .iter()
+        .flat_map(|messages| Task::ALL.iter().map(|task| Case::Large { messages: *messages, task: *task }));
+    MOST.iter().copied().chain(large).collect()
+}
+
+const MOST: &[Case] = &[
     Case::LoginCold,
     Case::LoginInTurn,
     Case::LoginAtOnce,
@@ -112,6 +129,7 @@ impl Case {
             Case::LoginCold => "login, the first since the server started".into(),
             Case::LoginInTurn => "200 logins, one after the other".into(),
             Case::LoginAtOnce => "200 logins, 8 clients at once".into(),
+            Case::Large { messages, task } => task.name(messages),
         }
     }
 
@@ -132,7 +150,16 @@ impl Case {
 
     /// Whether it needs the mailboxes of [`READER`].
     pub fn reads(self) -> bool {
-        !self.stores() && !matches!(self, Case::LoginCold | Case::LoginInTurn | Case::LoginAtOnce)
+        let logins = matches!(self, Case::LoginCold | Case::LoginInTurn | Case::LoginAtOnce);
+        !self.stores() && !logins && self.large().is_none()
+    }
+
+    /// The size of the mailbox of small messages that it needs, if it does.
+    pub fn large(self) -> Option<usize> {
+        match self {
+            Case::Large { messages, .. } => Some(messages),
+            _ => None,
+        }
     }
 
     /// One run against `bench`; `run` numbers it, so that every run has mailboxes or accounts of its own.
@@ -154,6 +181,7 @@ impl Case {
             Case::LoginCold => login::cold(bench, run).await,
             Case::LoginInTurn => login::repeated(bench, 1).await,
             Case::LoginAtOnce => login::repeated(bench, 8).await,
+            Case::Large { messages, task } => task.run(bench, messages).await,
         }
     }
 }
@@ -183,6 +211,8 @@ pub struct Bench {
     pub server: Server,
     /// The mail.
     pub data: std::sync::Arc<Data>,
+    /// The mailboxes of small messages that were imported.
+    pub large: Vec<Contents>,
     clock: SystemClock,
 }
 
@@ -210,8 +240,8 @@ impl Bench {
     }
 
     /// Makes a bench of a running server.
-    pub fn new(server: Server, data: std::sync::Arc<Data>) -> Self {
-        Bench { server, data, clock: SystemClock::new() }
+    pub fn new(server: Server, data: std::sync::Arc<Data>, large: Vec<Contents>) -> Self {
+        Bench { server, data, large, clock: SystemClock::new() }
     }
 
     /// Fills the mailboxes of [`READER`].

@@ -12,10 +12,11 @@ use anyhow::{Context, Result, ensure};
 use sealpost_base::{Clock, SystemClock};
 use tokio::process::Command;
 
-use crate::cases::{ALL, Bench, Case, Data};
+use crate::cases::{self, Bench, Case, Data, READER, large};
 use crate::process::{Sampler, Tree};
 use crate::report::{CaseReport, Machine, Report, ServerReport};
 use crate::server::{Dovecot, Sealpost, Start, signal, start};
+use crate::small::{self, Contents};
 
 /// What to compare and how.
 #[derive(Debug, Clone)]
@@ -38,15 +39,16 @@ pub struct Options {
 
 /// Runs it all.
 pub async fn compare(options: &Options) -> Result<Report> {
-    let cases: Vec<Case> = ALL.iter().copied().filter(|case| options.selects(*case)).collect();
+    let cases: Vec<Case> = cases::all().into_iter().filter(|case| options.selects(*case)).collect();
     ensure!(!cases.is_empty(), "no case matches");
     let data = Arc::new(Data::generate(options.seed));
+    let large = write_large(&cases, options)?;
     let (mut benches, mut versions) = (Vec::new(), Vec::new());
     if let Some(path) = &options.sealpost {
-        versions.push(open(&Sealpost { path: path.clone() }, options, &data, &mut benches).await?);
+        versions.push(open(&Sealpost { path: path.clone() }, options, &data, &large, &mut benches).await?);
     }
     if let Some(dovecot) = &options.dovecot {
-        versions.push(open(dovecot, options, &data, &mut benches).await?);
+        versions.push(open(dovecot, options, &data, &large, &mut benches).await?);
     }
     ensure!(!benches.is_empty(), "no server to measure");
     if cases.iter().any(|case| case.reads()) {
@@ -76,12 +78,38 @@ impl Options {
     }
 }
 
-async fn open(what: &impl Start, options: &Options, data: &Arc<Data>, to: &mut Vec<Bench>) -> Result<String> {
+/// Writes the Maildirs of small messages that the cases need, for all servers to import.
+fn write_large(cases: &[Case], options: &Options) -> Result<Vec<Contents>> {
+    let mut written = Vec::new();
+    for messages in large::SIZES {
+        if cases.iter().any(|case| case.large() == Some(messages)) {
+            written.push(small::write_maildir(&maildir(options, messages), options.seed, messages)?);
+        }
+    }
+    Ok(written)
+}
+
+fn maildir(options: &Options, messages: usize) -> PathBuf {
+    options.dir.join(format!("maildir-{messages}"))
+}
+
+async fn open(
+    what: &impl Start,
+    options: &Options,
+    data: &Arc<Data>,
+    large: &[Contents],
+    to: &mut Vec<Bench>,
+) -> Result<String> {
     let dir = options.dir.join(what.name().to_lowercase());
     // One account more than measured runs: warm-up and strace runs log in too.
     let server = start(what, &dir, &Bench::accounts(options.runs + 2)).await?;
     eprintln!("{}: started", server.name);
-    to.push(Bench::new(server, data.clone()));
+    for contents in large {
+        eprintln!("{}: importing {} small messages", server.name, contents.messages);
+        let from = maildir(options, contents.messages);
+        what.import(&dir, READER, &large::mailbox(contents.messages), &from)?;
+    }
+    to.push(Bench::new(server, data.clone(), large.to_vec()));
     Ok(what.version())
 }
 

@@ -23,5 +23,6 @@ pub mod mail;
 pub mod process;
 pub mod report;
 pub mod server;
+pub mod small;
 pub mod wire;
 mod words;

@@ -84,6 +84,8 @@ pub trait Start {
     fn command(&self, dir: &Path, accounts: &[String]) -> Result<Command>;
     /// Where it listens; reads what it prints, or waits until it accepts connections.
     fn ready(&self, child: &mut Child, dir: &Path) -> impl Future<Output = Result<Ready>>;
+    /// Makes the new mailbox `mailbox` of `account` from a Maildir, without the network, while the server runs in `dir`.
+    fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()>;
 }
 
 /// Starts `what` in `dir` and waits until it accepts connections.

@@ -118,6 +118,19 @@ impl Start for Dovecot {
         }
         Ok(ready)
     }
+
+    /// A Maildir is one of its mailboxes once it lies where they do.
+    fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
+        ensure!(self.format == "maildir", "a Maildir can be put into Maildir only, not into {}", self.format);
+        let home = dir.join("mail").join(account);
+        let to = home.join("maildir").join(format!(".{mailbox}"));
+        fs::create_dir_all(to.parent().unwrap_or(&home))?;
+        run("cp", &["-r", &maildir.display().to_string(), &to.display().to_string()])?;
+        if run("id", &["-u"])? == "0" {
+            run("chown", &["-R", "mail:mail", &home.display().to_string()])?;
+        }
+        Ok(())
+    }
 }
 
 fn local(port: u16) -> Endpoint {

@@ -46,6 +46,15 @@ impl Start for Sealpost {
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         serde_json::from_str(&line).with_context(|| format!("not the line of JSON we expect: {line}"))
     }
+
+    fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
+        let mut command = std::process::Command::new(&self.path);
+        command.args(["import", "--account", account, "--mailbox", mailbox, "--dir"]).arg(dir);
+        command.arg("--password-file").arg(dir.with_extension("password")).arg(maildir);
+        let output = command.output().context("sealpost import")?;
+        anyhow::ensure!(output.status.success(), "import: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
 }
 
 impl Sealpost {
