@@ -275,6 +275,13 @@ impl Account {
         Text::decode(&self.reader(message).text().await?)
     }
 
+    /// The searchable texts of several messages, in order, read together: the caller bounds how many.
+    pub async fn texts(&self, messages: &[&Message]) -> Vec<Result<Text>> {
+        let readers: Vec<MessageReader> = messages.iter().map(|message| self.reader(message)).collect();
+        let texts = MessageReader::texts(&readers).await;
+        texts.into_iter().map(|text| Text::decode(&text?)).collect()
+    }
+
     /// The first UID that is recent for a session which has the mailbox open read-write and tells its client now of the
     /// messages below `below`. No other session will be told that messages from there up to `below` are recent
     /// (RFC 3501 §2.3.2); those from `below` on are left to whoever tells of them first.

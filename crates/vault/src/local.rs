@@ -144,6 +144,14 @@ impl LocalStore {
         self.writer.delete(paths).await
     }
 
+    /// Parts of several objects, each with an answer of its own.
+    pub(crate) async fn get_ranges(
+        &self,
+        wanted: Vec<(String, std::ops::Range<u64>)>,
+    ) -> object_store::Result<Vec<object_store::Result<Bytes>>> {
+        self.readers.get_many(wanted).await
+    }
+
     async fn find(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
         self.readers.get(path, range, head).await
     }

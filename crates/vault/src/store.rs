@@ -145,6 +145,31 @@ impl Store {
         }
     }
 
+    /// As [`Store::read_range`] for several objects at once, each with an answer of its own, in order: one question to the
+    /// readers of the local backend. The caller bounds how many, and how much.
+    pub async fn read_ranges(&self, wanted: Vec<(String, Range<u64>)>) -> Vec<Result<Bytes>> {
+        let Some(local) = &self.0.local else {
+            let reads = wanted.iter().map(|(path, range)| self.read_range(path, range.clone()));
+            return futures::future::join_all(reads).await;
+        };
+        let found = match local.get_ranges(wanted.clone()).await {
+            Ok(found) => found,
+            Err(e) => {
+                let why = e.to_string();
+                return wanted
+                    .iter()
+                    .map(|(path, _)| Err(Error::retry(format!("store: {path}: {why}"))))
+                    .collect();
+            }
+        };
+        let checked = wanted.into_iter().zip(found).map(|((path, range), found)| match found {
+            Ok(bytes) if bytes.len() as u64 == range.end.saturating_sub(range.start) => Ok(bytes),
+            Ok(_) => Err(cut_short(&path)),
+            Err(e) => Err(error(&path, e)),
+        });
+        checked.collect()
+    }
+
     /// The size of the object `path`, in bytes.
     pub async fn size(&self, path: &str) -> Result<u64> {
         Ok(self.0.objects.head(&location(path)?).await.map_err(|e| error(path, e))?.size)

@@ -46,6 +46,7 @@ type Reply<T> = oneshot::Sender<object_store::Result<T>>;
 
 enum Request {
     Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<Found> },
+    GetMany { wanted: Vec<(String, Range<u64>)>, reply: Reply<Vec<object_store::Result<Bytes>>> },
     List { after: String, before: Option<String>, limit: usize, reply: Reply<Vec<(String, Row)>> },
 }
 
@@ -97,6 +98,14 @@ impl Readers {
     /// The object `path`, or `range` of it; with `head`, its row alone.
     pub async fn get(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
+    }
+
+    /// Parts of several objects, within one transaction.
+    pub async fn get_many(
+        &self,
+        wanted: Vec<(String, Range<u64>)>,
+    ) -> object_store::Result<Vec<object_store::Result<Bytes>>> {
+        self.ask(|reply| Request::GetMany { wanted, reply }).await
     }
 
     /// Up to `limit` objects after the path `after` and before `before`, sorted.
@@ -166,7 +175,7 @@ impl Reader {
 
     /// Whether the connection can be used again.
     fn answer_all(&self, connection: &Connection, requests: Vec<Request>) -> bool {
-        let several = requests.len() > 1;
+        let several = requests.len() > 1 || matches!(requests.first(), Some(Request::GetMany { .. }));
         let mut sound = !several || connection.execute_batch("BEGIN").is_ok();
         for request in requests {
             // Somebody who gave up waiting needs no answer.
@@ -176,6 +185,17 @@ impl Reader {
                     let found = self.get(connection, &path, range, head);
                     sound &= found.as_ref().map_or_else(is_about_the_object, |_| true);
                     let _ = reply.send(found);
+                }
+                Request::GetMany { reply, .. } if reply.is_closed() => {}
+                Request::GetMany { wanted, reply } => {
+                    let get =
+                        |(path, range)| self.get(connection, path, Some(GetRange::Bounded(range)), false);
+                    let found: Vec<_> =
+                        wanted.iter().map(|(path, range)| get((path, range.clone()))).collect();
+                    sound &=
+                        found.iter().all(|found| found.as_ref().map_or_else(is_about_the_object, |_| true));
+                    let found = found.into_iter().map(|found| found.map(|found| found.bytes)).collect();
+                    let _ = reply.send(Ok(found));
                 }
                 Request::List { after, before, limit, reply } => {
                     let rows = list(connection, &after, before.as_deref(), limit).map_err(failed);
@@ -232,6 +252,7 @@ impl Request {
     fn fail(self, message: &str) {
         match self {
             Request::Get { reply, .. } => drop(reply.send(Err(generic(message)))),
+            Request::GetMany { reply, .. } => drop(reply.send(Err(generic(message)))),
             Request::List { reply, .. } => drop(reply.send(Err(generic(message)))),
         }
     }

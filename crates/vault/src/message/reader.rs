@@ -95,6 +95,25 @@ impl MessageReader {
         if size <= INLINE_BYTES as u64 { open() } else { aside(open).await }
     }
 
+    /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives each, in order. They are read
+    /// together: the caller bounds how many.
+    pub async fn texts(readers: &[MessageReader]) -> Vec<Result<Vec<u8>>> {
+        let Some(first) = readers.first() else { return Vec::new() };
+        let wanted = |reader: &MessageReader| {
+            // A layout that cannot be is refused below.
+            let range = reader.0.layout.check().map_or(0..0, |()| reader.0.layout.range(TEXT));
+            (reader.0.path.clone(), range)
+        };
+        let sealed = first.0.store.read_ranges(readers.iter().map(wanted).collect()).await;
+        let open = |reader: &MessageReader, sealed: Result<Bytes>| {
+            reader.0.layout.check()?;
+            let mut plain = chunk::open_section(&reader.0.cipher, TEXT, &sealed?, SECTION_BYTES)
+                .map_err(|e| e.context(&reader.0.path))?;
+            Ok(std::mem::take(&mut *plain))
+        };
+        readers.iter().zip(sealed).map(|(reader, sealed)| open(reader, sealed)).collect()
+    }
+
     /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`].
     ///
     /// The next pieces are read and opened on other threads while the caller has these. The stream ends after its
