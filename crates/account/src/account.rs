@@ -275,11 +275,11 @@ impl Account {
         Text::decode(&self.reader(message).text().await?)
     }
 
-    /// The searchable texts of several messages, in order, read together: the caller bounds how many.
-    pub async fn texts(&self, messages: &[&Message]) -> Vec<Result<Text>> {
+    /// Calls `each` with the index and the searchable text of each of several messages, in order. They are read together, so
+    /// the caller bounds how many, and opened one after the other.
+    pub async fn texts(&self, messages: &[&Message], mut each: impl FnMut(usize, Result<Text>)) {
         let readers: Vec<MessageReader> = messages.iter().map(|message| self.reader(message)).collect();
-        let texts = MessageReader::texts(&readers).await;
-        texts.into_iter().map(|text| Text::decode(&text?)).collect()
+        MessageReader::texts(&readers, |at, text| each(at, text.and_then(|text| Text::decode(&text)))).await;
     }
 
     /// The first UID that is recent for a session which has the mailbox open read-write and tells its client now of the

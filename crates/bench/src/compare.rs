@@ -18,6 +18,9 @@ use crate::report::{CaseReport, Machine, Report, ServerReport};
 use crate::server::{Dovecot, Sealpost, Start, signal, start};
 use crate::small::{self, Contents};
 
+/// Sealpost's bound on memory: what a server has that nobody configured.
+const MEMORY: &str = "256MiB";
+
 /// What to compare and how.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -45,7 +48,8 @@ pub async fn compare(options: &Options) -> Result<Report> {
     let large = write_large(&cases, options)?;
     let (mut benches, mut versions) = (Vec::new(), Vec::new());
     if let Some(path) = &options.sealpost {
-        versions.push(open(&Sealpost { path: path.clone() }, options, &data, &large, &mut benches).await?);
+        let sealpost = Sealpost { path: path.clone(), memory: Some(MEMORY) };
+        versions.push(open(&sealpost, options, &data, &large, &mut benches).await?);
     }
     if let Some(dovecot) = &options.dovecot {
         versions.push(open(dovecot, options, &data, &large, &mut benches).await?);

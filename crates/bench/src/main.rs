@@ -156,7 +156,7 @@ async fn run(command: Command) -> Result<()> {
 
 fn target(sealpost: Option<PathBuf>, dovecot: bool) -> Result<server::Target> {
     match (sealpost, dovecot) {
-        (Some(path), false) => Ok(server::Target::Sealpost(server::Sealpost { path })),
+        (Some(path), false) => Ok(server::Target::Sealpost(server::Sealpost { path, memory: None })),
         (None, true) => Ok(server::Target::Dovecot(Dovecot::default())),
         _ => anyhow::bail!("name one server: --sealpost PATH or --dovecot"),
     }

@@ -126,7 +126,7 @@ impl Mailbox {
         self.text(nth, &mut out);
         self.contents.messages += 1;
         self.contents.from += usize::from(address(from).contains(SOUGHT_PERSON));
-        self.contents.subject += usize::from(shown.contains(SOUGHT_SUBJECT));
+        self.contents.subject += usize::from(shown.to_ascii_lowercase().contains(SOUGHT_SUBJECT));
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }

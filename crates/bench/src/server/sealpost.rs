@@ -13,6 +13,8 @@ use super::{PASSWORD, Ready, Start};
 pub struct Sealpost {
     /// The binary.
     pub path: PathBuf,
+    /// The bound on its memory, as its configuration has it; a trial's if none is given, which is a small one.
+    pub memory: Option<&'static str>,
 }
 
 impl Start for Sealpost {
@@ -31,6 +33,11 @@ impl Start for Sealpost {
         std::fs::write(&password_file, format!("{PASSWORD}\n"))?;
         let mut command = Command::new(&self.path);
         command.args(["try", "--json", "--ports", "free", "--no-samples", "--dir"]).arg(dir);
+        if let Some(memory) = self.memory {
+            let config = dir.with_extension("toml");
+            std::fs::write(&config, format!("memory = \"{memory}\"\n"))?;
+            command.arg("--config").arg(config);
+        }
         for account in accounts {
             command.args(["--account", account]);
         }

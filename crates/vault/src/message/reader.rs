@@ -96,9 +96,9 @@ impl MessageReader {
     }
 
     /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives each, in order. They are read
-    /// together: the caller bounds how many.
-    pub async fn texts(readers: &[MessageReader]) -> Vec<Result<Vec<u8>>> {
-        let Some(first) = readers.first() else { return Vec::new() };
+    /// together, so the caller bounds how many, and opened one after the other as `each` is called with it.
+    pub async fn texts(readers: &[MessageReader], mut each: impl FnMut(usize, Result<Vec<u8>>)) {
+        let Some(first) = readers.first() else { return };
         let wanted = |reader: &MessageReader| {
             // A layout that cannot be is refused below.
             let range = reader.0.layout.check().map_or(0..0, |()| reader.0.layout.range(TEXT));
@@ -111,7 +111,9 @@ impl MessageReader {
                 .map_err(|e| e.context(&reader.0.path))?;
             Ok(std::mem::take(&mut *plain))
         };
-        readers.iter().zip(sealed).map(|(reader, sealed)| open(reader, sealed)).collect()
+        for (at, (reader, sealed)) in readers.iter().zip(sealed).enumerate() {
+            each(at, open(reader, sealed));
+        }
     }
 
     /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`].

@@ -27,21 +27,19 @@ use crate::imap::targets::Cursor;
 /// Rows looked at while the account's state is held.
 const BATCH_ROWS: usize = 512;
 /// Messages that one task reads.
-const GROUP_MESSAGES: usize = 16;
-/// Of these, how many at once.
-const AT_ONCE: usize = 8;
+const GROUP_MESSAGES: usize = 64;
 /// Tasks that read at once.
 const TASKS: usize = 4;
-/// Memory of one task: the texts it reads at once, or a stream of a message.
-const TASK_BYTES: usize = AT_ONCE * limits::TEXT_BYTES;
+/// Memory of one task: the texts it reads at once, of which one is open, or a stream of a message.
+const TASK_BYTES: usize = scan::TEXTS_BYTES + 4 * limits::TEXT_BYTES;
 /// Up to so many undecided messages are read one by one and not in the segments of the summaries.
 const FEW: usize = 8;
 
 /// A message that its row does not decide.
-struct Candidate {
-    uid: Uid,
-    columns: Columns,
-    message: Message,
+pub(super) struct Candidate {
+    pub(super) uid: Uid,
+    pub(super) columns: Columns,
+    pub(super) message: Message,
 }
 
 /// A message that was found.
@@ -218,21 +216,13 @@ async fn search_group(
 ) -> Findings {
     let _permit = budget.acquire(TASK_BYTES.max(READER_BYTES)).await;
     let mut found = Findings::default();
-    let mut by_text = futures::stream::iter(group)
-        .map(|candidate| async {
-            let decided =
-                scan::by_stored_text(&account, &query, &candidate.columns, &candidate.message).await;
-            (candidate, decided)
-        })
-        .buffer_unordered(AT_ONCE);
     let mut undecided = Vec::new();
-    while let Some((candidate, decided)) = by_text.next().await {
+    for (candidate, decided) in scan::by_stored_texts(&account, &query, group).await {
         match decided.transpose() {
             Some(decided) => found.note(candidate.uid, decided),
             None => undecided.push(candidate),
         }
     }
-    drop(by_text);
     for candidate in undecided {
         let decided = scan::by_message(&account, &query, &candidate.columns, &candidate.message).await;
         found.note(candidate.uid, decided);

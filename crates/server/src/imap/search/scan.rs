@@ -9,35 +9,80 @@ use sealpost_mime::{Scanner, TextSink};
 
 use super::evaluate::{Columns, Knowledge, Verdict};
 use super::key::{Query, Scope};
+use super::run::Candidate;
 
 /// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
 const NAME_BYTES: usize = 1024;
+/// Stored texts that are read together, as they are stored; one at least.
+pub(super) const TEXTS_BYTES: usize = 256 * 1024;
 
-/// Whether the message matches, by what is stored with it; `None` if only the message itself can tell.
-///
-/// # Errors
-/// What reading says.
-pub(super) async fn by_stored_text(
+/// Which of the messages match, by what is stored with each; `None` where only the message itself can tell. Their texts are
+/// read together, as many as fit into [`TEXTS_BYTES`].
+pub(super) async fn by_stored_texts(
     account: &Account,
     query: &Query,
-    columns: &Columns,
-    message: &Message,
-) -> Result<Option<Verdict>> {
-    let mut known = Knowledge::none();
-    if query.asks_for_structure()
-        && let Some(structure) = readable(account.structure(message).await)?
-    {
-        known.learn_envelope(&structure.envelope, message);
-        if let Some(decided) = query.decide(columns, &known) {
-            return Ok(Some(decided));
+    group: Vec<Candidate>,
+) -> Vec<(Candidate, Result<Option<Verdict>>)> {
+    let mut done = Vec::new();
+    let mut asked = Vec::new();
+    for candidate in group {
+        let mut known = Knowledge::none();
+        match learn_envelope(account, query, &candidate, &mut known).await {
+            Ok(()) => match query.decide(&candidate.columns, &known) {
+                None if !query.patterns.is_empty() => asked.push((candidate, known)),
+                decided => done.push((candidate, Ok(decided))),
+            },
+            Err(e) => done.push((candidate, Err(e))),
         }
     }
-    if !query.patterns.is_empty()
-        && let Some(text) = readable(account.text(message).await)?
-    {
-        known.learn_text(text);
+    let mut rest = asked.into_iter().peekable();
+    while rest.peek().is_some() {
+        let mut bytes = 0;
+        let mut batch = Vec::new();
+        while let Some((candidate, _)) = rest.peek()
+            && (batch.is_empty() || bytes + text_bytes(candidate) <= TEXTS_BYTES)
+        {
+            bytes += text_bytes(candidate);
+            batch.extend(rest.next());
+        }
+        let (candidates, mut known): (Vec<Candidate>, Vec<Knowledge>) = batch.into_iter().unzip();
+        let messages: Vec<&Message> = candidates.iter().map(|candidate| &candidate.message).collect();
+        let mut verdicts = Vec::new();
+        account
+            .texts(&messages, |at, text| {
+                // Taken, so that the text goes as soon as it was looked at.
+                let mut known = std::mem::replace(&mut known[at], Knowledge::none());
+                verdicts.push(readable(text).map(|text| {
+                    if let Some(text) = text {
+                        known.learn_text(text);
+                    }
+                    query.decide(&candidates[at].columns, &known)
+                }));
+            })
+            .await;
+        done.extend(candidates.into_iter().zip(verdicts));
+        tokio::task::consume_budget().await;
     }
-    Ok(query.decide(columns, &known))
+    done
+}
+
+/// Bytes of a message's stored text before they are opened.
+fn text_bytes(candidate: &Candidate) -> usize {
+    candidate.message.layout.sealed_text as usize
+}
+
+async fn learn_envelope(
+    account: &Account,
+    query: &Query,
+    candidate: &Candidate,
+    known: &mut Knowledge,
+) -> Result<()> {
+    if query.asks_for_structure()
+        && let Some(structure) = readable(account.structure(&candidate.message).await)?
+    {
+        known.learn_envelope(&structure.envelope, &candidate.message);
+    }
+    Ok(())
 }
 
 /// Whether the message matches, by all of its text: it is read as a stream. For messages whose stored text is cut
