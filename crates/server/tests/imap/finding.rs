@@ -10,14 +10,14 @@ const MESSAGES: usize = 40;
 
 fn message(n: usize) -> String {
     let mut mail = String::new();
-    if n % 5 != 0 {
+    if !n.is_multiple_of(5) {
         write!(mail, "Date: Sun, {} Mar 2020 {:02}:30:00 -0500\r\n", n % 28 + 1, n % 24).unwrap();
     }
-    if n % 7 != 0 {
+    if !n.is_multiple_of(7) {
         write!(mail, "From: Sender {} <s{}@example.org>\r\n", n % 6, n % 4).unwrap();
     }
     write!(mail, "To: =?utf-8?q?Gr=C3=BC=C3=9Fe?= <to{}@example.net>\r\n", n % 3).unwrap();
-    if n % 11 == 0 {
+    if n.is_multiple_of(11) {
         mail.push_str("X-Other: only here\r\n");
     }
     write!(mail, "Message-ID: <m{n}@example.org>\r\nSubject: topic {}\r\n\r\nbody {n}\r\n", n % 8).unwrap();
