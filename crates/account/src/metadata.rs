@@ -16,6 +16,9 @@ use crate::state::AccountState;
 /// What all metadata objects' names begin with.
 pub(crate) const PREFIX: &str = "meta/";
 
+/// What the names of entries begin with that all who see a mailbox see (RFC 5464 §3.1).
+const SHARED: &str = "/shared";
+
 /// The entry that says what a mailbox is for (RFC 6154 §4). It is computed from [`crate::state::Mailbox::special_uses`].
 pub const SPECIAL_USE: &str = "/private/specialuse";
 
@@ -229,6 +232,28 @@ fn ordered(events: Vec<Event>) -> Vec<Event> {
 pub(crate) fn copy(state: &AccountState, from: Holder, to: Holder) -> Result<Vec<Event>, Refused> {
     let changes: Vec<_> = entries(state, from, "", None).map(|(entry, value)| (entry, Some(value))).collect();
     set(state, to, &changes)
+}
+
+/// The entries of a mailbox that all who see it see.
+pub(crate) fn shared(state: &AccountState, holder: Holder) -> Vec<(String, Vec<u8>)> {
+    let shared = entries(state, holder, SHARED, None).filter(|(entry, _)| is_within(entry, SHARED));
+    shared.map(|(entry, value)| (entry.to_owned(), value.to_vec())).collect()
+}
+
+/// The events after which these are the shared entries of a mailbox, and there are no others.
+///
+/// # Errors
+/// `TooMany` if there is no room for them.
+pub(crate) fn set_shared(
+    state: &AccountState,
+    holder: Holder,
+    wanted: &[(String, Vec<u8>)],
+) -> Result<Vec<Event>, Refused> {
+    let before = shared(state, holder);
+    let unwanted = before.iter().filter(|(entry, _)| wanted.iter().all(|(other, _)| other != entry));
+    let unwanted = unwanted.map(|(entry, _)| (entry.as_str(), None));
+    let wanted = wanted.iter().map(|(entry, value)| (entry.as_str(), Some(value.as_slice())));
+    set(state, holder, &unwanted.chain(wanted).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

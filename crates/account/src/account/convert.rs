@@ -9,6 +9,7 @@ use sealpost_base::{Error, MailboxId, ModSeq, Result, Uid, limits};
 use super::{Account, NewMessage};
 use crate::acl::Acl;
 use crate::event::{Event, FlagAction, Flags, Message};
+use crate::metadata::{self, Holder, Refused};
 use crate::share::{About, Link};
 use crate::state::AccountState;
 
@@ -64,7 +65,11 @@ impl Account {
                     return Ok((Vec::new(), false));
                 }
                 let linked = Event::Linked { mailbox, link: link.clone() };
-                Ok((vec![linked, crate::share::forgotten(link.share)], true))
+                // What is the share's now is no longer the account's.
+                let mut events =
+                    metadata::set_shared(state, Holder::Mailbox(mailbox), &[]).map_err(Refused::error)?;
+                events.extend([linked, crate::share::forgotten(link.share)]);
+                Ok((events, true))
             });
             if done.await?.value {
                 return Ok(());
@@ -77,13 +82,14 @@ impl Account {
 impl Copy<'_> {
     /// Copies what the mailbox has and the share has not, and repeats in the share what changed.
     async fn catch_up(&mut self) -> Result<()> {
-        let (changed, gone, upto) = {
+        let (changed, gone, shared, upto) = {
             let state = self.from.state();
             let m = state.mailbox(self.mailbox).ok_or_else(gone)?;
             let changed: Vec<Uid> = m.changed_since(self.upto).map(|row| row.uid).collect();
             let gone: Vec<Uid> =
                 self.uids.iter().filter(|(uid, _)| m.row(*uid).is_none()).map(|(_, copy)| *copy).collect();
-            (changed, gone, m.highest_modseq())
+            let shared = metadata::shared(&state, Holder::Mailbox(self.mailbox));
+            (changed, gone, shared, m.highest_modseq())
         };
         for uids in changed.chunks(BATCH) {
             self.copy(uids).await?;
@@ -93,7 +99,18 @@ impl Copy<'_> {
             let event = Event::Expunged { mailbox: self.inbox, uids: gone.into_iter().collect() };
             self.to.commit(|_| Ok((vec![event.clone()], ()))).await?;
         }
+        self.copy_metadata(shared).await?;
         self.upto = upto;
+        Ok(())
+    }
+
+    /// Shared entries are where the messages are; private ones stay in the account's log (RFC 5464 §3.1).
+    async fn copy_metadata(&self, entries: Vec<(String, Vec<u8>)>) -> Result<()> {
+        let holder = Holder::Mailbox(self.inbox);
+        let copying = self
+            .to
+            .commit(|state| Ok((metadata::set_shared(state, holder, &entries).map_err(Refused::error)?, ())));
+        copying.await?;
         Ok(())
     }
 
