@@ -11,6 +11,7 @@ use sealpost_imap::types::{
     Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
 };
 
+use super::connection::End;
 use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator};
@@ -62,7 +63,11 @@ impl Session {
             if !searched.contains(&(area.account.id(), area.mailbox)) {
                 searched.push((area.account.id(), area.mailbox));
                 let correlator = of_mailbox(tag, &area, Some(target.name));
-                self.search_one(&search, &returns, &area, Some(&correlator)).await?;
+                match self.search_one(&search, &returns, &area, Some(&correlator)).await {
+                    // That one is gone meanwhile, or may not be read any more: as if it had been so before.
+                    Ok(_) | Err(Failure::End(End::MailboxGone)) => {}
+                    Err(failure) => return Err(failure),
+                }
             }
         }
         Ok(Reply::ok("ESEARCH completed"))
@@ -123,7 +128,9 @@ impl Session {
             return Ok(None);
         }
         let state = place.account.state();
-        Ok(state.mailbox(place.mailbox).map(|mailbox| Area::whole(place.account.clone(), mailbox)))
+        Ok(state
+            .mailbox(place.mailbox)
+            .map(|mailbox| Area::whole(place.account.clone(), place.access, mailbox)))
     }
 
     /// The mailboxes that the sources name, each once, in their order.

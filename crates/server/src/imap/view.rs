@@ -118,6 +118,11 @@ impl View {
         &self.account
     }
 
+    /// As whom it is looked at.
+    pub(super) fn access(&self) -> Access {
+        self.access
+    }
+
     /// Whether this is a view of that mailbox of that account.
     pub(super) fn is_at(&self, account: &Arc<Account>, mailbox: MailboxId) -> bool {
         Arc::ptr_eq(&self.account, account) && self.mailbox == mailbox
@@ -262,6 +267,13 @@ impl View {
         };
         self.contexts = contexts;
         gone
+    }
+
+    /// Brings the view up to date as far as messages are gone, and no further; they have to be told.
+    pub(super) fn expunges(&mut self, state: &AccountState) -> Result<Changes, Gone> {
+        let expunged = self.gone(self.mailbox_in(state)?);
+        self.told_expunges = state.position();
+        Ok(Changes { numbers: self.take_out(&expunged), expunged, ..Changes::default() })
     }
 
     /// The messages of the view that are not there any more.

@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
+use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{MailboxId, Uid, UidSet, UidValidity};
 use sealpost_imap::types::SequenceSet;
 
 use crate::imap::connection::End;
+use crate::imap::place::Access;
 use crate::imap::targets;
 use crate::imap::view::View;
 
 /// A mailbox to be searched.
 pub(in crate::imap) struct Area {
     pub(in crate::imap) account: Arc<Account>,
+    /// What the right to read it comes from.
+    pub(in crate::imap) access: Access,
     pub(in crate::imap) mailbox: MailboxId,
     pub(in crate::imap) uid_validity: UidValidity,
     /// The messages that are searched: sequence number n is the n-th of these.
@@ -29,6 +33,7 @@ impl Area {
     pub(in crate::imap) fn selected(view: &View) -> Self {
         Area {
             account: view.account().clone(),
+            access: view.access(),
             mailbox: view.mailbox(),
             uid_validity: view.uid_validity(),
             uids: view.uids().clone(),
@@ -38,9 +43,10 @@ impl Area {
     }
 
     /// A mailbox as it is.
-    pub(in crate::imap) fn whole(account: Arc<Account>, mailbox: &Mailbox) -> Self {
+    pub(in crate::imap) fn whole(account: Arc<Account>, access: Access, mailbox: &Mailbox) -> Self {
         Area {
             account,
+            access,
             mailbox: mailbox.id(),
             uid_validity: mailbox.uid_validity(),
             uids: mailbox.uids(),
@@ -52,9 +58,11 @@ impl Area {
     /// The mailbox in that state.
     ///
     /// # Errors
-    /// If it was deleted, or its UIDs mean something else now.
+    /// If it was deleted, its UIDs mean something else now, or it may not be read any more (RFC 4314 §5.1.1).
     pub(in crate::imap) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, End> {
-        let mailbox = state.mailbox(self.mailbox).filter(|m| m.uid_validity() == self.uid_validity);
+        let readable = self.access.rights(state).contains(Rights::READ);
+        let mailbox =
+            state.mailbox(self.mailbox).filter(|m| readable && m.uid_validity() == self.uid_validity);
         mailbox.ok_or(End::MailboxGone)
     }
 
