@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use sealpost_base::{Error, Kind, MailboxId, Result, Timestamp, Uid, UidSet, UidValidity, limits};
+use sealpost_base::{Error, Kind, MailboxId, Position, Result, Timestamp, Uid, UidSet, UidValidity, limits};
 use tokio::sync::oneshot;
 
 use super::Account;
@@ -27,8 +27,19 @@ pub(super) struct Waiting {
     done: oneshot::Sender<Answer>,
 }
 
+/// Messages that were placed in a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// UIDVALIDITY there.
+    pub uid_validity: UidValidity,
+    /// Their UIDs, in order.
+    pub uids: Vec<Uid>,
+    /// The log entry, if there is nothing else in it.
+    pub alone: Option<Position>,
+}
+
 /// The UIDs, or an error that several appends share.
-type Answer = Result<(UidValidity, Vec<Uid>), (Kind, String)>;
+type Answer = Result<Placed, (Kind, String)>;
 
 impl Account {
     /// Places stored messages in a mailbox, all or none; their UIDs in order. Durable when it returns.
@@ -40,6 +51,15 @@ impl Account {
         mailbox: MailboxId,
         messages: Vec<NewMessage>,
     ) -> Result<(UidValidity, Vec<Uid>)> {
+        let placed = self.append_noting(mailbox, messages).await?;
+        Ok((placed.uid_validity, placed.uids))
+    }
+
+    /// As [`Account::append`], for whoever has to know which log entry it was.
+    ///
+    /// # Errors
+    /// As [`Account::append`].
+    pub async fn append_noting(&self, mailbox: MailboxId, messages: Vec<NewMessage>) -> Result<Placed> {
         let (done, result) = oneshot::channel();
         let waiting = Waiting { mailbox, messages, done };
         self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
@@ -52,7 +72,7 @@ impl Account {
         }
     }
 
-    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508 §3.4): its UID, or `None` if
+    /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508 §3.4); `None` if
     /// there was nothing left to replace, and then nothing is changed. Durable when it returns.
     ///
     /// # Errors
@@ -62,7 +82,7 @@ impl Account {
         (from, uid): (MailboxId, Uid),
         to: MailboxId,
         new: NewMessage,
-    ) -> Result<Option<(UidValidity, Uid)>> {
+    ) -> Result<Option<Placed>> {
         let message = new.stored.message(new.received);
         let decide = |state: &AccountState| {
             state.mailbox(to).ok_or_else(|| Error::not_found("no such mailbox"))?;
@@ -76,9 +96,8 @@ impl Account {
         if committed.applied.is_empty() {
             return Ok(None);
         }
-        let (validity, uids) =
-            placed(committed.applied.into_iter()).map_err(|(kind, message)| Error::new(kind, message))?;
-        Ok(uids.first().map(|uid| (validity, *uid)))
+        let placed = placed(committed.applied.into_iter(), Some(committed.position));
+        Ok(Some(placed.map_err(|(kind, message)| Error::new(kind, message))?))
     }
 
     async fn append_waiting(&self) {
@@ -99,10 +118,11 @@ impl Account {
         match committed {
             Ok(committed) => {
                 let mut applied = committed.applied.into_iter();
+                let alone = (batch.len() == 1).then_some(committed.position);
                 for (waiting, refused) in batch.into_iter().zip(committed.value) {
                     let result = match refused {
                         Some(e) => Err((e.kind(), e.to_string())),
-                        None => placed(applied.by_ref().take(waiting.messages.len())),
+                        None => placed(applied.by_ref().take(waiting.messages.len()), alone),
                     };
                     // Whoever stopped waiting does not need the answer.
                     let _ = waiting.done.send(result);
@@ -154,20 +174,20 @@ fn decide(
     Ok(())
 }
 
-fn placed(applied: impl Iterator<Item = Applied>) -> Answer {
+fn placed(applied: impl Iterator<Item = Applied>, alone: Option<Position>) -> Answer {
     let mut validity = None;
-    let mut placed = Vec::new();
+    let mut all = Vec::new();
     for one in applied {
         match one {
             Applied::Placed { uid_validity, uids, .. } => {
                 validity = Some(uid_validity);
-                placed.extend(UidSet::iter(&uids));
+                all.extend(UidSet::iter(&uids));
             }
             _ => return Err((Kind::Internal, "a message was appended but not placed".to_owned())),
         }
     }
     match validity {
-        Some(validity) => Ok((validity, placed)),
+        Some(uid_validity) => Ok(Placed { uid_validity, uids: all, alone }),
         None => Err((Kind::Invalid, "no message to append".to_owned())),
     }
 }

@@ -39,12 +39,13 @@ impl Session {
         let messages = self.receive(&place, 0).await?;
         let count = messages.len() as u64;
         place.still_takes_messages()?;
-        match place.account.append(place.mailbox, messages).await {
-            Ok((uid_validity, uids)) => {
+        match place.account.append_noting(place.mailbox, messages).await {
+            Ok(placed) => {
+                self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
                 self.log.count("appended", count);
                 self.tell_name_if_other(&head.mailbox);
                 self.warn_of_quota();
-                Ok(match append_uid(uid_validity, &uids) {
+                Ok(match append_uid(placed.uid_validity, &placed.uids) {
                     Some(code) => Reply::ok_with(code, "APPEND completed"),
                     None => Reply::ok("APPEND completed"),
                 })

@@ -60,14 +60,15 @@ impl Session {
         }
         // Sealing takes a while: the right may be gone.
         to.still_takes_messages()?;
-        let (uid_validity, uids) = match self.patiently(to.account.append(to.mailbox, new)).await? {
+        let placed = match self.patiently(to.account.append_noting(to.mailbox, new)).await? {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(Reply::try_create().into()),
             appended => appended?,
         };
+        self.own.extend(placed.alone.map(|at| (to.account.id(), at)));
         if kind == Kind::Move {
             self.take_out(&from).await?;
         }
-        Ok(copied(uid_validity, &from, &uids.into_iter().collect()))
+        Ok(copied(placed.uid_validity, &from, &placed.uids.into_iter().collect()))
     }
 
     /// The messages as they are now, with the flags that they may have where they go (RFC 4314 §4).
@@ -83,11 +84,12 @@ impl Session {
         Ok(going.collect())
     }
 
-    async fn take_out(&self, uids: &UidSet) -> Result<(), Failure> {
+    async fn take_out(&mut self, uids: &UidSet) -> Result<(), Failure> {
         let view = self.view()?;
-        let mailbox = view.mailbox();
+        let (mailbox, log) = (view.mailbox(), view.account().id());
         let event = Event::Expunged { mailbox, uids: uids.clone() };
-        view.account()
+        let committed = view
+            .account()
             .commit(|state| {
                 if !view.rights(state).contains(Rights::EXPUNGE) {
                     return Err(Error::denied("the messages were copied, but may not be taken out any more"));
@@ -96,6 +98,7 @@ impl Session {
                 Ok((if there { vec![event.clone()] } else { Vec::new() }, ()))
             })
             .await?;
+        self.note_own(log, &committed);
         Ok(())
     }
 }

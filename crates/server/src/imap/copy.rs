@@ -82,6 +82,7 @@ impl Session {
             Ok((events, decided))
         });
         let committed = self.patiently(committing).await??;
+        self.note_own(account.id(), &committed);
         committed.value?;
         Ok(committed.applied.into_iter().find_map(copy_uid))
     }

@@ -15,7 +15,7 @@ impl Session {
     /// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
     pub(super) async fn expunge(&mut self, uids: Option<&SequenceSet>) -> Outcome {
         let view = self.writable()?;
-        let mailbox = view.mailbox();
+        let (mailbox, log) = (view.mailbox(), view.account().id());
         let among = uids.map(|set| targets::by_uid(view, set));
         let committed = view
             .account()
@@ -35,6 +35,7 @@ impl Session {
                 Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
             })
             .await?;
+        self.note_own(log, &committed);
         if let (true, Some(view)) = (self.dialect.qresync() && !committed.applied.is_empty(), &mut self.view)
         {
             // RFC 7162 §3.2.7, §3.2.9

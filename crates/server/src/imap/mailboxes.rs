@@ -30,6 +30,7 @@ impl Session {
         }
         self.refresh_quota().await?;
         let committed = self.commit_mailboxes(|state| ops::create_mailbox(state, name, uses)).await?;
+        self.note_own(account.id(), &committed);
         let made: Vec<String> = {
             let state = account.state();
             let made = committed.applied.into_iter().filter_map(|applied| match applied {
@@ -73,7 +74,9 @@ impl Session {
         let (log, deleted) = (place.account.clone(), place.mailbox);
         let deleted_name = account.state().any_mailbox(place.own).map(|m| m.name().to_owned());
         if place.access == Access::Own {
-            account.commit(|state| Ok((ops::delete_mailbox(state, name.as_str())?, ()))).await?;
+            let deleting = account.commit(|state| Ok((ops::delete_mailbox(state, name.as_str())?, ())));
+            let committed = deleting.await?;
+            self.note_own(account.id(), &committed);
         } else {
             self.delete_share(&place).await?;
         }
@@ -96,8 +99,10 @@ impl Session {
     /// RENAME. INBOX stays and its messages move (RFC 3501 §6.3.5).
     pub(super) async fn rename(&mut self, from: &Mailbox, to: &Mailbox) -> Outcome {
         self.refresh_quota().await?;
-        self.commit_mailboxes(|state| ops::rename_mailbox(state, from.as_str(), to.as_str())).await?;
-        let account = self.account()?;
+        let renaming =
+            self.commit_mailboxes(|state| ops::rename_mailbox(state, from.as_str(), to.as_str())).await?;
+        let account = self.account()?.clone();
+        self.note_own(account.id(), &renaming);
         if account.state().links().next().is_some() {
             // Shares learn their new names when they are looked at.
             self.links().await?;
@@ -133,7 +138,9 @@ impl Session {
 
     /// SUBSCRIBE, UNSUBSCRIBE. A name that does not exist may be subscribed to: it may come back (RFC 3501 §6.3.6).
     pub(super) async fn subscribe(&mut self, name: &Mailbox, on: bool) -> Outcome {
-        self.account()?.commit(|state| Ok((ops::subscribe(state, name.as_str(), on)?, ()))).await?;
+        let account = self.account()?.clone();
+        let committed = account.commit(|state| Ok((ops::subscribe(state, name.as_str(), on)?, ()))).await?;
+        self.note_own(account.id(), &committed);
         Ok(Reply::ok(if on { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" }))
     }
 }

@@ -22,7 +22,7 @@ use sealpost_imap::types::{
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
-use super::tell::Telling;
+use super::tell::{Telling, is_own};
 pub(super) use groups::Selected;
 use groups::{Groups, Wanted};
 use known::{Event, Known, Overflow};
@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// Tells what has changed outside of the selected mailbox, unless it was this client's own doing.
-    pub(super) async fn tell_others(&mut self, own: bool) -> Result<(), End> {
+    pub(super) async fn tell_others(&mut self) -> Result<(), End> {
         let selected = self.selected_here();
         let viewed = self.view.as_ref().map(|view| view.account().id());
         let (Some(watch), Some(account)) = (&self.watch, self.account.clone()) else { return Ok(()) };
@@ -150,11 +150,11 @@ impl Session {
             return self.overflow();
         }
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        let shared = watch.shares.update(viewed, own);
+        let shared = watch.shares.update(viewed, &self.own);
         let events = {
             let state = account.state();
             // One entry since the client was told last: that of its own command.
-            let own = own && state.position().0 == watch.known.position.0 + 1;
+            let own = is_own(&self.own, account.id(), watch.known.position, state.position());
             let Watch { groups, known, .. } = &mut **watch;
             let metadata = known.metadata(&state, groups);
             let events = known.update(&state, groups, selected);

@@ -28,14 +28,7 @@ impl Session {
         }
         // RFC 8508 §3.5: only in the selected state, where the old message is.
         let old = target(self.writable()?, replaces)?;
-        {
-            // RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
-            let view = self.writable()?;
-            let needed = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
-            if !view.rights(&view.account().state()).contains(needed) {
-                return Err(Reply::no(Code::NoPerm, "you do not have the right to take messages out").into());
-            }
-        }
+        may_take_out(self.writable()?)?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
         let freed = {
             let view = self.writable()?;
@@ -54,7 +47,7 @@ impl Session {
     }
 
     async fn exchange(
-        &self,
+        &mut self,
         old: Uid,
         place: &Place,
         message: NewMessage,
@@ -66,16 +59,34 @@ impl Session {
         };
         place.still_takes_messages()?;
         let view = self.writable()?;
-        if Arc::ptr_eq(view.account(), &place.account) {
-            let replaced = place.account.replace((view.mailbox(), old), place.mailbox, message).await;
-            return Ok(replaced.map_err(no_mailbox)?.ok_or_else(gone)?);
+        // So may that to take the old one out, and somebody may have done it already: before anything is changed.
+        may_take_out(view)?;
+        let (log, mailbox) = (view.account().clone(), view.mailbox());
+        size_of(&log.state(), view, old).ok_or_else(gone)?;
+        let one_log = Arc::ptr_eq(&log, &place.account);
+        let placed = if one_log {
+            let replaced = place.account.replace((mailbox, old), place.mailbox, message).await;
+            replaced.map_err(no_mailbox)?.ok_or_else(gone)?
+        } else {
+            place.account.append_noting(place.mailbox, vec![message]).await.map_err(no_mailbox)?
+        };
+        self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
+        let uid = *placed.uids.first().ok_or_else(gone)?;
+        if !one_log {
+            let event = Event::Expunged { mailbox, uids: UidSet::range(old, old) };
+            let committed = log.commit(|_| Ok((vec![event.clone()], ()))).await?;
+            self.note_own(log.id(), &committed);
         }
-        let appended = place.account.append(place.mailbox, vec![message]).await;
-        let (uid_validity, uids) = appended.map_err(no_mailbox)?;
-        let uid = *uids.first().ok_or_else(gone)?;
-        let event = Event::Expunged { mailbox: view.mailbox(), uids: UidSet::range(old, old) };
-        view.account().commit(|_| Ok((vec![event.clone()], ()))).await?;
-        Ok((uid_validity, uid))
+        Ok((placed.uid_validity, uid))
+    }
+}
+
+/// RFC 8508 §4.1: what STORE, EXPUNGE and APPEND need together.
+fn may_take_out(view: &View) -> Result<(), Reply> {
+    let needed = Rights::DELETE_MESSAGES.with(Rights::EXPUNGE);
+    match view.rights(&view.account().state()).contains(needed) {
+        true => Ok(()),
+        false => Err(Reply::no(Code::NoPerm, "you do not have the right to take messages out")),
     }
 }
 

@@ -93,8 +93,9 @@ impl Session {
     pub(super) async fn close_mailbox(&mut self) -> Outcome {
         let view = self.view()?;
         if !view.read_only() {
-            let mailbox = view.mailbox();
-            view.account()
+            let (mailbox, log) = (view.mailbox(), view.account().id());
+            let committed = view
+                .account()
                 .commit(|state| {
                     // RFC 4314 §4: without the right the mailbox is closed all the same.
                     let may = view.rights(state).contains(Rights::EXPUNGE);
@@ -106,6 +107,7 @@ impl Session {
                     Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
                 })
                 .await?;
+            self.note_own(log, &committed);
         }
         self.view = None;
         Ok(Reply::ok("CLOSE completed"))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sealpost_account::Account;
-use sealpost_base::limits;
+use sealpost_base::{AccountId, Position, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{AString, Command, CommandBody, Response, Status, Store, Tag};
 
@@ -45,6 +45,8 @@ pub(super) struct Session {
     pub(super) quota: Option<Quota>,
     /// How often the mailbox access key of the selected mailbox was reset, as far as the client knows.
     pub(super) key_resets: Option<u32>,
+    /// Log entries that the command at hand made, and nobody else had a part in: what of them need not be told.
+    pub(super) own: Vec<(AccountId, Position)>,
     /// How far the command at hand is.
     pub(super) progress: Progress,
     /// The login is over, but not the connection.
@@ -82,6 +84,7 @@ impl Session {
             moved: false,
             quota: None,
             key_resets: None,
+            own: Vec::new(),
             progress: Progress::none(),
             over: false,
             errors: 0,
@@ -123,11 +126,13 @@ impl Session {
             }
             Event::AppendBegin(head) => {
                 let tag = head.tag.clone();
+                let takes_out = head.replaces.is_some();
                 self.log.count("commands", 1);
-                self.tell_others(false).await?;
+                self.progress = Progress::of(&tag);
+                self.tell_others().await?;
                 let outcome = self.append(head).await;
                 self.connection.set_bulk(false);
-                self.finish(&tag, outcome, Telling { own: true, ..Telling::everything() }).await?;
+                self.finish(&tag, outcome, Telling { takes_out, own: true, ..Telling::everything() }).await?;
             }
             Event::Bad { tag, code, reason } => {
                 self.connection.out().status(tag.as_ref(), Status::Bad, code.as_ref(), &reason);
@@ -197,7 +202,7 @@ impl Session {
         self.enable_condstore(&body);
         if telling.own {
             // What others did before is told: what is new afterwards is this client's own doing.
-            self.tell_others(false).await?;
+            self.tell_others().await?;
         }
         match body {
             CommandBody::Enable(names) => self.enable(&names),
@@ -252,6 +257,9 @@ impl Session {
         };
         self.tell(&telling).await?;
         self.tell_modseq(&mut reply);
+        self.own.clear();
+        // What is told from here on is told between commands.
+        self.progress = Progress::none();
         self.complete(tag, reply)?;
         // The client would go on with UIDs that mean nothing any more.
         if self.moved { Err(End::MailboxGone) } else { Ok(()) }
@@ -382,7 +390,8 @@ impl Telling {
                 | CommandBody::SetMetadata(_)
                 | CommandBody::Close
         );
+        let takes_out = matches!(body, CommandBody::Expunge { .. } | CommandBody::Move { .. });
         let nothing = matches!(body, CommandBody::Select { .. });
-        Telling { nothing, expunges: !numbered, uid, own, ..Telling::default() }
+        Telling { nothing, takes_out, expunges: !numbered, uid, own, ..Telling::default() }
     }
 }

@@ -38,7 +38,7 @@ impl Session {
         let wanted = flags::from_wire(&store.flags)?;
         let action = flags::action(store.action);
         let condition = Condition::of(&store.modifiers);
-        let (mailbox, told) = (view.mailbox(), view.told());
+        let (mailbox, told, log) = (view.mailbox(), view.told(), view.account().id());
         let committed = view
             .account()
             .commit(|state| {
@@ -67,6 +67,7 @@ impl Session {
                 Ok((events, Found { foreign, present, changing: changed, passing, modified }))
             })
             .await?;
+        self.note_own(log, &committed);
         let Found { changing, passing, modified, foreign, present } = committed.value;
         let reported = !store.silent || condition.is_some();
         if store.silent {

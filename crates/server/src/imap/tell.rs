@@ -1,7 +1,8 @@
 //! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
 //! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
-use sealpost_base::{ModSeq, Uid, UidSet};
+use sealpost_account::account::Committed;
+use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 
 use super::connection::End;
@@ -35,6 +36,8 @@ pub(super) struct Telling {
     pub(super) flags: UidSet,
     /// Messages of which it is told the mod-sequence at least.
     pub(super) modseqs: UidSet,
+    /// The command takes messages out: that is told whatever else the client wants to know.
+    pub(super) takes_out: bool,
     /// The command is one that changes something: what is new by one log entry is the client's own doing.
     pub(super) own: bool,
 }
@@ -74,9 +77,28 @@ impl Session {
             self.tell_selected(telling, &wanted).await?;
         } else {
             // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
+            if telling.takes_out {
+                self.tell_taken_out().await?;
+            }
             self.tell_rows(&telling.flags, Items::Flags, telling.uid).await?;
+            if self.dialect.modseq() {
+                self.tell_rows(&telling.modseqs.difference(&telling.flags), Items::ModSeq, telling.uid)
+                    .await?;
+            }
         }
-        self.tell_others(telling.own).await
+        self.tell_others().await
+    }
+
+    /// EXPUNGE and MOVE are answered (RFC 3501 §6.4.3, RFC 6851 §3.3) also by who does not hear of events.
+    async fn tell_taken_out(&mut self) -> Result<(), End> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let account = view.account().clone();
+        let (gone, changes) = {
+            let state = account.state();
+            (view.gone_from_contexts(&state), view.expunges(&state).map_err(|_| End::MailboxGone)?)
+        };
+        self.tell_gone(gone).await?;
+        self.tell_expunged(&changes).await
     }
 
     async fn tell_selected(&mut self, telling: &Telling, wanted: &Selected) -> Result<(), End> {
@@ -84,7 +106,7 @@ impl Session {
         let account = view.account().clone();
         let (changes, own, gone, position) = {
             let state = account.state();
-            let own = telling.own && state.position().0 == view.told().0 + 1;
+            let own = is_own(&self.own, account.id(), view.told(), state.position());
             let flags = self.watch.is_none() || wanted.flags;
             let gone = view.gone_from_contexts(&state);
             let changes = view.changes(&state, telling.expunges, flags, &telling.known);
@@ -113,6 +135,13 @@ impl Session {
         }
         // RFC 5267 §4.3.3: after EXISTS.
         self.update_contexts(&changes.arrived, position).await
+    }
+
+    /// The command at hand made this change, if it is one.
+    pub(super) fn note_own<T>(&mut self, log: AccountId, committed: &Committed<T>) {
+        if !committed.applied.is_empty() {
+            self.own.push((log, committed.position));
+        }
     }
 
     /// Says how far a client that remembers mod-sequences may believe what it was told, in the completion if there is
@@ -262,6 +291,11 @@ impl Session {
         view.wrote_modseq(highest);
         next
     }
+}
+
+/// Whether all that is new in a log since `before` is one entry, which this session made.
+pub(super) fn is_own(own: &[(AccountId, Position)], log: AccountId, before: Position, now: Position) -> bool {
+    now.0 == before.0 + 1 && own.contains(&(log, now))
 }
 
 /// The first UID that is recent in a session with that view: one that only looks does not take it from others

@@ -58,6 +58,28 @@ async fn a_fetch_that_waits_is_told_of_too_also_compressed() {
     while client.line().await != "a2 OK FETCH completed" {}
 }
 
+/// RFC 9585 §4: nothing is in progress between commands, also while something is told there.
+#[tokio::test]
+async fn a_command_that_is_over_is_not_told_of() {
+    let mut world = World::new(Settings::default()).await;
+    world.deliver(None, b"Subject: a\r\n\r\nx\r\n").await;
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    client.ok("NOTIFY SET (SELECTED (MessageNew (BODY.PEEK[]) MessageExpunge))").await;
+    let mut other = world.login().await;
+    other.ok("SELECT INBOX").await;
+    let held = take_all(&world.ctx.budget);
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    other.ok("COPY 1 INBOX").await;
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    drop(held);
+    tokio::time::resume();
+    assert_eq!(client.line().await, "* 2 EXISTS");
+    assert!(client.line().await.ends_with(" RECENT"));
+    assert_eq!(client.line().await, "* 2 FETCH (BODY[] {17}");
+}
+
 #[tokio::test]
 async fn an_idle_client_hears_that_the_server_is_there() {
     let mut world = World::new(Settings::default()).await;

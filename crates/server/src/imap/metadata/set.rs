@@ -71,6 +71,7 @@ impl Session {
                 })
             })
             .await?;
+        self.note_own(shelf.account.id(), &committed);
         committed.value?;
         let own = self.account.as_ref().is_some_and(|account| account.id() == shelf.account.id());
         if let Some(watch) = self.metadata.as_mut().filter(|_| own) {

@@ -14,6 +14,7 @@ use super::groups::{Groups, Wanted};
 use super::known::{Entry, Event, Overflow, of_messages};
 use crate::imap::place::Access;
 use crate::imap::session::Session;
+use crate::imap::tell::is_own;
 
 /// "All event types described in this document require the 'l' and 'r' rights" (RFC 5465 §5).
 const NEEDED: Rights = Rights::LOOKUP.with(Rights::READ);
@@ -53,14 +54,18 @@ impl Shares {
     }
 
     /// Brings what is known up to date; what has to be told for it.
-    pub(super) fn update(&mut self, selected: Option<AccountId>, own: bool) -> Result<Vec<Event>, Overflow> {
+    pub(super) fn update(
+        &mut self,
+        selected: Option<AccountId>,
+        own: &[(AccountId, Position)],
+    ) -> Result<Vec<Event>, Overflow> {
         let mut events = Vec::new();
         for share in self.0.values_mut() {
             let state = share.account.state();
             if state.position() == share.position {
                 continue;
             }
-            let own = own && state.position().0 == share.position.0 + 1;
+            let own = is_own(own, share.account.id(), share.position, state.position());
             let told = access_of(share.access.rights(&state));
             let now = Entry::of_share(&state, share.known.name.clone(), share.known.subscribed);
             if told != share.rights {
