@@ -6,6 +6,7 @@
 //! that nothing is told twice or left out, whatever happened in between. Results that go because their messages are
 //! expunged are told before the expunge, and at once where expunges have to wait (RFC 5267 §4.3.4, A.3).
 
+mod results;
 mod updates;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::search::area::Area;
 use super::search::key::Query;
 use super::search::run::Match;
 use super::session::Session;
+use results::Results;
 use updates::Pairs;
 
 /// The contexts of the selected mailbox.
@@ -40,14 +42,6 @@ struct Context {
     /// When ages were last looked at, in seconds since 1970.
     looked: i64,
     results: Results,
-}
-
-/// A result as the client has it.
-enum Results {
-    /// In the order of the mailbox.
-    Set(UidSet),
-    /// In another order.
-    Sorted { criteria: Vec<SortCriterion>, list: Vec<Match> },
 }
 
 /// What changes in the result of one context.
@@ -185,14 +179,14 @@ impl Session {
             Results::Sorted { criteria, list } => {
                 let removed = updates::removals(list, |uid| goes.contains(uid));
                 list.retain(|found| !goes.contains(found.uid));
-                let old: UidSet = sorted_uids(list);
+                let old: UidSet = results::uids(list);
                 let new: Vec<Match> = found.into_iter().filter(|found| !old.contains(found.uid)).collect();
                 if new.is_empty() {
                     (removed, Vec::new())
                 } else {
                     let whole = Area::selected(self.view()?);
-                    let all = self.sorted(&whole, together(list, new), criteria).await?;
-                    let (removed, comes) = placed(removed, list, &all, &old);
+                    let all = self.sorted(&whole, results::together(list, new), criteria).await?;
+                    let (removed, comes) = results::placed(removed, list, &all, &old);
                     *list = all;
                     (removed, comes)
                 }
@@ -287,49 +281,6 @@ impl Contexts {
     }
 }
 
-impl Results {
-    /// How many ranges they take; a message of a list is one.
-    fn ranges(&self) -> usize {
-        match self {
-            Results::Set(set) => set.range_count(),
-            Results::Sorted { list, .. } => list.len(),
-        }
-    }
-
-    /// To put a message into a list, all of it is sorted again: that has an end.
-    fn are_too_long(&self) -> bool {
-        match self {
-            Results::Set(set) => set.range_count() > limits::IMAP_CONTEXT_RANGES,
-            Results::Sorted { list, .. } => list.len() > limits::IMAP_SORTED_CONTEXT,
-        }
-    }
-}
-
-fn sorted_uids(list: &[Match]) -> UidSet {
-    let mut uids: Vec<Uid> = list.iter().map(|found| found.uid).collect();
-    uids.sort_unstable();
-    uids.into_iter().collect()
-}
-
-/// Ascending by UID, as searches find them.
-fn together(list: &[Match], new: Vec<Match>) -> Vec<Match> {
-    let mut all = new;
-    all.extend_from_slice(list);
-    all.sort_unstable();
-    all
-}
-
-/// Where the new ones are. What is sorted by does not change, so the others are in the order they had; if they are not,
-/// because less of long strings could be compared than before, the list is told anew.
-fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &UidSet) -> (Pairs, Pairs) {
-    let same = all.iter().filter(|found| old.contains(found.uid)).map(|found| found.uid);
-    if same.eq(before.iter().map(|found| found.uid)) {
-        return (removed, updates::insertions(all, |uid| !old.contains(uid)));
-    }
-    removed.extend(updates::removals(before, |_| true));
-    (removed, updates::insertions(all, |_| true))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,18 +301,5 @@ mod tests {
         assert!(!none.have_room(&set(limits::IMAP_CONTEXT_RANGES + 1)));
         assert!(none.have_room(&list(limits::IMAP_SORTED_CONTEXT)));
         assert!(!none.have_room(&list(limits::IMAP_SORTED_CONTEXT + 1)));
-    }
-
-    #[test]
-    fn a_list_in_another_order_than_before_is_told_anew() {
-        let list = |uids: &[u32]| -> Vec<Match> {
-            uids.iter().filter_map(|n| Some(Match { uid: Uid::new(*n)?, relevancy: 100 })).collect()
-        };
-        let uids = |numbers: &[u32]| numbers.iter().filter_map(|n| Uid::new(*n)).collect::<Vec<_>>();
-        let old: UidSet = uids(&[1, 2, 3]).into_iter().collect();
-        let (goes, comes) = placed(Vec::new(), &list(&[3, 1, 2]), &list(&[3, 4, 1, 2]), &old);
-        assert_eq!((goes, comes), (Vec::new(), vec![(2, uids(&[4]))]));
-        let (goes, comes) = placed(Vec::new(), &list(&[3, 1, 2]), &list(&[1, 4, 3, 2]), &old);
-        assert_eq!((goes, comes), (vec![(1, uids(&[3, 1, 2]))], vec![(1, uids(&[1, 4, 3, 2]))]));
     }
 }

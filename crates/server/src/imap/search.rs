@@ -5,6 +5,7 @@
 
 pub(super) mod answer;
 pub(super) mod area;
+mod compile;
 mod evaluate;
 mod fuzzy;
 pub(super) mod key;

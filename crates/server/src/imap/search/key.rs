@@ -1,19 +1,17 @@
 //! Search keys, made ready: strings decoded and folded, numbers resolved, and what is cheap put first.
 
-use std::num::NonZeroU32;
-
 use memchr::memmem::Finder;
-use sealpost_account::object_id::{ThreadId, object_of};
+use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::KeywordId;
 use sealpost_account::summary::Summary;
 use sealpost_account::{AccountState, SystemFlags};
 use sealpost_base::{ObjectId, Timestamp, UidSet};
-use sealpost_imap::types::{AString, Flag, SearchKey};
+use sealpost_imap::types::{AString, SearchKey};
 use sealpost_mime::decode::charset;
-use sealpost_mime::fold;
 
 use super::area::Area;
-use super::fuzzy::{Fuzzy, Words};
+use super::compile::Compiler;
+use super::fuzzy::Fuzzy;
 use crate::imap::reply::Reply;
 
 /// How the strings of a search are to be read.
@@ -82,8 +80,8 @@ pub(super) enum Key {
 /// Days from the first to the one before the last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Days {
-    from: i64,
-    to: i64,
+    pub(super) from: i64,
+    pub(super) to: i64,
 }
 
 /// A string that is looked for, and where.
@@ -119,7 +117,7 @@ impl Charset {
     }
 
     /// Without a charset, octets that are not ASCII are taken for what they most likely are instead of being refused.
-    fn decode(&self, string: &AString) -> String {
+    pub(super) fn decode(&self, string: &AString) -> String {
         charset::decode(self.0.as_deref(), string.as_bytes())
     }
 }
@@ -208,164 +206,6 @@ impl Query {
     }
 }
 
-struct Compiler<'a> {
-    area: &'a Area,
-    state: &'a AccountState,
-    charset: &'a Charset,
-    patterns: Vec<Pattern>,
-    fuzzy: Vec<Fuzzy>,
-    ages: Vec<i64>,
-}
-
-impl Compiler<'_> {
-    fn key(&mut self, key: &SearchKey) -> Result<Key, Reply> {
-        let day = |date: &sealpost_imap::types::Date| i64::from(date.days());
-        Ok(match key {
-            SearchKey::All => Key::Always(true),
-            // Flags have no mod-sequences of their own: the message's stands for them (RFC 7162 §3.1.5).
-            SearchKey::ModSeq { modseq, .. } => Key::ModSeq(*modseq),
-            SearchKey::Flag(flag) => self.flag(flag),
-            SearchKey::NotFlag(flag) => not(self.flag(flag)),
-            SearchKey::New => Key::All(vec![Key::Recent, not(Key::System(SystemFlags::SEEN))]),
-            SearchKey::Before(date) => Key::Received(Days { from: i64::MIN, to: day(date) }),
-            SearchKey::On(date) => Key::Received(Days { from: day(date), to: day(date) + 1 }),
-            SearchKey::Since(date) => Key::Received(Days { from: day(date), to: i64::MAX }),
-            SearchKey::SentBefore(date) => Key::Sent(Days { from: i64::MIN, to: day(date) }),
-            SearchKey::SentOn(date) => Key::Sent(Days { from: day(date), to: day(date) + 1 }),
-            SearchKey::SentSince(date) => Key::Sent(Days { from: day(date), to: i64::MAX }),
-            SearchKey::Bcc(string) => self.field("bcc", string),
-            SearchKey::Cc(string) => self.field("cc", string),
-            SearchKey::From(string) => self.field("from", string),
-            SearchKey::Subject(string) => self.field("subject", string),
-            SearchKey::To(string) => self.field("to", string),
-            SearchKey::Header(name, string) => {
-                let name = fold(&String::from_utf8_lossy(name.as_bytes()));
-                self.field(name.trim(), string)
-            }
-            SearchKey::Body(string) => self.pattern(Scope::Body, string),
-            SearchKey::Text(string) => self.pattern(Scope::Anywhere, string),
-            SearchKey::Larger(size) => Key::Larger(*size),
-            SearchKey::Smaller(size) => Key::Smaller(*size),
-            SearchKey::EmailId(id) => object_of(id.as_str()).map_or(Key::Always(false), Key::Email),
-            SearchKey::ThreadId(id) => ThreadId::parse(id.as_str()).map_or(Key::Always(false), Key::Thread),
-            SearchKey::SavedBefore(date) => Key::Saved(Days { from: i64::MIN, to: day(date) }),
-            SearchKey::SavedOn(date) => Key::Saved(Days { from: day(date), to: day(date) + 1 }),
-            SearchKey::SavedSince(date) => Key::Saved(Days { from: day(date), to: i64::MAX }),
-            // RFC 8514 §4.3: every mailbox here keeps the date.
-            SearchKey::SaveDateSupported => Key::Always(true),
-            // Only messages of the area are searched, so ranges over its gaps do no harm.
-            SearchKey::Sequence(set) => Key::Uids(self.area.by_number(set)),
-            SearchKey::Uid(set) => Key::Uids(self.area.by_uid(set)),
-            // RFC 5032 §2: exact to the second, and both have the moment itself.
-            SearchKey::Older(seconds) => Key::Older(self.age(*seconds)),
-            SearchKey::Younger(seconds) => Key::Younger(self.age(*seconds)),
-            SearchKey::Filter(_) => return Err(Reply::bad("a stored search cannot be used here")),
-            SearchKey::Fuzzy(key) => {
-                let fuzzy = self.fuzzy(key)?;
-                self.fuzzy.push(fuzzy);
-                Key::Fuzzy(self.fuzzy.len() - 1)
-            }
-            SearchKey::Not(key) => not(self.key(key)?),
-            SearchKey::Or(a, b) => Key::Any(by_cost(vec![self.key(a)?, self.key(b)?])),
-            SearchKey::And(keys) => self.all(keys)?,
-        })
-    }
-
-    fn all(&mut self, keys: &[SearchKey]) -> Result<Key, Reply> {
-        let keys = keys.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?;
-        Ok(Key::All(by_cost(keys)))
-    }
-
-    fn flag(&self, flag: &Flag) -> Key {
-        match flag {
-            Flag::Seen => Key::System(SystemFlags::SEEN),
-            Flag::Answered => Key::System(SystemFlags::ANSWERED),
-            Flag::Flagged => Key::System(SystemFlags::FLAGGED),
-            Flag::Deleted => Key::System(SystemFlags::DELETED),
-            Flag::Draft => Key::System(SystemFlags::DRAFT),
-            Flag::Recent => Key::Recent,
-            Flag::Keyword(name) => match self.state.keyword(name.as_str()) {
-                Some(keyword) => Key::Keyword(keyword),
-                None => Key::Unborn(name.as_str().to_owned()),
-            },
-            Flag::Extension(_) => Key::Always(false),
-        }
-    }
-
-    fn age(&mut self, seconds: NonZeroU32) -> i64 {
-        self.ages.push(i64::from(seconds.get()));
-        i64::from(seconds.get())
-    }
-
-    /// A key below FUZZY.
-    fn fuzzy(&mut self, key: &SearchKey) -> Result<Fuzzy, Reply> {
-        Ok(match key {
-            SearchKey::And(keys) => {
-                Fuzzy::All(keys.iter().map(|key| self.fuzzy(key)).collect::<Result<_, _>>()?)
-            }
-            SearchKey::Or(a, b) => Fuzzy::Any(vec![self.fuzzy(a)?, self.fuzzy(b)?]),
-            SearchKey::Fuzzy(key) => self.fuzzy(key)?,
-            _ => match self.key(key)? {
-                Key::Received(days) => Fuzzy::Received(days),
-                Key::Sent(days) => Fuzzy::Sent(days),
-                Key::Larger(size) => Fuzzy::Larger(size),
-                Key::Smaller(size) => Fuzzy::Smaller(size),
-                Key::Pattern(number) => self.words(number),
-                key => Fuzzy::Exact(key),
-            },
-        })
-    }
-
-    /// The words of a pattern; itself if it has none.
-    fn words(&self, number: usize) -> Fuzzy {
-        let pattern = &self.patterns[number];
-        let string = String::from_utf8_lossy(pattern.in_body.needle());
-        match Words::new(pattern.scope.clone(), &string, number) {
-            Some(words) => Fuzzy::Words(words),
-            None => Fuzzy::Exact(Key::Pattern(number)),
-        }
-    }
-
-    fn field(&mut self, name: &str, string: &AString) -> Key {
-        self.pattern(Scope::Field(name.to_owned()), string)
-    }
-
-    fn pattern(&mut self, scope: Scope, string: &AString) -> Key {
-        let folded = fold(&self.charset.decode(string));
-        // Every text holds the empty string; a field must at least be there (RFC 3501 §6.4.4, HEADER).
-        if folded.is_empty() && !matches!(scope, Scope::Field(_)) {
-            return Key::Always(true);
-        }
-        let in_header = Finder::new(&one_spaced(&folded)).into_owned();
-        let in_body = Finder::new(&folded).into_owned();
-        self.patterns.push(Pattern { scope, in_header, in_body });
-        Key::Pattern(self.patterns.len() - 1)
-    }
-}
-
-fn not(key: Key) -> Key {
-    match key {
-        Key::Always(value) => Key::Always(!value),
-        key => Key::Not(Box::new(key)),
-    }
-}
-
-/// Cheap keys first: with luck the others are not needed.
-fn by_cost(mut keys: Vec<Key>) -> Vec<Key> {
-    keys.sort_by_key(cost);
-    keys
-}
-
-fn cost(key: &Key) -> u8 {
-    match key {
-        Key::Sent(_) | Key::Thread(_) => 1,
-        Key::Pattern(_) | Key::Fuzzy(_) => 2,
-        Key::Not(key) => cost(key),
-        Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),
-        _ => 0,
-    }
-}
-
 /// Calls `f` with this key if nothing is inside it, else with those inside it.
 fn each_mut(key: &mut Key, f: &mut impl FnMut(&mut Key)) {
     match key {
@@ -382,18 +222,6 @@ fn any(key: &Key, such: &impl Fn(&Key) -> bool) -> bool {
         Key::All(keys) | Key::Any(keys) => keys.iter().any(|key| any(key, such)),
         key => such(key),
     }
-}
-
-/// Runs of white space as one space, as in stored header values.
-fn one_spaced(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let space = c.is_whitespace();
-        if !(space && out.ends_with(' ')) {
-            out.push(if space { ' ' } else { c });
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -416,10 +244,5 @@ mod tests {
         assert_eq!(distances, [2, 1, 0, 0, 1, 2, 3]);
         assert_eq!(Days { from: i64::MIN, to: 12 }.distance(-5), 0);
         assert_eq!(Days { from: 10, to: i64::MAX }.distance(11), 0);
-    }
-
-    #[test]
-    fn white_space_in_header_patterns_is_one_space() {
-        assert_eq!(one_spaced("a \t\r\n b "), "a b ");
     }
 }
