@@ -70,6 +70,8 @@ pub const IMAP_CONTEXTS: usize = 16;
 pub const IMAP_CONTEXT_RANGES: usize = 64 * 1024;
 /// Messages in a sorted result that is kept up to date.
 pub const IMAP_SORTED_CONTEXT: usize = 20_000;
+/// Strings of one search that are matched fuzzily, which costs a hundred times what finding them does.
+pub const FUZZY_STRINGS: usize = 16;
 /// Different words of one string of a FUZZY search key; what follows is not looked for.
 pub const FUZZY_WORDS: usize = 16;
 /// Octets of a string by which SORT compares it.

@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use memchr::memmem::Finder;
 use sealpost_account::object_id::{ThreadId, object_of};
 use sealpost_account::{AccountState, SystemFlags};
-use sealpost_imap::types::{AString, Flag, SearchKey};
+use sealpost_base::limits;
+use sealpost_imap::types::{AString, Code, Flag, SearchKey};
 use sealpost_mime::fold;
 
 use super::area::Area;
@@ -22,6 +23,8 @@ pub(super) struct Compiler<'a> {
     pub(super) patterns: Vec<Pattern>,
     pub(super) fuzzy: Vec<Fuzzy>,
     pub(super) ages: Vec<i64>,
+    /// Strings that are matched fuzzily so far.
+    pub(super) fuzzy_strings: usize,
 }
 
 impl Compiler<'_> {
@@ -118,20 +121,27 @@ impl Compiler<'_> {
                 Key::Sent(days) => Fuzzy::Sent(days),
                 Key::Larger(size) => Fuzzy::Larger(size),
                 Key::Smaller(size) => Fuzzy::Smaller(size),
-                Key::Pattern(number) => self.words(number),
+                Key::Pattern(number) => self.words(number)?,
                 key => Fuzzy::Exact(key),
             },
         })
     }
 
     /// The words of a pattern; itself if it has none.
-    fn words(&self, number: usize) -> Fuzzy {
+    ///
+    /// # Errors
+    /// `NO [LIMIT]` if there are too many such strings.
+    fn words(&mut self, number: usize) -> Result<Fuzzy, Reply> {
+        self.fuzzy_strings += 1;
+        if self.fuzzy_strings > limits::FUZZY_STRINGS {
+            return Err(Reply::no(Code::Limit, "too many strings to be matched fuzzily"));
+        }
         let pattern = &self.patterns[number];
         let string = String::from_utf8_lossy(pattern.in_body.needle());
-        match Words::new(pattern.scope.clone(), &string, number) {
+        Ok(match Words::new(pattern.scope.clone(), &string, number) {
             Some(words) => Fuzzy::Words(words),
             None => Fuzzy::Exact(Key::Pattern(number)),
-        }
+        })
     }
 
     fn field(&mut self, name: &str, string: &AString) -> Key {

@@ -151,7 +151,7 @@ impl Query {
         now: Timestamp,
     ) -> Result<Self, Reply> {
         let (patterns, fuzzy, ages) = (Vec::new(), Vec::new(), Vec::new());
-        let mut compiler = Compiler { area, state, charset, patterns, fuzzy, ages };
+        let mut compiler = Compiler { area, state, charset, patterns, fuzzy, ages, fuzzy_strings: 0 };
         let root = compiler.all(keys)?;
         let Compiler { patterns, fuzzy, ages, .. } = compiler;
         Ok(Query { root, patterns, fuzzy, ages, now: now.seconds() })
