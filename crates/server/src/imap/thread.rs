@@ -88,8 +88,7 @@ impl Session {
         let turn = self.patiently(turns.acquire_owned()).await?;
         let wanted = found.len().saturating_mul(MESSAGE_BYTES + REFERENCE_BYTES) + REFERENCE_BYTES * 1024;
         let permit = self.patiently(budget.acquire(wanted)).await?;
-        let Some(for_references) = permit.bytes().checked_sub(found.len().saturating_mul(MESSAGE_BYTES))
-        else {
+        let Some(for_references) = room(permit.bytes(), found.len()) else {
             return Err(Reply::no(Code::Limit, "too many messages to be threaded at once").into());
         };
         let with_ids = algorithm == ThreadAlgorithm::References;
@@ -145,6 +144,11 @@ impl Session {
         self.connection.out().crlf();
         Ok(())
     }
+}
+
+/// What of so many bytes is left for messages that are only referred to; `None` if they are too few for the others.
+fn room(bytes: usize, messages: usize) -> Option<usize> {
+    bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
 }
 
 fn item(at: usize, row: Row, summary: Option<&Summary>) -> Item {

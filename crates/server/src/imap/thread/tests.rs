@@ -208,6 +208,13 @@ fn what_is_beyond_a_bound_is_taken_apart() {
 }
 
 #[test]
+fn more_messages_than_there_is_memory_for() {
+    assert_eq!(room(MESSAGE_BYTES * 1000, 1000), Some(0));
+    assert_eq!(room(MESSAGE_BYTES * 1000, 1001), None);
+    assert_eq!(room(usize::MAX - 1, usize::MAX), None);
+}
+
+#[test]
 fn looking_for_loops_has_an_end() {
     // A long chain, and then messages that ask again and again whether its first one is below its last one.
     let ids: Vec<&'static str> = (0..3000).map(|i| &*format!("m{i}").leak()).collect();
