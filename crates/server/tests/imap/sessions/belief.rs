@@ -175,11 +175,14 @@ impl Messages {
                 }
                 // One of those that have no UID yet, between the UIDs below and above.
                 let below = slots.iter().rposition(|slot| slot.uid.is_some_and(|known| known < uid));
-                match slots.get(below.map_or(0, |at| at + 1)) {
-                    Some(slot) if slot.uid.is_none() => {
-                        slots.remove(below.map_or(0, |at| at + 1));
-                    }
-                    _ => return wrong(),
+                let first = below.map_or(0, |at| at + 1);
+                if slots.get(first).is_none_or(|slot| slot.uid.is_some()) {
+                    return wrong();
+                }
+                slots.remove(first);
+                // Which of them it was is not known, so neither is what was told of the others by number.
+                for slot in slots[first..].iter_mut().take_while(|slot| slot.uid.is_none()) {
+                    *slot = Slot::default();
                 }
             }
             Messages::ByUid { known, unknown } => {
