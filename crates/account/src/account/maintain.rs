@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use sealpost_base::{Kind, ObjectId, Result, Timestamp};
@@ -17,6 +18,9 @@ const TAIL_EVENTS: usize = 256;
 /// A tail of this part of the account's messages is worth one, so that its cost for one event stays the same however
 /// large the account is.
 const MESSAGES_PER_EVENT: usize = 16;
+
+/// How long an object is left alone to which no event refers: a message may be stored for a command that takes long.
+const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What a round of maintenance removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,8 +121,10 @@ impl Account {
             return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
         }
         let purged = self.purge().await?;
-        let before = self.grace_ends();
-        // An event that refers to an object older than the grace period is old too: reading on now is enough to know it.
+        // Whatever the grace period: an object may be older than the event that will refer to it by as long as a client
+        // takes for the rest of its command.
+        let before = self.ended(self.accounts.grace().max(UNDER_WAY));
+        // An event that refers to an object older than that is old too: reading on now is enough to know it.
         self.refresh().await?;
         let known = {
             let state = self.state();
@@ -143,8 +149,13 @@ impl Account {
     }
 
     fn grace_ends(&self) -> Timestamp {
-        let grace = i64::try_from(self.accounts.grace().as_millis()).unwrap_or(i64::MAX);
-        Timestamp(self.accounts.clock().now().0.saturating_sub(grace))
+        self.ended(self.accounts.grace())
+    }
+
+    /// What is older than this has been there for that long.
+    fn ended(&self, period: Duration) -> Timestamp {
+        let period = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.accounts.clock().now().0.saturating_sub(period))
     }
 
     async fn remove_object(&self, object: ObjectId) -> Result<()> {
