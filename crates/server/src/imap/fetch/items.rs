@@ -141,10 +141,13 @@ impl Plan {
 
     /// What is in the response of a message that became `\Seen`, whether or not it was asked for.
     pub(super) fn implied(&self) -> &'static [Item] {
-        match (self.dialect.modseq(), self.dialect.uid_only()) {
-            (false, _) => &[Item::Flags],
-            (true, false) => &[Item::Uid, Item::Flags, Item::ModSeq],
-            (true, true) => &[Item::Flags, Item::ModSeq],
+        if !self.dialect.modseq() {
+            &[Item::Flags]
+        } else if self.dialect.qresync() && !self.dialect.uid_only() {
+            // RFC 7162 §3.2.4: with QRESYNC the UID too.
+            &[Item::Uid, Item::Flags, Item::ModSeq]
+        } else {
+            &[Item::Flags, Item::ModSeq]
         }
     }
 
