@@ -11,7 +11,7 @@ from messages import (ALTERNATIVE_PART, ATTACHMENT, MULTIPART, NESTED, NULS, SIM
 
 @check("imaplib: tricky messages come back byte for byte", "imap")
 def tricky(context):
-    session, name = context.mailbox("Tricky")
+    session, name = context.mailbox("Tricky", eight_bit=True)
     for number, (what, message) in enumerate(TRICKY.items(), 1):
         raw_append(session, name, message)
         ok(session.noop())
@@ -24,6 +24,18 @@ def tricky(context):
                        for n in range(1, len(TRICKY) + 1)]
     for what, message, joined in zip(TRICKY, TRICKY.values(), header_and_text):
         equal(joined, message, f"{what}: HEADER + TEXT")
+    session.logout()
+
+
+@check("imaplib: UTF8=ACCEPT: names and strings are UTF-8", "imap", sealpost_only=True)
+def utf8_accept(context):
+    session, name = context.imap(), context.fresh("Größe 漢字")
+    ok(session.enable("UTF8=ACCEPT"))
+    ok(session.create(f'"{name}"'))
+    ensure(name.encode() in ok(session.list('""', f'"{name}"'))[0], "LIST tells the name in UTF-8")
+    raw_append(session, f'"{name}"', "Subject: Grüße 漢字\r\n\r\nbody\r\n".encode())
+    ok(session.select(f'"{name}"'))
+    equal(ok(session.search(None, "SUBJECT", '"grüße"')), [b"1"])
     session.logout()
 
 

@@ -9,9 +9,9 @@ from messages import MULTIPART, SIMPLE, TRICKY, numbered
 class Pair:
     """One mailbox on the server and one Maildir."""
 
-    def __init__(self, context, tls):
+    def __init__(self, context, tls, eight_bit=False):
         self.context = context
-        self.session, self.name = context.mailbox("Mbsync")
+        self.session, self.name = context.mailbox("Mbsync", eight_bit=eight_bit)
         self.root = context.work / self.name
         self.root.mkdir()
         self.config = self.root / "mbsyncrc"
@@ -126,7 +126,7 @@ def in_the_clear(context):
 
 @check("mbsync: odd messages out and back in are the same", "imaps", program="mbsync")
 def odd_messages(context):
-    pair = Pair(context, True)
+    pair = Pair(context, True, eight_bit=True)
     odd = {what: message for what, message in TRICKY.items() if what not in ("header without end", "line of 100,000")}
     for message in odd.values():
         raw_append(pair.session, pair.name, message)
