@@ -33,7 +33,7 @@ use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::Ingest;
 use crate::state::{AccountState, Applied, Mailbox};
-use crate::summary::{Entry, Index};
+use crate::summary::{Entry, Indexes};
 
 /// A decoded structure takes about this many times its encoded size.
 const DECODED_FACTOR: usize = 4;
@@ -56,7 +56,7 @@ pub struct Account {
     maintaining: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
     /// Which summaries are stored.
-    pub(crate) index: Index,
+    pub(crate) indexes: Indexes,
 }
 
 /// What whoever changes the state holds.

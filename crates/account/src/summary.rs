@@ -9,6 +9,7 @@
 //! Format: `docs/format/summary.md`. Reasons: `docs/decisions/0011-summaries.md`.
 
 mod build;
+mod content;
 mod fuzz;
 mod gather;
 mod index;
@@ -18,6 +19,7 @@ mod segment;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod tidy;
 mod verify;
 
@@ -25,10 +27,11 @@ use std::ops::{BitOr, Range};
 use std::sync::Arc;
 
 pub(crate) use fuzz::{fuzz, fuzz_seed};
-pub(crate) use index::Index;
+pub(crate) use index::Indexes;
 pub(crate) use make::Entry;
 use packed::Packed;
 pub use stream::STREAM_BYTES;
+pub use texts::ShortText;
 pub use verify::verify;
 
 /// The header fields whose text a summary has, in lower case and in this order of the alphabet. All others are in the
@@ -196,10 +199,7 @@ impl Summary {
     /// The lines `name: value\n` of [`HEADER_FIELDS`], exactly as the stored text has them: decoded, folded, runs of white
     /// space made one space.
     pub fn headers(&self) -> &str {
-        self.part(Parts::HEADERS, |place| {
-            let start = place.start + place.fields + place.ids;
-            start..start + place.headers
-        })
+        self.column(Parts::HEADERS)
     }
 
     /// Whether [`Summary::headers`] has all lines of these fields. If not, the stored text was cut off within the header,
@@ -214,14 +214,11 @@ impl Summary {
     }
 
     fn fields(&self) -> Packed<'_> {
-        Packed(self.part(Parts::FIELDS, |place| place.start..place.start + place.fields))
+        Packed(self.column(Parts::FIELDS))
     }
 
     fn ids(&self) -> Packed<'_> {
-        Packed(self.part(Parts::IDS, |place| {
-            let start = place.start + place.fields;
-            start..start + place.ids
-        }))
+        Packed(self.column(Parts::IDS))
     }
 
     /// The list of that number; `None` if it is not there, because it is the same as From.
@@ -238,10 +235,23 @@ impl Summary {
         self.block.entries.get(self.at as usize)
     }
 
-    fn part(&self, part: Parts, range: impl Fn(&Place) -> Range<u32>) -> &str {
+    /// The text of one part.
+    fn column(&self, part: Parts) -> &str {
         debug_assert!(self.block.parts.contains(part), "a part of a summary that was not asked for");
-        let range = self.place().map_or(0..0, range);
+        let range = self.place().map_or(0..0, |place| place.range(part));
         self.block.text.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+}
+
+impl Place {
+    fn range(&self, part: Parts) -> Range<u32> {
+        let ids = self.start + self.fields;
+        let headers = ids + self.ids;
+        match part {
+            Parts::FIELDS => self.start..ids,
+            Parts::IDS => ids..headers,
+            _ => headers..headers + self.headers,
+        }
     }
 }
 

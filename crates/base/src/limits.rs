@@ -171,12 +171,16 @@ pub const METADATA_ENTRIES: usize = 1000;
 pub const METADATA_BYTES: usize = ACCOUNT_OBJECTS_BYTES / 2;
 /// Changes of metadata that an account remembers for sessions that are to be told of them.
 pub const METADATA_CHANGES: usize = 512;
-/// Messages of one segment of the summary index.
+/// Messages of one index segment.
 pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
 /// Bytes of a message's summary that a segment holds; a longer one is read from the message's structure and text.
 pub const SUMMARY_BYTES: usize = 8 * 1024;
 /// Bytes of the summaries of one segment together; a segment that would be larger ends earlier.
 pub const SUMMARY_SEGMENT_BYTES: usize = 1024 * 1024;
+/// Bytes of a message's searchable text that a segment holds; a longer one is read from the message's object.
+pub const SEGMENT_TEXT_BYTES: usize = 16 * 1024;
+/// Bytes of the texts of one segment together; a segment that would be larger ends earlier.
+pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 /// Messages of one APPEND (RFC 3502).
 pub const IMAP_APPEND_MESSAGES: usize = 1000;
 /// Bytes of the names of all keywords of one APPEND, all its messages together.

@@ -28,7 +28,7 @@ const FLAGGED_EVERY: usize = 50;
 const UNSEEN_EVERY: usize = 10;
 
 /// Whose messages are searched for: a local part.
-pub const SOUGHT_PERSON: &str = "person.123";
+pub const SOUGHT_PERSON: &str = "yvonne.larch";
 /// A word of subjects that is searched for.
 pub const SOUGHT_SUBJECT: &str = "invoice";
 
@@ -146,14 +146,16 @@ impl Mailbox {
 
     fn trace(&self, at: i64, to: u64) -> String {
         let mut out = format!(
-            "Return-Path: <bounce-{:x}@sender.example>\nDelivered-To: person.{to}@reader.example\n",
-            at
+            "Return-Path: <bounce-{:x}@sender.example>\nDelivered-To: {}@reader.example\n",
+            at,
+            mailbox(to)
         );
         for hop in (0..3).rev() {
             out += &format!(
                 "Received: from relay{hop}.sender.example (relay{hop}.sender.example [192.0.2.{hop}])\n\tby \
-                 mx{hop}.reader.example (Postfix) with ESMTPS id {:012X}\n\tfor <person.{to}@reader.example>; {}\n",
+                 mx{hop}.reader.example (Postfix) with ESMTPS id {:012X}\n\tfor <{}@reader.example>; {}\n",
                 self.random.below(1 << 48),
+                mailbox(to),
                 date(at + 2 * hop),
             );
         }
@@ -178,11 +180,27 @@ impl Mailbox {
     }
 }
 
+/// Twenty first names and twenty last names: as many people as there are.
+const FIRST: [&str; 20] = [
+    "Ada", "Boris", "Chloe", "David", "Elena", "Farid", "Greta", "Hassan", "Ines", "Jakub", "Katya", "Liam",
+    "Mona", "Noah", "Olga", "Pavel", "Rosa", "Stefan", "Tilda", "Yvonne",
+];
+const LAST: [&str; 20] = [
+    "Adler", "Baker", "Castro", "Dvorak", "Evans", "Fischer", "Garcia", "Haas", "Ivanov", "Jensen",
+    "Kowalski", "Larch", "Moreau", "Novak", "Okafor", "Petrov", "Rossi", "Sato", "Tanaka", "Weber",
+];
+
+fn mailbox(person: u64) -> String {
+    format!("{}.{}", FIRST[person as usize % 20], LAST[person as usize / 20 % 20]).to_ascii_lowercase()
+}
+
 fn address(person: u64) -> String {
+    let (first, last) = (FIRST[person as usize % 20], LAST[person as usize / 20 % 20]);
+    let mailbox = mailbox(person);
     match person % 11 {
-        0 => format!("=?utf-8?Q?J=C3=BCrgen_M=C3=BCller_{person}?= <person.{person}@sender.example>"),
-        1 => format!("person.{person}@other.example"),
-        _ => format!("\"Person, Number {person}\" <person.{person}@sender.example>"),
+        0 => format!("=?utf-8?Q?{first}_{last}_=28B=C3=BCro=29?= <{mailbox}@sender.example>"),
+        1 => format!("{mailbox}@other.example"),
+        _ => format!("\"{last}, {first}\" <{mailbox}@sender.example>"),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::accounts::Accounts;
 use crate::event::Batch;
 use crate::head::Head;
 use crate::state::{AccountState, Restore};
-use crate::summary::Index;
+use crate::summary::Indexes;
 
 /// How often loading starts again because the log was trimmed meanwhile.
 const LOAD_ATTEMPTS: usize = 5;
@@ -42,7 +42,7 @@ impl Account {
             damaged: AtomicBool::new(damaged),
             maintaining: AtomicBool::new(false),
             listener: Mutex::default(),
-            index: Index::default(),
+            indexes: Indexes::default(),
         });
         account.listen();
         account.maintain_in_background();

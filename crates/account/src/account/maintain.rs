@@ -36,7 +36,7 @@ impl Account {
         if self.checkpoint_is_due(work) {
             self.maintain_in_background();
         } else {
-            self.extend_summaries_if_due();
+            self.extend_if_due();
         }
     }
 

@@ -8,6 +8,7 @@ use sealpost_base::{Error, ObjectId, Result, limits};
 use sealpost_mime::{Structure, Text};
 
 use super::Entry;
+use super::content::Content;
 use super::index::Known;
 use super::segment::SegmentWriter;
 use crate::account::Account;
@@ -23,7 +24,7 @@ const AT_ONCE: usize = 4;
 const TASKS: usize = 2;
 /// Memory that making a segment takes: the segment, what is sealed of it, and the texts that are read at once.
 pub(super) const BUILD_BYTES: usize =
-    3 * limits::SUMMARY_SEGMENT_BYTES + TASKS * AT_ONCE * 2 * limits::TEXT_BYTES;
+    3 * limits::TEXT_SEGMENT_BYTES + TASKS * AT_ONCE * 2 * limits::TEXT_BYTES;
 
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
@@ -59,17 +60,23 @@ impl Account {
         if let Some(entry) = cache.get(message.object) {
             return Ok(entry);
         }
-        let entry = Arc::new(self.make_entry(message).await?);
+        let entry = Arc::new(self.make_entry(Content::Summaries, message).await?);
         cache.put(message.object, entry.clone(), entry.bytes());
         Ok(entry)
     }
 
-    async fn make_entry(&self, message: &Message) -> Result<Entry> {
-        if let Some(entry) = self.summary_cache().get(message.object) {
+    async fn make_entry(&self, content: Content, message: &Message) -> Result<Entry> {
+        if content == Content::Summaries
+            && let Some(entry) = self.summary_cache().get(message.object)
+        {
             return Ok(Entry::clone(&entry));
         }
         let (structure, text) = self.reader(message).structure_and_text().await?;
-        Ok(Entry::new(&Structure::decode(&structure)?, &Text::decode(&text)?))
+        let (structure, text) = (Structure::decode(&structure)?, Text::decode(&text)?);
+        Ok(match content {
+            Content::Summaries => Entry::new(&structure, &text),
+            Content::Texts => Entry::of_text(&structure, text),
+        })
     }
 
     /// Makes the summaries of `messages`, which ascend, hands out each, and stores them in segments. A message that cannot
@@ -79,16 +86,17 @@ impl Account {
     /// If a segment could not be stored; all summaries were handed out nevertheless.
     pub(super) async fn build(
         self: &Arc<Self>,
+        content: Content,
         messages: Vec<Numbered>,
         mut each: impl FnMut(u32, ObjectId, Result<Entry>),
     ) -> Result<()> {
         let mut stored = Ok(());
-        let mut segment = SegmentWriter::default();
+        let mut segment = SegmentWriter::new(content);
         let groups: Vec<Vec<Numbered>> = messages.chunks(GROUP_MESSAGES).map(<[_]>::to_vec).collect();
         let mut groups = futures::stream::iter(groups)
             .map(|group| {
                 let account = self.clone();
-                tokio::spawn(async move { account.make_group(group).await })
+                tokio::spawn(async move { account.make_group(content, group).await })
             })
             .buffered(TASKS);
         while let Some(group) = groups.next().await {
@@ -99,16 +107,24 @@ impl Account {
                 }
                 each(number, object, entry);
                 if segment.is_full() {
-                    stored = stored.and(self.write_segment(&std::mem::take(&mut segment)).await.map(drop));
+                    stored = stored.and(
+                        self.write_segment(&std::mem::replace(&mut segment, SegmentWriter::new(content)))
+                            .await
+                            .map(drop),
+                    );
                 }
             }
         }
         stored.and(self.write_segment(&segment).await.map(drop))
     }
 
-    async fn make_group(&self, group: Vec<Numbered>) -> Vec<(u32, ObjectId, Result<Entry>)> {
+    async fn make_group(
+        &self,
+        content: Content,
+        group: Vec<Numbered>,
+    ) -> Vec<(u32, ObjectId, Result<Entry>)> {
         let made = futures::stream::iter(group).map(|(number, message)| async move {
-            let entry = self.make_entry(&message).await;
+            let entry = self.make_entry(content, &message).await;
             (number, message.object, entry)
         });
         made.buffered(AT_ONCE).collect().await
@@ -118,58 +134,60 @@ impl Account {
     ///
     /// # Errors
     /// What the store says.
-    pub(super) async fn extend_summaries(self: &Arc<Self>) -> Result<()> {
+    pub(super) async fn extend(self: &Arc<Self>, content: Content) -> Result<()> {
         // In this order: a stream that makes segments holds its share of the budget already.
         let _permit = self.budget().acquire(BUILD_BYTES).await;
-        let _change = self.index.change.lock().await;
-        self.extend_locked().await
+        let _change = self.index(content).change.lock().await;
+        self.extend_locked(content).await
     }
 
-    /// As [`Account::extend_summaries`], for who holds the lock and enough budget.
-    pub(super) async fn extend_locked(self: &Arc<Self>) -> Result<()> {
+    /// As [`Account::extend`], for who holds the lock and enough budget.
+    pub(super) async fn extend_locked(self: &Arc<Self>, content: Content) -> Result<()> {
         let mut first = 0;
         loop {
             // Another process may have made some meanwhile.
-            let known = self.list_segments().await?;
+            let known = self.list_segments(content).await?;
             let (messages, worth) = uncovered(&self.state(), &known, first);
             let Some((last, _)) = messages.last() else { return Ok(()) };
             // What could not be read stays uncovered, and is not tried again now.
             let Some(next) = last.checked_add(1) else { return Ok(()) };
             first = next;
             if worth {
-                self.build(messages, |_, _, _| {}).await?;
+                self.build(content, messages, |_, _, _| {}).await?;
             }
         }
     }
 
-    /// Starts [`Account::extend_summaries`] if enough messages came since somebody asked for summaries.
-    pub(crate) fn extend_summaries_if_due(&self) {
+    /// Starts [`Account::extend`] if enough messages came since somebody asked.
+    pub(crate) fn extend_if_due(&self) {
         let next = self.state().next_message();
-        if self.index.covered().is_some_and(|covered| next.saturating_sub(covered) as usize >= WORTH_MESSAGES)
-        {
-            self.extend_in_background();
+        for content in Content::ALL {
+            let covered = self.index(content).covered();
+            if covered.is_some_and(|covered| next.saturating_sub(covered) as usize >= WORTH_MESSAGES) {
+                self.extend_in_background(content);
+            }
         }
     }
 
     /// The same for who has just asked, also if no segment is known: then there are none, and this is where they begin.
-    pub(super) fn extend_after_stream(&self) {
-        let (next, covered) = (self.state().next_message(), self.index.covered().unwrap_or(0));
+    pub(super) fn extend_after_stream(&self, content: Content) {
+        let (next, covered) = (self.state().next_message(), self.index(content).covered().unwrap_or(0));
         if next.saturating_sub(covered) as usize >= WORTH_MESSAGES {
-            self.extend_in_background();
+            self.extend_in_background(content);
         }
     }
 
-    /// Starts [`Account::extend_summaries`] unless it is under way.
-    pub(super) fn extend_in_background(&self) {
+    /// Starts [`Account::extend`] unless it is under way.
+    fn extend_in_background(&self, content: Content) {
         let Some(account) = self.this() else { return };
-        if self.index.extending.swap(true, Ordering::AcqRel) {
+        if self.index(content).extending.swap(true, Ordering::AcqRel) {
             return;
         }
         tokio::spawn(async move {
-            let extended = account.extend_summaries().await;
-            account.index.extending.store(false, Ordering::Release);
+            let extended = account.extend(content).await;
+            account.index(content).extending.store(false, Ordering::Release);
             if let Err(e) = extended {
-                tracing::debug!(account = %account.id(), error = %e, "summaries were not stored");
+                tracing::debug!(account = %account.id(), error = %e, "index segments were not stored");
             }
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sealpost_base::ObjectId;
 use sealpost_mime::Scanner;
 
+use super::content::Content;
 use super::segment::{Found, Segment, SegmentWriter};
 use super::{Block, Entry, Parts, Summary};
 
@@ -21,7 +22,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     let texts = [next(), next(), next()];
     let all = texts.iter().all(Option::is_some);
     let Ok(segment) = Segment::decode(&directory, texts) else { return };
-    let mut writer = SegmentWriter::default();
+    let mut writer = SegmentWriter::new(Content::Summaries);
     for (number, object, found) in segment.entries() {
         match found {
             Found::Summary(sent, complete, parts) => {
@@ -52,7 +53,7 @@ fn tell(sent: Option<super::Sent>, complete: bool, parts: [&str; 3]) {
 
 /// See [`crate::fuzz::summary_bytes`].
 pub(crate) fn fuzz_seed(mails: &[&[u8]]) -> Vec<u8> {
-    let mut writer = SegmentWriter::default();
+    let mut writer = SegmentWriter::new(Content::Summaries);
     for (number, mail) in mails.iter().enumerate() {
         let mut scanner = Scanner::new();
         scanner.push(mail);

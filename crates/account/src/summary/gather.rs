@@ -8,6 +8,7 @@ use futures::StreamExt;
 use sealpost_base::{Error, ObjectId, Result};
 
 use super::build::{self, WORTH_MESSAGES};
+use super::content::Content;
 use super::index::Known;
 use super::segment::{Found, Segment, SegmentName};
 use super::stream::Wanted;
@@ -20,29 +21,38 @@ const AT_ONCE: usize = 8;
 /// A segment is made for somebody who waits if at least this part of its messages is asked for.
 const WANTED_PART: usize = 4;
 
-/// The summaries of `wanted`, in order; as many as fit into `bytes`, at least one if there is one.
+/// The segment that was read last and the parts of it: the next window begins where this one ended, within it.
+pub(super) type Last = Option<(SegmentName, Segment)>;
+
+/// The summaries of `wanted`, in order; as many as fit into `bytes`, at least one if there is one. Texts that no segment has
+/// are errors.
 pub(super) async fn gather(
     account: &Arc<Account>,
+    content: Content,
     wanted: &[Wanted],
     parts: Parts,
     bytes: usize,
+    last: &mut Last,
 ) -> Vec<Result<Summary>> {
-    let mut gathered = Gathered::new(wanted, parts, bytes);
-    let known = match account.segments().await {
+    let mut gathered = Gathered::new(content, wanted, parts, bytes);
+    let known = match account.segments(content).await {
         Ok(known) => known,
         Err(e) => {
             tracing::debug!(account = %account.id(), error = %e, "the segments of summaries cannot be listed");
             Arc::default()
         }
     };
-    gathered.read_segments(account, &known).await;
+    gathered.read_segments(account, &known, last).await;
     gathered.build_segments(account).await;
-    gathered.read_messages(account).await;
+    if content == Content::Summaries {
+        gathered.read_messages(account).await;
+    }
     gathered.finish()
 }
 
 /// What was found so far.
 struct Gathered<'a> {
+    content: Content,
     wanted: &'a [Wanted],
     /// Of each that is wanted: where it is in the block, if it was found.
     places: Vec<Option<Result<u32>>>,
@@ -53,9 +63,16 @@ struct Gathered<'a> {
 }
 
 impl<'a> Gathered<'a> {
-    fn new(wanted: &'a [Wanted], parts: Parts, bytes: usize) -> Self {
+    fn new(content: Content, wanted: &'a [Wanted], parts: Parts, bytes: usize) -> Self {
         let places = wanted.iter().map(|_| None).collect();
-        Gathered { wanted, places, block: Block { parts, ..Block::default() }, bytes, end: wanted.len() }
+        Gathered {
+            content,
+            wanted,
+            places,
+            block: Block { parts, ..Block::default() },
+            bytes,
+            end: wanted.len(),
+        }
     }
 
     fn note(&mut self, at: usize, sent: Option<Sent>, complete: bool, parts: [&str; 3]) {
@@ -82,7 +99,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Opens each segment that covers something wanted, in the order in which they are first needed.
-    async fn read_segments(&mut self, account: &Account, known: &Known) {
+    async fn read_segments(&mut self, account: &Account, known: &Known, last_read: &mut Last) {
         let mut by_segment: HashMap<SegmentName, Vec<usize>> = HashMap::new();
         let mut order = Vec::new();
         let mut last: Option<SegmentName> = None;
@@ -103,8 +120,17 @@ impl<'a> Gathered<'a> {
             if members.first().is_none_or(|first| *first >= self.end) {
                 continue;
             }
-            match account.read_segment(name, self.block.parts).await {
-                Ok(Some(segment)) => self.take(&segment, &members),
+            if let Some((read, segment)) = last_read
+                && *read == name
+            {
+                self.take(segment, &members);
+                continue;
+            }
+            match account.read_segment(self.content, name, self.block.parts).await {
+                Ok(Some(segment)) => {
+                    self.take(&segment, &members);
+                    *last_read = Some((name, segment));
+                }
                 Ok(None) => {}
                 Err(e) => tracing::debug!(account = %account.id(), error = %e, "summaries cannot be read"),
             }
@@ -133,9 +159,9 @@ impl<'a> Gathered<'a> {
         if missing.len() * WANTED_PART < WORTH_MESSAGES {
             return;
         }
-        let _change = account.index.change.lock().await;
+        let _change = account.index(self.content).change.lock().await;
         // Somebody may have made them while this waited; then they are read the next time.
-        let Ok(known) = account.segments().await else { return };
+        let Ok(known) = account.segments(self.content).await else { return };
         while let Some((&first, _)) = missing.first_key_value() {
             let (messages, worth) = build::uncovered(&account.state(), &known, first);
             let (Some(&(from, _)), Some(&(to, _))) = (messages.first(), messages.last()) else { return };
@@ -145,7 +171,7 @@ impl<'a> Gathered<'a> {
             if !worth || messages.len() < WORTH_MESSAGES || asked * WANTED_PART < messages.len() {
                 continue;
             }
-            let built = account.build(messages, |number, object, entry| {
+            let built = account.build(self.content, messages, |number, object, entry| {
                 let entry = entry.as_ref().map_err(again);
                 for &at in here.get(&number).into_iter().flatten() {
                     if self.wanted[at].object == object && at < self.end {
@@ -174,7 +200,7 @@ impl<'a> Gathered<'a> {
 
     fn finish(self) -> Vec<Result<Summary>> {
         let block = Arc::new(self.block);
-        let missing = || Err(Error::internal("a summary was not looked for"));
+        let missing = || Err(Error::not_found("no segment has it"));
         let places = self.places.into_iter().take(self.end).map(|place| place.unwrap_or_else(missing));
         places.map(|at| at.map(|at| Summary { block: block.clone(), at })).collect()
     }

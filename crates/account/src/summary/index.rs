@@ -11,12 +11,20 @@ use sealpost_vault::index::SegmentReader;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::Parts;
+use super::content::Content;
 use super::segment::{Segment, SegmentName, SegmentWriter, prefix};
 use crate::account::Account;
 
-/// The summary index of a loaded account.
+/// The indexes of a loaded account, one of each kind of segments.
 #[derive(Default)]
-pub(crate) struct Index {
+pub(crate) struct Indexes {
+    summaries: Index,
+    texts: Index,
+}
+
+/// An index of a loaded account.
+#[derive(Default)]
+pub(super) struct Index {
     known: Mutex<Arc<Known>>,
     /// Held by whoever makes or removes segments, so that one process does not do it twice at once.
     pub(super) change: AsyncMutex<()>,
@@ -24,23 +32,30 @@ pub(crate) struct Index {
     pub(super) extending: AtomicBool,
 }
 
+/// A segment, and its size on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stored {
+    pub(super) name: SegmentName,
+    pub(super) bytes: u64,
+}
+
 /// Segments by their first message.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(super) struct Known {
     /// They were listed since the account was loaded.
     listed: bool,
-    segments: Vec<SegmentName>,
+    segments: Vec<Stored>,
     /// The largest last number up to each of them.
     reach: Vec<u32>,
 }
 
 impl Known {
-    fn new(listed: bool, mut segments: Vec<SegmentName>) -> Self {
+    fn new(listed: bool, mut segments: Vec<Stored>) -> Self {
         segments.sort_unstable();
-        segments.dedup();
+        segments.dedup_by_key(|segment| segment.name);
         let mut most = 0;
         let reach = segments.iter().map(|segment| {
-            most = most.max(segment.last);
+            most = most.max(segment.name.last);
             most
         });
         Known { listed, reach: reach.collect(), segments }
@@ -48,9 +63,9 @@ impl Known {
 
     /// A segment that should know the message of that number.
     pub(super) fn covering(&self, number: u32) -> Option<SegmentName> {
-        let end = self.segments.partition_point(|segment| segment.first <= number);
+        let end = self.segments.partition_point(|segment| segment.name.first <= number);
         let reaching = (0..end).rev().take_while(|at| self.reach[*at] >= number);
-        reaching.map(|at| self.segments[at]).find(|segment| segment.covers(number))
+        reaching.map(|at| self.segments[at].name).find(|segment| segment.covers(number))
     }
 
     /// The first number from `number` on that no segment covers.
@@ -61,7 +76,7 @@ impl Known {
         Some(number)
     }
 
-    pub(super) fn segments(&self) -> &[SegmentName] {
+    pub(super) fn segments(&self) -> &[Stored] {
         &self.segments
     }
 }
@@ -76,7 +91,7 @@ impl Index {
         self.lock().reach.last().map(|last| last.saturating_add(1))
     }
 
-    pub(super) fn add(&self, segment: SegmentName) {
+    fn add(&self, segment: Stored) {
         let mut known = self.lock();
         let segments = known.segments.iter().copied().chain([segment]).collect();
         *known = Arc::new(Known::new(known.listed, segments));
@@ -84,47 +99,60 @@ impl Index {
 
     pub(super) fn forget(&self, segment: SegmentName) {
         let mut known = self.lock();
-        let segments = known.segments.iter().copied().filter(|other| *other != segment).collect();
+        let segments = known.segments.iter().copied().filter(|other| other.name != segment).collect();
         *known = Arc::new(Known::new(known.listed, segments));
     }
 }
 
 impl Account {
+    pub(super) fn index(&self, content: Content) -> &Index {
+        match content {
+            Content::Summaries => &self.indexes.summaries,
+            Content::Texts => &self.indexes.texts,
+        }
+    }
+
     /// The segments, listed if they never were.
-    pub(super) async fn segments(&self) -> Result<Arc<Known>> {
-        let known = self.index.lock().clone();
-        if known.listed { Ok(known) } else { self.list_segments().await }
+    pub(super) async fn segments(&self, content: Content) -> Result<Arc<Known>> {
+        let known = self.index(content).lock().clone();
+        if known.listed { Ok(known) } else { self.list_segments(content).await }
     }
 
     /// The segments as they are in the store now.
-    pub(super) async fn list_segments(&self) -> Result<Arc<Known>> {
+    pub(super) async fn list_segments(&self, content: Content) -> Result<Arc<Known>> {
         let mut segments = Vec::new();
-        let mut listed = self.store().list(&prefix(self.id()), None);
+        let mut listed = self.store().list(&prefix(content, self.id()), None);
         while let Some(object) = listed.try_next().await? {
-            segments.extend(object.path.rsplit('/').next().and_then(|name| name.parse::<SegmentName>().ok()));
+            let name = object.path.rsplit('/').next().and_then(|name| name.parse::<SegmentName>().ok());
+            segments.extend(name.map(|name| Stored { name, bytes: object.size }));
         }
         let known = Arc::new(Known::new(true, segments));
-        *self.index.lock() = known.clone();
+        *self.index(content).lock() = known.clone();
         Ok(known)
     }
 
     /// Reads a segment. One that is gone is forgotten, one that is damaged is removed too: `None`, and it is made again
     /// when it is needed.
-    pub(super) async fn read_segment(&self, name: SegmentName, parts: Parts) -> Result<Option<Segment>> {
-        let path = name.path(self.id());
+    pub(super) async fn read_segment(
+        &self,
+        content: Content,
+        name: SegmentName,
+        parts: Parts,
+    ) -> Result<Option<Segment>> {
+        let path = name.path(content, self.id());
         let read = match self.store().read(&path).await {
-            Ok(object) => self.open_segment(&path, &object, parts),
+            Ok(object) => self.open_segment(content, &path, &object, parts),
             Err(e) => Err(e),
         };
         match read {
             Ok(segment) => Ok(Some(segment)),
             Err(e) if e.kind() == Kind::NotFound => {
-                self.index.forget(name);
+                self.index(content).forget(name);
                 Ok(None)
             }
             Err(e) if e.kind() == Kind::Corrupt => {
                 tracing::warn!(account = %self.id(), path, error = %e, "damaged summaries; they are made again");
-                self.index.forget(name);
+                self.index(content).forget(name);
                 self.store().delete(&path).await?;
                 Ok(None)
             }
@@ -132,19 +160,21 @@ impl Account {
         }
     }
 
-    fn open_segment(&self, path: &str, object: &Bytes, parts: Parts) -> Result<Segment> {
-        Segment::open(&SegmentReader::new(self.keys(), self.id(), path, object)?, parts)
+    fn open_segment(&self, content: Content, path: &str, object: &Bytes, parts: Parts) -> Result<Segment> {
+        Segment::open(content, &SegmentReader::new(self.keys(), self.id(), path, object)?, parts)
     }
 
     /// Writes a segment, unless it is empty. Whoever wrote one of the same name had the same to say.
     pub(super) async fn write_segment(&self, writer: &SegmentWriter) -> Result<Option<SegmentName>> {
         let Some(name) = writer.name() else { return Ok(None) };
-        let path = name.path(self.id());
+        let content = writer.content();
+        let path = name.path(content, self.id());
         let sections = writer.sections();
         let sections = sections.each_ref().map(Vec::as_slice);
         let sealed = sealpost_vault::index::seal(self.keys(), self.id(), &path, &sections, self.random())?;
+        let bytes = sealed.len() as u64;
         self.store().put_new(&path, sealed).await?;
-        self.index.add(name);
+        self.index(content).add(Stored { name, bytes });
         Ok(Some(name))
     }
 }
@@ -153,8 +183,8 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn name(first: u32, last: u32) -> SegmentName {
-        SegmentName { first, last, entries: 1 }
+    fn name(first: u32, last: u32) -> Stored {
+        Stored { name: SegmentName { first, last, entries: 1 }, bytes: 1 }
     }
 
     #[test]

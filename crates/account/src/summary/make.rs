@@ -30,6 +30,18 @@ impl Entry {
         }
     }
 
+    /// The entry of a segment of texts.
+    pub(crate) fn of_text(structure: &Structure, text: Text) -> Self {
+        let envelope = &structure.envelope;
+        Entry {
+            sent: envelope.sent_date.map(|seconds| Sent { seconds, zone: envelope.sent_zone }),
+            headers_complete: !text.truncated,
+            fields: text.headers,
+            ids: text.body,
+            headers: String::new(),
+        }
+    }
+
     /// Bytes of its parts together.
     pub(super) fn bytes(&self) -> usize {
         self.fields.len() + self.ids.len() + self.headers.len()

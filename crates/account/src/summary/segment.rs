@@ -6,6 +6,7 @@ use std::str::FromStr;
 use sealpost_base::{AccountId, Error, ObjectId, Result, limits};
 use sealpost_vault::index::{self, SegmentReader};
 
+use super::content::Content;
 use super::{Parts, Sent};
 
 const VERSION: u8 = 1;
@@ -33,8 +34,8 @@ pub(crate) struct SegmentName {
 
 impl SegmentName {
     /// Where it is.
-    pub(crate) fn path(self, account: AccountId) -> String {
-        format!("{}/{self}", prefix(account))
+    pub(crate) fn path(self, content: Content, account: AccountId) -> String {
+        format!("{}/{self}", prefix(content, account))
     }
 
     pub(crate) fn covers(self, number: u32) -> bool {
@@ -68,18 +69,23 @@ impl FromStr for SegmentName {
 }
 
 /// Where the segments of an account are.
-pub(crate) fn prefix(account: AccountId) -> String {
-    format!("{}/summary", index::prefix(account))
+pub(crate) fn prefix(content: Content, account: AccountId) -> String {
+    format!("{}/{}", index::prefix(account), content.folder())
 }
 
 /// A segment that is being filled, in the order of message numbers.
-#[derive(Default)]
 pub(crate) struct SegmentWriter {
+    content: Content,
     rows: Vec<Row>,
     texts: [String; 3],
 }
 
 impl SegmentWriter {
+    /// An empty segment.
+    pub(crate) fn new(content: Content) -> Self {
+        SegmentWriter { content, rows: Vec::new(), texts: [const { String::new() }; 3] }
+    }
+
     /// Adds a summary. Numbers ascend. One that is too long for a segment leaves a mark.
     pub(crate) fn push(
         &mut self,
@@ -89,7 +95,7 @@ impl SegmentWriter {
         headers_complete: bool,
         parts: [&str; 3],
     ) {
-        if parts.iter().map(|part| part.len()).sum::<usize>() > limits::SUMMARY_BYTES {
+        if parts.iter().map(|part| part.len()).sum::<usize>() > self.content.message_bytes() {
             return self.push_elsewhere(number, object);
         }
         let flags = sent.map_or(0, |_| DATED) | if headers_complete { COMPLETE } else { 0 };
@@ -110,10 +116,14 @@ impl SegmentWriter {
         self.rows.push(Row { number, object, sent, flags, ends });
     }
 
+    pub(crate) fn content(&self) -> Content {
+        self.content
+    }
+
     /// Whether it holds as much as a segment should.
     pub(crate) fn is_full(&self) -> bool {
         let bytes: usize = self.texts.iter().map(String::len).sum();
-        self.rows.len() >= limits::SUMMARY_SEGMENT_MESSAGES || bytes >= limits::SUMMARY_SEGMENT_BYTES
+        self.rows.len() >= limits::SUMMARY_SEGMENT_MESSAGES || bytes >= self.content.segment_bytes()
     }
 
     /// What it is to be called; nothing if it is empty.
@@ -175,10 +185,10 @@ impl Segment {
     ///
     /// # Errors
     /// `Corrupt` for anything that is not what [`SegmentWriter`] writes.
-    pub(crate) fn open(reader: &SegmentReader, parts: Parts) -> Result<Self> {
+    pub(crate) fn open(content: Content, reader: &SegmentReader, parts: Parts) -> Result<Self> {
         let most = HEAD_BYTES + limits::SUMMARY_SEGMENT_MESSAGES * ROW_BYTES;
         let directory = reader.section(DIRECTORY, most)?;
-        let most = limits::SUMMARY_SEGMENT_BYTES + limits::SUMMARY_BYTES;
+        let most = content.segment_bytes() + content.message_bytes();
         let mut texts = [None, None, None];
         for (number, (part, text)) in PARTS.iter().zip(&mut texts).enumerate() {
             if parts.contains(*part) {
@@ -294,7 +304,7 @@ mod tests {
     }
 
     fn filled(count: usize) -> SegmentWriter {
-        let mut writer = SegmentWriter::default();
+        let mut writer = SegmentWriter::new(Content::Summaries);
         for n in 0..count {
             push(&mut writer, n as u32 * 2, ObjectId([n as u8; 16]), &entry(n));
         }
@@ -349,8 +359,8 @@ mod tests {
     #[test]
     fn segments_are_full_by_messages_and_by_bytes() {
         assert!(filled(10).name().is_some() && !filled(10).is_full());
-        assert!(SegmentWriter::default().name().is_none());
-        let mut writer = SegmentWriter::default();
+        assert!(SegmentWriter::new(Content::Summaries).name().is_none());
+        let mut writer = SegmentWriter::new(Content::Summaries);
         let most = Entry { headers: "x".repeat(limits::SUMMARY_BYTES - 3), ..entry(0) };
         for n in 0..(limits::SUMMARY_SEGMENT_BYTES / limits::SUMMARY_BYTES) as u32 {
             assert!(!writer.is_full());
@@ -359,7 +369,7 @@ mod tests {
         push(&mut writer, 9999, ObjectId([0; 16]), &most);
         assert!(writer.is_full());
         decode(&writer, [true; 3]).unwrap();
-        let mut writer = SegmentWriter::default();
+        let mut writer = SegmentWriter::new(Content::Summaries);
         for n in 0..limits::SUMMARY_SEGMENT_MESSAGES as u32 {
             assert!(!writer.is_full());
             push(&mut writer, n, ObjectId([0; 16]), &entry(0));

@@ -8,7 +8,8 @@ use sealpost_base::{Error, MailboxId, ObjectId, Permit, Result, Uid, UidSet};
 use tokio::task::JoinHandle;
 
 use super::build::BUILD_BYTES;
-use super::gather::gather;
+use super::content::Content;
+use super::gather::{Last, gather};
 use super::{Parts, Summary};
 use crate::account::Account;
 use crate::state::MessageNumber;
@@ -32,6 +33,7 @@ pub(super) struct Wanted {
 /// What a stream is about.
 struct Scope {
     account: Arc<Account>,
+    content: Content,
     mailbox: MailboxId,
     uids: UidSet,
     parts: Parts,
@@ -49,7 +51,18 @@ impl Account {
         uids: UidSet,
         parts: Parts,
     ) -> BoxStream<'static, (Uid, Result<Summary>)> {
-        let scope = Arc::new(Scope { account: self.clone(), mailbox, uids, parts });
+        self.from_segments(Content::Summaries, mailbox, uids, parts)
+    }
+
+    /// The same for either kind of segments.
+    pub(super) fn from_segments(
+        self: &Arc<Self>,
+        content: Content,
+        mailbox: MailboxId,
+        uids: UidSet,
+        parts: Parts,
+    ) -> BoxStream<'static, (Uid, Result<Summary>)> {
+        let scope = Arc::new(Scope { account: self.clone(), content, mailbox, uids, parts });
         let start = Walk { scope, permit: None, next: Next::From(Uid::MIN) };
         futures::stream::unfold(start, Walk::step).map(futures::stream::iter).flatten().boxed()
     }
@@ -69,7 +82,7 @@ enum Next {
 }
 
 /// A window that is being read; no more when nobody waits for it.
-struct Ahead(JoinHandle<Window>);
+struct Ahead(JoinHandle<(Window, Last)>);
 
 impl Drop for Ahead {
     fn drop(&mut self) {
@@ -95,7 +108,7 @@ impl Walk {
         // With less memory than that, windows are smaller.
         let bytes = WINDOW_BYTES.min(granted / 4);
         let window = match std::mem::replace(&mut self.next, Next::End) {
-            Next::From(uid) => window(self.scope.clone(), uid, bytes).await,
+            Next::From(uid) => window(self.scope.clone(), uid, bytes, None).await,
             Next::Ahead(mut ahead) => match (&mut ahead.0).await {
                 Ok(window) => window,
                 Err(e) => {
@@ -105,25 +118,27 @@ impl Walk {
                 }
             },
             Next::End => {
-                self.scope.account.extend_after_stream();
+                self.scope.account.extend_after_stream(self.scope.content);
                 return None;
             }
         };
+        let (window, last) = window;
         if let Some(next) = window.next {
-            self.next = Next::Ahead(Ahead(tokio::spawn(self::window(self.scope.clone(), next, bytes))));
+            let ahead = self::window(self.scope.clone(), next, bytes, last);
+            self.next = Next::Ahead(Ahead(tokio::spawn(ahead)));
         }
         Some((window.summaries, self))
     }
 }
 
-async fn window(scope: Arc<Scope>, from: Uid, bytes: usize) -> Window {
+async fn window(scope: Arc<Scope>, from: Uid, bytes: usize, mut last: Last) -> (Window, Last) {
     let (wanted, mut next) = wanted(&scope, from);
-    let gathered = gather(&scope.account, &wanted, scope.parts, bytes).await;
+    let gathered = gather(&scope.account, scope.content, &wanted, scope.parts, bytes, &mut last).await;
     if let Some(first_left) = wanted.get(gathered.len()) {
         next = Some(first_left.uid);
     }
     let summaries = wanted.iter().map(|wanted| wanted.uid).zip(gathered).collect();
-    Window { summaries, next }
+    (Window { summaries, next }, last)
 }
 
 /// The messages of the window that begins at `from`, and where the next one begins.

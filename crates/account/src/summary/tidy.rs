@@ -10,6 +10,8 @@ use std::sync::Arc;
 use sealpost_base::{ObjectId, Result, limits};
 
 use super::build::BUILD_BYTES;
+use super::content::Content;
+use super::index::Stored;
 use super::segment::{Found, SegmentName, SegmentWriter};
 use super::{Parts, Sent};
 use crate::account::Account;
@@ -31,28 +33,29 @@ struct Plan {
 }
 
 /// `live` says how many messages there are from one number to another.
-fn plan(segments: &[SegmentName], live: impl Fn(u32, u32) -> usize) -> Plan {
+fn plan(content: Content, segments: &[Stored], live: impl Fn(u32, u32) -> usize) -> Plan {
     let mut plan = Plan::default();
-    let mut kept: Vec<(SegmentName, usize)> = Vec::new();
+    let mut kept: Vec<(Stored, usize)> = Vec::new();
     for segment in segments {
-        let alive = live(segment.first, segment.last);
-        if alive == 0 || segments.iter().any(|other| has_all_of(other, segment)) {
-            plan.remove.push(*segment);
+        let alive = live(segment.name.first, segment.name.last);
+        if alive == 0 || segments.iter().any(|other| has_all_of(&other.name, &segment.name)) {
+            plan.remove.push(segment.name);
         } else {
             kept.push((*segment, alive));
         }
     }
     let mut groups: Vec<Group> = Vec::new();
-    for (segment, alive) in kept {
-        let dead = (segment.entries as usize).saturating_sub(alive);
+    for (Stored { name, bytes }, alive) in kept {
+        let dead = (name.entries as usize).saturating_sub(alive);
         match groups.last_mut() {
-            Some(group) if group.takes(&segment, &live) => {
-                group.last = group.last.max(segment.last);
+            Some(group) if group.takes(content, &name, bytes, &live) => {
+                group.last = group.last.max(name.last);
                 group.dead += dead;
-                group.segments.push(segment);
+                group.bytes += bytes;
+                group.segments.push(name);
             }
             _ => {
-                groups.push(Group { first: segment.first, last: segment.last, dead, segments: vec![segment] })
+                groups.push(Group { first: name.first, last: name.last, dead, bytes, segments: vec![name] });
             }
         }
     }
@@ -68,16 +71,27 @@ struct Group {
     last: u32,
     /// Summaries of messages that are gone.
     dead: usize,
+    /// On disk.
+    bytes: u64,
     segments: Vec<SegmentName>,
 }
 
 impl Group {
     /// Whether `segment`, which begins after the others, belongs to them: it overlaps, so that some summaries are there
     /// twice, or one segment has room for all.
-    fn takes(&self, segment: &SegmentName, live: impl Fn(u32, u32) -> usize) -> bool {
+    fn takes(
+        &self,
+        content: Content,
+        segment: &SegmentName,
+        bytes: u64,
+        live: impl Fn(u32, u32) -> usize,
+    ) -> bool {
         let overlaps = segment.first <= self.last;
-        let together = || live(self.first, self.last.max(segment.last));
-        self.segments.len() < GROUP_SEGMENTS && (overlaps || together() <= limits::SUMMARY_SEGMENT_MESSAGES)
+        let fits = || {
+            live(self.first, self.last.max(segment.last)) <= limits::SUMMARY_SEGMENT_MESSAGES
+                && self.bytes + bytes <= content.merged_bytes()
+        };
+        self.segments.len() < GROUP_SEGMENTS && (overlaps || fits())
     }
 
     fn overlap(segments: &[SegmentName]) -> bool {
@@ -99,38 +113,45 @@ impl Account {
     /// # Errors
     /// What the store says. What is left undone is done the next time.
     pub async fn tidy_summaries(self: &Arc<Self>) -> Result<()> {
-        if self.segments().await?.segments().is_empty() {
-            return Ok(());
-        }
-        let _permit = self.budget().acquire(BUILD_BYTES).await;
-        let _change = self.index.change.lock().await;
-        self.extend_locked().await?;
-        let known = self.list_segments().await?;
-        let plan = {
-            let state = self.state();
-            plan(known.segments(), |first, last| state.messages_between(first, last))
-        };
-        for segment in plan.remove {
-            self.remove_segment(segment).await?;
-        }
-        for group in plan.rewrite.into_iter().take(REWRITES) {
-            self.rewrite(group).await?;
+        for content in Content::ALL {
+            self.tidy(content).await?;
         }
         Ok(())
     }
 
-    async fn remove_segment(&self, segment: SegmentName) -> Result<()> {
-        self.index.forget(segment);
-        self.store().delete(&segment.path(self.id())).await
+    async fn tidy(self: &Arc<Self>, content: Content) -> Result<()> {
+        if self.segments(content).await?.segments().is_empty() {
+            return Ok(());
+        }
+        let _permit = self.budget().acquire(BUILD_BYTES).await;
+        let _change = self.index(content).change.lock().await;
+        self.extend_locked(content).await?;
+        let known = self.list_segments(content).await?;
+        let plan = {
+            let state = self.state();
+            plan(content, known.segments(), |first, last| state.messages_between(first, last))
+        };
+        for segment in plan.remove {
+            self.remove_segment(content, segment).await?;
+        }
+        for group in plan.rewrite.into_iter().take(REWRITES) {
+            self.rewrite(content, group).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_segment(&self, content: Content, segment: SegmentName) -> Result<()> {
+        self.index(content).forget(segment);
+        self.store().delete(&segment.path(content, self.id())).await
     }
 
     /// Writes the segments of a group again: as one if that is enough, each summary once, without what is gone.
-    async fn rewrite(&self, group: Vec<SegmentName>) -> Result<()> {
+    async fn rewrite(&self, content: Content, group: Vec<SegmentName>) -> Result<()> {
         let mut rows: BTreeMap<u32, (ObjectId, Option<OwnedSummary>)> = BTreeMap::new();
         let mut bytes = 0;
         for name in &group {
             // One that is gone or damaged now leaves something to be made anew.
-            let Some(segment) = self.read_segment(*name, Parts::ALL).await? else { return Ok(()) };
+            let Some(segment) = self.read_segment(content, *name, Parts::ALL).await? else { return Ok(()) };
             let state = self.state();
             for (number, object, found) in segment.entries() {
                 if state.message(MessageNumber(number)).is_some_and(|message| message.object == object) {
@@ -141,11 +162,11 @@ impl Account {
             }
         }
         // Together they are too much for one: they stay as they are.
-        if group.len() > 1 && bytes > limits::SUMMARY_SEGMENT_BYTES && !Group::overlap(&group) {
+        if group.len() > 1 && bytes > content.segment_bytes() && !Group::overlap(&group) {
             return Ok(());
         }
         let mut written = Vec::new();
-        let mut writer = SegmentWriter::default();
+        let mut writer = SegmentWriter::new(content);
         for (number, (object, summary)) in &rows {
             match summary {
                 Some(OwnedSummary(sent, complete, parts)) => {
@@ -155,12 +176,14 @@ impl Account {
                 None => writer.push_elsewhere(*number, *object),
             }
             if writer.is_full() {
-                written.extend(self.write_segment(&std::mem::take(&mut writer)).await?);
+                written.extend(
+                    self.write_segment(&std::mem::replace(&mut writer, SegmentWriter::new(content))).await?,
+                );
             }
         }
         written.extend(self.write_segment(&writer).await?);
         for name in group.into_iter().filter(|name| !written.contains(name)) {
-            self.remove_segment(name).await?;
+            self.remove_segment(content, name).await?;
         }
         Ok(())
     }
@@ -190,9 +213,12 @@ mod tests {
 
     /// As if every message below `next` were alive, except those of `dead`.
     fn plan_with(segments: &[SegmentName], dead: std::ops::Range<u32>) -> Plan {
-        let mut segments = segments.to_vec();
+        let stored = |name: &SegmentName| Stored { name: *name, bytes: u64::from(name.entries) * 300 };
+        let mut segments: Vec<Stored> = segments.iter().map(stored).collect();
         segments.sort_unstable();
-        plan(&segments, |first, last| (first..=last).filter(|n| !dead.contains(n)).count())
+        plan(Content::Summaries, &segments, |first, last| {
+            (first..=last).filter(|n| !dead.contains(n)).count()
+        })
     }
 
     #[test]

@@ -7,6 +7,7 @@ use sealpost_vault::index::SegmentReader;
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, Store};
 
+use super::content::Content;
 use super::segment::{Found, Segment, SegmentName};
 use super::{Entry, Parts};
 use crate::state::{AccountState, MessageNumber};
@@ -27,10 +28,14 @@ pub async fn verify(
     path: &str,
 ) -> Result<()> {
     let wrong = |what: &str| Error::corrupt(format!("{path}: {what}"));
-    let name = path.rsplit('/').next().unwrap_or_default().parse::<SegmentName>();
-    let name = name.map_err(|_| wrong("not a name of summaries"))?;
+    let mut names = path.rsplit('/');
+    let name = names.next().unwrap_or_default().parse::<SegmentName>();
+    let name = name.map_err(|_| wrong("not the name of a segment"))?;
+    let folder = names.next().unwrap_or_default();
+    let content = Content::ALL.into_iter().find(|content| content.folder() == folder);
+    let content = content.ok_or_else(|| wrong("not a folder of segments"))?;
     let object = store.read(path).await?;
-    let segment = Segment::open(&SegmentReader::new(keys, account, path, &object)?, Parts::ALL)?;
+    let segment = Segment::open(content, &SegmentReader::new(keys, account, path, &object)?, Parts::ALL)?;
     let mut counted = 0;
     let mut messages = Vec::new();
     for (number, object, found) in segment.entries() {
@@ -57,7 +62,11 @@ pub async fn verify(
         .map(|(message, entry)| async move {
             let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
             let (structure, text) = reader.structure_and_text().await.ok()?;
-            let made = Entry::new(&Structure::decode(&structure).ok()?, &Text::decode(&text).ok()?);
+            let (structure, text) = (Structure::decode(&structure).ok()?, Text::decode(&text).ok()?);
+            let made = match content {
+                Content::Summaries => Entry::new(&structure, &text),
+                Content::Texts => Entry::of_text(&structure, text),
+            };
             Some((message.object, made == entry))
         })
         .buffer_unordered(AT_ONCE);

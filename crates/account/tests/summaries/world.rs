@@ -1,5 +1,6 @@
 //! An account over a store in memory that may fail, and what its summaries should be.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +132,33 @@ impl Process {
             expected.push((uid, describe(&Summary::new(&structure, &text))));
         }
         expected
+    }
+
+    /// The texts that segments have of a mailbox, which are those of the messages; how many there are.
+    pub async fn texts(&self, mailbox: &str) -> usize {
+        let id = self.mailbox(mailbox);
+        let texts: Vec<_> = self.account.short_texts(id, all(), true).collect().await;
+        let bodies: Vec<_> = self.account.short_texts(id, all(), false).collect().await;
+        let mut last = None;
+        for (uid, text) in &texts {
+            assert!(last < Some(*uid));
+            last = Some(*uid);
+            let message = {
+                let state = self.account.state();
+                let row = state.mailbox(id).unwrap().row(*uid).unwrap();
+                state.message(row.message).unwrap().clone()
+            };
+            let stored = self.account.text(&message).await.unwrap();
+            let sent = self.account.structure(&message).await.unwrap().envelope.sent_day();
+            assert_eq!((text.headers(), text.body()), (stored.headers.as_str(), stored.body.as_str()));
+            assert_eq!((text.is_truncated(), text.sent_day()), (stored.truncated, sent));
+        }
+        // Whoever makes a segment is told of texts too that are too long for it, so one may have more than the other.
+        let bodies: HashMap<_, _> = bodies.into_iter().collect();
+        for (uid, text) in &texts {
+            assert!(bodies.get(uid).is_none_or(|other| other.body() == text.body()));
+        }
+        texts.len()
     }
 
     /// Lets whatever runs in the background end.

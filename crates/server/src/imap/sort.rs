@@ -4,6 +4,7 @@
 //! sort of indices. Keys are drawn from the memory budget before they are made.
 
 pub(super) mod keys;
+mod strings;
 
 use std::sync::Arc;
 

@@ -1,12 +1,17 @@
-//! Searching many messages answers what searching each of them does: the one way reads summaries, the other one messages.
+//! Searching many messages answers what searching each of them does: the one way reads segments of summaries and of short
+//! texts, the other one messages.
 
 use std::fmt::Write;
 
+use sealpost_base::limits;
 use sealpost_server::Settings;
 
 use crate::imap_world::World;
 
-const MESSAGES: usize = 40;
+/// Enough to be worth a segment.
+const MESSAGES: usize = 300;
+/// Messages whose text is too long for a segment, and for what is stored of a text.
+const LONG: [(usize, usize); 2] = [(150, limits::SEGMENT_TEXT_BYTES), (151, limits::TEXT_BYTES)];
 
 fn message(n: usize) -> String {
     let mut mail = String::new();
@@ -21,6 +26,10 @@ fn message(n: usize) -> String {
         mail.push_str("X-Other: only here\r\n");
     }
     write!(mail, "Message-ID: <m{n}@example.org>\r\nSubject: topic {}\r\n\r\nbody {n}\r\n", n % 8).unwrap();
+    if let Some((_, bytes)) = LONG.iter().find(|(at, _)| *at == n) {
+        mail.push_str(&"and so on, \r\n".repeat(bytes / 12));
+        mail.push_str("a needle\r\n");
+    }
     mail
 }
 
@@ -52,8 +61,14 @@ async fn many_at_once_or_one_by_one_is_the_same() {
         "FUZZY SUBJECT topyc",
         "FUZZY (SENTON 3-Mar-2020 SUBJECT topc)",
         "BODY 7 NOT TO to1@",
+        "SENTSINCE 20-Mar-2020 BODY 3",
+        "OR SENTON 7-Mar-2020 HEADER X-Other only",
+        "BODY needle",
+        "NOT BODY \"and so on\"",
     ] {
+        let first = client.ok(&format!("SEARCH {key}")).await;
         let lines = client.ok(&format!("SEARCH {key}")).await;
+        assert_eq!(first, lines, "{key}");
         let all: Vec<usize> =
             lines[0]["* SEARCH".len()..].split_whitespace().map(|n| n.parse().unwrap()).collect();
         let mut each = Vec::new();

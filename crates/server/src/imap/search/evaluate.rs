@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use sealpost_account::Message;
 use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::{FlagSet, Row};
-use sealpost_account::summary::Summary;
+use sealpost_account::summary::{ShortText, Summary};
 use sealpost_base::{ObjectId, Timestamp, Uid};
 use sealpost_mime::{Envelope, Text};
 
@@ -133,6 +133,17 @@ impl Knowledge {
     /// The stored text is known.
     pub(super) fn learn_text(&mut self, text: Text) {
         self.text = Some(text);
+    }
+
+    /// The stored text is known from a segment: with its headers, or nothing asks for them.
+    pub(super) fn learn_short_text(&mut self, text: &ShortText, headers: bool) {
+        let of_header = if headers { text.headers() } else { "" };
+        self.sent_day = Some(text.sent_day());
+        self.text = Some(Text {
+            headers: of_header.to_owned(),
+            body: text.body().to_owned(),
+            truncated: text.is_truncated(),
+        });
     }
 
     /// Every pattern is decided.

@@ -187,6 +187,17 @@ impl Query {
         self.asks_for_dates() || self.patterns.iter().any(kept)
     }
 
+    /// Whether texts of messages are asked for, and if so, whether those of headers are: what may be decided by texts
+    /// without anything else but the Date field.
+    pub(super) fn asks_for_texts(&self) -> Option<bool> {
+        let elsewhere = |pattern: &Pattern| match &pattern.scope {
+            Scope::Field(name) => !Summary::has_field(name),
+            Scope::Body | Scope::Anywhere => true,
+        };
+        let texts = self.fuzzy.is_empty() && self.patterns.iter().any(elsewhere);
+        texts.then(|| self.patterns.iter().any(|pattern| pattern.scope != Scope::Body))
+    }
+
     /// Whether mod-sequences are asked for, so that the highest one found has to be told (RFC 7162 §3.1.5).
     pub(in crate::imap) fn asks_for_modseq(&self) -> bool {
         any(&self.root, &|key| matches!(key, Key::ModSeq(_)))

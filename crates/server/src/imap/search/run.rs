@@ -2,7 +2,7 @@
 //!
 //! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers); the
 //! summaries (Date and the common header fields), thousands at a time; what is stored with the message (structure and
-//! folded text); and the message itself, read as a stream, if its stored text is cut off. The last two run in several
+//! folded text), from segments of short texts, and one by one where there is none; and the message itself, read as a stream, if its stored text is cut off. The last two run in several
 //! tasks at once, with a bounded number of messages each.
 
 use std::sync::Arc;
@@ -34,6 +34,9 @@ const TASKS: usize = 4;
 const TASK_BYTES: usize = scan::TEXTS_BYTES + 4 * limits::TEXT_BYTES;
 /// Up to so many undecided messages are read one by one and not in the segments of the summaries.
 const FEW: usize = 8;
+
+/// Up to so many undecided messages have their texts read one by one.
+const MANY: usize = 128;
 
 /// A message that its row does not decide.
 pub(super) struct Candidate {
@@ -75,6 +78,11 @@ impl Session {
         let mut undecided = self.by_rows(area, query, &mut found).await?;
         if undecided.len() > FEW && query.asks_for_headers() {
             undecided = self.by_summaries(area, query, undecided, &mut found).await?;
+        }
+        if undecided.len() > MANY
+            && let Some(headers) = query.asks_for_texts()
+        {
+            undecided = self.by_texts(area, query, undecided, headers, &mut found).await?;
         }
         self.by_reading(area, query, undecided, &mut found).await?;
         if found.unavailable {
@@ -132,6 +140,39 @@ impl Session {
                 let Some((_, summary)) = summaries.find(|(known, _)| *known == uid) else { break };
                 let mut known = Knowledge::none();
                 known.learn_summary(summary);
+                if let Some(verdict) = query.decide(&columns, &known) {
+                    found.note(uid, Ok(verdict));
+                    decided.push(uid);
+                }
+            }
+        }
+        Ok(undecided.difference(&decided.into_iter().collect()))
+    }
+
+    /// Decides by the texts of messages that have little of it, thousands at a time, where that is possible; the others.
+    async fn by_texts(
+        &mut self,
+        area: &Area,
+        query: &Query,
+        undecided: UidSet,
+        headers: bool,
+        found: &mut Findings,
+    ) -> Result<UidSet, Failure> {
+        let mut decided = Vec::new();
+        let texts = area.account.short_texts(area.mailbox, undecided.clone(), headers);
+        let mut texts = texts.ready_chunks(BATCH_ROWS);
+        let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
+        self.progress.reach(before, rows);
+        while let Some(batch) = self.patiently(texts.next()).await? {
+            self.goes_on().await?;
+            self.advance(before + decided.len(), rows).await?;
+            let uids: Vec<Uid> = batch.iter().map(|(uid, _)| *uid).collect();
+            let state = area.account.state();
+            let mut batch = batch.into_iter();
+            for (uid, columns, _) in candidates(area, &state, &uids)? {
+                let Some((_, text)) = batch.find(|(known, _)| *known == uid) else { break };
+                let mut known = Knowledge::none();
+                known.learn_short_text(&text, headers);
                 if let Some(verdict) = query.decide(&columns, &known) {
                     found.note(uid, Ok(verdict));
                     decided.push(uid);

@@ -1,4 +1,4 @@
-//! Sort keys: numbers, and strings cut short in one buffer, compared as octets (RFC 5051). Nothing else of a message is
+//! Sort keys: numbers, and strings cut short, compared as octets (RFC 5051). Nothing else of a message is
 //! kept.
 //!
 //! Memory is what the budget gave. A string is compared by its first [`limits::SORT_KEY_BYTES`] octets; if all strings
@@ -11,6 +11,8 @@ use sealpost_base::limits;
 use sealpost_imap::types::{SortCriterion, SortKey};
 use sealpost_mime::collate;
 use sealpost_mime::header::subject;
+
+use super::strings::Strings;
 
 /// About what the string of a key takes, for asking for memory.
 const STRING_BYTES: usize = 200;
@@ -33,11 +35,13 @@ pub(super) struct Keys {
     columns: Vec<Column>,
     /// Which message each row is of.
     rows: Vec<u32>,
-    /// Octets of strings that there is room for.
+    /// Bytes of strings that there is room for.
     room: usize,
     strings: usize,
     /// How much of a string is kept.
     most: usize,
+    /// The string that is being made.
+    string: Vec<u8>,
 }
 
 /// One key of all messages.
@@ -49,7 +53,22 @@ struct Column {
 
 enum Values {
     Numbers(Vec<i64>),
-    Strings { ends: Vec<u32>, octets: Vec<u8> },
+    Strings(Strings),
+}
+
+/// The values of a key as numbers.
+enum Ranked<'a> {
+    Numbers(&'a [i64]),
+    Ranks(Vec<u32>),
+}
+
+impl Ranked<'_> {
+    fn value(&self, row: usize) -> i64 {
+        match self {
+            Ranked::Numbers(numbers) => numbers[row],
+            Ranked::Ranks(ranks) => i64::from(ranks[row]),
+        }
+    }
 }
 
 impl Keys {
@@ -57,7 +76,7 @@ impl Keys {
     pub(super) fn bytes(messages: usize, criteria: &[SortCriterion]) -> usize {
         let per_message: usize =
             criteria.iter().map(|c| if is_string(c.key) { STRING_BYTES } else { 8 }).sum();
-        messages.saturating_mul(per_message + 16)
+        messages.saturating_mul(per_message + 32)
     }
 
     /// No keys yet; together they take at most about `bytes`.
@@ -69,14 +88,14 @@ impl Keys {
                 continue;
             }
             let values = if is_string(criterion.key) {
-                Values::Strings { ends: Vec::new(), octets: Vec::new() }
+                Values::Strings(Strings::default())
             } else {
                 Values::Numbers(Vec::new())
             };
             columns.push(Column { key: criterion.key, reverse: criterion.reverse, values });
         }
         let room = bytes.min(u32::MAX as usize);
-        Keys { columns, rows: Vec::new(), room, strings: 0, most: limits::SORT_KEY_BYTES }
+        Keys { columns, rows: Vec::new(), room, strings: 0, most: limits::SORT_KEY_BYTES, string: Vec::new() }
     }
 
     /// Which parts of the summaries are needed; `None`: none at all.
@@ -94,13 +113,12 @@ impl Keys {
         for column in &mut self.columns {
             match &mut column.values {
                 Values::Numbers(numbers) => numbers.push(number(column.key, row, summary)),
-                Values::Strings { ends, octets } => {
-                    let start = octets.len();
+                Values::Strings(strings) => {
+                    self.string.clear();
                     if let Some(summary) = summary {
-                        string(column.key, summary, self.most, octets);
+                        string(column.key, summary, self.most, &mut self.string);
                     }
-                    ends.push(octets.len() as u32);
-                    self.strings += octets.len() - start;
+                    self.strings += strings.push(&self.string);
                 }
             }
         }
@@ -114,46 +132,45 @@ impl Keys {
         self.most = (self.most / 2).max(LEAST_BYTES);
         self.strings = 0;
         for column in &mut self.columns {
-            let Values::Strings { ends, octets } = &mut column.values else { continue };
-            let (mut start, mut to) = (0, 0);
-            for end in ends.iter_mut() {
-                let kept = (*end as usize - start).min(self.most);
-                octets.copy_within(start..start + kept, to);
-                (start, to) = (*end as usize, to + kept);
-                *end = to as u32;
+            if let Values::Strings(strings) = &mut column.values {
+                self.strings += strings.shorten(self.most);
             }
-            octets.truncate(to);
-            octets.shrink_to_fit();
-            self.strings += to;
         }
     }
 
     /// The messages, sorted.
     pub(super) fn order(&self) -> impl Iterator<Item = usize> {
-        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
-        order.sort_unstable_by(|a, b| self.compare(*a as usize, *b as usize));
-        order.into_iter().map(|row| self.rows[row as usize] as usize)
-    }
-
-    fn compare(&self, a: usize, b: usize) -> Ordering {
-        for column in &self.columns {
-            let order = match &column.values {
-                Values::Numbers(numbers) => numbers[a].cmp(&numbers[b]),
-                Values::Strings { ends, octets } => slice(ends, octets, a).cmp(slice(ends, octets, b)),
+        let columns: Vec<(Ranked<'_>, bool)> =
+            self.columns.iter().map(|column| (column.ranked(), column.reverse)).collect();
+        let directed = |value: i64, reverse: bool| if reverse { !value } else { value };
+        let first =
+            |row| columns.first().map_or(0, |(ranked, reverse)| directed(ranked.value(row), *reverse));
+        let mut order: Vec<(i64, u32)> = (0..self.rows.len()).map(|row| (first(row), row as u32)).collect();
+        let others = columns.get(1..).unwrap_or_default();
+        let by_others = |a: usize, b: usize| {
+            let compare = |(ranked, reverse): &(Ranked<'_>, bool)| {
+                directed(ranked.value(a), *reverse).cmp(&directed(ranked.value(b), *reverse))
             };
-            let order = if column.reverse { order.reverse() } else { order };
-            if order != Ordering::Equal {
-                return order;
-            }
-        }
+            others.iter().map(compare).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
         // RFC 5256 §3: "an implicit sort criterion of sequence number", which REVERSE does not affect.
-        self.rows[a].cmp(&self.rows[b])
+        order.sort_unstable_by(|a, b| {
+            let (one, other) = (a.1 as usize, b.1 as usize);
+            a.0.cmp(&b.0)
+                .then_with(|| by_others(one, other))
+                .then_with(|| self.rows[one].cmp(&self.rows[other]))
+        });
+        order.into_iter().map(|(_, row)| self.rows[row as usize] as usize)
     }
 }
 
-fn slice<'a>(ends: &[u32], octets: &'a [u8], at: usize) -> &'a [u8] {
-    let start = at.checked_sub(1).map_or(0, |before| ends[before] as usize);
-    &octets[start..ends[at] as usize]
+impl Column {
+    fn ranked(&self) -> Ranked<'_> {
+        match &self.values {
+            Values::Numbers(numbers) => Ranked::Numbers(numbers),
+            Values::Strings(strings) => Ranked::Ranks(strings.ranks()),
+        }
+    }
 }
 
 fn is_string(key: SortKey) -> bool {
