@@ -13,7 +13,7 @@ use sealpost_base::{Clock, SystemClock};
 use tokio::process::Command;
 
 use crate::cases::{self, Bench, Case, Data, READER, large};
-use crate::process::{Sampler, Tree};
+use crate::process::{Every, Sampler, Tree};
 use crate::report::{CaseReport, Machine, Report, ServerReport};
 use crate::server::{Dovecot, Sealpost, Start, signal, start};
 use crate::small::{self, Contents};
@@ -120,9 +120,11 @@ async fn open(
 async fn measure(case: Case, benches: &[Bench], options: &Options) -> Result<CaseReport> {
     let mut servers = Vec::new();
     for bench in benches {
-        let sampler = Sampler::start(bench.server.tree);
+        let every = Every { usage: Duration::from_millis(10), memory: Duration::from_millis(10) };
+        let sampler = Sampler::start(bench.server.tree, every, SystemClock::new());
+        let mark = sampler.begin();
         case.run(bench, options.runs).await.with_context(|| bench.server.name.to_owned())?;
-        let mut report = ServerReport::new(bench.server.name, sampler.finish());
+        let mut report = ServerReport::new(bench.server.name, sampler.end(mark).peak_bytes);
         if case.stores() && options.strace {
             report.fsyncs = count_fsyncs(bench.server.tree, case, bench, options).await?;
         }

@@ -5,6 +5,7 @@
 //! acknowledged with what it later shows. Every run is seeded, so that generated mail ([`mail`]) and chosen
 //! operations can be made again.
 //!
+//! - [`result`]: what a run measured, as a document; [`process`]: what the server used meanwhile.
 //! - [`compare`]: the benchmark cases, two servers alternately, a report.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
@@ -22,6 +23,7 @@ pub mod lmtp;
 pub mod mail;
 pub mod process;
 pub mod report;
+pub mod result;
 pub mod server;
 pub mod small;
 pub mod wire;

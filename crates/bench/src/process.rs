@@ -4,14 +4,16 @@
 //! measured whole. Memory is the proportional set size (shared pages counted once) summed over the processes, and the
 //! kernel's own high-water mark of the resident set for a single one.
 
+mod sampler;
+
 use std::collections::HashMap;
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Clock ticks per second of `/proc/PID/stat` (`USER_HZ`, 100 on every Linux we run on).
-const TICKS_PER_SECOND: f64 = 100.0;
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::time::{ClockId, clock_gettime};
+
+pub use sampler::{Every, Mark, Sampler, Use};
 
 /// A process and its descendants.
 #[derive(Debug, Clone, Copy)]
@@ -19,9 +21,17 @@ pub struct Tree {
     root: u32,
 }
 
-struct Stat {
-    parent: u32,
-    ticks: u64,
+/// What `/proc/PID/stat` says of a process, or of several together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// CPU seconds used so far, user and system, ended children included.
+    pub cpu_seconds: f64,
+    /// Resident set size in bytes.
+    pub rss_bytes: u64,
+    /// Threads.
+    pub threads: u32,
+    /// Processes.
+    pub processes: u32,
 }
 
 impl Tree {
@@ -37,28 +47,35 @@ impl Tree {
 
     /// All process ids of the tree that live now.
     pub fn pids(&self) -> Vec<u32> {
-        let all = stats();
-        let mut found = vec![self.root];
-        let mut next = 0;
-        while next < found.len() {
-            let parent = found[next];
-            found.extend(all.iter().filter(|(_, stat)| stat.parent == parent).map(|(pid, _)| *pid));
-            next += 1;
-        }
-        found.retain(|pid| all.contains_key(pid));
-        found
+        self.processes().into_iter().map(|(pid, _)| pid).collect()
+    }
+
+    /// What its processes use now, together.
+    pub fn usage(&self) -> Usage {
+        let add = |sum: Usage, (_, one): (u32, Usage)| Usage {
+            cpu_seconds: sum.cpu_seconds + one.cpu_seconds,
+            rss_bytes: sum.rss_bytes + one.rss_bytes,
+            threads: sum.threads + one.threads,
+            processes: sum.processes + 1,
+        };
+        self.processes().into_iter().fold(Usage::default(), add)
     }
 
     /// CPU seconds used so far, user and system, ended children included.
     pub fn cpu_seconds(&self) -> f64 {
-        let pids = self.pids();
-        let ticks: u64 = pids.iter().filter_map(|pid| stat(*pid)).map(|stat| stat.ticks).sum();
-        ticks as f64 / TICKS_PER_SECOND
+        self.usage().cpu_seconds
     }
 
-    /// Bytes of memory now: proportional set sizes, summed.
+    /// Bytes of memory now: proportional set sizes, summed. The kernel walks every page table for it.
     pub fn proportional_bytes(&self) -> u64 {
         self.pids().iter().map(|pid| field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")).sum()
+    }
+
+    /// Open file descriptors, where we may count them.
+    pub fn files(&self) -> Option<u32> {
+        let count = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).ok().map(Iterator::count);
+        let counts: Vec<usize> = self.pids().iter().filter_map(count).collect();
+        if counts.is_empty() { None } else { u32::try_from(counts.iter().sum::<usize>()).ok() }
     }
 
     /// The highest resident set size, in bytes, of the root process since [`Tree::reset_peak`].
@@ -70,63 +87,50 @@ impl Tree {
     pub fn reset_peak(&self) -> bool {
         self.pids().iter().all(|pid| fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok())
     }
-}
 
-/// Watches a tree's memory until it is stopped.
-pub struct Sampler {
-    peak: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    tree: Tree,
-    single: bool,
-}
-
-impl Sampler {
-    /// Begins to sample, every 10 ms, on the current runtime.
-    pub fn start(tree: Tree) -> Self {
-        let single = tree.pids().len() == 1 && tree.reset_peak();
-        let (peak, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        if !single {
-            let (peak, stop) = (peak.clone(), stop.clone());
-            tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    peak.fetch_max(tree.proportional_bytes(), Ordering::Relaxed);
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            });
+    /// The root and all below it, found in one pass over `/proc`.
+    fn processes(&self) -> Vec<(u32, Usage)> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let mut children: HashMap<u32, Vec<(u32, Usage)>> = HashMap::new();
+        let mut found = Vec::new();
+        for pid in pids {
+            let Some((parent, usage)) = stat(pid) else { continue };
+            if pid == self.root {
+                found.push((pid, usage));
+            } else {
+                children.entry(parent).or_default().push((pid, usage));
+            }
         }
-        Sampler { peak, stop, tree, single }
-    }
-
-    /// The highest memory seen, in bytes: exact for a single process, sampled for several.
-    pub fn finish(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        if self.single {
-            return self.tree.peak_bytes();
+        let mut next = 0;
+        while next < found.len() {
+            found.append(&mut children.remove(&found[next].0).unwrap_or_default());
+            next += 1;
         }
-        self.peak.fetch_max(self.tree.proportional_bytes(), Ordering::Relaxed);
-        self.peak.load(Ordering::Relaxed)
+        found
     }
 }
 
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
+/// CPU time this process has used so far.
+pub fn own_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-fn stats() -> HashMap<u32, Stat> {
-    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| Some((pid, stat(pid)?))).collect()
-}
-
-/// Fields after the command's closing parenthesis: state, ppid (4), …, utime (14), stime, cutime, cstime (17).
-fn stat(pid: u32) -> Option<Stat> {
+/// The parent, and what is used. Fields after the command's closing parenthesis: state, ppid (4), …, utime (14), stime,
+/// cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5) counts them.
+fn stat(pid: u32) -> Option<(u32, Usage)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
     let number = |nth: usize| fields.get(nth - 3)?.parse::<u64>().ok();
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
-    Some(Stat { parent: u32::try_from(number(4)?).ok()?, ticks })
+    let usage = Usage {
+        cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,
+        rss_bytes: number(24)? * page_size() as u64,
+        threads: u32::try_from(number(20)?).ok()?,
+        processes: 1,
+    };
+    Some((u32::try_from(number(4)?).ok()?, usage))
 }
 
 /// A `Name:  123 kB` field, in bytes; 0 when the process has gone.
@@ -142,10 +146,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_memory() {
+    fn this_process_uses_something() {
         let tree = Tree::new(std::process::id());
+        let usage = tree.usage();
         assert!(tree.peak_bytes() > 100_000);
         assert!(tree.proportional_bytes() > 100_000);
-        assert!(tree.cpu_seconds() >= 0.0);
+        assert!(usage.rss_bytes > 100_000 && usage.threads > 0 && usage.processes >= 1, "{usage:?}");
+        assert!(tree.files().unwrap() >= 3);
+        assert!(own_cpu() > Duration::ZERO);
+    }
+
+    #[test]
+    fn children_belong_to_the_tree() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pids = Tree::new(std::process::id()).pids();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(pids.contains(&child.id()), "{pids:?}");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_uses_nothing() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Tree::new(child.id()).usage(), Usage::default());
     }
 }

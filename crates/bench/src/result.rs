@@ -1,0 +1,300 @@
+//! What a run measured, as it is kept: one JSON document with a format number, and the recorder that fills it.
+//!
+//! A document is read years after it was written. So fields are only ever added, with a default; a changed meaning takes
+//! a new [`FORMAT`], and a document of a newer format is refused. Units are in the names. Histograms are
+//! written as their buckets, `[value, count]`, so that a script needs no library to read them, and
+//! with the percentiles that most readers want.
+
+mod machine;
+mod recorder;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+pub use machine::Machine;
+pub use recorder::{LATENCY_MAX, Recorder};
+
+/// The format of the documents this version writes, and the newest it reads.
+pub const FORMAT: u32 = 1;
+
+/// The largest document that is read, in bytes.
+const DOCUMENT_BYTES: u64 = 256 << 20;
+
+/// One run of one scenario against one server or several.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// What was run: the scenario's name.
+    pub title: String,
+    /// What sent the load.
+    #[serde(default)]
+    pub generator: Generator,
+    /// Where it ran.
+    #[serde(default)]
+    pub machine: Machine,
+    /// Seconds since 1970 when it began.
+    #[serde(default)]
+    pub began: i64,
+    /// The seed of everything random: the same seed sends the same bytes.
+    #[serde(default)]
+    pub seed: u64,
+    /// What else the load depended on: data set, connections, loop, duration, protocol, TLS.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// What makes the figures doubtful, about the run as a whole.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// One per server, in the order in which they are shown.
+    pub servers: Vec<ServerRun>,
+}
+
+/// What sent the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// The program.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Threads that send.
+    #[serde(default)]
+    pub threads: u32,
+    /// CPU seconds it used itself.
+    #[serde(default)]
+    pub cpu_seconds: f64,
+    /// How long the run took it, in seconds.
+    #[serde(default)]
+    pub wall_seconds: f64,
+}
+
+/// What one server did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerRun {
+    /// What it is called in reports.
+    pub name: String,
+    /// Its version, as it states it.
+    #[serde(default)]
+    pub version: String,
+    /// How it was reached: addresses, TLS or not, its process.
+    #[serde(default)]
+    pub reached: String,
+    /// How it was configured, as far as that matters to the figures.
+    #[serde(default)]
+    pub settings: String,
+    /// What makes its figures doubtful.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Phases, in the order in which they ran.
+    pub phases: Vec<Phase>,
+    /// Its processes over time; empty when they could not be seen.
+    #[serde(default)]
+    pub samples: Vec<Sample>,
+}
+
+/// A part of a run that is looked at by itself. Times are seconds since the run against this server began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// When it began.
+    pub begin: f64,
+    /// When it ended.
+    pub end: f64,
+    /// The most connections that were open at once.
+    #[serde(default)]
+    pub connections: u64,
+    /// Bytes sent to the server.
+    #[serde(default)]
+    pub bytes_sent: u64,
+    /// Bytes received from it.
+    #[serde(default)]
+    pub bytes_received: u64,
+    /// CPU seconds of the server's processes in this phase, if they were seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
+    /// CPU seconds of the load generator in this phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_cpu_seconds: Option<f64>,
+    /// The highest resident set in this phase, in bytes: the kernel's high-water mark for a server of one process,
+    /// the highest sampled sum of proportional set sizes for one of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// Memory when the phase began, in bytes, measured like `peak_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin_bytes: Option<u64>,
+    /// What was sent, by command.
+    pub commands: Vec<Command>,
+}
+
+/// All uses of one command in one phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// What the scenario calls it: `FETCH FULL`, `LMTP delivery`, `notification`.
+    pub name: String,
+    /// How many ended well.
+    pub count: u64,
+    /// Those that did not, by kind: `NO`, `BAD`, `closed`, `timeout`, `wrong`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, Failure>,
+    /// Bytes sent for it.
+    #[serde(default)]
+    pub bytes_sent: u64,
+    /// Bytes received for it.
+    #[serde(default)]
+    pub bytes_received: u64,
+    /// How long those that ended well took, counted from the time when they were meant to be sent.
+    #[serde(default)]
+    pub latency: Latency,
+}
+
+/// Errors of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// How many.
+    pub count: u64,
+    /// What the first one said.
+    #[serde(default)]
+    pub example: String,
+}
+
+/// A distribution of times in microseconds. What is shown is computed from the buckets, where there are any.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The mean.
+    pub mean_us: f64,
+    /// Half took at most this.
+    pub p50_us: u64,
+    /// 90 of 100.
+    pub p90_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// 999 of 1,000.
+    pub p999_us: u64,
+    /// All.
+    pub max_us: u64,
+    /// `[microseconds, count]`, ascending: a time was in the bucket of the highest value not below it, three digits precise.
+    #[serde(default)]
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// The server's processes at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Seconds since the run against this server began.
+    pub at: f64,
+    /// CPU seconds used so far, of children that have ended too.
+    pub cpu_seconds: f64,
+    /// Resident set sizes, summed.
+    pub rss_bytes: u64,
+    /// Proportional set sizes, summed: shared pages count once. Taken less often than the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss_bytes: Option<u64>,
+    /// Threads.
+    #[serde(default)]
+    pub threads: u32,
+    /// Open file descriptors, where we may count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u32>,
+    /// Processes.
+    #[serde(default)]
+    pub processes: u32,
+}
+
+impl Run {
+    /// An empty one about this machine, sent by this program.
+    pub fn new(title: &str, seed: u64, began: i64) -> Self {
+        let generator = Generator {
+            name: "sealpost bench".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..Generator::default()
+        };
+        Run {
+            format: FORMAT,
+            title: title.into(),
+            generator,
+            machine: Machine::describe(),
+            began,
+            seed,
+            ..Run::default()
+        }
+    }
+
+    /// From JSON of this format or an older one.
+    pub fn from_json(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let Format { format } = serde_json::from_str(text).context("not the result of a benchmark")?;
+        ensure!(format <= FORMAT, "a result of format {format}; this version reads up to {FORMAT}");
+        let mut run: Run = serde_json::from_str(text).context("not a result of that format")?;
+        for command in run.servers.iter_mut().flat_map(|s| &mut s.phases).flat_map(|p| &mut p.commands) {
+            command.latency.normalize();
+        }
+        Ok(run)
+    }
+
+    /// From a file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let read = || {
+            let size = std::fs::metadata(path)?.len();
+            ensure!(size <= DOCUMENT_BYTES, "{size} bytes are more than the result of a benchmark has");
+            Self::from_json(&std::fs::read_to_string(path)?)
+        };
+        read().with_context(|| path.display().to_string())
+    }
+
+    /// As JSON: one line per command and sample, so that two documents can be compared line by line.
+    pub fn to_json(&self) -> Result<String> {
+        Ok(serde_json::to_string(self)?)
+    }
+
+    /// Writes it to a file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.to_json()?).with_context(|| path.display().to_string())
+    }
+
+    /// Errors of all servers, phases and commands.
+    pub fn errors(&self) -> u64 {
+        let commands =
+            self.servers.iter().flat_map(|server| &server.phases).flat_map(|phase| &phase.commands);
+        commands.map(Command::errors).sum()
+    }
+}
+
+impl ServerRun {
+    /// The phase of that name.
+    pub fn phase(&self, name: &str) -> Option<&Phase> {
+        self.phases.iter().find(|phase| phase.name == name)
+    }
+}
+
+impl Phase {
+    /// How long it took, in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.end - self.begin).max(0.0)
+    }
+
+    /// The command of that name.
+    pub fn command(&self, name: &str) -> Option<&Command> {
+        self.commands.iter().find(|command| command.name == name)
+    }
+
+    /// How much more memory was in use than when it began, in bytes.
+    pub fn growth_bytes(&self) -> Option<u64> {
+        Some(self.peak_bytes?.saturating_sub(self.begin_bytes?))
+    }
+}
+
+impl Command {
+    /// How many did not end well.
+    pub fn errors(&self) -> u64 {
+        self.errors.values().map(|failure| failure.count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;
