@@ -14,9 +14,10 @@ use tokio::process::Command;
 
 use crate::cases::{self, Bench, Case, Data, READER, large};
 use crate::process::{Every, Sampler, Tree};
-use crate::report::{CaseReport, Machine, Report, ServerReport};
+use crate::result::Machine;
 use crate::server::{Dovecot, Sealpost, Start, signal, start};
 use crate::small::{self, Contents};
+use crate::table::{CaseReport, Report, ServerReport};
 
 /// Sealpost's bound on memory: what a server has that nobody configured.
 const MEMORY: &str = "256MiB";
@@ -61,7 +62,9 @@ pub async fn compare(options: &Options) -> Result<Report> {
             bench.fill(options.seed).await.with_context(|| bench.server.name.to_owned())?;
         }
     }
-    let mut report = Report { machine: Machine::describe(&options.dir, versions)?, cases: Vec::new() };
+    let machine = Machine { fsync_us: Some(fsync_micros(&options.dir)?), ..Machine::describe() };
+    let began = SystemClock::new().now().seconds();
+    let mut report = Report { machine, began, versions, cases: Vec::new() };
     for case in cases {
         let measured = measure(case, &benches, options).await.with_context(|| case.name())?;
         eprintln!("{}", measured.brief());

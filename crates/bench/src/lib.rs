@@ -6,6 +6,7 @@
 //! operations can be made again.
 //!
 //! - [`result`]: what a run measured, as a document; [`process`]: what the server used meanwhile.
+//! - [`report`]: that document as a page, as plots, as a summary, and beside others.
 //! - [`compare`]: the benchmark cases, two servers alternately, a report.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
@@ -26,5 +27,6 @@ pub mod report;
 pub mod result;
 pub mod server;
 pub mod small;
+pub mod table;
 pub mod wire;
 mod words;

@@ -1,0 +1,229 @@
+//! Runs beside each other: times, CPU and memory as ratios to the first, and whether a difference is more than chance.
+//!
+//! Chance is judged by the exact Mann-Whitney test on one figure of each run, since times within one run depend on each other.
+//! It can tell nothing with fewer than [`ENOUGH`] runs on both sides, and then says nothing.
+
+use crate::result::{Latency, Phase, Run, ServerRun};
+
+use super::terminal::{Paint, Table, printable, wrapped};
+use super::units;
+
+/// Runs on both sides from which a difference can be called one at [`LEVEL`].
+pub const ENOUGH: usize = 4;
+/// The probability below which a difference is not chance.
+pub const LEVEL: f64 = 0.05;
+/// Runs of one side that are looked at: the test enumerates all ways to divide them.
+const MOST: usize = 10;
+
+/// Runs of the same thing.
+#[derive(Debug)]
+pub struct Group<'a> {
+    /// What it is called.
+    pub label: String,
+    runs: Vec<&'a ServerRun>,
+}
+
+/// One line of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Phase, and command if it is about one.
+    pub name: String,
+    /// What is compared.
+    pub figure: &'static str,
+    /// The median over the runs of each group, as shown; `None` where a group has no such figure.
+    pub values: Vec<Option<(f64, String)>>,
+    /// How probable a difference from the first group as large as this is by chance, where that can be told.
+    pub chance: Vec<Option<f64>>,
+}
+
+/// Groups of runs, from what was given: each element a label and documents that are runs of the same thing. A document of
+/// several servers makes a group for each.
+pub fn groups(given: &[(String, Vec<Run>)]) -> Vec<Group<'_>> {
+    let mut groups: Vec<(usize, &str, Group<'_>)> = Vec::new();
+    for (nth, (label, runs)) in given.iter().enumerate() {
+        for server in runs.iter().flat_map(|run| &run.servers) {
+            match groups.iter_mut().find(|(of, name, _)| *of == nth && *name == server.name) {
+                Some((_, _, group)) => group.runs.push(server),
+                None => groups.push((nth, &server.name, Group { label: label.clone(), runs: vec![server] })),
+            }
+        }
+    }
+    let names: Vec<&str> = groups.iter().map(|(_, name, _)| *name).collect();
+    let unique = |name: &str| names.iter().filter(|other| **other == name).count() == 1;
+    let named = groups.into_iter().map(|(_, name, group)| {
+        let label = if unique(name) { name.to_owned() } else { format!("{name} ({})", group.label) };
+        Group { label, ..group }
+    });
+    named.collect()
+}
+
+/// What it is called, where it is, how it is shown.
+type Figure = (&'static str, fn(&Phase) -> Option<f64>, fn(f64) -> String);
+type Quantile = (&'static str, fn(&Latency) -> u64);
+
+const QUANTILES: [Quantile; 2] = [("p50", |latency| latency.p50_us), ("p99", |latency| latency.p99_us)];
+
+/// Compares all with the first.
+pub fn compare(groups: &[Group<'_>]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let Some(first) = groups.first().and_then(|group| group.runs.first()) else { return lines };
+    for phase in &first.phases {
+        let name = &*phase.name;
+        let figures: [Figure; 3] = [
+            ("time", |phase| Some(phase.seconds()), units::seconds),
+            ("CPU", |phase| phase.cpu_seconds, units::cpu),
+            ("peak", |phase| Some(phase.peak_bytes? as f64), units::bytes),
+        ];
+        for (figure, value, shown) in figures {
+            let of = |run: &ServerRun| run.phase(name).and_then(value);
+            lines.extend(line(groups, name.to_owned(), figure, of, shown));
+        }
+        for command in &phase.commands {
+            let label = if command.name == name {
+                command.name.clone()
+            } else {
+                format!("{name} · {}", command.name)
+            };
+            for (figure, quantile) in QUANTILES {
+                let of = |run: &ServerRun| {
+                    let found = run.phase(name)?.command(&command.name).filter(|found| found.count > 0)?;
+                    Some(quantile(&found.latency) as f64)
+                };
+                lines.extend(line(groups, label.clone(), figure, of, units::time));
+            }
+        }
+    }
+    lines
+}
+
+fn line(
+    groups: &[Group<'_>],
+    name: String,
+    figure: &'static str,
+    value: impl Fn(&ServerRun) -> Option<f64>,
+    shown: fn(f64) -> String,
+) -> Option<Line> {
+    let all: Vec<Vec<f64>> =
+        groups.iter().map(|group| group.runs.iter().filter_map(|run| value(run)).collect()).collect();
+    let values: Vec<_> = all.iter().map(|values| median(values).map(|m| (m, shown(m)))).collect();
+    values.first()?.as_ref()?;
+    let chance = all.iter().map(|values| chance(&all[0], values)).collect();
+    Some(Line { name, figure, values, chance })
+}
+
+/// The median of what there is.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// How probable it is that two samples of the same thing differ at least as much as `a` and `b` (two-sided, exact Mann-Whitney U);
+/// `None` if there are too few.
+pub fn chance(a: &[f64], b: &[f64]) -> Option<f64> {
+    let (a, b) = (&a[..a.len().min(MOST)], &b[..b.len().min(MOST)]);
+    if a.len() < ENOUGH || b.len() < ENOUGH {
+        return None;
+    }
+    let all: Vec<f64> = a.iter().chain(b).copied().collect();
+    // Twice the U of the values that `mask` puts on the first side; equal values count half.
+    let twice_u = |mask: u32| -> i64 {
+        let side = |nth: usize| mask >> nth & 1 == 1;
+        let pairs = (0..all.len())
+            .filter(|x| side(*x))
+            .flat_map(|x| (0..all.len()).filter(|y| !side(*y)).map(move |y| (x, y)));
+        pairs.map(|(x, y)| if all[x] < all[y] { 2 } else { i64::from(all[x] == all[y]) }).sum()
+    };
+    let middle = i64::try_from(a.len() * b.len()).ok()?;
+    let seen = (twice_u((1 << a.len()) - 1) - middle).abs();
+    let masks = (0u32..1 << all.len()).filter(|mask| mask.count_ones() as usize == a.len());
+    let (mut ways, mut extreme) = (0u32, 0u32);
+    for mask in masks {
+        ways += 1;
+        extreme += u32::from((twice_u(mask) - middle).abs() >= seen);
+    }
+    Some(f64::from(extreme) / f64::from(ways))
+}
+
+/// The comparison as text.
+pub fn text(groups: &[Group<'_>], width: usize, colours: bool) -> String {
+    let paint = Paint::new(colours);
+    let mut out = Vec::new();
+    for (nth, group) in groups.iter().enumerate() {
+        let runs = if group.runs.len() == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{} runs, medians", group.runs.len())
+        };
+        out.push(format!("{} {}: {runs}", paint.bold(letter(nth)), printable(&group.label)));
+    }
+    let all = compare(groups);
+    for other in 1..groups.len() {
+        out.push(String::new());
+        let mut table =
+            Table::new(&[("", 0), ("", 0), (letter(0), 0), (letter(other), 0), ("ratio", 0), ("chance", 2)]);
+        for line in &all {
+            let (Some((ours, shown)), Some((theirs, other_shown))) = (&line.values[0], &line.values[other])
+            else {
+                continue;
+            };
+            let ratio = if *ours > 0.0 { format!("{:.2}×", theirs / ours) } else { "–".into() };
+            let chance = match line.chance[other] {
+                None => String::new(),
+                Some(p) if p < LEVEL => format!("{:.1} %", p * 100.0),
+                Some(_) => "may be".into(),
+            };
+            table.row(vec![
+                line.name.clone(),
+                line.figure.into(),
+                shown.clone(),
+                other_shown.clone(),
+                ratio,
+                chance,
+            ]);
+        }
+        out.extend(table.lines(width, paint, &[]));
+    }
+    if groups.iter().any(|group| group.runs.len() < ENOUGH) {
+        let note = format!(
+            "Whether a difference is chance can be told from {ENOUGH} runs on both sides: join the files of runs of the same thing by commas."
+        );
+        out.push(String::new());
+        out.extend(wrapped(&note, "", width).iter().map(|line| paint.dim(line)));
+    }
+    out.push(String::new());
+    out.join("\n")
+}
+
+fn letter(nth: usize) -> &'static str {
+    ["A", "B", "C", "D", "E", "F", "G", "H"].get(nth).copied().unwrap_or("…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_is_that_of_the_tables() {
+        // Four against four, wholly apart: 2 of 70 ways. From any table of the test.
+        let p = chance(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]).unwrap();
+        assert!((p - 2.0 / 70.0).abs() < 1e-12);
+        // U = 4 with five and five: p = 0.0952.
+        let p = chance(&[1.0, 2.0, 3.0, 6.0, 7.0], &[4.0, 5.0, 8.0, 9.0, 10.0]).unwrap();
+        assert!((p - 0.0952).abs() < 0.0001, "{p}");
+        assert_eq!(chance(&[1.0; 5], &[1.0; 5]), Some(1.0));
+        assert_eq!(chance(&[1.0, 2.0, 3.0], &[5.0, 6.0, 7.0]), None);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+}

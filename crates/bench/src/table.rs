@@ -1,0 +1,189 @@
+//! Results of the developer's cases as JSON and as the markdown tables of `docs/benchmarks.md`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::cases::{Case, Measured};
+use crate::report::compare::median;
+use crate::result::Machine;
+
+const BEGIN: &str = "<!-- begin generated: sealpost-bench compare -->";
+const END: &str = "<!-- end generated -->";
+
+/// All results of one comparison.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Where it ran.
+    pub machine: Machine,
+    /// Seconds since 1970 when it began.
+    pub began: i64,
+    /// The servers' versions.
+    pub versions: Vec<String>,
+    /// One per case.
+    pub cases: Vec<CaseReport>,
+}
+
+/// One case, all servers.
+#[derive(Debug, Serialize)]
+pub struct CaseReport {
+    /// Its name.
+    pub name: String,
+    /// How many things one run does, and what they are.
+    pub units: Option<(usize, &'static str)>,
+    /// One per server.
+    pub servers: Vec<ServerReport>,
+}
+
+/// One case, one server.
+#[derive(Debug, Serialize)]
+pub struct ServerReport {
+    /// The server's name.
+    pub name: &'static str,
+    /// Wall milliseconds of each run.
+    pub wall_ms: Vec<f64>,
+    /// Their median.
+    pub median_ms: f64,
+    /// CPU seconds of one run, the mean of all.
+    pub cpu_seconds: f64,
+    /// The highest memory, in bytes, in a run of its own.
+    pub peak_bytes: u64,
+    /// fsync calls in one run.
+    pub fsyncs: Option<u64>,
+}
+
+impl ServerReport {
+    /// Before any run.
+    pub fn new(name: &'static str, peak_bytes: u64) -> Self {
+        ServerReport { name, wall_ms: Vec::new(), median_ms: 0.0, cpu_seconds: 0.0, peak_bytes, fsyncs: None }
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, run: Measured) {
+        let runs = self.wall_ms.len() as f64;
+        self.cpu_seconds = (self.cpu_seconds * runs + run.cpu_seconds) / (runs + 1.0);
+        self.wall_ms.push(run.wall.as_secs_f64() * 1000.0);
+        self.median_ms = median(&self.wall_ms).unwrap_or(0.0);
+    }
+}
+
+impl CaseReport {
+    /// Results of `case`.
+    pub fn new(case: Case, servers: Vec<ServerReport>) -> Self {
+        CaseReport { name: case.name(), units: case.units(), servers }
+    }
+
+    /// One line for the terminal.
+    pub fn brief(&self) -> String {
+        let each = self.servers.iter().map(|server| {
+            format!(
+                "{} {} {:.2} s CPU {}",
+                server.name,
+                self.result(server),
+                server.cpu_seconds,
+                mebibytes(server)
+            )
+        });
+        format!("{}: {}", self.name, each.collect::<Vec<_>>().join(" | "))
+    }
+
+    fn result(&self, server: &ServerReport) -> String {
+        match self.units {
+            Some((units, _)) => {
+                format!(
+                    "{} ({}/s)",
+                    milliseconds(server.median_ms),
+                    (units as f64 * 1000.0 / server.median_ms).round()
+                )
+            }
+            None => milliseconds(server.median_ms),
+        }
+    }
+
+    fn row(&self) -> String {
+        let mut row = format!("| {} |", self.name);
+        for server in &self.servers {
+            let _ = write!(row, " {} |", self.result(server));
+        }
+        if let [ours, theirs] = &self.servers[..] {
+            let _ = write!(row, " **{:.2}×** |", theirs.median_ms / ours.median_ms);
+        }
+        let joined = |value: &dyn Fn(&ServerReport) -> String| {
+            self.servers.iter().map(value).collect::<Vec<_>>().join(" / ")
+        };
+        let _ = write!(row, " {} | {} |", joined(&|s| format!("{:.2}", s.cpu_seconds)), joined(&mebibytes));
+        let units = self.units.map_or(1, |(units, _)| units) as f64;
+        let fsyncs = |s: &ServerReport| s.fsyncs.map_or("–".into(), |n| format!("{:.2}", n as f64 / units));
+        row + &if self.servers.iter().any(|s| s.fsyncs.is_some()) {
+            format!(" {} |", joined(&fsyncs))
+        } else {
+            " |".into()
+        }
+    }
+}
+
+fn milliseconds(ms: f64) -> String {
+    match ms {
+        ..10.0 => format!("{ms:.2} ms"),
+        10.0..1000.0 => format!("{ms:.0} ms"),
+        _ => format!("{:.2} s", ms / 1000.0),
+    }
+}
+
+fn mebibytes(server: &ServerReport) -> String {
+    format!("{:.0} MiB", server.peak_bytes as f64 / 1_048_576.0)
+}
+
+impl Report {
+    /// The tables.
+    pub fn markdown(&self) -> String {
+        let mut text =
+            format!("Machine: {}. Servers: {}.\n\n", self.machine.line(), self.versions.join("; "));
+        let names: Vec<&str> =
+            self.cases.first().map(|case| case.servers.iter().map(|s| s.name).collect()).unwrap_or_default();
+        let ratio = if names.len() == 2 { " faster |" } else { "" };
+        let _ = writeln!(
+            text,
+            "| case | {} |{ratio} CPU s | peak memory | fsyncs per message |",
+            names.join(" | ")
+        );
+        let columns = names.len() + 3 + usize::from(names.len() == 2);
+        let _ = writeln!(text, "|---|{}", "---:|".repeat(columns));
+        for case in &self.cases {
+            let _ = writeln!(text, "{}", case.row());
+        }
+        text
+    }
+
+    /// Puts the tables between the markers of the page at `path`.
+    pub fn write_into(&self, path: &Path) -> Result<()> {
+        let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let (before, rest) = page.split_once(BEGIN).with_context(|| format!("no marker {BEGIN}"))?;
+        let (_, after) = rest.split_once(END).with_context(|| format!("no marker {END}"))?;
+        Ok(fs::write(path, format!("{before}{BEGIN}\n\n{}\n{END}{after}", self.markdown()))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn medians_and_rows() {
+        let mut ours = ServerReport::new("Sealpost", 10 << 20);
+        let mut theirs = ServerReport::new("Dovecot", 20 << 20);
+        for ms in [3, 1, 2] {
+            ours.add(Measured { wall: Duration::from_millis(ms), cpu_seconds: 0.5 });
+            theirs.add(Measured { wall: Duration::from_millis(4 * ms), cpu_seconds: 1.0 });
+        }
+        let row = CaseReport::new(Case::Copy, vec![ours, theirs]).row();
+        assert_eq!(
+            row,
+            "| COPY of 1,000 | 2.00 ms | 8.00 ms | **4.00×** | 0.50 / 1.00 | 10 MiB / 20 MiB | |"
+        );
+    }
+}
