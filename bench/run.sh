@@ -1,6 +1,8 @@
 #!/bin/sh
 # Measures Sealpost beside Dovecot and writes the tables of docs/benchmarks.md. Arguments go to `compare`:
-#   bench/run.sh --runs 3 --only LMTP
+#   bench/run.sh --runs 3 --only LMTP --only SELECT
+#   bench/run.sh --only siege
+#   bench/run.sh --all            (with the mailbox of 100,000, which takes many minutes to fill)
 # CARGO_TARGET_DIR is honoured; without Dovecot only Sealpost is measured.
 set -eu
 cd "$(dirname "$0")/.."

@@ -7,12 +7,15 @@ pub mod large;
 mod login;
 mod mailbox;
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use sealpost_base::{Clock, SystemClock};
 
-use crate::server::Server;
+use crate::process::{Mark, Sampler, Use};
+use crate::server::{STOP_TIMEOUT, Server, Target};
 use crate::small::Contents;
 use crate::{lmtp, mail};
 use large::Task;
@@ -56,10 +59,20 @@ pub enum Case {
     FetchFull,
     /// FETCH BODY[] of 1,000 messages, 236 MB.
     FetchBody,
-    /// SELECT of a mailbox of 10,000 messages.
-    Select,
-    /// SEARCH TEXT of a word that 10 of 1,000 messages contain.
-    Search,
+    /// SELECT of a mailbox.
+    Select {
+        /// Which of the two large ones.
+        ten_thousand: bool,
+        /// Whether the server was started just before.
+        cold: bool,
+    },
+    /// SEARCH of a word that 10 of 1,000 messages contain.
+    Search {
+        /// `TEXT` or `BODY`.
+        key: &'static str,
+        /// Whether the server was started just before; else the session has searched another word.
+        cold: bool,
+    },
     /// The first login to an account since the server started.
     LoginCold,
     /// 200 logins one after the other, each a connection of its own.
@@ -73,6 +86,10 @@ pub enum Case {
         /// What.
         task: Task,
     },
+}
+
+fn warmth(cold: bool) -> &'static str {
+    if cold { "cold" } else { "warm" }
 }
 
 /// All cases, in the order they run and are reported.
@@ -94,14 +111,20 @@ const MOST: &[Case] = &[
     Case::Deliver { kilobytes: 5, clients: 10, messages: 1500, one_account: true },
     Case::AppendInTurn,
     Case::AppendAtOnce,
-    Case::Select,
     Case::FetchAll,
     Case::FetchFull,
     Case::FetchBody,
-    Case::Search,
     Case::Store,
     Case::Copy,
     Case::Move,
+    Case::Select { ten_thousand: false, cold: false },
+    Case::Select { ten_thousand: true, cold: false },
+    Case::Search { key: "TEXT", cold: false },
+    Case::Search { key: "BODY", cold: false },
+    Case::Select { ten_thousand: false, cold: true },
+    Case::Select { ten_thousand: true, cold: true },
+    Case::Search { key: "TEXT", cold: true },
+    Case::Search { key: "BODY", cold: true },
 ];
 
 impl Case {
@@ -124,8 +147,12 @@ impl Case {
             Case::FetchAll => "FETCH ALL of 1,000".into(),
             Case::FetchFull => "FETCH FULL of 1,000".into(),
             Case::FetchBody => "FETCH BODY[] of 1,000 (236 MB)".into(),
-            Case::Select => "SELECT of 10,000".into(),
-            Case::Search => "SEARCH TEXT of a rare word in 1,000 (236 MB)".into(),
+            Case::Select { ten_thousand, cold } => {
+                format!("SELECT of {}, {}", if ten_thousand { "10,000" } else { "1,000" }, warmth(cold))
+            }
+            Case::Search { key, cold } => {
+                format!("SEARCH {key} of a rare word in 1,000 (236 MB), {}", warmth(cold))
+            }
             Case::LoginCold => "login, the first since the server started".into(),
             Case::LoginInTurn => "200 logins, one after the other".into(),
             Case::LoginAtOnce => "200 logins, 8 clients at once".into(),
@@ -154,6 +181,17 @@ impl Case {
         !self.stores() && !logins && self.large().is_none()
     }
 
+    /// Whether the server is started anew before each run, so that nothing is in its memory. The system's cache of files is as
+    /// it was.
+    pub fn is_cold(self) -> bool {
+        matches!(self, Case::Select { cold: true, .. } | Case::Search { cold: true, .. })
+    }
+
+    /// Whether it takes many minutes, most of them to fill its mailbox.
+    pub fn is_long(self) -> bool {
+        self.large().is_some_and(|messages| messages > 10_000)
+    }
+
     /// The size of the mailbox of small messages that it needs, if it does.
     pub fn large(self) -> Option<usize> {
         match self {
@@ -176,8 +214,8 @@ impl Case {
             Case::FetchAll => mailbox::fetch(bench, "ALL").await,
             Case::FetchFull => mailbox::fetch(bench, "FULL").await,
             Case::FetchBody => mailbox::fetch(bench, "BODY.PEEK[]").await,
-            Case::Select => mailbox::select(bench).await,
-            Case::Search => mailbox::search(bench).await,
+            Case::Select { ten_thousand, cold } => mailbox::select(bench, ten_thousand, cold).await,
+            Case::Search { key, cold } => mailbox::search(bench, key, cold).await,
             Case::LoginCold => login::cold(bench, run).await,
             Case::LoginInTurn => login::repeated(bench, 1).await,
             Case::LoginAtOnce => login::repeated(bench, 8).await,
@@ -207,10 +245,16 @@ impl Data {
 
 /// A server with the accounts and mailboxes the cases need.
 pub struct Bench {
+    /// What it is.
+    pub target: Target,
     /// The server.
     pub server: Server,
+    /// Where it keeps its data.
+    pub dir: PathBuf,
+    /// Watches its memory, in runs where that is wanted.
+    pub sampler: Option<Sampler>,
     /// The mail.
-    pub data: std::sync::Arc<Data>,
+    pub data: Arc<Data>,
     /// The mailboxes of small messages that were imported.
     pub large: Vec<Contents>,
     clock: SystemClock,
@@ -223,11 +267,14 @@ pub struct Measured {
     pub wall: Duration,
     /// CPU time of the server's processes, in seconds.
     pub cpu_seconds: f64,
+    /// Its memory meanwhile, if that was watched.
+    pub memory: Option<Use>,
 }
 
 /// Runs between [`Bench::begin`] and [`Meter::end`].
 pub struct Meter<'a> {
     bench: &'a Bench,
+    mark: Option<Mark>,
     cpu_seconds: f64,
     start: Duration,
 }
@@ -239,9 +286,17 @@ impl Bench {
         clients.chain([READER.to_owned()]).chain((0..runs).map(login::cold_account)).collect()
     }
 
-    /// Makes a bench of a running server.
-    pub fn new(server: Server, data: std::sync::Arc<Data>, large: Vec<Contents>) -> Self {
-        Bench { server, data, large, clock: SystemClock::new() }
+    /// Starts a server with the accounts of `runs` runs.
+    pub async fn open(target: Target, dir: PathBuf, runs: usize, data: Arc<Data>) -> Result<Self> {
+        let server = target.start(&dir, &Self::accounts(runs)).await?;
+        Ok(Bench { target, server, dir, sampler: None, data, large: Vec::new(), clock: SystemClock::new() })
+    }
+
+    /// Stops the server and starts it again on what it has stored.
+    pub async fn restart(&mut self, runs: usize) -> Result<()> {
+        self.server.end(STOP_TIMEOUT).await?;
+        self.server = self.target.start(&self.dir, &Self::accounts(runs)).await?;
+        Ok(())
     }
 
     /// Fills the mailboxes of [`READER`].
@@ -250,15 +305,18 @@ impl Bench {
     }
 
     fn begin(&self) -> Meter<'_> {
+        let mark = self.sampler.as_ref().map(Sampler::begin);
         let cpu_seconds = self.server.tree.cpu_seconds();
-        Meter { bench: self, cpu_seconds, start: self.clock.monotonic() }
+        Meter { bench: self, mark, cpu_seconds, start: self.clock.monotonic() }
     }
 }
 
 impl Meter<'_> {
     fn end(self) -> Measured {
         let wall = self.bench.clock.monotonic() - self.start;
-        Measured { wall, cpu_seconds: self.bench.server.tree.cpu_seconds() - self.cpu_seconds }
+        let cpu_seconds = self.bench.server.tree.cpu_seconds() - self.cpu_seconds;
+        let memory = self.mark.and_then(|mark| Some(self.bench.sampler.as_ref()?.end(mark)));
+        Measured { wall, cpu_seconds, memory }
     }
 }
 

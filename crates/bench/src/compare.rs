@@ -1,6 +1,6 @@
-//! Runs the cases against one or more servers, alternately, and reports.
+//! Runs the cases against one or more servers, alternately, then the parts that take a server each, and reports.
 //!
-//! For each case: one warm-up run per server in which memory is sampled, one under `strace` where fsyncs are of
+//! For each case: one warm-up run per server in which memory is watched, one under `strace` where fsyncs are of
 //! interest, then the measured runs: server A, server B, server A, … so that neither has the quieter machine.
 
 use std::path::{Path, PathBuf};
@@ -13,28 +13,29 @@ use sealpost_base::{Clock, SystemClock};
 use tokio::process::Command;
 
 use crate::cases::{self, Bench, Case, Data, READER, large};
+use crate::parts::{self, Part};
 use crate::process::{Every, Sampler, Tree};
 use crate::result::Machine;
-use crate::server::{Dovecot, Sealpost, Start, signal, start};
+use crate::server::{STOP_TIMEOUT, Target, signal};
 use crate::small::{self, Contents};
 use crate::table::{CaseReport, Report, ServerReport};
 
 /// Sealpost's bound on memory: what a server has that nobody configured.
-const MEMORY: &str = "256MiB";
+pub const MEMORY: &str = "256MiB";
 
 /// What to compare and how.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The Sealpost binary, if it takes part.
-    pub sealpost: Option<PathBuf>,
-    /// Dovecot, if it takes part.
-    pub dovecot: Option<Dovecot>,
+    /// The servers.
+    pub targets: Vec<Target>,
     /// Where the servers keep their data: a disk whose fsync is real.
     pub dir: PathBuf,
     /// Measured runs of each case.
     pub runs: usize,
-    /// Only cases whose name contains this.
-    pub only: Option<String>,
+    /// Only cases and parts whose names contain one of these.
+    pub only: Vec<String>,
+    /// Cases and parts that take many minutes too.
+    pub all: bool,
     /// Whether to count fsyncs with `strace`.
     pub strace: bool,
     /// Seed of the generated mail.
@@ -43,46 +44,63 @@ pub struct Options {
 
 /// Runs it all.
 pub async fn compare(options: &Options) -> Result<Report> {
-    let cases: Vec<Case> = cases::all().into_iter().filter(|case| options.selects(*case)).collect();
-    ensure!(!cases.is_empty(), "no case matches");
+    ensure!(!options.targets.is_empty(), "no server to measure");
+    let cases: Vec<Case> =
+        cases::all().into_iter().filter(|case| options.selects(&case.name(), case.is_long())).collect();
+    let parts: Vec<Part> =
+        Part::ALL.iter().copied().filter(|part| options.selects(part.name(), false)).collect();
+    ensure!(!cases.is_empty() || !parts.is_empty(), "no case matches");
+    let clock = SystemClock::new();
+    let machine = Machine { fsync_us: Some(fsync_micros(&options.dir)?), ..Machine::describe() };
+    let versions = options.targets.iter().map(Target::version).collect();
+    let mut report = Report { machine, began: clock.now().seconds(), versions, ..Report::default() };
+    if !cases.is_empty() {
+        let start = clock.monotonic();
+        report.cases = run_cases(cases, options).await?;
+        report.took.push(("cases".into(), (clock.monotonic() - start).as_secs_f64()));
+    }
+    for part in parts {
+        eprintln!("{}", part.name());
+        let start = clock.monotonic();
+        report.sections.push(parts::run(part, options).await.with_context(|| part.name().to_owned())?);
+        report.took.push((part.name().to_owned(), (clock.monotonic() - start).as_secs_f64()));
+    }
+    Ok(report)
+}
+
+impl Options {
+    fn selects(&self, name: &str, long: bool) -> bool {
+        let named = |part: &String| name.to_lowercase().contains(&part.to_lowercase());
+        (self.all || !long) && (self.only.is_empty() || self.only.iter().any(named))
+    }
+}
+
+async fn run_cases(cases: Vec<Case>, options: &Options) -> Result<Vec<CaseReport>> {
     let data = Arc::new(Data::generate(options.seed));
     let large = write_large(&cases, options)?;
-    let (mut benches, mut versions) = (Vec::new(), Vec::new());
-    if let Some(path) = &options.sealpost {
-        let sealpost = Sealpost { path: path.clone(), memory: Some(MEMORY) };
-        versions.push(open(&sealpost, options, &data, &large, &mut benches).await?);
+    let mut benches = Vec::new();
+    for target in &options.targets {
+        benches.push(open(target, options, &data, &large).await?);
     }
-    if let Some(dovecot) = &options.dovecot {
-        versions.push(open(dovecot, options, &data, &large, &mut benches).await?);
-    }
-    ensure!(!benches.is_empty(), "no server to measure");
     if cases.iter().any(|case| case.reads()) {
         for bench in &benches {
             eprintln!("{}: filling mailboxes", bench.server.name);
             bench.fill(options.seed).await.with_context(|| bench.server.name.to_owned())?;
         }
     }
-    let machine = Machine { fsync_us: Some(fsync_micros(&options.dir)?), ..Machine::describe() };
-    let began = SystemClock::new().now().seconds();
-    let mut report = Report { machine, began, versions, cases: Vec::new() };
+    let mut reports = Vec::new();
     for case in cases {
-        let measured = measure(case, &benches, options).await.with_context(|| case.name())?;
+        let measured = measure(case, &mut benches, options).await.with_context(|| case.name())?;
         eprintln!("{}", measured.brief());
-        report.cases.push(measured);
+        reports.push(measured);
         for bench in &mut benches {
             bench.server.alive()?;
         }
     }
     for bench in benches {
-        bench.server.stop(Duration::from_secs(10)).await?;
+        bench.server.stop(STOP_TIMEOUT).await?;
     }
-    Ok(report)
-}
-
-impl Options {
-    fn selects(&self, case: Case) -> bool {
-        self.only.as_ref().is_none_or(|part| case.name().to_lowercase().contains(&part.to_lowercase()))
-    }
+    Ok(reports)
 }
 
 /// Writes the Maildirs of small messages that the cases need, for all servers to import.
@@ -100,45 +118,45 @@ fn maildir(options: &Options, messages: usize) -> PathBuf {
     options.dir.join(format!("maildir-{messages}"))
 }
 
-async fn open(
-    what: &impl Start,
-    options: &Options,
-    data: &Arc<Data>,
-    large: &[Contents],
-    to: &mut Vec<Bench>,
-) -> Result<String> {
-    let dir = options.dir.join(what.name().to_lowercase());
-    // One account more than measured runs: warm-up and strace runs log in too.
-    let server = start(what, &dir, &Bench::accounts(options.runs + 2)).await?;
-    eprintln!("{}: started", server.name);
+async fn open(target: &Target, options: &Options, data: &Arc<Data>, large: &[Contents]) -> Result<Bench> {
+    let dir = options.dir.join(target.name().to_lowercase());
+    // Accounts for more than the measured runs: warm-up and strace runs log in too.
+    let mut bench = Bench::open(target.clone(), dir.clone(), options.runs + 2, data.clone()).await?;
+    eprintln!("{}: started", target.name());
     for contents in large {
-        eprintln!("{}: importing {} small messages", server.name, contents.messages);
+        eprintln!("{}: importing {} small messages", target.name(), contents.messages);
         let from = maildir(options, contents.messages);
-        what.import(&dir, READER, &large::mailbox(contents.messages), &from)?;
+        target.import(&dir, READER, &large::mailbox(contents.messages), &from)?;
     }
-    to.push(Bench::new(server, data.clone(), large.to_vec()));
-    Ok(what.version())
+    bench.large = large.to_vec();
+    Ok(bench)
 }
 
-async fn measure(case: Case, benches: &[Bench], options: &Options) -> Result<CaseReport> {
+async fn measure(case: Case, benches: &mut [Bench], options: &Options) -> Result<CaseReport> {
+    const OFTEN: Every = Every { usage: Duration::from_millis(10), memory: Duration::from_millis(10) };
     let mut servers = Vec::new();
-    for bench in benches {
-        let every = Every { usage: Duration::from_millis(10), memory: Duration::from_millis(10) };
-        let sampler = Sampler::start(bench.server.tree, every, SystemClock::new());
-        let mark = sampler.begin();
-        case.run(bench, options.runs).await.with_context(|| bench.server.name.to_owned())?;
-        let mut report = ServerReport::new(bench.server.name, sampler.end(mark).peak_bytes);
+    for bench in benches.iter_mut() {
+        prepare(case, bench, options).await?;
+        bench.sampler = Some(Sampler::start(bench.server.tree, OFTEN, SystemClock::new()));
+        let watched = case.run(bench, options.runs).await.with_context(|| bench.server.name.to_owned())?;
+        bench.sampler = None;
+        let mut report = ServerReport::new(bench.server.name, watched.memory);
         if case.stores() && options.strace {
             report.fsyncs = count_fsyncs(bench.server.tree, case, bench, options).await?;
         }
         servers.push(report);
     }
     for run in 0..options.runs {
-        for (bench, report) in benches.iter().zip(&mut servers) {
+        for (bench, report) in benches.iter_mut().zip(&mut servers) {
+            prepare(case, bench, options).await?;
             report.add(case.run(bench, run).await.with_context(|| bench.server.name.to_owned())?);
         }
     }
     Ok(CaseReport::new(case, servers))
+}
+
+async fn prepare(case: Case, bench: &mut Bench, options: &Options) -> Result<()> {
+    if case.is_cold() { bench.restart(options.runs + 2).await } else { Ok(()) }
 }
 
 /// Counts fsync and its kin in a run of its own: tracing slows the server down. `None` where strace cannot attach.

@@ -24,31 +24,50 @@ const FLOOD_TIME: Duration = Duration::from_secs(4);
 /// How long an ordinary client may wait for a login, a SELECT and a small FETCH, a cold login's Argon2 included.
 const SERVED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Runs all attacks; an error names the one that hurt.
+/// What came of one attack.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What was done.
+    pub name: &'static str,
+    /// What the server did, or how it was hurt.
+    pub verdict: Result<String, String>,
+    /// The server's highest resident set meanwhile, in bytes.
+    pub peak_bytes: u64,
+}
+
+/// Runs all attacks; an error names the ones that hurt.
 pub async fn main(target: Target, limit_mib: u64, dir: &Path) -> Result<()> {
+    let mut failures = Vec::new();
+    for outcome in attacks(&target, dir).await? {
+        let (name, peak) = (outcome.name, outcome.peak_bytes >> 20);
+        if let Err(error) = outcome.verdict {
+            failures.push(format!("{name}: {error}"));
+        }
+        if peak > limit_mib {
+            failures.push(format!("{name}: peak {peak} MiB is over the limit of {limit_mib}"));
+        }
+    }
+    ensure!(failures.is_empty(), "{} attacks hurt:\n  {}", failures.len(), failures.join("\n  "));
+    Ok(())
+}
+
+/// Runs all attacks, one after the other; an error means that the server ended.
+pub async fn attacks(target: &Target, dir: &Path) -> Result<Vec<Outcome>> {
     let mut server = target.start(&dir.join("data"), &[ACCOUNT.to_owned()]).await?;
     prepare(&server).await?;
-    let mut failures = Vec::new();
+    let mut outcomes = Vec::new();
     for attack in ATTACKS {
         server.tree.reset_peak();
         let outcome = timeout(Duration::from_secs(60), attack.run(&server)).await.context("it never ended");
-        let verdict = match outcome.and_then(|result| result) {
-            Ok(text) => text,
-            Err(error) => {
-                failures.push(format!("{}: {error:#}", attack.name()));
-                format!("FAILED: {error:#}")
-            }
-        };
+        let verdict = outcome.and_then(|result| result).map_err(|error| format!("{error:#}"));
         server.alive().with_context(|| attack.name().to_owned())?;
-        let peak = server.tree.peak_bytes() >> 20;
-        println!("hostile: {}: {verdict}; peak {peak} MiB", attack.name());
-        if peak > limit_mib {
-            failures.push(format!("{}: peak {peak} MiB is over the limit of {limit_mib}", attack.name()));
-        }
+        let peak_bytes = server.tree.peak_bytes();
+        let said = verdict.as_ref().map_or_else(|error| format!("FAILED: {error}"), Clone::clone);
+        println!("hostile: {}: {said}; peak {} MiB", attack.name(), peak_bytes >> 20);
+        outcomes.push(Outcome { name: attack.name(), verdict, peak_bytes });
     }
     server.stop(Duration::from_secs(10)).await?;
-    ensure!(failures.is_empty(), "{} attacks hurt:\n  {}", failures.len(), failures.join("\n  "));
-    Ok(())
+    Ok(outcomes)
 }
 
 /// 46 MB of mail for the stalled readers.

@@ -10,7 +10,7 @@
 //! - [`compare`]: the benchmark cases, two servers alternately, a report.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
-//! - [`hostile`]: clients that stall, flood and never finish.
+//! - [`hostile`]: clients that stall, flood and never finish; [`siege`]: thousands of them, and what honest users notice.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
 
@@ -22,10 +22,12 @@ pub mod huge;
 pub mod imap;
 pub mod lmtp;
 pub mod mail;
+pub mod parts;
 pub mod process;
 pub mod report;
 pub mod result;
 pub mod server;
+pub mod siege;
 pub mod small;
 pub mod table;
 pub mod wire;

@@ -43,9 +43,18 @@ pub fn dotted(message: &[u8]) -> Vec<u8> {
 impl Lmtp {
     /// Connects, reads the greeting, says LHLO.
     pub async fn connect(addr: SocketAddr) -> Result<Self> {
+        Self::greeted(addr, b"LHLO client.bench.example\r\n").await
+    }
+
+    /// Connects to an SMTP server (RFC 5321), which answers a message once, however many recipients it has.
+    pub async fn connect_smtp(addr: SocketAddr) -> Result<Self> {
+        Self::greeted(addr, b"EHLO client.bench.example\r\n").await
+    }
+
+    async fn greeted(addr: SocketAddr, hello: &[u8]) -> Result<Self> {
         let mut lmtp = Lmtp { wire: Wire::connect(addr).await? };
         lmtp.expect_ok().await?;
-        lmtp.wire.send(b"LHLO client.bench.example\r\n").await?;
+        lmtp.wire.send(hello).await?;
         lmtp.expect_ok().await?;
         Ok(lmtp)
     }

@@ -8,6 +8,8 @@ use crate::words;
 
 /// A word in the text of few generated messages: one in a hundred of [`mailbox_100`].
 pub const RARE_WORD: &str = words::RARE;
+/// A word that no generated mail contains.
+pub const ABSENT_WORD: &str = "quokkaphone";
 
 /// Sizes of 100 mails of a real inbox, in bytes, in order of arrival: 23.6 MB, the largest 6.4 MB.
 const REAL_INBOX: [u32; 100] = [

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use sealpost_bench::compare::{self, Options};
-use sealpost_bench::server::{self, Dovecot, Start};
+use sealpost_bench::compare::{self, MEMORY, Options};
+use sealpost_bench::server::{self, Dovecot, Sealpost, Start, Target};
 use sealpost_bench::{crash, hostile, huge};
 
 /// Measures and checks mail servers from outside.
@@ -35,9 +35,12 @@ enum Command {
         /// Measured runs of each case.
         #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// Only cases whose name contains this.
+        /// Only cases and parts whose name contains this, repeatable.
         #[arg(long)]
-        only: Option<String>,
+        only: Vec<String>,
+        /// Also cases that take many minutes.
+        #[arg(long)]
+        all: bool,
         /// Do not count fsyncs with strace.
         #[arg(long)]
         no_strace: bool,
@@ -128,10 +131,24 @@ fn main() -> ExitCode {
 
 async fn run(command: Command) -> Result<()> {
     match command {
-        Command::Compare { sealpost, dovecot, format, runs, only, no_strace, seed, dir, json, write } => {
+        Command::Compare {
+            sealpost,
+            dovecot,
+            format,
+            runs,
+            only,
+            all,
+            no_strace,
+            seed,
+            dir,
+            json,
+            write,
+        } => {
             let (dir, _temporary) = directory(dir)?;
-            let dovecot = dovecot.then_some(Dovecot { format, tls: false });
-            let options = Options { sealpost, dovecot, dir, runs, only, strace: !no_strace, seed };
+            let sealpost = sealpost.map(|path| Target::Sealpost(Sealpost { path, memory: Some(MEMORY) }));
+            let dovecot = dovecot.then_some(Target::Dovecot(Dovecot { format, tls: false }));
+            let targets = sealpost.into_iter().chain(dovecot).collect();
+            let options = Options { targets, dir, runs, only, all, strace: !no_strace, seed };
             let report = compare::compare(&options).await?;
             println!("{}", report.markdown());
             if let Some(path) = json {

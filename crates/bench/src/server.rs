@@ -27,6 +27,9 @@ pub const PASSWORD: &str = "correct horse battery";
 /// How long a server may take to start.
 pub const START_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a server may take to stop.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Where one protocol is served.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Endpoint {
@@ -119,6 +122,11 @@ impl Server {
 
     /// SIGTERM, and its exit status; an error if it takes longer than `limit`.
     pub async fn stop(mut self, limit: Duration) -> Result<std::process::ExitStatus> {
+        self.end(limit).await
+    }
+
+    /// The same, for whoever starts another in its place.
+    pub async fn end(&mut self, limit: Duration) -> Result<std::process::ExitStatus> {
         signal(self.tree.root(), "TERM").await?;
         match tokio::time::timeout(limit, self.child.wait()).await {
             Ok(status) => Ok(status?),
@@ -165,6 +173,30 @@ impl Target {
         match self {
             Target::Sealpost(sealpost) => start(sealpost, dir, accounts).await,
             Target::Dovecot(dovecot) => start(dovecot, dir, accounts).await,
+        }
+    }
+
+    /// What it is called in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Target::Sealpost(sealpost) => sealpost.name(),
+            Target::Dovecot(dovecot) => dovecot.name(),
+        }
+    }
+
+    /// Its version, as it states it.
+    pub fn version(&self) -> String {
+        match self {
+            Target::Sealpost(sealpost) => sealpost.version(),
+            Target::Dovecot(dovecot) => dovecot.version(),
+        }
+    }
+
+    /// Imports a Maildir, as [`Start::import`] does.
+    pub fn import(&self, dir: &Path, account: &str, mailbox: &str, maildir: &Path) -> Result<()> {
+        match self {
+            Target::Sealpost(sealpost) => sealpost.import(dir, account, mailbox, maildir),
+            Target::Dovecot(dovecot) => dovecot.import(dir, account, mailbox, maildir),
         }
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::cases::{Case, Measured};
+use crate::process::Use;
 use crate::report::compare::median;
 use crate::result::Machine;
 
@@ -15,7 +16,7 @@ const BEGIN: &str = "<!-- begin generated: sealpost-bench compare -->";
 const END: &str = "<!-- end generated -->";
 
 /// All results of one comparison.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Where it ran.
     pub machine: Machine,
@@ -25,6 +26,23 @@ pub struct Report {
     pub versions: Vec<String>,
     /// One per case.
     pub cases: Vec<CaseReport>,
+    /// What is not a case that servers take turns at.
+    pub sections: Vec<Section>,
+    /// What took how many seconds, preparations included.
+    pub took: Vec<(String, f64)>,
+}
+
+/// A table of its own.
+#[derive(Debug, Default, Serialize)]
+pub struct Section {
+    /// Its title.
+    pub title: String,
+    /// How it was measured.
+    pub about: String,
+    /// Titles of the columns.
+    pub head: Vec<String>,
+    /// Cells.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// One case, all servers.
@@ -51,14 +69,26 @@ pub struct ServerReport {
     pub cpu_seconds: f64,
     /// The highest memory, in bytes, in a run of its own.
     pub peak_bytes: u64,
+    /// How much more that was than just before.
+    pub growth_bytes: u64,
     /// fsync calls in one run.
     pub fsyncs: Option<u64>,
 }
 
 impl ServerReport {
     /// Before any run.
-    pub fn new(name: &'static str, peak_bytes: u64) -> Self {
-        ServerReport { name, wall_ms: Vec::new(), median_ms: 0.0, cpu_seconds: 0.0, peak_bytes, fsyncs: None }
+    pub fn new(name: &'static str, memory: Option<Use>) -> Self {
+        let (begin, peak_bytes) = memory.map_or((0, 0), |memory| (memory.begin_bytes, memory.peak_bytes));
+        let growth_bytes = peak_bytes.saturating_sub(begin);
+        ServerReport {
+            name,
+            wall_ms: Vec::new(),
+            median_ms: 0.0,
+            cpu_seconds: 0.0,
+            peak_bytes,
+            growth_bytes,
+            fsyncs: None,
+        }
     }
 
     /// Adds a run.
@@ -84,7 +114,7 @@ impl CaseReport {
                 server.name,
                 self.result(server),
                 server.cpu_seconds,
-                mebibytes(server)
+                mebibytes(server.peak_bytes)
             )
         });
         format!("{}: {}", self.name, each.collect::<Vec<_>>().join(" | "))
@@ -114,7 +144,10 @@ impl CaseReport {
         let joined = |value: &dyn Fn(&ServerReport) -> String| {
             self.servers.iter().map(value).collect::<Vec<_>>().join(" / ")
         };
-        let _ = write!(row, " {} | {} |", joined(&|s| format!("{:.2}", s.cpu_seconds)), joined(&mebibytes));
+        let grown = joined(&|s| format!("{:.1} MiB", s.growth_bytes as f64 / 1_048_576.0));
+        let (cpu, peak) =
+            (joined(&|s| format!("{:.2}", s.cpu_seconds)), joined(&|s| mebibytes(s.peak_bytes)));
+        let _ = write!(row, " {cpu} | {peak} | {grown} |");
         let units = self.units.map_or(1, |(units, _)| units) as f64;
         let fsyncs = |s: &ServerReport| s.fsyncs.map_or("–".into(), |n| format!("{:.2}", n as f64 / units));
         row + &if self.servers.iter().any(|s| s.fsyncs.is_some()) {
@@ -125,7 +158,13 @@ impl CaseReport {
     }
 }
 
-fn milliseconds(ms: f64) -> String {
+/// Minutes, or seconds where there is less than one.
+fn minutes(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.0} s") } else { format!("{:.1} min", seconds / 60.0) }
+}
+
+/// A time in milliseconds, as the tables have it.
+pub fn milliseconds(ms: f64) -> String {
     match ms {
         ..10.0 => format!("{ms:.2} ms"),
         10.0..1000.0 => format!("{ms:.0} ms"),
@@ -133,8 +172,9 @@ fn milliseconds(ms: f64) -> String {
     }
 }
 
-fn mebibytes(server: &ServerReport) -> String {
-    format!("{:.0} MiB", server.peak_bytes as f64 / 1_048_576.0)
+/// Bytes in whole mebibytes.
+pub fn mebibytes(bytes: u64) -> String {
+    format!("{:.0} MiB", bytes as f64 / 1_048_576.0)
 }
 
 impl Report {
@@ -142,20 +182,42 @@ impl Report {
     pub fn markdown(&self) -> String {
         let mut text =
             format!("Machine: {}. Servers: {}.\n\n", self.machine.line(), self.versions.join("; "));
+        if !self.cases.is_empty() {
+            self.case_table(&mut text);
+        }
+        for section in &self.sections {
+            let _ = writeln!(text, "\n### {}\n\n{}\n", section.title, section.about);
+            let _ = writeln!(
+                text,
+                "| {} |\n|---|{}",
+                section.head.join(" | "),
+                "---:|".repeat(section.head.len() - 1)
+            );
+            for row in &section.rows {
+                let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+                let _ = writeln!(text, "| {} |", cells.join(" | "));
+            }
+        }
+        let total: f64 = self.took.iter().map(|(_, seconds)| seconds).sum();
+        let each = self.took.iter().map(|(name, seconds)| format!("{name} {}", minutes(*seconds)));
+        let _ = writeln!(text, "\nThe run took {}: {}.", minutes(total), each.collect::<Vec<_>>().join(", "));
+        text
+    }
+
+    fn case_table(&self, text: &mut String) {
         let names: Vec<&str> =
             self.cases.first().map(|case| case.servers.iter().map(|s| s.name).collect()).unwrap_or_default();
         let ratio = if names.len() == 2 { " faster |" } else { "" };
         let _ = writeln!(
             text,
-            "| case | {} |{ratio} CPU s | peak memory | fsyncs per message |",
+            "| case | {} |{ratio} CPU s | peak memory | grown by | fsyncs per message |",
             names.join(" | ")
         );
-        let columns = names.len() + 3 + usize::from(names.len() == 2);
+        let columns = names.len() + 4 + usize::from(names.len() == 2);
         let _ = writeln!(text, "|---|{}", "---:|".repeat(columns));
         for case in &self.cases {
             let _ = writeln!(text, "{}", case.row());
         }
-        text
     }
 
     /// Puts the tables between the markers of the page at `path`.
@@ -174,16 +236,18 @@ mod tests {
 
     #[test]
     fn medians_and_rows() {
-        let mut ours = ServerReport::new("Sealpost", 10 << 20);
-        let mut theirs = ServerReport::new("Dovecot", 20 << 20);
+        let memory =
+            |mib: u64| Use { at: 0.0, cpu_seconds: 0.0, begin_bytes: 8 << 20, peak_bytes: mib << 20 };
+        let mut ours = ServerReport::new("Sealpost", Some(memory(10)));
+        let mut theirs = ServerReport::new("Dovecot", Some(memory(20)));
         for ms in [3, 1, 2] {
-            ours.add(Measured { wall: Duration::from_millis(ms), cpu_seconds: 0.5 });
-            theirs.add(Measured { wall: Duration::from_millis(4 * ms), cpu_seconds: 1.0 });
+            ours.add(Measured { wall: Duration::from_millis(ms), cpu_seconds: 0.5, memory: None });
+            theirs.add(Measured { wall: Duration::from_millis(4 * ms), cpu_seconds: 1.0, memory: None });
         }
         let row = CaseReport::new(Case::Copy, vec![ours, theirs]).row();
         assert_eq!(
             row,
-            "| COPY of 1,000 | 2.00 ms | 8.00 ms | **4.00×** | 0.50 / 1.00 | 10 MiB / 20 MiB | |"
+            "| COPY of 1,000 | 2.00 ms | 8.00 ms | **4.00×** | 0.50 / 1.00 | 10 MiB / 20 MiB | 2.0 MiB / 12.0 MiB | |"
         );
     }
 }

@@ -43,10 +43,14 @@ pub(super) async fn fetch(bench: &Bench, items: &str) -> Result<Measured> {
     Ok(measured)
 }
 
-pub(super) async fn search(bench: &Bench) -> Result<Measured> {
+/// Warm: the session has searched another word, so that what is measured is not a remembered answer.
+pub(super) async fn search(bench: &Bench, key: &str, cold: bool) -> Result<Measured> {
     let mut session = selected(bench).await?;
+    if !cold {
+        session.ok(&format!("SEARCH {key} {}", mail::ABSENT_WORD)).await?;
+    }
     let meter = bench.begin();
-    let reply = session.ok(&format!("SEARCH TEXT {}", mail::RARE_WORD)).await?;
+    let reply = session.ok(&format!("SEARCH {key} {}", mail::RARE_WORD)).await?;
     let measured = meter.end();
     let found = reply.untagged.iter().find_map(|line| line.strip_prefix(b"SEARCH")).unwrap_or_default();
     let found = found.split(|b| *b == b' ').filter(|word| !word.is_empty()).count();
@@ -92,14 +96,17 @@ pub(super) async fn r#move(bench: &Bench, run: usize) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Warm: the session had another mailbox selected.
-pub(super) async fn select(bench: &Bench) -> Result<Measured> {
+/// Warm: the session had the mailbox selected, then another.
+pub(super) async fn select(bench: &Bench, ten_thousand: bool, cold: bool) -> Result<Measured> {
+    let (name, messages) = if ten_thousand { (TEN_THOUSAND, 10 * MESSAGES) } else { (THOUSAND, MESSAGES) };
     let mut session = bench.server.login(READER).await?;
-    session.ok(&format!("SELECT {TEN_THOUSAND}")).await?;
-    session.ok("SELECT INBOX").await?;
+    if !cold {
+        session.ok(&format!("SELECT {name}")).await?;
+        session.ok("SELECT INBOX").await?;
+    }
     let meter = bench.begin();
-    let reply = session.ok(&format!("SELECT {TEN_THOUSAND}")).await?;
+    let reply = session.ok(&format!("SELECT {name}")).await?;
     let measured = meter.end();
-    ensure!(u64::from(exists(&reply)?) == 10 * MESSAGES, "not 10,000 messages");
+    ensure!(u64::from(exists(&reply)?) == messages, "not {messages} messages");
     Ok(measured)
 }
