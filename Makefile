@@ -21,6 +21,8 @@ ARGS ?=
 # Of `make crash` and of the short run in `make test`.
 KILLS ?= 3000
 KILLS_SHORT ?= 200
+# Hostile clients in `make test`: few and short, but the kernel ends a server that takes more than the limit.
+CROWD_SHORT ?= --crowd 60 --half-open 500 --hold 2 --memory 64MiB --hard-limit-mib 256
 # Of `make fuzz`.
 SECONDS ?= 60
 
@@ -40,7 +42,7 @@ build: ## Build the release binary
 	@cargo build --release $(LOCKED) -p sealpost
 
 .PHONY: test
-test: test-unit test-interop test-crash ## Everything that must hold: tests, real clients, a short crash run
+test: test-unit test-interop test-crash test-crowd ## Everything that must hold: tests, real clients, a short crash run
 
 # Unit tests, transcripts, models, simulations, fuzz corpora.
 .PHONY: test-unit
@@ -59,6 +61,10 @@ test-interop: test-binaries
 .PHONY: test-crash
 test-crash: test-binaries
 	@"$(DEBUG)/sealpost-bench" crash --sealpost "$(DEBUG)/sealpost" --kills $(KILLS_SHORT)
+
+.PHONY: test-crowd
+test-crowd: test-binaries
+	@"$(DEBUG)/sealpost-bench" crowd --sealpost "$(DEBUG)/sealpost" $(CROWD_SHORT)
 
 .PHONY: lint
 lint: ## Formatting, clippy without warnings, no dead links in the documentation, RFC coverage up to date
@@ -84,6 +90,7 @@ memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall
 	@cargo build --release $(LOCKED) -p sealpost-bench
 	@"$(RELEASE)/sealpost-bench" huge --sealpost "$(RELEASE)/sealpost"
 	@"$(RELEASE)/sealpost-bench" hostile --sealpost "$(RELEASE)/sealpost"
+	@"$(RELEASE)/sealpost-bench" crowd --sealpost "$(RELEASE)/sealpost"
 
 .PHONY: bench
 bench: ## Measure beside Dovecot and write docs/benchmarks.md (ARGS="--only LMTP --runs 3" writes nothing)

@@ -3,12 +3,15 @@
 //! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
 //! the object until an event does; one that never gets an event is collected after the grace period.
 
-use sealpost_base::{AccountId, ObjectId, Result, Timestamp};
+use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
 use sealpost_mime::{CappedText, Scanner};
 use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 
 use crate::accounts::Accounts;
 use crate::event::Message;
+
+/// What the scanner may hold of a message until its end: its text and its structure.
+const SCANNED_BYTES: usize = limits::TEXT_BYTES + limits::STRUCTURE_BYTES;
 
 /// A message on its way into the store. Dropping it leaves nothing behind.
 pub struct Ingest {
@@ -43,8 +46,14 @@ impl Ingest {
         let random = accounts.random();
         let object = ObjectId::random(random);
         let key = MessageKey::generate(random);
-        let writer =
-            MessageWriter::beside(accounts.store(), account, object, &key, accounts.budget(), beside);
+        let writer = MessageWriter::beside(
+            accounts.store(),
+            account,
+            object,
+            &key,
+            accounts.budget(),
+            beside + SCANNED_BYTES,
+        );
         let writer = writer.await?;
         Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0 })
     }

@@ -45,11 +45,25 @@ pub const SMTP_ERRORS: usize = 20;
 /// Received fields in a message; one more is a loop (RFC 5321 §6.3).
 pub const RECEIVED_FIELDS: usize = 100;
 
+/// Bytes that a connection is charged for what it holds while it waits: its session, and what it has received and is to be
+/// sent as far as no memory was drawn for it.
+pub const CONNECTION_BYTES: usize = 16 * 1024;
+/// Bytes that it is charged in addition while it speaks TLS.
+pub const TLS_BYTES: usize = 24 * 1024;
+/// Bytes that a TLS handshake may take while it is under way.
+pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
+/// Bytes that a client may send in a TLS handshake: no certificate is asked for, so it says hello and little more.
+pub const TLS_HANDSHAKE_INPUT_BYTES: usize = 16 * 1024;
+
 /// Bytes of one IMAP command before login, literals included: the longest ID that is allowed takes 32 KiB
 /// (RFC 2971 §3.3).
 pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 40 * 1024;
 /// Bytes of one IMAP command after login, literals that stream (messages) not included.
 pub const IMAP_COMMAND_BYTES: usize = 256 * 1024;
+/// Bytes of an IMAP command that are held before memory is drawn for it.
+pub const IMAP_COMMAND_FREE_BYTES: usize = 4 * 1024;
+/// Bytes of IMAP responses that wait to be sent before memory is drawn for them.
+pub const IMAP_OUTPUT_FREE_BYTES: usize = 4 * 1024;
 /// Octets of a literal that a client may send without waiting where LITERAL- is announced (RFC 7888 §5).
 pub const IMAP_LITERAL_MINUS_BYTES: u64 = 4096;
 /// Nesting of lists and search keys in an IMAP command.

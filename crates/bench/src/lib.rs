@@ -11,14 +11,18 @@
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
 //! - [`hostile`]: clients that stall, flood and never finish; [`siege`]: thousands of them, and what honest users notice.
+//! - [`crowd`]: the same in short, under a limit that ends a server which takes too much.
+//! - [`idle`]: thousands that do nothing, and what each costs.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a measuring program reports on its terminal")]
 
 pub mod cases;
 pub mod compare;
 pub mod crash;
+pub mod crowd;
 pub mod hostile;
 pub mod huge;
+pub mod idle;
 pub mod imap;
 pub mod lmtp;
 pub mod mail;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use sealpost_bench::compare::{self, MEMORY, Options};
 use sealpost_bench::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_bench::{crash, hostile, huge};
+use sealpost_bench::{crash, crowd, hostile, huge, idle};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
@@ -105,6 +105,69 @@ enum Command {
         #[arg(long, default_value_t = 256)]
         limit_mib: u64,
     },
+    /// Thousands of hostile clients at once, and whether an honest one is served meanwhile.
+    Crowd {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: PathBuf,
+        /// Attackers of each attack.
+        #[arg(long, default_value_t = 2000)]
+        crowd: usize,
+        /// TLS handshakes that are begun and not finished.
+        #[arg(long, default_value_t = 10_000)]
+        half_open: usize,
+        /// How long each attack lasts, in seconds.
+        #[arg(long, default_value_t = 15)]
+        hold: u64,
+        /// The server's bound on memory.
+        #[arg(long, default_value = "256MiB")]
+        memory: String,
+        /// Fail when the server's peak memory is above this, in MiB.
+        #[arg(long, default_value_t = 256)]
+        limit_mib: u64,
+        /// End the server when its private writable memory would be above this, in MiB.
+        #[arg(long)]
+        hard_limit_mib: Option<u64>,
+        /// Fail when the honest client takes more than so many times as long as before.
+        #[arg(long)]
+        ratio: Option<f64>,
+        /// Only attacks whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
+    /// Thousands of clients that do nothing: what each costs the server, at every stage up to IDLE.
+    Idle {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: PathBuf,
+        /// How many clients.
+        #[arg(long, default_value_t = 1000)]
+        connections: usize,
+        /// How many accounts they share; each costs two password checks to make and to log in.
+        #[arg(long, default_value_t = 100)]
+        accounts: usize,
+        /// Messages of each INBOX.
+        #[arg(long, default_value_t = 1000)]
+        messages: u32,
+        /// Speak TLS.
+        #[arg(long)]
+        tls: bool,
+        /// How far the clients go.
+        #[arg(long, value_enum, default_value = "idle")]
+        stage: idle::Stage,
+        /// How long they say nothing, in seconds.
+        #[arg(long, default_value_t = 30)]
+        silence: u64,
+        /// The server's bound on memory.
+        #[arg(long, default_value = "256MiB")]
+        memory: String,
+        /// Fail when a connection costs more than this, in KiB.
+        #[arg(long)]
+        limit_kib: Option<f64>,
+        /// Where the server keeps its data (default: a temporary directory); accounts there are used again.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
     /// Run Dovecot with a configuration of its own in DIR and print the line `sealpost try --json` would.
     Dovecot {
         /// The directory for all it writes.
@@ -166,6 +229,60 @@ async fn run(command: Command) -> Result<()> {
         Command::Hostile { sealpost, dovecot, limit_mib } => {
             let (dir, _temporary) = directory(None)?;
             hostile::main(target(sealpost, dovecot)?, limit_mib, &dir).await
+        }
+        Command::Crowd {
+            sealpost,
+            crowd,
+            half_open,
+            hold,
+            memory,
+            limit_mib,
+            hard_limit_mib,
+            ratio,
+            only,
+        } => {
+            let (dir, _temporary) = directory(None)?;
+            let hold = std::time::Duration::from_secs(hold);
+            let options = crowd::Options {
+                sealpost,
+                crowd,
+                half_open,
+                hold,
+                memory,
+                limit_mib,
+                hard_limit_mib,
+                ratio,
+                only,
+            };
+            crowd::main(&options, &dir).await
+        }
+        Command::Idle {
+            sealpost,
+            connections,
+            accounts,
+            messages,
+            tls,
+            stage,
+            silence,
+            memory,
+            limit_kib,
+            dir,
+        } => {
+            let (dir, _temporary) = directory(dir)?;
+            let silence = std::time::Duration::from_secs(silence);
+            idle::main(&idle::Options {
+                sealpost,
+                dir,
+                connections,
+                accounts,
+                messages,
+                tls,
+                stage,
+                silence,
+                memory,
+                limit_kib,
+            })
+            .await
         }
         Command::Dovecot { dir, accounts } => serve_dovecot(dir, &accounts).await,
     }

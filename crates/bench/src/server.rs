@@ -19,7 +19,7 @@ use crate::imap::Imap;
 use crate::process::Tree;
 
 pub use dovecot::Dovecot;
-pub use sealpost::Sealpost;
+pub use sealpost::{Configured, Sealpost};
 
 /// The password of every account of a server under test.
 pub const PASSWORD: &str = "correct horse battery";
@@ -68,6 +68,8 @@ pub struct Server {
     pub name: &'static str,
     /// Where IMAP is served, in the clear.
     pub imap: SocketAddr,
+    /// Where IMAP is served inside TLS, if it is.
+    pub imaps: Option<SocketAddr>,
     /// Where LMTP is served.
     pub lmtp: SocketAddr,
     /// Where SMTP is served, if it is.
@@ -102,6 +104,7 @@ pub async fn start(what: &impl Start, dir: &Path, accounts: &[String]) -> Result
     Ok(Server {
         name: what.name(),
         imap: address(&ready.imap)?,
+        imaps: ready.imaps.as_ref().map(address).transpose()?,
         lmtp: address(&ready.lmtp)?,
         smtp: ready.smtp.as_ref().map(address).transpose()?,
         tree: Tree::new(pid),

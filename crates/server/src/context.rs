@@ -10,8 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
-use crate::imap::Compressions;
-use crate::imap::UrlMarks;
+use crate::imap::{Compressions, LongCommands, UrlMarks};
 use crate::net::Stream;
 use crate::quota::Book;
 use crate::settings::{PlaintextLogin, Settings};
@@ -43,6 +42,8 @@ pub struct Context {
     pub(crate) url_marks: UrlMarks,
     /// How many IMAP connections may be compressed.
     pub compressions: Compressions,
+    /// How many IMAP commands may be long at once.
+    pub long_commands: LongCommands,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.
@@ -92,6 +93,7 @@ impl Context {
             fanout: Fanout::of(&budget),
             url_marks,
             compressions: Compressions::of(&budget),
+            long_commands: LongCommands::of(&budget),
             budget,
             clock,
             random,

@@ -34,6 +34,7 @@ mod flags;
 mod idle;
 mod list;
 mod login;
+mod long_commands;
 mod mailboxes;
 mod metadata;
 mod multisearch;
@@ -68,6 +69,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::net::Stream;
 pub use deflate::Compressions;
+pub use long_commands::LongCommands;
 
 /// The turns that sessions take to sort and thread.
 pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {
@@ -78,5 +80,6 @@ pub(crate) use urlauth::UrlMarks;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, ctx: Arc<Context>) {
-    session::Session::new(stream, ctx).run().await;
+    // In a box, so that the task is as small as what it waits for.
+    Box::new(session::Session::new(stream, ctx)).run().await;
 }

@@ -23,7 +23,7 @@ pub(crate) mod admission;
 #[cfg(test)]
 mod tests;
 
-use admission::{Admission, Admitted};
+use admission::Admission;
 
 /// Connections that the kernel may hold for us between two accepts.
 const BACKLOG: u32 = 1024;
@@ -44,7 +44,7 @@ pub(crate) struct Service {
     /// Whether TLS is spoken from the first byte.
     pub(crate) tls: bool,
     /// The protocol's way of saying "come back later", sent in the place of a greeting.
-    pub(crate) refusal: String,
+    pub(crate) refusal: Arc<str>,
     /// The session.
     pub(crate) serve: Serve,
 }
@@ -194,7 +194,17 @@ fn begin(
         Accepted::Unix(socket) => Ok(Stream::from_unix(socket)),
     };
     match stream {
-        Ok(stream) => drop(sessions.spawn(session(stream, service.clone(), Arc::clone(ctx), admitted))),
+        Ok(stream) => {
+            let leave = admitted.leave();
+            let session = session(stream.admitted(admitted), service.clone(), Arc::clone(ctx));
+            sessions.spawn(async move {
+                tokio::select! {
+                    () = session => {}
+                    // Another takes its place. It has nobody's mail in hand, and is not waited for.
+                    () = leave.notified() => {}
+                }
+            });
+        }
         // Gone before it was greeted.
         Err(e) => tracing::debug!(protocol = service.protocol, error = %e, "a connection ended at once"),
     }
@@ -217,9 +227,7 @@ fn refuse(accepted: Accepted, service: &Service) {
     };
 }
 
-async fn session(stream: Stream, service: Service, ctx: Arc<Context>, admitted: Admitted) {
-    // Held until the session is over.
-    let _admitted = admitted;
+async fn session(stream: Stream, service: Service, ctx: Arc<Context>) {
     let stream = if service.tls {
         let Some(config) = &ctx.tls else { return };
         let peer = stream.peer_addr();

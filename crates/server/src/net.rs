@@ -13,13 +13,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use sealpost_base::limits;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::listener::admission::Admitted;
+
 /// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
-const TLS_WRITE_BUFFER_BYTES: usize = 32 * 1024;
+const TLS_WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// How long a graceful close may take before the connection is simply dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,6 +39,8 @@ pub struct Stream {
     bytes_out: u64,
     /// Whether something came since the last thing was sent.
     unanswered: bool,
+    /// Its place among all connections; `None` if it did not come from a listener.
+    admitted: Option<Admitted>,
 }
 
 enum Transport {
@@ -43,7 +48,13 @@ enum Transport {
     Tls(Box<TlsStream<Socket>>),
 }
 
-enum Socket {
+struct Socket {
+    kind: Kind,
+    /// What may still be read in a TLS handshake.
+    allowance: Option<usize>,
+}
+
+enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -62,12 +73,12 @@ impl Stream {
     pub fn from_tcp(socket: TcpStream) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         let (peer, local) = (socket.peer_addr()?, socket.local_addr()?);
-        Ok(Stream::new(Socket::Tcp(socket), Some(canonical(peer)), Some(canonical(local))))
+        Ok(Stream::new(Kind::Tcp(socket), Some(canonical(peer)), Some(canonical(local))))
     }
 
     /// A connection that was accepted on a Unix socket.
     pub fn from_unix(socket: UnixStream) -> Self {
-        Stream::new(Socket::Unix(socket), None, None)
+        Stream::new(Kind::Unix(socket), None, None)
     }
 
     /// Two ends of a connection inside this process, for tests and for serving without a listener.
@@ -76,14 +87,27 @@ impl Stream {
         Ok((Stream::from_unix(a), Stream::from_unix(b)))
     }
 
-    fn new(socket: Socket, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Self {
+    fn new(kind: Kind, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> Self {
         Stream {
-            transport: Transport::Plain(socket),
+            transport: Transport::Plain(Socket { kind, allowance: None }),
             peer,
             local,
             bytes_in: 0,
             bytes_out: 0,
             unanswered: false,
+            admitted: None,
+        }
+    }
+
+    /// The same with its place among all connections, which it holds for as long as it is there.
+    pub(crate) fn admitted(self, admitted: Admitted) -> Self {
+        Stream { admitted: Some(admitted), ..self }
+    }
+
+    /// The client has shown that it is somebody's: it need not make room for others any more.
+    pub(crate) fn known(&self) {
+        if let Some(admitted) = &self.admitted {
+            admitted.known();
         }
     }
 
@@ -101,7 +125,7 @@ impl Stream {
             Transport::Tls(tls) => tls.get_ref().0,
         };
         #[cfg(target_os = "linux")]
-        if let Socket::Tcp(socket) = socket {
+        if let Kind::Tcp(socket) = &socket.kind {
             // Only time is lost if it fails.
             let _ = socket.set_quickack(true);
         }
@@ -169,19 +193,43 @@ impl Stream {
     /// Performs the server's side of a TLS handshake, which has to finish within `timeout`.
     ///
     /// # Errors
-    /// The handshake's own; `InvalidInput` if TLS is spoken already; `TimedOut`.
+    /// The handshake's own; `InvalidInput` if TLS is spoken already; `TimedOut`; `OutOfMemory` if TLS has no room, or
+    /// others have taken this handshake's.
     pub async fn start_tls(self, config: &Arc<ServerConfig>, timeout: Duration) -> io::Result<Stream> {
-        let Stream { transport, peer, local, bytes_in, bytes_out, unanswered } = self;
-        let Transport::Plain(socket) = transport else {
+        // A connection holds what a handshake needs in its first moments only.
+        Box::pin(tokio::time::timeout(timeout, self.shake_hands(config)))
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))?
+    }
+
+    async fn shake_hands(mut self, config: &Arc<ServerConfig>) -> io::Result<Stream> {
+        let Transport::Plain(mut socket) = self.transport else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "TLS inside TLS"));
         };
+        // Until the client says something a handshake costs nothing.
+        socket.readable().await?;
+        if self.admitted.as_mut().is_some_and(|admitted| !admitted.speaks_tls()) {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "no room for TLS"));
+        }
+        let place = self.admitted.as_ref().map(Admitted::handshake);
+        let given_up = async {
+            match &place {
+                Some(place) => place.given_up().await,
+                None => std::future::pending().await,
+            }
+        };
+        socket.allowance = Some(limits::TLS_HANDSHAKE_INPUT_BYTES);
         let acceptor = TlsAcceptor::from(Arc::clone(config));
         let handshake =
             acceptor.accept_with(socket, |tls| tls.set_buffer_limit(Some(TLS_WRITE_BUFFER_BYTES)));
-        let tls = tokio::time::timeout(timeout, handshake)
-            .await
-            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))??;
-        Ok(Stream { transport: Transport::Tls(Box::new(tls)), peer, local, bytes_in, bytes_out, unanswered })
+        let mut tls = tokio::select! {
+            tls = handshake => tls?,
+            () = given_up => {
+                return Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many TLS handshakes at once"));
+            }
+        };
+        tls.get_mut().0.allowance = None;
+        Ok(Stream { transport: Transport::Tls(Box::new(tls)), ..self })
     }
 
     /// Sends what is still buffered, says goodbye (TLS close_notify, then FIN), waits for the client to hang up
@@ -277,20 +325,39 @@ impl AsyncWrite for Stream {
     }
 }
 
+impl Socket {
+    async fn readable(&self) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tcp(socket) => socket.readable().await,
+            Kind::Unix(socket) => socket.readable().await,
+        }
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
-            Socket::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        let this = self.get_mut();
+        if this.allowance == Some(0) {
+            let text = "the client says too much in its TLS handshake";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
         }
+        let before = buf.filled().len();
+        ready!(match &mut this.kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
+            Kind::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        })?;
+        if let Some(left) = &mut this.allowance {
+            *left = left.saturating_sub(buf.filled().len() - before);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(socket) => Pin::new(socket).poll_write(cx, buf),
-            Socket::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_write(cx, buf),
+            Kind::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
         }
     }
 
@@ -299,30 +366,30 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
-            Socket::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Kind::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Socket::Tcp(socket) => socket.is_write_vectored(),
-            Socket::Unix(socket) => socket.is_write_vectored(),
+        match &self.kind {
+            Kind::Tcp(socket) => socket.is_write_vectored(),
+            Kind::Unix(socket) => socket.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(socket) => Pin::new(socket).poll_flush(cx),
-            Socket::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Kind::Unix(socket) => Pin::new(socket).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
-            Socket::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        match &mut self.get_mut().kind {
+            Kind::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Kind::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
         }
     }
 }

@@ -70,7 +70,9 @@ impl Server {
             );
             connections.total = room;
         }
-        let admission = Admission::new(connections);
+        let admission = Admission::new(connections, ctx.settings.memory / 4);
+        let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
+        tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
         let bound = bind_all(&listen, &mut addresses, &ctx.hostname)?;
         let mut listeners = JoinSet::new();
@@ -131,8 +133,10 @@ impl Server {
 /// Opens every socket and writes down where; all or none.
 fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<Vec<(Listener, Service)>> {
     let mut bound = Vec::new();
-    let smtp_refusal = format!("421 4.7.0 {hostname} Too many connections, come back later\r\n");
-    let imap_refusal = "* BYE [UNAVAILABLE] Too many connections, come back later\r\n".to_owned();
+    // RFC 3463 §3.4: 4.3.2, the system does not accept messages now.
+    let smtp_refusal: Arc<str> =
+        format!("421 4.3.2 {hostname} Too many connections, come back later\r\n").into();
+    let imap_refusal: Arc<str> = "* BYE [UNAVAILABLE] Too many connections, come back later\r\n".into();
     let service = |protocol, tls, serve| {
         let refusal = if protocol == "imap" { imap_refusal.clone() } else { smtp_refusal.clone() };
         Service { protocol, tls, refusal, serve }

@@ -44,7 +44,8 @@ use crate::net::Stream;
 ///
 /// Returns when the client has left, was sent away, or the server stops (421 within moments; RFC 5321 §3.8).
 pub async fn serve(stream: Stream, ctx: Arc<Context>, protocol: Protocol) {
-    session::Session::new(stream, ctx, protocol).run().await;
+    // In a box, so that the task is as small as what it waits for.
+    Box::new(session::Session::new(stream, ctx, protocol)).run().await;
 }
 
 /// The part of the memory budget that messages with several recipients may hold while they wait for more.

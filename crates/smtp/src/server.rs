@@ -103,6 +103,13 @@ impl Decoder {
         &mut self.input
     }
 
+    /// Gives back the buffer's memory if nothing is in it: before a wait.
+    pub fn release(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+    }
+
     /// The next event; `None` until more bytes are fed.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {

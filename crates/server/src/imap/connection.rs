@@ -5,35 +5,44 @@
 //! its connection.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::io;
 use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use rustls::ServerConfig;
-use sealpost_base::Budget;
+use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::server::{Decoder, Event, Limits};
+use sealpost_imap::types::{Code, Status};
 use sealpost_imap::write::Writer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
+use super::long_commands::{LongCommand, LongCommands};
 use crate::auth::standing::Standing;
+use crate::context::Context;
 use crate::net::Stream;
 use crate::settings::Timeouts;
 use crate::shutdown::Shutdown;
 
 /// Output that waits at most before it is sent, in bytes; one more response may be added to it.
 pub(super) const FLUSH_BYTES: usize = 32 * 1024;
-/// What a session that waits for a command reads at first: it holds no buffer while idle.
-const SMALL_READ_BYTES: usize = 1024;
-/// What it reads while more is known to come.
+/// What a session reads at once: it holds no buffer while it waits.
+const SMALL_READ_BYTES: usize = 4 * 1024;
+/// What it reads of a long command.
 const READ_BYTES: usize = 16 * 1024;
 /// What it reads while a message comes in.
 const BULK_READ_BYTES: usize = 32 * 1024;
 /// Commands before login may take this many times the patience for one of them, all together.
 const ANONYMOUS_FACTOR: u32 = 10;
+/// How long a client may take for a command that memory was drawn for, from then on.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a client that holds memory is looked at.
 const SLICE: Duration = Duration::from_secs(10);
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
@@ -61,6 +70,8 @@ pub(super) enum End {
     Errors,
     /// What came cannot be read on from.
     Fatal(Cow<'static, str>),
+    /// There is no memory for a command as long as this one.
+    NoMemory,
     /// The selected mailbox is gone (RFC 2180 §3.3).
     MailboxGone,
     /// A message could not be sent to its end.
@@ -81,6 +92,7 @@ impl End {
             End::Shutdown => "shutdown",
             End::Errors => "too many errors",
             End::Fatal(_) => "protocol",
+            End::NoMemory => "no memory",
             End::MailboxGone => "mailbox gone",
             End::Broken => "message unreadable",
             End::Revoked => "login revoked",
@@ -96,6 +108,7 @@ impl End {
             End::Shutdown => Some("server is shutting down"),
             End::Errors => Some("too many bad commands"),
             End::Fatal(reason) => Some(reason),
+            End::NoMemory => Some("no memory for long commands now, come back later"),
             End::MailboxGone => {
                 Some("the selected mailbox was deleted, renumbered, or may not be read any more")
             }
@@ -127,6 +140,14 @@ pub(super) struct Connection {
     timeouts: Timeouts,
     /// What is held for a client that is slow, others may be waiting for.
     budget: Budget,
+    /// Where the memory for long commands comes from.
+    long_commands: LongCommands,
+    /// That of the command at hand, if it is long.
+    command_memory: Option<LongCommand>,
+    /// When it has to be complete.
+    command_until: Instant,
+    /// The memory for what waits to be sent, if it is much.
+    out_memory: Option<Permit>,
     /// How long the client may take for a command.
     patience: Duration,
     /// When a client that has not logged in is sent away.
@@ -147,9 +168,14 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection of somebody who has not logged in.
-    pub(super) fn new(stream: Stream, shutdown: Shutdown, timeouts: Timeouts, budget: Budget) -> Self {
+    pub(super) fn new(stream: Stream, ctx: &Context) -> Self {
+        let timeouts = ctx.settings.timeouts;
         Connection {
-            budget,
+            budget: ctx.budget.clone(),
+            long_commands: ctx.long_commands.clone(),
+            command_memory: None,
+            command_until: Instant::now(),
+            out_memory: None,
             anonymous_until: Some(Instant::now() + timeouts.imap_anonymous * ANONYMOUS_FACTOR),
             inflater: None,
             deflater: None,
@@ -158,7 +184,7 @@ impl Connection {
             stream: Some(stream),
             decoder: Decoder::new(Limits::anonymous()),
             out: Writer::new(),
-            shutdown,
+            shutdown: ctx.shutdown.clone(),
             timeouts,
             patience: timeouts.imap_anonymous,
             busy: false,
@@ -195,6 +221,10 @@ impl Connection {
         let deadline = Instant::now() + self.patience;
         let deadline = self.anonymous_until.map_or(deadline, |until| until.min(deadline));
         self.check_standing()?;
+        if self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
+            // The command before is answered.
+            self.command_memory = None;
+        }
         loop {
             if let Some(event) = self.decoder.next() {
                 return Ok(event);
@@ -274,6 +304,7 @@ impl Connection {
     /// Waits until there is more for the decoder.
     async fn read(&mut self, deadline: Instant) -> Result<(), End> {
         loop {
+            self.draw_for_command(deadline).await?;
             if self.inflate()? {
                 // It may come from very little input: others have their turn in between.
                 tokio::task::yield_now().await;
@@ -302,31 +333,70 @@ impl Connection {
         }
     }
 
+    /// Draws memory for the command at hand before more of it is read, if it is long.
+    async fn draw_for_command(&mut self, deadline: Instant) -> Result<(), End> {
+        if self.command_memory.is_some() || self.decoder.pending() <= limits::IMAP_COMMAND_FREE_BYTES {
+            return Ok(());
+        }
+        let drawn = if self.anonymous_until.is_some() {
+            self.long_commands.stranger(&self.budget)
+        } else if self.bulk {
+            self.long_commands.at_once(&self.budget)
+        } else {
+            tokio::select! {
+                drawn = timeout_at(deadline, self.long_commands.user(&self.budget)) => drawn.ok(),
+                () = self.shutdown.wait() => return Err(End::Shutdown),
+            }
+        };
+        self.command_memory = Some(drawn.ok_or(End::NoMemory)?);
+        self.command_until = Instant::now() + COMMAND_PATIENCE;
+        Ok(())
+    }
+
     /// Reads from the stream, once.
     async fn receive(&mut self, deadline: Instant) -> Result<(), End> {
         let quiet = self.decoder.pending() == 0 && !self.busy && !self.bulk;
-        if quiet {
+        if self.out.is_empty() {
             // Nobody knows for how long: give the buffers back.
             *self.out.buffer() = BytesMut::new();
+            self.out_memory = None;
+        }
+        if quiet {
+            self.decoder.release();
+            self.command_memory = None;
             if let Some(inflater) = &mut self.inflater {
                 inflater.rest();
             }
         }
+        let most = match (self.bulk, &self.command_memory) {
+            (true, _) => Some(BULK_READ_BYTES),
+            (_, Some(_)) => Some(READ_BYTES),
+            _ => None,
+        };
+        // Memory that others may be waiting for is not held for whoever stops in the middle of a long command.
+        let deadline =
+            if self.command_memory.is_some() { deadline.min(self.command_until) } else { deadline };
         let crowded = self.budget.waiting() > 0;
-        let mut small = [0; SMALL_READ_BYTES];
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let buffer = match &mut self.inflater {
             Some(inflater) => inflater.input(),
             None => self.decoder.buffer(),
         };
         let reading = async {
-            if quiet {
-                let n = stream.read(&mut small).await?;
-                buffer.extend_from_slice(&small[..n]);
-                self.busy = n == small.len();
+            let Some(most) = most else {
+                let n = poll_fn(|cx| {
+                    // Not a variable of the session: it is there only while there is something to read.
+                    let mut small = [MaybeUninit::uninit(); SMALL_READ_BYTES];
+                    let mut read = ReadBuf::uninit(&mut small);
+                    ready!(Pin::new(&mut *stream).poll_read(cx, &mut read))?;
+                    buffer.extend_from_slice(read.filled());
+                    Poll::Ready(io::Result::Ok(read.filled().len()))
+                });
+                let n = n.await?;
+                self.busy = n == SMALL_READ_BYTES;
                 return Ok(n);
-            }
-            buffer.reserve(if self.bulk { BULK_READ_BYTES } else { READ_BYTES });
+            };
+            buffer.reserve(most);
             let n = stream.read_buf(buffer).await?;
             self.busy = n >= READ_BYTES;
             io::Result::Ok(n)
@@ -389,9 +459,17 @@ impl Connection {
         Ok(flushed.map_err(|_| End::Timeout)??)
     }
 
+    /// How many bytes may wait to be sent when so many more come: few, unless memory for them is free.
+    fn may_wait(&mut self, more: usize) -> usize {
+        if self.out_memory.is_none() && self.out.len() + more > limits::IMAP_OUTPUT_FREE_BYTES {
+            self.out_memory = self.budget.try_acquire(FLUSH_BYTES);
+        }
+        if self.out_memory.is_some() { FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES }
+    }
+
     /// Sends what waits if it is much.
     pub(super) async fn relieve(&mut self) -> Result<(), End> {
-        if self.out.len() > FLUSH_BYTES {
+        if self.out.len() > self.may_wait(0) {
             let waiting = self.out.take();
             self.send(&waiting, &[]).await?;
         }
@@ -400,7 +478,7 @@ impl Connection {
 
     /// Octets of a literal: copied if they are few, sent from where they are if they are many.
     pub(super) async fn literal_octets(&mut self, octets: &[u8]) -> Result<(), End> {
-        if self.out.len() + octets.len() <= FLUSH_BYTES {
+        if self.out.len() + octets.len() <= self.may_wait(octets.len()) {
             self.out.raw(octets);
             return Ok(());
         }
@@ -521,7 +599,8 @@ impl Connection {
         // Who is sent away for it is told so.
         self.standing = None;
         if let Some(text) = end.goodbye() {
-            self.out.status(None, sealpost_imap::types::Status::Bye, None, text);
+            let code = matches!(end, End::NoMemory).then_some(Code::Unavailable);
+            self.out.status(None, Status::Bye, code.as_ref(), text);
         }
         if !matches!(end, End::Closed | End::Io(_)) {
             // A client that does not take its goodbye does not get it.

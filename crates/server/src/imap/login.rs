@@ -71,6 +71,9 @@ impl Session {
         record.name.as_str().clone_into(&mut self.user);
         self.log.user(record.name.as_str());
         let standing = self.ctx.auth.standing(&entered);
+        if let Some(stream) = self.connection.stream() {
+            stream.known();
+        }
         self.connection.authenticated(self.ctx.settings.message_size, standing);
         Ok(Reply::ok_with(capability::code(self.stage()), done))
     }

@@ -58,8 +58,7 @@ impl Session {
     /// A session in the not authenticated state.
     pub(super) fn new(stream: Stream, ctx: Arc<Context>) -> Self {
         let log = SessionLog::begin("imap", &stream, ctx.clock.clone());
-        let connection =
-            Connection::new(stream, ctx.shutdown.clone(), ctx.settings.timeouts, ctx.budget.clone());
+        let connection = Connection::new(stream, &ctx);
         Session::over(ctx, connection, log)
     }
 
@@ -92,17 +91,15 @@ impl Session {
     }
 
     /// Greets, serves, says goodbye.
-    pub(super) async fn run(mut self) {
-        let greeting = format!("{} IMAP server ready", self.ctx.settings.hostname);
-        let code = capability::code(self.stage());
-        self.connection.out().status(None, Status::Ok, Some(&code), &greeting);
+    pub(super) async fn run(mut self: Box<Self>) {
+        self.greet();
         let end = loop {
             if let Err(end) = self.step().await {
                 break end;
             }
             if self.over {
                 self.end_quota();
-                self = self.anew();
+                *self = (*self).anew();
             }
         };
         self.end_quota();
@@ -110,11 +107,17 @@ impl Session {
         if let Some(stream) = self.connection.stream() {
             self.log.observe(stream);
         }
-        let Session { connection, log, account, view, .. } = self;
+        let Session { connection, log, account, view, .. } = *self;
         // Whoever waits for the client to hang up needs neither.
         drop((account, view));
-        connection.close(&end).await;
+        Box::pin(connection.close(&end)).await;
         drop(log);
+    }
+
+    fn greet(&mut self) {
+        let greeting = format!("{} IMAP server ready", self.ctx.settings.hostname);
+        let code = capability::code(self.stage());
+        self.connection.out().status(None, Status::Ok, Some(&code), &greeting);
     }
 
     /// Takes the next event and answers it.
@@ -129,8 +132,8 @@ impl Session {
                 let takes_out = head.replaces.is_some();
                 self.log.count("commands", 1);
                 self.progress = Progress::of(&tag);
-                self.tell_others().await?;
-                let outcome = self.append(head).await;
+                Box::pin(self.tell_others()).await?;
+                let outcome = Box::pin(self.append(head)).await;
                 self.connection.set_bulk(false);
                 self.finish(&tag, outcome, Telling { takes_out, own: true, ..Telling::everything() }).await?;
             }
@@ -161,9 +164,9 @@ impl Session {
         self.log.count("commands", 1);
         // These answer before they act.
         match body {
-            CommandBody::StartTls => return self.start_tls(&tag).await,
-            CommandBody::Compress(algorithm) => return self.compress(&tag, &algorithm).await,
-            CommandBody::Unauthenticate => return self.unauthenticate(&tag).await,
+            CommandBody::StartTls => return Box::pin(self.start_tls(&tag)).await,
+            CommandBody::Compress(algorithm) => return Box::pin(self.compress(&tag, &algorithm)).await,
+            CommandBody::Unauthenticate => return Box::pin(self.unauthenticate(&tag)).await,
             _ => {}
         }
         self.progress = Progress::of(&tag);
@@ -182,69 +185,75 @@ impl Session {
                 return Ok(Reply::ok("CAPABILITY completed"));
             }
             CommandBody::Noop => {
-                self.catch_up().await?;
+                Box::pin(self.catch_up()).await?;
                 return Ok(Reply::ok("NOOP completed"));
             }
-            CommandBody::Logout => return self.logout(tag).await,
+            CommandBody::Logout => return Box::pin(self.logout(tag)).await,
             CommandBody::Id(_) => return Ok(self.id()),
             // RFC 3501 §6.2: in the not authenticated state.
-            CommandBody::Login { user, password } => return self.login(&user, &password).await,
+            CommandBody::Login { user, password } => return Box::pin(self.login(&user, &password)).await,
             CommandBody::Authenticate { mechanism, initial } => {
-                return self.authenticate(&mechanism, initial).await;
+                return Box::pin(self.authenticate(&mechanism, initial)).await;
             }
             _ => {}
         }
         // RFC 3501 §6.3 and §6.4: the others need a login, and see what was acknowledged before they came.
         self.account()?;
         self.check_numbers(&body)?;
-        self.catch_up().await?;
+        Box::pin(self.catch_up()).await?;
         self.forget_expunged();
         self.enable_condstore(&body);
         if telling.own {
             // What others did before is told: what is new afterwards is this client's own doing.
-            self.tell_others().await?;
+            Box::pin(self.tell_others()).await?;
         }
+        // All but IDLE, which sessions spend their lives in, have boxes of their own: what a session takes while it waits
+        // is not what its largest command takes.
         match body {
             CommandBody::Enable(names) => self.enable(&names),
             CommandBody::Select { mailbox, read_only, parameters } => {
-                self.select(&mailbox, read_only, &parameters).await
+                Box::pin(self.select(&mailbox, read_only, &parameters)).await
             }
-            CommandBody::Create { mailbox, special_use } => self.create(&mailbox, &special_use).await,
-            CommandBody::Delete(mailbox) => self.delete(&mailbox).await,
-            CommandBody::Rename { from, to } => self.rename(&from, &to).await,
-            CommandBody::Subscribe(mailbox) => self.subscribe(&mailbox, true).await,
-            CommandBody::Unsubscribe(mailbox) => self.subscribe(&mailbox, false).await,
-            CommandBody::List(list) => self.list(&list).await,
-            CommandBody::Lsub { reference, pattern } => self.lsub(&reference, &pattern).await,
+            CommandBody::Create { mailbox, special_use } => {
+                Box::pin(self.create(&mailbox, &special_use)).await
+            }
+            CommandBody::Delete(mailbox) => Box::pin(self.delete(&mailbox)).await,
+            CommandBody::Rename { from, to } => Box::pin(self.rename(&from, &to)).await,
+            CommandBody::Subscribe(mailbox) => Box::pin(self.subscribe(&mailbox, true)).await,
+            CommandBody::Unsubscribe(mailbox) => Box::pin(self.subscribe(&mailbox, false)).await,
+            CommandBody::List(list) => Box::pin(self.list(&list)).await,
+            CommandBody::Lsub { reference, pattern } => Box::pin(self.lsub(&reference, &pattern)).await,
             CommandBody::Namespace => Ok(self.namespace()),
-            CommandBody::Acl(command) => self.acl(&command).await,
-            CommandBody::Url(command) => self.authorized_urls(&command).await,
-            CommandBody::Status { mailbox, items } => self.status(&mailbox, &items).await,
-            CommandBody::GetMetadata(get) => self.get_metadata(&get).await,
-            CommandBody::SetMetadata(set) => self.set_metadata(&set).await,
-            CommandBody::Notify(notify) => self.notify(notify).await,
-            CommandBody::GetQuota(root) => self.get_quota(&root).await,
-            CommandBody::GetQuotaRoot(mailbox) => self.get_quota_root(&mailbox).await,
-            CommandBody::SetQuota { root, limits } => self.set_quota(&root, &limits).await,
+            CommandBody::Acl(command) => Box::pin(self.acl(&command)).await,
+            CommandBody::Url(command) => Box::pin(self.authorized_urls(&command)).await,
+            CommandBody::Status { mailbox, items } => Box::pin(self.status(&mailbox, &items)).await,
+            CommandBody::GetMetadata(get) => Box::pin(self.get_metadata(&get)).await,
+            CommandBody::SetMetadata(set) => Box::pin(self.set_metadata(&set)).await,
+            CommandBody::Notify(notify) => Box::pin(self.notify(notify)).await,
+            CommandBody::GetQuota(root) => Box::pin(self.get_quota(&root)).await,
+            CommandBody::GetQuotaRoot(mailbox) => Box::pin(self.get_quota_root(&mailbox)).await,
+            CommandBody::SetQuota { root, limits } => Box::pin(self.set_quota(&root, &limits)).await,
             CommandBody::Idle => self.idle().await,
             CommandBody::Check => {
                 self.view()?;
                 Ok(Reply::ok("CHECK completed"))
             }
-            CommandBody::Close => self.close_mailbox().await,
+            CommandBody::Close => Box::pin(self.close_mailbox()).await,
             CommandBody::Unselect => self.unselect(),
-            CommandBody::Expunge { uids } => self.expunge(uids.as_ref()).await,
-            CommandBody::Search(search) => self.search(tag, search).await,
-            CommandBody::Sort(sort) => self.sort(tag, sort).await,
-            CommandBody::Thread(thread) => self.thread(thread).await,
+            CommandBody::Expunge { uids } => Box::pin(self.expunge(uids.as_ref())).await,
+            CommandBody::Search(search) => Box::pin(self.search(tag, search)).await,
+            CommandBody::Sort(sort) => Box::pin(self.sort(tag, sort)).await,
+            CommandBody::Thread(thread) => Box::pin(self.thread(thread)).await,
             CommandBody::CancelUpdate(tags) => self.cancel_update(&tags),
-            CommandBody::MultiSearch(multi) => self.multi_search(tag, multi).await,
+            CommandBody::MultiSearch(multi) => Box::pin(self.multi_search(tag, multi)).await,
             CommandBody::Fetch { uid, set, items, modifiers } => {
-                self.fetch(uid, &set, items, &modifiers, telling).await
+                Box::pin(self.fetch(uid, &set, items, &modifiers, telling)).await
             }
-            CommandBody::Store(store) => self.store(&store, telling).await,
-            CommandBody::Copy { uid, set, mailbox } => self.copy(uid, &set, &mailbox).await,
-            CommandBody::Move { uid, set, mailbox } => self.move_messages(uid, &set, &mailbox).await,
+            CommandBody::Store(store) => Box::pin(self.store(&store, telling)).await,
+            CommandBody::Copy { uid, set, mailbox } => Box::pin(self.copy(uid, &set, &mailbox)).await,
+            CommandBody::Move { uid, set, mailbox } => {
+                Box::pin(self.move_messages(uid, &set, &mailbox)).await
+            }
             _ => Ok(Reply::bad("command not known")),
         }
     }

@@ -67,26 +67,29 @@ impl Session {
         }
         if self.watch.is_none() {
             // NOTIFY says for itself whether metadata is among what is told (RFC 5465 §5.6).
-            self.tell_metadata().await?;
+            if self.metadata.is_some() {
+                Box::pin(self.tell_metadata()).await?;
+            }
         }
         let wanted = match &self.watch {
             Some(watch) => watch.selected().clone(),
             None => Selected::default(),
         };
         if self.watch.is_none() || wanted.messages {
-            self.tell_selected(telling, &wanted).await?;
+            // Waiting sessions come by here: they are not to be as large as this is.
+            Box::pin(self.tell_selected(telling, &wanted)).await?;
         } else {
             // RFC 5465 §3.1: of the selected mailbox the client wants to know nothing but what it does itself.
             if telling.takes_out {
-                self.tell_taken_out().await?;
+                Box::pin(self.tell_taken_out()).await?;
             }
-            self.tell_rows(&telling.flags, Items::Flags, telling.uid).await?;
+            Box::pin(self.tell_rows(&telling.flags, Items::Flags, telling.uid)).await?;
             if self.dialect.modseq() {
-                self.tell_rows(&telling.modseqs.difference(&telling.flags), Items::ModSeq, telling.uid)
-                    .await?;
+                let modseqs = telling.modseqs.difference(&telling.flags);
+                Box::pin(self.tell_rows(&modseqs, Items::ModSeq, telling.uid)).await?;
             }
         }
-        self.tell_others().await
+        if self.watch.is_some() { Box::pin(self.tell_others()).await } else { Ok(()) }
     }
 
     /// EXPUNGE and MOVE are answered (RFC 3501 §6.4.3, RFC 6851 §3.3) also by who does not hear of events.

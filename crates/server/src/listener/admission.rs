@@ -1,11 +1,31 @@
-//! How many connections there are, in all and from each address.
+//! Who is let in: how many connections there are, in all and from each address, and what they cost.
+//!
+//! A connection is charged what it costs at worst before it draws on the memory budget ([`limits::CONNECTION_BYTES`], and
+//! [`limits::TLS_BYTES`] more while it speaks TLS), so that all of them together fit into the part of the memory that is
+//! theirs. One too many is told to come back before anything is allocated for it.
+//!
+//! Places are not for those who say nothing. A connection is a *stranger* until it has logged in or named a recipient;
+//! when all places are taken, the stranger that has been there longest makes room for the next one. So thousands of
+//! half-open handshakes cost an honest client nothing as long as it is quicker than they are many. TLS handshakes under
+//! way, which cost more than connections that wait, have fewer places of their own ([`Handshakes`]), by the same rule.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use sealpost_base::limits;
+use tokio::sync::Notify;
+
 use crate::settings::Connections;
 use crate::throttle::Network;
+
+/// Strangers make room only when they are more than this part of all connections: one so-manieth. The others would only push
+/// each other out.
+const STRANGERS_SHARE: usize = 16;
+/// The part of the connections' memory that handshakes may take.
+const HANDSHAKES_SHARE: usize = 8;
+/// Handshakes that are possible at once however little memory there is.
+const LEAST_HANDSHAKES: usize = 8;
 
 /// Counts connections of all listeners. Cloning shares the counts.
 #[derive(Clone)]
@@ -13,25 +33,39 @@ pub(crate) struct Admission(Arc<Shared>);
 
 struct Shared {
     limits: Connections,
+    /// What all of them may cost.
+    bytes: usize,
     counts: Mutex<Counts>,
+    handshakes: Handshakes,
 }
 
 #[derive(Default)]
 struct Counts {
     total: usize,
+    bytes: usize,
     /// Has an entry for networks with connections only, so it is bounded by `total`.
     networks: HashMap<Network, usize>,
+    /// How each stranger is told to go, those that came first in front.
+    strangers: BTreeMap<u64, Arc<Notify>>,
+    next: u64,
 }
 
 /// One connection that is counted; dropping it ends that.
 pub(crate) struct Admitted {
     admission: Admission,
     network: Option<Network>,
+    number: u64,
+    /// What it is charged.
+    bytes: usize,
+    leave: Arc<Notify>,
 }
 
 impl Admission {
-    pub(crate) fn new(limits: Connections) -> Self {
-        Admission(Arc::new(Shared { limits, counts: Mutex::default() }))
+    /// Nobody is there. All connections together may cost `bytes`.
+    pub(crate) fn new(limits: Connections, bytes: usize) -> Self {
+        let handshakes = (bytes / HANDSHAKES_SHARE / limits::TLS_HANDSHAKE_BYTES).max(LEAST_HANDSHAKES);
+        let handshakes = Handshakes::new(handshakes);
+        Admission(Arc::new(Shared { limits, bytes, counts: Mutex::default(), handshakes }))
     }
 
     /// Counts a connection from `peer` (`None`: a Unix socket, which counts in the total alone), unless that would
@@ -39,18 +73,30 @@ impl Admission {
     pub(crate) fn admit(&self, peer: Option<IpAddr>) -> Option<Admitted> {
         let network = peer.map(Network::of);
         let mut counts = self.lock();
-        if counts.total >= self.0.limits.total {
+        let here = network.and_then(|network| counts.networks.get(&network).copied()).unwrap_or_default();
+        if network.is_some() && here >= self.0.limits.per_address {
             return None;
         }
-        if let Some(network) = network {
-            let here = counts.networks.get(&network).copied().unwrap_or_default();
-            if here >= self.0.limits.per_address {
+        let full = |counts: &Counts| {
+            counts.total >= self.0.limits.total || counts.bytes + limits::CONNECTION_BYTES > self.0.bytes
+        };
+        if full(&counts) {
+            if counts.strangers.len() <= self.places() / STRANGERS_SHARE {
                 return None;
             }
+            // It is still counted, and goes within a moment: the one that comes takes its place in advance.
+            counts.strangers.pop_first()?.1.notify_one();
+        }
+        if let Some(network) = network {
             counts.networks.insert(network, here + 1);
         }
         counts.total += 1;
-        Some(Admitted { admission: self.clone(), network })
+        counts.bytes += limits::CONNECTION_BYTES;
+        counts.next += 1;
+        let (number, leave) = (counts.next, Arc::new(Notify::new()));
+        counts.strangers.insert(number, leave.clone());
+        let bytes = limits::CONNECTION_BYTES;
+        Some(Admitted { admission: self.clone(), network, number, bytes, leave })
     }
 
     /// Connections counted now.
@@ -58,8 +104,46 @@ impl Admission {
         self.lock().total
     }
 
+    /// How many connections have room if none speaks TLS.
+    pub(crate) fn places(&self) -> usize {
+        self.0.limits.total.min(self.0.bytes / limits::CONNECTION_BYTES)
+    }
+
+    /// How many have room if all do.
+    pub(crate) fn places_with_tls(&self) -> usize {
+        self.0.limits.total.min(self.0.bytes / (limits::CONNECTION_BYTES + limits::TLS_BYTES))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Counts> {
         self.0.counts.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Admitted {
+    /// It has shown that it is somebody's: it does not have to make room for others any more.
+    pub(crate) fn known(&self) {
+        self.admission.lock().strangers.remove(&self.number);
+    }
+
+    /// Charges it for TLS; false if there is no room for that.
+    pub(crate) fn speaks_tls(&mut self) -> bool {
+        let mut counts = self.admission.lock();
+        if counts.bytes + limits::TLS_BYTES > self.admission.0.bytes {
+            return false;
+        }
+        counts.bytes += limits::TLS_BYTES;
+        self.bytes += limits::TLS_BYTES;
+        true
+    }
+
+    /// A place for its TLS handshake.
+    pub(crate) fn handshake(&self) -> Handshake {
+        self.admission.0.handshakes.enter()
+    }
+
+    /// Rings when it has to make room for another.
+    pub(crate) fn leave(&self) -> Arc<Notify> {
+        self.leave.clone()
     }
 }
 
@@ -67,6 +151,8 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let mut counts = self.admission.lock();
         counts.total = counts.total.saturating_sub(1);
+        counts.bytes = counts.bytes.saturating_sub(self.bytes);
+        counts.strangers.remove(&self.number);
         if let Some(network) = self.network
             && let Some(here) = counts.networks.get_mut(&network)
         {
@@ -78,22 +164,142 @@ impl Drop for Admitted {
     }
 }
 
+/// Places for TLS handshakes in which something was received. Whoever wants one gets it; if there are too many, the one that was
+/// begun first is given up.
+struct Handshakes(Arc<Mutex<Queue>>);
+
+struct Queue {
+    most: usize,
+    next: u64,
+    under_way: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// A handshake under way; dropping it ends that.
+pub(crate) struct Handshake {
+    queue: Arc<Mutex<Queue>>,
+    number: u64,
+    leave: Arc<Notify>,
+}
+
+impl Handshakes {
+    fn new(most: usize) -> Self {
+        Handshakes(Arc::new(Mutex::new(Queue { most, next: 0, under_way: BTreeMap::new() })))
+    }
+
+    fn enter(&self) -> Handshake {
+        let leave = Arc::new(Notify::new());
+        let mut queue = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        if queue.under_way.len() >= queue.most
+            && let Some((_, first)) = queue.under_way.pop_first()
+        {
+            first.notify_one();
+        }
+        queue.next += 1;
+        let number = queue.next;
+        queue.under_way.insert(number, leave.clone());
+        Handshake { queue: self.0.clone(), number, leave }
+    }
+}
+
+impl Handshake {
+    /// Waits until it has to be given up.
+    pub(crate) async fn given_up(&self) {
+        self.leave.notified().await;
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.queue.lock().unwrap_or_else(|e| e.into_inner()).under_way.remove(&self.number);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    fn peer(n: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, n]))
+    }
+
+    fn has_to_leave(admitted: &Admitted) -> bool {
+        admitted.leave.notified().now_or_never().is_some()
+    }
 
     #[test]
     fn counts_go_up_and_down_and_leave_nothing_behind() {
-        let admission = Admission::new(Connections { total: 4, per_address: 2 });
-        let peer = |n: u8| Some(IpAddr::from([192, 0, 2, n]));
+        let admission = Admission::new(Connections { total: 4, per_address: 2 }, usize::MAX);
         let one: Vec<_> = (0..2).map(|_| admission.admit(peer(1)).unwrap()).collect();
         assert!(admission.admit(peer(1)).is_none(), "two from one address");
-        let _two = admission.admit(peer(2)).unwrap();
-        let _unix = admission.admit(None).unwrap();
+        let two = admission.admit(peer(2)).unwrap();
+        let unix = admission.admit(None).unwrap();
+        for known in one.iter().chain([&two, &unix]) {
+            known.known();
+        }
         assert!(admission.admit(peer(3)).is_none(), "four in all");
         drop(one);
         assert!(admission.admit(peer(1)).is_some());
         assert_eq!(admission.lock().networks.len(), 1);
-        assert_eq!(admission.total(), 2);
+        assert_eq!((admission.total(), admission.lock().strangers.len()), (2, 0));
+        drop((two, unix));
+        assert_eq!(admission.lock().bytes, 0);
+    }
+
+    #[test]
+    fn whoever_is_not_known_longest_makes_room() {
+        let admission = Admission::new(Connections { total: 3, per_address: 9 }, usize::MAX);
+        let known = admission.admit(peer(1)).unwrap();
+        known.known();
+        let (first, second) = (admission.admit(peer(1)).unwrap(), admission.admit(peer(2)).unwrap());
+        let third = admission.admit(peer(3)).unwrap();
+        assert!(has_to_leave(&first) && !has_to_leave(&known) && !has_to_leave(&second));
+        drop(first);
+        assert_eq!(admission.total(), 3);
+        for late in [&second, &third] {
+            late.known();
+        }
+        assert!(admission.admit(peer(4)).is_none(), "nobody who is known has to go");
+    }
+
+    #[test]
+    fn newcomers_do_not_push_each_other_out() {
+        let admission = Admission::new(Connections { total: 32, per_address: 99 }, usize::MAX);
+        let all: Vec<_> = (0..32).map(|_| admission.admit(peer(1)).unwrap()).collect();
+        for known in &all[..30] {
+            known.known();
+        }
+        assert!(admission.admit(peer(2)).is_none());
+        assert!(!all.iter().any(has_to_leave));
+    }
+
+    #[test]
+    fn what_they_cost_is_bounded_too() {
+        let bytes = 4 * limits::CONNECTION_BYTES + limits::TLS_BYTES;
+        let admission = Admission::new(Connections { total: 1000, per_address: 1000 }, bytes);
+        let mut first = admission.admit(peer(1)).unwrap();
+        assert!(first.speaks_tls());
+        let mut others: Vec<_> = (0..3).map(|_| admission.admit(peer(2)).unwrap()).collect();
+        for known in others.iter().chain([&first]) {
+            known.known();
+        }
+        assert!(admission.admit(peer(3)).is_none());
+        assert!(!others[0].speaks_tls(), "there is no room for it");
+        drop(first);
+        assert!(others[0].speaks_tls() && admission.admit(peer(3)).is_some());
+    }
+
+    #[test]
+    fn the_oldest_handshake_is_given_up() {
+        let handshakes = Handshakes::new(2);
+        let (first, second) = (handshakes.enter(), handshakes.enter());
+        assert!(first.given_up().now_or_never().is_none());
+        let third = handshakes.enter();
+        assert!(first.given_up().now_or_never().is_some());
+        assert!(second.given_up().now_or_never().is_none());
+        drop((first, third));
+        let _fourth = handshakes.enter();
+        assert!(second.given_up().now_or_never().is_none(), "there was room");
     }
 }

@@ -37,7 +37,7 @@ fn echo(mut stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 fn service() -> Service {
-    Service { protocol: "echo", tls: false, refusal: "later\r\n".to_owned(), serve: echo }
+    Service { protocol: "echo", tls: false, refusal: "later\r\n".into(), serve: echo }
 }
 
 async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
@@ -52,12 +52,23 @@ async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
     String::from_utf8(line).unwrap()
 }
 
+/// What a connection is charged for has to have room for what it is.
+#[tokio::test]
+async fn the_tasks_of_sessions_are_small() {
+    let ctx = context(Settings::default());
+    let stream = || Stream::pair().unwrap().0;
+    let listening = size_of_val(&session(stream(), service(), ctx.clone()));
+    let imap = size_of_val(&crate::imap::serve(stream(), ctx.clone()));
+    let lmtp = size_of_val(&crate::smtp::serve(stream(), ctx.clone(), crate::smtp::Protocol::Lmtp));
+    assert!(listening <= 1280 && imap <= 3584 && lmtp <= 1280, "{listening}, {imap}, {lmtp} bytes");
+}
+
 #[tokio::test]
 async fn one_too_many_is_told_to_come_back_and_may() {
     let ctx = context(Settings::default());
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
-    let admission = Admission::new(Connections { total: 10, per_address: 2 });
+    let admission = Admission::new(Connections { total: 10, per_address: 2 }, usize::MAX);
     let running = tokio::spawn(run(listener, service(), ctx.clone(), admission.clone()));
 
     let mut first = TcpStream::connect(address).await.unwrap();
@@ -95,7 +106,7 @@ async fn a_unix_socket_is_private_replaces_a_dead_one_and_is_removed() {
     assert_eq!(Listener::unix(&path).err().unwrap().kind(), Kind::Conflict, "it is in use");
 
     let ctx = context(Settings::default());
-    let admission = Admission::new(Connections { total: 10, per_address: 1 });
+    let admission = Admission::new(Connections { total: 10, per_address: 1 }, usize::MAX);
     let running = tokio::spawn(run(listener, service(), ctx.clone(), admission));
     let mut one = UnixStream::connect(&path).await.unwrap();
     let mut two = UnixStream::connect(&path).await.unwrap();
@@ -126,7 +137,7 @@ async fn a_session_that_panics_takes_nobody_with_it() {
     let ctx = context(Settings::default());
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
-    let admission = Admission::new(Connections { total: 1, per_address: 1 });
+    let admission = Admission::new(Connections { total: 1, per_address: 1 }, usize::MAX);
     let running =
         tokio::spawn(run(listener, Service { serve: panics, ..service() }, ctx.clone(), admission.clone()));
     for _ in 0..3 {

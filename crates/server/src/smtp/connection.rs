@@ -1,6 +1,11 @@
 //! Bytes to and from the client, with the patience that each deserves.
 
+use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -8,7 +13,7 @@ use rustls::ServerConfig;
 use sealpost_smtp::server::{Decoder, Event};
 use sealpost_smtp::types::Reply;
 use sealpost_smtp::write;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
 use super::replies;
@@ -16,9 +21,9 @@ use crate::context::Context;
 use crate::net::Stream;
 use crate::session_log::SessionLog;
 
-/// Octets read at once between messages, when most sessions idle.
-const COMMAND_READ_BYTES: usize = 2 * 1024;
-/// Octets read at once within a message.
+/// Octets read at once while no memory is drawn for a message: between messages, when most sessions idle, and at its beginning.
+const SMALL_READ_BYTES: usize = 4 * 1024;
+/// Octets read at once within a message that memory is drawn for.
 const MESSAGE_READ_BYTES: usize = 16 * 1024;
 /// Octets of replies that wait for the client before no more is read from it.
 const REPLY_BYTES: usize = 8 * 1024;
@@ -91,6 +96,21 @@ pub(super) enum Within {
     LargeMessage,
 }
 
+/// Reads once. There is no buffer until something comes, unless memory is drawn for a message.
+async fn read(stream: &mut Stream, decoder: &mut Decoder, within: Within) -> io::Result<usize> {
+    if within == Within::LargeMessage {
+        return stream.read_buf(decoder.space(MESSAGE_READ_BYTES)).await;
+    }
+    poll_fn(|cx| {
+        let mut small = [MaybeUninit::uninit(); SMALL_READ_BYTES];
+        let mut read = ReadBuf::uninit(&mut small);
+        ready!(Pin::new(&mut *stream).poll_read(cx, &mut read))?;
+        decoder.feed(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
+    })
+    .await
+}
+
 /// The client's connection and what is not yet read from it or sent to it.
 pub(super) struct Connection {
     /// `None` after a failed handshake.
@@ -157,7 +177,8 @@ impl Connection {
     /// Sends what is queued and reads more: at least one octet.
     pub(super) async fn fill(&mut self, ctx: &Context, within: Within) -> Result<(), End> {
         self.flush(ctx).await?;
-        let size = if within == Within::Commands { COMMAND_READ_BYTES } else { MESSAGE_READ_BYTES };
+        self.out = BytesMut::new();
+        self.decoder.release();
         let mut waited = Duration::ZERO;
         loop {
             let patience = ctx.settings.timeouts.smtp.saturating_sub(waited).min(PRESSURE_WINDOW);
@@ -166,7 +187,7 @@ impl Connection {
             let read = tokio::select! {
                 biased;
                 () = ctx.shutdown.wait() => return Err(End::Stopping),
-                read = timeout(patience, stream.read_buf(self.decoder.space(size))) => read,
+                read = timeout(patience, read(stream, &mut self.decoder, within)) => read,
             };
             self.window.0 += ctx.clock.monotonic().saturating_sub(before);
             match read {

@@ -23,7 +23,12 @@ impl Session {
             return self.refuse(replies::too_many_recipients());
         }
         match self.add_recipient(rcpt.to).await {
-            Ok(()) => self.reply(replies::recipient_ok()),
+            Ok(()) => {
+                if let Some(stream) = self.connection.stream() {
+                    stream.known();
+                }
+                self.reply(replies::recipient_ok());
+            }
             // A queue in front of us does not choose its recipients; a stranger who guesses addresses does.
             Err(reply) if self.is_lmtp() => self.reply(reply),
             Err(reply) => self.refuse(reply),

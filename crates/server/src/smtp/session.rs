@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// From the greeting to the end, whatever that is.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self: Box<Self>) {
         let Err(end) = self.converse().await;
         // What was not acknowledged is given up, and its memory with it, before anything else is waited for.
         self.transaction = None;
@@ -63,7 +63,8 @@ impl Session {
         if let Some(reply) = end.reply(&self.ctx.hostname) {
             self.connection.reply(&reply);
         }
-        self.connection.close(&self.ctx, &mut self.log).await;
+        let Session { connection, ctx, mut log, .. } = *self;
+        Box::pin(connection.close(&ctx, &mut log)).await;
     }
 
     async fn converse(&mut self) -> Result<Infallible, End> {
@@ -92,18 +93,18 @@ impl Session {
 
     async fn handle(&mut self, event: Event) -> Result<(), End> {
         match event {
-            Event::Command(command) => self.command(command).await,
+            Event::Command(command) => Box::pin(self.command(command)).await,
             Event::Bad(misuse) => {
                 self.refuse(misuse.reply());
                 // RFC 2920 §3.2 (6): not to be held back.
                 self.flush().await
             }
             Event::Data(octets) => {
-                self.receive(&octets).await;
+                Box::pin(self.receive(&octets)).await;
                 Ok(())
             }
-            Event::DataEnd(end) => self.end_data(end).await,
-            Event::ChunkEnd => self.end_chunk().await,
+            Event::DataEnd(end) => Box::pin(self.end_data(end)).await,
+            Event::ChunkEnd => Box::pin(self.end_chunk()).await,
             Event::Fatal(_) => Err(End::Unintelligible),
         }
     }

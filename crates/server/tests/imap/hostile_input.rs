@@ -300,3 +300,43 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
     tokio::time::timeout(most, trickle).await.expect("the stranger is sent away");
     assert!(start.elapsed() >= world.ctx.settings.timeouts.imap_anonymous);
 }
+
+/// More long commands than there is memory for: strangers are told to come back, whoever logged in waits, and short commands
+/// go on as if nothing were.
+#[tokio::test]
+async fn long_commands_share_what_is_set_aside_for_them() {
+    let mut world = World::new(Settings { memory: 8 * 1024 * 1024, ..Settings::default() }).await;
+    let long = vec![b'x'; 2 * limits::IMAP_COMMAND_FREE_BYTES];
+    // A megabyte is set aside; each command takes 80 KiB of it before login.
+    let mut strangers = Vec::new();
+    for _ in 0..12 {
+        let mut stranger = client(&mut world, As::Anonymous).await;
+        stranger.send(&[b"x LOGIN ", &long[..]].concat()).await;
+        strangers.push(stranger);
+    }
+    while world.ctx.budget.in_use() < 12 * 80 * 1024 {
+        tokio::task::yield_now().await;
+    }
+    let mut late = client(&mut world, As::Anonymous).await;
+    late.send(&[b"x LOGIN ", &long[..]].concat()).await;
+    assert_eq!(
+        late.rest_or_reset().await,
+        "* BYE [UNAVAILABLE] no memory for long commands now, come back later\r\n"
+    );
+    let mut users = Vec::new();
+    for _ in 0..9 {
+        let mut user = world.login().await;
+        user.send(&[b"x SEARCH SUBJECT ", &long[..]].concat()).await;
+        users.push(user);
+    }
+    let mut other = world.login().await;
+    other.ok("STATUS INBOX (MESSAGES)").await;
+    // The one that waits has its turn when another is done.
+    for mut user in users {
+        user.send(b"\r\n").await;
+        let line = user.line().await;
+        assert!(line.starts_with("x BAD ") || line.starts_with("x NO "), "{line}");
+    }
+    drop(strangers);
+    other.ok("NOOP").await;
+}

@@ -1,0 +1,55 @@
+//! Memory for commands that are longer than most: what a connection has received of a command, and what it is parsed into.
+//!
+//! A connection holds [`limits::IMAP_COMMAND_FREE_BYTES`] of one for nothing; for more it draws on shares of the memory
+//! budget that are set aside for this, so that thousands of endless literals wait for each other and nobody else waits for
+//! them. Whoever has not logged in does not wait: an honest client has nothing to say there that is so long.
+
+use sealpost_base::{Budget, Permit, limits};
+
+/// What a command takes in all, parsed, for each of its bytes.
+const PARSED_FACTOR: usize = 2;
+/// Each share is this part of the memory budget: one so-manieth.
+const SHARE: usize = 8;
+
+/// The shares. Cloning shares them.
+#[derive(Clone)]
+pub struct LongCommands {
+    strangers: Budget,
+    users: Budget,
+}
+
+/// The memory for one long command.
+pub(super) struct LongCommand {
+    _share: Permit,
+    _memory: Permit,
+}
+
+impl LongCommands {
+    /// Of a server with that budget.
+    pub fn of(budget: &Budget) -> Self {
+        let share = || Budget::new(budget.total() / SHARE);
+        LongCommands { strangers: share(), users: share() }
+    }
+
+    /// For somebody who has not logged in; `None` if there is none.
+    pub(super) fn stranger(&self, budget: &Budget) -> Option<LongCommand> {
+        drawn_at_once(&self.strangers, budget, limits::IMAP_COMMAND_BYTES_ANONYMOUS)
+    }
+
+    /// For somebody who has, and holds memory already: not waited for.
+    pub(super) fn at_once(&self, budget: &Budget) -> Option<LongCommand> {
+        drawn_at_once(&self.users, budget, limits::IMAP_COMMAND_BYTES)
+    }
+
+    /// For somebody who has, waited for.
+    pub(super) async fn user(&self, budget: &Budget) -> LongCommand {
+        let bytes = PARSED_FACTOR * limits::IMAP_COMMAND_BYTES;
+        let share = self.users.acquire(bytes).await;
+        LongCommand { _share: share, _memory: budget.acquire(bytes).await }
+    }
+}
+
+fn drawn_at_once(share: &Budget, budget: &Budget, command_bytes: usize) -> Option<LongCommand> {
+    let bytes = PARSED_FACTOR * command_bytes;
+    Some(LongCommand { _share: share.try_acquire(bytes)?, _memory: budget.try_acquire(bytes)? })
+}
