@@ -10,7 +10,7 @@
 //! - [`compare`]: the benchmark cases, two servers alternately, a report.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
-//! - [`hostile`]: clients that stall, flood and never finish; [`siege`]: thousands of them, and what honest users notice.
+//! - [`hostile`]: clients that stall, flood and never finish.
 //! - [`crowd`]: the same in short, under a limit that ends a server which takes too much.
 //! - [`idle`]: thousands that do nothing, and what each costs.
 
@@ -31,7 +31,6 @@ pub mod process;
 pub mod report;
 pub mod result;
 pub mod server;
-pub mod siege;
 pub mod small;
 pub mod table;
 pub mod wire;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use crate::compare::Options;
 use crate::server::Target;
 use crate::table::{Section, mebibytes, milliseconds};
-use crate::{hostile, huge, siege};
+use crate::{hostile, huge};
 
 /// Size of the large message, in MiB.
 const HUGE_MIB: u64 = 1024;
@@ -17,20 +17,17 @@ pub enum Part {
     Huge,
     /// [`hostile`].
     Hostile,
-    /// [`siege`].
-    Siege,
 }
 
 impl Part {
     /// All, in the order in which they run.
-    pub const ALL: &[Part] = &[Part::Huge, Part::Hostile, Part::Siege];
+    pub const ALL: &[Part] = &[Part::Huge, Part::Hostile];
 
     /// What it is called, also on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Huge => "a message of 1 GiB",
             Part::Hostile => "hostile clients",
-            Part::Siege => "siege",
         }
     }
 }
@@ -40,7 +37,6 @@ pub async fn run(part: Part, options: &Options) -> Result<Section> {
     match part {
         Part::Huge => huge(options).await,
         Part::Hostile => hostile(options).await,
-        Part::Siege => siege(options).await,
     }
 }
 
@@ -116,38 +112,6 @@ async fn hostile(options: &Options) -> Result<Section> {
                 two seconds. Sealpost with `memory = \"256MiB\"`."
             .into(),
         head: ["", "peak memory", "what happened"].map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    })
-}
-
-async fn siege(options: &Options) -> Result<Section> {
-    let target = ours(options)?;
-    let dir = directory(options, "siege", target)?;
-    let waves = siege::measure(target, &dir).await?;
-    std::fs::remove_dir_all(&dir)?;
-    let quiet = waves.first().map_or(1, |wave| wave.honest.p99_us).max(1) as f64;
-    let rows = waves.into_iter().map(|wave| {
-        let time =
-            |us: u64| if wave.answered == 0 { "no answer".into() } else { milliseconds(us as f64 / 1000.0) };
-        let ratio = format!("{:.2}×", wave.honest.p99_us as f64 / quiet);
-        vec![
-            wave.name.to_owned(),
-            format!("{} of {}", wave.connections, wave.tried),
-            mebibytes(wave.peak_bytes),
-            time(wave.honest.p50_us),
-            time(wave.honest.p99_us),
-            if wave.answered == 0 { "–".into() } else { ratio },
-            wave.answered.to_string(),
-            wave.errors.to_string(),
-        ]
-    });
-    Ok(Section {
-        title: "Honest users meanwhile".into(),
-        about: "Four users fetch, flag and wait a little, over and over, while the others do what the line says for some seconds. The \
-                first line is without anybody else; the ratio is to it. Everything is on the same two cores: clients, honest \
-                and hostile, take their part."
-            .into(),
-        head: ["", "connected at the end", "peak memory", "p50", "p99", "to quiet", "answered", "not answered"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
     })
 }

@@ -3,6 +3,10 @@
 //! Chance is judged by the exact Mann-Whitney test on one figure of each run, since times within one run depend on each other.
 //! It can tell nothing with fewer than [`ENOUGH`] runs on both sides, and then says nothing.
 
+use std::path::Path;
+
+use anyhow::Result;
+
 use crate::result::{Latency, Phase, Run, ServerRun};
 
 use super::terminal::{Paint, Table, printable, wrapped};
@@ -34,6 +38,15 @@ pub struct Line {
     pub values: Vec<Option<(f64, String)>>,
     /// How probable a difference from the first group as large as this is by chance, where that can be told.
     pub chance: Vec<Option<f64>>,
+}
+
+/// Reads what the arguments of a command line name: files of runs of the same thing are joined by commas.
+pub fn read(arguments: &[String]) -> Result<Vec<(String, Vec<Run>)>> {
+    let read = |argument: &String| {
+        let runs = argument.split(',').map(|path| Run::read(Path::new(path))).collect::<Result<_>>()?;
+        Ok((argument.clone(), runs))
+    };
+    arguments.iter().map(read).collect()
 }
 
 /// Groups of runs, from what was given: each element a label and documents that are runs of the same thing. A document of
@@ -218,6 +231,15 @@ mod tests {
         assert!((p - 0.0952).abs() < 0.0001, "{p}");
         assert_eq!(chance(&[1.0; 5], &[1.0; 5]), Some(1.0));
         assert_eq!(chance(&[1.0, 2.0, 3.0], &[5.0, 6.0, 7.0]), None);
+    }
+
+    #[test]
+    fn files_joined_by_commas_are_runs_of_the_same_thing() {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/result-format-1.json");
+        let given = read(&[format!("{kept},{kept}"), kept.to_owned()]).unwrap();
+        assert_eq!(given.iter().map(|(_, runs)| runs.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(groups(&given).iter().map(|group| group.runs.len()).collect::<Vec<_>>(), [2, 2, 1, 1]);
+        assert!(read(&["not-there.json".to_owned()]).is_err());
     }
 
     #[test]
