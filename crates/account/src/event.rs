@@ -265,6 +265,17 @@ pub enum Event {
         #[n(4)]
         flags: Flags,
     },
+    /// A UIDVALIDITY was given in another log to a name that may be one of this log's, now or again: those that are given
+    /// here from now on are greater (RFC 3501 §2.3.1.1).
+    #[n(27)]
+    UidValidityRaised {
+        /// The UIDVALIDITY.
+        #[n(0)]
+        above: u32,
+        /// A mailbox that is numbered anew if it has not a greater one.
+        #[n(1)]
+        mailbox: Option<MailboxId>,
+    },
 }
 
 /// A stored message: where its object is and how to open it. Immutable; placements point to it.

@@ -194,7 +194,7 @@ pub fn is_level(state: &AccountState, name: &str) -> bool {
 }
 
 /// The form of the name that something is called by: as it is written, or else the normal one.
-fn written<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
+pub fn written<'a>(state: &AccountState, name: &'a str) -> Cow<'a, str> {
     let as_it_is = canonical(name);
     if state.mailbox_named(&as_it_is).is_some() || state.has_inferiors(&as_it_is) {
         return as_it_is;

@@ -119,6 +119,17 @@ pub fn unlinked(link: &Link) -> Event {
     Event::ObjectPut { name, value: minicbor::to_vec(link).unwrap_or_default() }
 }
 
+/// The event that makes the inbox of a share that was just made have a UIDVALIDITY above those that its name had
+/// (RFC 3501 §2.3.1.1).
+pub fn numbered_above(share: &AccountState, above: u32) -> Event {
+    Event::UidValidityRaised { above, mailbox: Some(share.inbox().id()) }
+}
+
+/// The event by which a log takes note of the UIDVALIDITY of a share: whatever gets the share's name later has a greater one.
+pub fn noted(share: &AccountState) -> Event {
+    Event::UidValidityRaised { above: share.last_uid_validity(), mailbox: None }
+}
+
 /// The events that remove a link. One of the account's own is remembered until the share is deleted for good.
 pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
     let mut events = vec![Event::MailboxDeleted { mailbox }];

@@ -14,6 +14,7 @@ use sealpost_account::{
 };
 use sealpost_base::{
     AccountId, Budget, FakeClock, Kind, Position, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
+    limits,
 };
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, RootKey, Store, entry, message};
@@ -168,14 +169,19 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
     let account = accounts.open(OWNER, &world.owner).await.unwrap();
     let inbox = share(&account, &accounts, "INBOX", &world.link(None)).await;
     assert_eq!(inbox.err().unwrap().kind(), Kind::Invalid);
-    let offers = (0..sealpost_base::limits::LINKS + 3).map(|n| Event::Offered {
-        link: world.link(Some("spam@x")),
-        name: format!("n{n}"),
-        below: None,
-    });
-    let offers: Vec<_> = offers.collect();
-    account.commit(|_| Ok((offers.clone(), ()))).await.unwrap();
-    assert_eq!(account.state().links().count(), sealpost_base::limits::LINKS);
+    let offers = |owner: &str| -> Vec<Event> {
+        let offer = |n| {
+            let (link, name) = (world.link(Some(owner)), format!("n{n}"));
+            Event::Offered { link, name, below: None }
+        };
+        (0..limits::LINKS + 3).map(offer).collect()
+    };
+    let spam = offers("spam@x");
+    account.commit(|_| Ok((spam.clone(), ()))).await.unwrap();
+    assert_eq!(account.state().links().count(), limits::LINKS_OF_ONE, "of one owner");
+    let more = [offers("more@x"), offers("others@x")].concat();
+    account.commit(|_| Ok((more.clone(), ()))).await.unwrap();
+    assert_eq!(account.state().links().count(), limits::LINKS);
     let full = share(&account, &accounts, "Archive", &world.link(None)).await;
     assert_eq!(full.err().unwrap().kind(), Kind::Limit);
 }

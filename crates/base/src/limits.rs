@@ -171,6 +171,8 @@ pub const IMAP_LIST_PATTERNS: usize = 16;
 pub const ACL_ENTRIES: usize = 100;
 /// Shared mailboxes, its own and others', that one account has links to.
 pub const LINKS: usize = 256;
+/// Of these, mailboxes of one other account: nobody can take all the room there is.
+pub const LINKS_OF_ONE: usize = 128;
 /// Bytes of the patterns of one LIST command, the reference counted with each.
 pub const IMAP_LIST_PATTERN_BYTES: usize = 4096;
 /// Bytes of all names that an account subscribes to, each counted with 32 more for what it takes to keep it.

@@ -9,6 +9,7 @@ use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, li
 use sealpost_vault::entry::Origin;
 
 use super::flags::{FlagSet, FlagSetId, FlagTable};
+use super::links::NOWHERE;
 use super::mailbox::{Mailbox, Row};
 use super::messages::MessageNumber;
 use super::{AccountState, Buried, INBOX};
@@ -136,6 +137,15 @@ impl AccountState {
             Event::LevelRenamed { from, to } => self.rename_level(from, to),
             Event::Replaced { from, uid, to, message, flags } => {
                 self.replace((*from, *uid), *to, message, flags, at)
+            }
+            Event::UidValidityRaised { above, mailbox } => {
+                self.last_uid_validity = self.last_uid_validity.max(*above);
+                let lower =
+                    |id: &MailboxId| self.mailbox(*id).is_some_and(|m| m.uid_validity.0.get() <= *above);
+                if let Some(id) = mailbox.filter(lower) {
+                    self.renumber(id);
+                }
+                Applied::Done
             }
         }
     }
@@ -316,8 +326,9 @@ impl AccountState {
             return Applied::Nothing;
         }
         // They move out of the graveyard, so what pointed to message and flags goes on pointing to them.
+        let wanted = |buried: &Buried| buried.at >= since && buried.mailbox != NOWHERE;
         let (back, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.graveyard).into_iter().partition(|buried| buried.at >= since);
+            std::mem::take(&mut self.graveyard).into_iter().partition(wanted);
         self.graveyard = kept.into();
         if back.is_empty() {
             return Applied::Nothing;

@@ -6,6 +6,9 @@ use super::{AccountState, Applied, INBOX};
 use crate::name;
 use crate::share::{Link, name_for_others};
 
+/// Where messages were that are somewhere else now: the id of no mailbox.
+pub(super) const NOWHERE: MailboxId = MailboxId(0);
+
 /// Numbers tried when the name of an offered mailbox is taken.
 const NAME_ATTEMPTS: usize = 9;
 
@@ -19,6 +22,10 @@ impl AccountState {
             _ => return Applied::Nothing,
         };
         self.expunge(id, &uids, at);
+        // They are in the share: to bring them back as well would double them.
+        let gone =
+            self.graveyard.iter_mut().filter(|buried| buried.mailbox == id && uids.contains(buried.uid));
+        gone.for_each(|buried| buried.mailbox = NOWHERE);
         if let Some(mailbox) = self.mailboxes.get_mut(&id) {
             mailbox.link = Some(link.clone());
             mailbox.highest_modseq = position;
@@ -30,9 +37,13 @@ impl AccountState {
     }
 
     /// Makes a link for a share that somebody gives. Whoever that was can neither replace a mailbox nor make more than
-    /// the limit.
+    /// the limits, that of one owner and that of all.
     pub(super) fn take_offer(&mut self, link: &Link, name: &str, below: Option<AccountId>) -> Applied {
         let known = self.links().any(|(_, known)| known.share == link.share);
+        let of_owner = self.links().filter(|(_, known)| known.owner.is_some() && known.owner == link.owner);
+        if of_owner.count() >= limits::LINKS_OF_ONE {
+            return Applied::Nothing;
+        }
         if known || self.links().count() >= limits::LINKS || self.mailboxes.len() >= limits::MAILBOXES {
             return Applied::Nothing;
         }

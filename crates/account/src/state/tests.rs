@@ -415,6 +415,23 @@ fn the_last_uid_is_followed_by_a_new_uidvalidity() {
 }
 
 #[test]
+fn a_uidvalidity_that_was_raised_is_below_all_that_follow() {
+    let mut state = AccountState::new(ACCOUNT);
+    let inbox = state.inbox().id();
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1) }]);
+    let above = state.last_uid_validity() + 1000;
+    apply(&mut state, vec![Event::UidValidityRaised { above, mailbox: Some(inbox) }]);
+    let raised = state.inbox().uid_validity();
+    assert!(raised.0.get() > above);
+    assert_eq!(state.inbox().uids().to_string(), "1");
+    apply(&mut state, vec![Event::UidValidityRaised { above: above - 1, mailbox: Some(inbox) }]);
+    assert_eq!(state.inbox().uid_validity(), raised, "it has a greater one");
+    let events = ops::create_mailbox(&state, "a", SpecialUses::default()).unwrap();
+    apply(&mut state, events);
+    assert!(state.mailbox_named("a").unwrap().uid_validity() > raised);
+}
+
+#[test]
 fn what_vanished_too_long_ago_is_forgotten_whole() {
     let mut state = AccountState::new(ACCOUNT);
     let limit = sealpost_base::limits::VANISHED_RANGES as u32;
