@@ -97,12 +97,9 @@ class Context:
         session.login(account, PASSWORD)
         return session
 
-    def mailbox(self, prefix="Box", account=ADA, eight_bit=False):
-        """A session with a new, empty mailbox selected; session and name. With `eight_bit`, one that may append headers
-        with octets above 127 (RFC 6855 §4); imaplib's own enable() would send literals that nobody takes."""
+    def mailbox(self, prefix="Box", account=ADA):
+        """A session with a new, empty mailbox selected; session and name."""
         session, name = self.imap(account), self.fresh(prefix)
-        if eight_bit and b"UTF8=ACCEPT" in ok(session.capability())[0].split():
-            ok(session._simple_command("ENABLE", "UTF8=ACCEPT"))
         ok(session.create(name))
         ok(session.select(name))
         return session, name

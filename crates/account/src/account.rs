@@ -23,7 +23,7 @@ use sealpost_vault::{AccountKeys, PublicKey, Store};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::AbortHandle;
 
-pub use append::{NewMessage, Placed};
+pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 
 use crate::accounts::Accounts;

@@ -141,5 +141,7 @@ mod object_ids;
 mod revoked;
 #[path = "imap/sessions.rs"]
 mod sessions;
+#[path = "imap/shares.rs"]
+mod shares;
 #[path = "imap/vanished.rs"]
 mod vanished;

@@ -11,7 +11,7 @@ from messages import (ALTERNATIVE_PART, ATTACHMENT, MULTIPART, NESTED, NULS, SIM
 
 @check("imaplib: tricky messages come back byte for byte", "imap")
 def tricky(context):
-    session, name = context.mailbox("Tricky", eight_bit=True)
+    session, name = context.mailbox("Tricky")
     for number, (what, message) in enumerate(TRICKY.items(), 1):
         raw_append(session, name, message)
         ok(session.noop())

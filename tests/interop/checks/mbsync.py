@@ -9,9 +9,9 @@ from messages import MULTIPART, SIMPLE, TRICKY, numbered
 class Pair:
     """One mailbox on the server and one Maildir."""
 
-    def __init__(self, context, tls, eight_bit=False):
+    def __init__(self, context, tls):
         self.context = context
-        self.session, self.name = context.mailbox("Mbsync", eight_bit=eight_bit)
+        self.session, self.name = context.mailbox("Mbsync")
         self.root = context.work / self.name
         self.root.mkdir()
         self.config = self.root / "mbsyncrc"
@@ -126,7 +126,7 @@ def in_the_clear(context):
 
 @check("mbsync: odd messages out and back in are the same", "imaps", program="mbsync")
 def odd_messages(context):
-    pair = Pair(context, True, eight_bit=True)
+    pair = Pair(context, True)
     odd = {what: message for what, message in TRICKY.items() if what not in ("header without end", "line of 100,000")}
     for message in odd.values():
         raw_append(pair.session, pair.name, message)
@@ -135,6 +135,23 @@ def odd_messages(context):
     stored = {content(path) for sub in ("cur", "new") for path in (pair.root / "mail" / sub).glob("*")}
     for what, message in odd.items():
         ensure(message.replace(b"\r\n", b"\n") in stored, f"{what} is not as it was sent")
+    pair.at_rest()
+    pair.session.logout()
+
+
+@check("mbsync: odd messages of a Maildir go up and are the same", "imaps", program="mbsync")
+def odd_messages_up(context):
+    pair = Pair(context, True)
+    odd = {what: message for what, message in TRICKY.items() if what not in ("header without end", "line of 100,000")}
+    pair.sync()
+    for number, message in enumerate(odd.values()):
+        (pair.root / "mail" / "new" / f"17000000{number:02}.M1P1.here").write_bytes(message.replace(b"\r\n", b"\n"))
+    pair.sync()
+    ok(pair.session.noop())
+    without_tuid = lambda message: re.sub(rb"X-TUID: [^\r]*\r\n", b"", message)
+    stored = {without_tuid(body(pair.session, number)) for number in range(1, len(odd) + 1)}
+    for what, message in odd.items():
+        ensure(message in stored, f"{what} is not as it was in the Maildir")
     pair.at_rest()
     pair.session.logout()
 

@@ -1,11 +1,12 @@
 //! Appending messages: what several sessions append to one account at once goes into one log entry.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use sealpost_base::{Error, Kind, MailboxId, Position, Result, Timestamp, Uid, UidSet, UidValidity, limits};
 use tokio::sync::oneshot;
 
 use super::Account;
+use crate::directory::Usage;
 use crate::event::{Event, Flags};
 use crate::ingest::Stored;
 use crate::state::{AccountState, Applied, FlagRoom};
@@ -21,9 +22,14 @@ pub struct NewMessage {
     pub received: Timestamp,
 }
 
+/// Says whether a log with that state may hold so much more. Asked where the log ends, so that appends which come at once
+/// do not each find room for one.
+pub type Check = Arc<dyn Fn(&AccountState, Usage) -> Result<()> + Send + Sync>;
+
 pub(super) struct Waiting {
     mailbox: MailboxId,
     messages: Vec<NewMessage>,
+    check: Option<Check>,
     done: oneshot::Sender<Answer>,
 }
 
@@ -51,17 +57,22 @@ impl Account {
         mailbox: MailboxId,
         messages: Vec<NewMessage>,
     ) -> Result<(UidValidity, Vec<Uid>)> {
-        let placed = self.append_noting(mailbox, messages).await?;
+        let placed = self.append_noting(mailbox, messages, None).await?;
         Ok((placed.uid_validity, placed.uids))
     }
 
-    /// As [`Account::append`], for whoever has to know which log entry it was.
+    /// As [`Account::append`], for whoever has to know which log entry it was, if `check` allows it.
     ///
     /// # Errors
-    /// As [`Account::append`].
-    pub async fn append_noting(&self, mailbox: MailboxId, messages: Vec<NewMessage>) -> Result<Placed> {
+    /// As [`Account::append`], and what `check` says.
+    pub async fn append_noting(
+        &self,
+        mailbox: MailboxId,
+        messages: Vec<NewMessage>,
+        check: Option<Check>,
+    ) -> Result<Placed> {
         let (done, result) = oneshot::channel();
-        let waiting = Waiting { mailbox, messages, done };
+        let waiting = Waiting { mailbox, messages, check, done };
         self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         let account = self.this.upgrade().ok_or_else(|| Error::internal("the account is being unloaded"))?;
         // A task of its own: one client that hangs up must not interrupt what is done for others.
@@ -76,16 +87,18 @@ impl Account {
     /// there was nothing left to replace, and then nothing is changed. Durable when it returns.
     ///
     /// # Errors
-    /// As [`Account::append`].
+    /// As [`Account::append`], and what `check` says.
     pub async fn replace(
         &self,
         (from, uid): (MailboxId, Uid),
         to: MailboxId,
         new: NewMessage,
+        check: impl Fn(&AccountState) -> Result<()> + Send + Sync,
     ) -> Result<Option<Placed>> {
         let message = new.stored.message(new.received);
         let decide = |state: &AccountState| {
             state.mailbox(to).ok_or_else(|| Error::not_found("no such mailbox"))?;
+            check(state)?;
             FlagRoom::new(state).add(&new.flags)?;
             let there = state.mailbox(from).is_some_and(|m| m.row(uid).is_some());
             let (message, flags) = (message.clone(), new.flags.clone());
@@ -109,9 +122,9 @@ impl Account {
                     batch = self.next_appends();
                 }
                 let mut events = Vec::new();
-                let mut room = FlagRoom::new(state);
+                let mut taken = Taken { flags: FlagRoom::new(state), usage: Usage::default() };
                 let refused: Vec<_> =
-                    batch.iter().map(|w| decide(state, w, &mut room, &mut events).err()).collect();
+                    batch.iter().map(|w| decide(state, w, &mut taken, &mut events).err()).collect();
                 Ok((events, refused))
             })
             .await;
@@ -155,17 +168,29 @@ impl Account {
     }
 }
 
+/// What the appends before this one in the same entry take.
+struct Taken<'a> {
+    flags: FlagRoom<'a>,
+    usage: Usage,
+}
+
 fn decide(
     state: &AccountState,
     waiting: &Waiting,
-    room: &mut FlagRoom<'_>,
+    taken: &mut Taken<'_>,
     events: &mut Vec<Event>,
 ) -> Result<()> {
     let mailbox = waiting.mailbox;
     state.mailbox(mailbox).ok_or_else(|| Error::not_found("no such mailbox"))?;
-    for message in &waiting.messages {
-        room.add(&message.flags)?;
+    let octets = waiting.messages.iter().map(|new| new.stored.size()).sum();
+    let usage = taken.usage.with(Usage::of_messages(waiting.messages.len() as u64, octets));
+    if let Some(check) = &waiting.check {
+        check(state, usage)?;
     }
+    for message in &waiting.messages {
+        taken.flags.add(&message.flags)?;
+    }
+    taken.usage = usage;
     events.extend(waiting.messages.iter().map(|new| Event::Appended {
         mailbox,
         message: new.stored.message(new.received),

@@ -7,14 +7,18 @@
 //! event, and are collected like those of a crash.
 
 pub(super) mod catenate;
-mod eight_bit;
 mod receive;
 
+use sealpost_account::NewMessage;
+use sealpost_account::account::Placed;
+use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
-use sealpost_base::{Kind, Uid, UidValidity};
+use sealpost_base::{Error, Kind, Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
 
-use super::reply::{Outcome, Reply};
+use super::place::Place;
+use super::quota::Room;
+use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
 impl Session {
@@ -37,23 +41,49 @@ impl Session {
         self.refresh_quota().await?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
         let messages = self.receive(&place, 0).await?;
-        let count = messages.len() as u64;
+        let placed = self.place_messages(&place, messages, Usage::default()).await?;
+        self.log.count("appended", placed.uids.len() as u64);
+        self.tell_name_if_other(&head.mailbox);
+        self.warn_of_quota();
+        Ok(match append_uid(placed.uid_validity, &placed.uids) {
+            Some(code) => Reply::ok_with(code, "APPEND completed"),
+            None => Reply::ok("APPEND completed"),
+        })
+    }
+
+    /// Places messages that are stored in a mailbox, if it is still there and may take them, and there is room for them
+    /// where its log ends. The command itself gives `freed` back.
+    pub(super) async fn place_messages(
+        &mut self,
+        place: &Place,
+        messages: Vec<NewMessage>,
+        freed: Usage,
+    ) -> Result<Placed, Failure> {
         place.still_takes_messages()?;
-        match place.account.append_noting(place.mailbox, messages).await {
+        let room = self.room_at(place).await?;
+        let octets = messages.iter().map(|new| new.stored.size()).sum();
+        let more = Usage::of_messages(messages.len() as u64, octets).without(freed);
+        let appending = place.account.append_noting(place.mailbox, messages, room.checking(freed));
+        match self.patiently(appending).await? {
             Ok(placed) => {
                 self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
-                self.log.count("appended", count);
-                self.tell_name_if_other(&head.mailbox);
-                self.warn_of_quota();
-                Ok(match append_uid(placed.uid_validity, &placed.uids) {
-                    Some(code) => Reply::ok_with(code, "APPEND completed"),
-                    None => Reply::ok("APPEND completed"),
-                })
+                Ok(placed)
             }
-            // The mailbox was deleted while the messages came in.
-            Err(error) if error.kind() == Kind::NotFound => Err(Reply::try_create().into()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(not_placed(&error, place, &room, more)),
         }
+    }
+}
+
+/// Why messages could not be placed, in the words of the protocol.
+pub(super) fn not_placed(error: &Error, place: &Place, room: &Room, more: Usage) -> Failure {
+    match error.kind() {
+        // The mailbox was deleted while the messages came in.
+        Kind::NotFound => Reply::try_create().into(),
+        Kind::Limit => match room.check(&place.account.state(), more) {
+            Err(over_quota) => over_quota.into(),
+            Ok(()) => Reply::from_error(error).into(),
+        },
+        _ => Reply::from_error(error).into(),
     }
 }
 

@@ -6,6 +6,7 @@
 use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
+use sealpost_account::state::Mailbox as State;
 use sealpost_account::{Flags, Message, NewMessage};
 use sealpost_base::{Error, Kind as ErrorKind, Uid, UidSet, limits};
 use sealpost_imap::types::Code;
@@ -45,7 +46,10 @@ impl Session {
             return Ok(None);
         }
         let octets = going.iter().map(|going| going.message.size()).sum();
-        self.check_quota_at(to, Usage::of_messages(going.len() as u64, octets)).await?;
+        let usage = Usage::of_messages(going.len() as u64, octets);
+        // What is moved from one mailbox of an account to another, shared or not, adds nothing to what it holds.
+        let freed = if kind == Kind::Move && self.has_same_owner(to)? { usage } else { Usage::default() };
+        self.check_quota_at(to, usage.without(freed)).await?;
         let from: UidSet = going.iter().map(|going| going.uid).collect();
         let goal = going.len();
         let mut new = Vec::with_capacity(goal);
@@ -58,13 +62,8 @@ impl Session {
             let stored = self.patiently(sealing).await?.map_err(|error| unreadable(uid, error))?;
             new.push(NewMessage { stored, flags, received: message.received });
         }
-        // Sealing takes a while: the right may be gone.
-        to.still_takes_messages()?;
-        let placed = match self.patiently(to.account.append_noting(to.mailbox, new)).await? {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Reply::try_create().into()),
-            appended => appended?,
-        };
-        self.own.extend(placed.alone.map(|at| (to.account.id(), at)));
+        // Sealing takes a while: the right may be gone, and the room.
+        let placed = self.place_messages(to, new, freed).await?;
         if kind == Kind::Move {
             self.take_out(&from).await?;
         }
@@ -84,22 +83,23 @@ impl Session {
         Ok(going.collect())
     }
 
-    async fn take_out(&mut self, uids: &UidSet) -> Result<(), Failure> {
-        let view = self.view()?;
-        let (mailbox, log) = (view.mailbox(), view.account().id());
-        let event = Event::Expunged { mailbox, uids: uids.clone() };
-        let committed = view
-            .account()
-            .commit(|state| {
-                if !view.rights(state).contains(Rights::EXPUNGE) {
-                    return Err(Error::denied("the messages were copied, but may not be taken out any more"));
-                }
-                let there = state.mailbox(mailbox).is_some();
-                Ok((if there { vec![event.clone()] } else { Vec::new() }, ()))
-            })
-            .await?;
-        self.note_own(log, &committed);
-        Ok(())
+    /// Expunges what is in another log now.
+    pub(super) async fn take_out(&mut self, uids: &UidSet) -> Result<(), Failure> {
+        let taking = self.change_selected(|view, state| {
+            if !view.rights(state).contains(Rights::EXPUNGE) {
+                return Err(Error::denied("they may not be taken out any more"));
+            }
+            let taken = |mailbox: &State| Event::Expunged { mailbox: mailbox.id(), uids: uids.clone() };
+            Ok((view.mailbox_in(state).ok().map(taken).into_iter().collect(), ()))
+        });
+        match taking.await {
+            // The client must not do it all again.
+            Err(Failure::Reply(Reply { code, text, .. })) => {
+                let text = format!("the new copy is there, and so is what it was made from: {text}");
+                Err(Reply { code, ..Reply::refused(text) }.into())
+            }
+            taken => taken.map(drop),
+        }
     }
 }
 

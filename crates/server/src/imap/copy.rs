@@ -8,7 +8,7 @@ use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox as State};
 use sealpost_account::{Applied, FlagAction, Flags, Message, SystemFlags};
-use sealpost_base::{MailboxId, Uid, UidSet, UidValidity};
+use sealpost_base::{Uid, UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
 
 use super::flags;
@@ -64,7 +64,7 @@ impl Session {
         to: &Mailbox,
         kind: Kind,
     ) -> Result<Option<Code>, Failure> {
-        let (account, from) = (self.view()?.account().clone(), self.view()?.mailbox());
+        let account = self.view()?.account().clone();
         let to = self.place_for_messages(to).await?.require(Rights::INSERT)?;
         if !Arc::ptr_eq(&account, &to.account) {
             return self.put_between(targets, uid, &to, kind).await;
@@ -73,16 +73,17 @@ impl Session {
             Kind::Copy => Some(self.room_at(&to).await?),
             Kind::Move => None,
         };
-        let committing = account.commit(|state| {
-            let decided = may_put(state, targets, from, uid, &to, room.as_ref());
-            let events = match &decided {
-                Ok(count) if *count > 0 => events(state, targets, from, &to, kind, *count),
-                _ => Vec::new(),
-            };
-            Ok((events, decided))
-        });
-        let committed = self.patiently(committing).await??;
-        self.note_own(account.id(), &committed);
+        let committed = self
+            .change_selected(|view, state| {
+                let Ok(source) = view.mailbox_in(state) else { return Ok((Vec::new(), Ok(0))) };
+                let decided = may_put(state, targets, source, uid, &to, room.as_ref());
+                let events = match &decided {
+                    Ok(count) if *count > 0 => events(state, targets, source, &to, kind, *count),
+                    _ => Vec::new(),
+                };
+                Ok((events, decided))
+            })
+            .await?;
         committed.value?;
         Ok(committed.applied.into_iter().find_map(copy_uid))
     }
@@ -92,7 +93,7 @@ impl Session {
 fn may_put(
     state: &AccountState,
     targets: &UidSet,
-    from: MailboxId,
+    source: &State,
     uid: bool,
     to: &Place,
     room: Option<&Room>,
@@ -100,7 +101,6 @@ fn may_put(
     if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
         return Err(Reply::try_create());
     }
-    let Some(source) = state.mailbox(from) else { return Ok(0) };
     let (count, bytes) = measure(state, source, targets);
     check_all_there(targets, count, uid)?;
     if let Some(room) = room {
@@ -121,18 +121,18 @@ pub(super) fn check_all_there(targets: &UidSet, count: usize, uid: bool) -> Resu
 fn events(
     state: &AccountState,
     targets: &UidSet,
-    from: MailboxId,
+    source: &State,
     to: &Place,
     kind: Kind,
     count: u32,
 ) -> Vec<Event> {
-    let uids = targets.clone();
+    let (from, uids) = (source.id(), targets.clone());
     let mut events = vec![match kind {
         Kind::Copy => Event::Copied { from, uids, to: to.mailbox },
         Kind::Move => Event::Moved { from, uids, to: to.mailbox },
     }];
     let Some(target) = state.mailbox(to.mailbox) else { return events };
-    let lost = flags_lost(state, from, to.access.rights(state));
+    let lost = flags_lost(state, source, to.access.rights(state));
     let last = target.uid_next().get().checked_add(count - 1).and_then(Uid::new);
     if let (true, Some(last)) = (lost != Flags::default(), last) {
         events.push(Event::FlagsStored {
@@ -147,8 +147,7 @@ fn events(
 }
 
 /// The flags of that mailbox's messages that these rights do not let somebody set.
-fn flags_lost(state: &AccountState, from: MailboxId, rights: Rights) -> Flags {
-    let Some(source) = state.mailbox(from) else { return Flags::default() };
+fn flags_lost(state: &AccountState, source: &State, rights: Rights) -> Flags {
     let all = SystemFlags::NAMES.into_iter().fold(SystemFlags::NONE, |all, (flag, _)| all.with(flag));
     let keywords = source.keywords().map(|id| state.keyword_name(id).to_owned()).collect();
     let all = Flags { system: all, keywords };

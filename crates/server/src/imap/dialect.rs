@@ -50,9 +50,4 @@ impl Dialect {
     pub(super) fn utf8_accept(self) -> bool {
         self.utf8_accept
     }
-
-    /// Whether the client knows of UTF-8 in headers, names and quoted strings (RFC 9051 §5.1, RFC 6855 §3).
-    pub(super) fn utf8(self) -> bool {
-        self.rev2 || self.utf8_accept
-    }
 }

@@ -15,27 +15,24 @@ impl Session {
     /// EXPUNGE: every message that is `\Deleted`; of these with `uids` only those.
     pub(super) async fn expunge(&mut self, uids: Option<&SequenceSet>) -> Outcome {
         let view = self.writable()?;
-        let (mailbox, log) = (view.mailbox(), view.account().id());
         let among = uids.map(|set| targets::by_uid(view, set));
-        let committed = view
-            .account()
-            .commit(|state| {
+        let committed = self
+            .change_selected(|view, state| {
                 if !view.rights(state).contains(Rights::EXPUNGE) {
                     return Err(Error::denied("you do not have the right to expunge messages"));
                 }
                 // With no message \Deleted there is nothing to look through.
-                let Some(m) = state.mailbox(mailbox).filter(|m| m.deleted() > 0) else {
+                let Some(m) = view.mailbox_in(state).ok().filter(|m| m.deleted() > 0) else {
                     return Ok((Vec::new(), ()));
                 };
                 let uids = match &among {
                     Some(among) => ops::deleted(state, m, among),
                     None => ops::deleted(state, m, &m.uids()),
                 };
-                let event = Event::Expunged { mailbox, uids: uids.clone() };
+                let event = Event::Expunged { mailbox: m.id(), uids: uids.clone() };
                 Ok((if uids.is_empty() { Vec::new() } else { vec![event] }, ()))
             })
             .await?;
-        self.note_own(log, &committed);
         if let (true, Some(view)) = (self.dialect.qresync() && !committed.applied.is_empty(), &mut self.view)
         {
             // RFC 7162 §3.2.7, §3.2.9

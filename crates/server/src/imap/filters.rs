@@ -10,6 +10,7 @@ use sealpost_imap::parse;
 use sealpost_imap::types::{AString, Atom, Code, Entry, Search, SearchKey};
 
 use super::reply::Reply;
+use super::search::key::Charset;
 use super::session::Session;
 use super::uid_only;
 
@@ -28,12 +29,7 @@ impl Session {
         if !search.keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::Filter(_)))) {
             return Ok(search);
         }
-        let utf8 = |charset: &AString| {
-            ["UTF-8", "US-ASCII"]
-                .iter()
-                .any(|known| charset.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
-        };
-        if !search.charset.as_ref().is_none_or(utf8) {
+        if !Charset::is_utf8(search.charset.as_ref()) {
             let code = Code::BadCharset(vec![AString::from("UTF-8")]);
             return Err(Reply { code: Some(code), ..Reply::bad("stored searches are UTF-8") });
         }

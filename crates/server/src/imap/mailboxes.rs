@@ -12,6 +12,9 @@ use super::place::Access;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
+/// What is said of a mailbox that was made and could not be shared.
+const UNSHARED: &str = "CREATE completed, but it is not shared as the mailbox above it is";
+
 impl Session {
     /// CREATE. Superior names that are missing are made too; a trailing delimiter declares the intent to create
     /// inferior names and is otherwise ignored (RFC 3501 §6.3.3). Special uses move to the new mailbox from those that have
@@ -39,8 +42,15 @@ impl Session {
             });
             made.collect()
         };
-        self.inherit(&made).await?;
-        self.created(name_asked).await
+        // The mailbox is made, and NO would say that it is not.
+        match self.inherit(&made).await {
+            Err(Failure::End(end)) => Err(end.into()),
+            Err(Failure::Reply(reply)) => {
+                tracing::warn!(account = %account.id(), reply = %reply.text, "a new mailbox is not shared as the one above it is");
+                self.created(name_asked).await.map(|created| Reply { text: UNSHARED.into(), ..created })
+            }
+            Ok(()) => self.created(name_asked).await,
+        }
     }
 
     /// The mailbox was made; MAILBOXID, unless somebody deleted it already (RFC 8474 §4.1).
@@ -61,7 +71,8 @@ impl Session {
         })
     }
 
-    /// DELETE. Inferior names stay, and the name stays above them as one that cannot be selected (RFC 3501 §6.3.4).
+    /// DELETE. What another user shares without the right to delete it is taken from this user's own names alone (decision
+    /// 10). Inferior names stay, and the name stays above them as one that cannot be selected (RFC 3501 §6.3.4).
     pub(super) async fn delete(&mut self, name: &Mailbox) -> Outcome {
         let account = self.account()?.clone();
         // RFC 9051 §6.3.5: an error for a name that is only a level above others.
@@ -70,13 +81,17 @@ impl Session {
         {
             return Err(Reply::no(Code::HasChildren, "that is no mailbox, only a level above others").into());
         }
-        let place = self.place(name).await?.require(Rights::DELETE_MAILBOX)?;
+        let place = self.place(name).await?;
+        let of_other = matches!(place.access, Access::Share { owner: false, .. });
+        let may_delete = place.rights.contains(Rights::DELETE_MAILBOX);
         let (log, deleted) = (place.account.clone(), place.mailbox);
         let deleted_name = account.state().any_mailbox(place.own).map(|m| m.name().to_owned());
         if place.access == Access::Own {
             let deleting = account.commit(|state| Ok((ops::delete_mailbox(state, name.as_str())?, ())));
             let committed = deleting.await?;
             self.note_own(account.id(), &committed);
+        } else if of_other && !may_delete {
+            self.drop_link(&place).await?;
         } else {
             self.delete_share(&place).await?;
         }

@@ -13,6 +13,7 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, SpecialUses, ops};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
 
+use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
@@ -30,6 +31,8 @@ struct Source {
     mailbox: Option<Mailbox>,
     private: Shelf,
     shared: Shelf,
+    /// Where the mailbox is.
+    place: Option<Place>,
 }
 
 /// Entries in one log.
@@ -80,7 +83,7 @@ impl Session {
         let account = self.account()?.clone();
         let Some(name) = mailbox else {
             let shelf = Shelf { account, holder: Holder::Server };
-            return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf });
+            return Ok(Source { mailbox: None, private: shelf.clone(), shared: shelf, place: None });
         };
         let place = self.place(name).await?.require(Rights::LOOKUP)?;
         // RFC 5464 §3.3: "l", and any of these.
@@ -93,7 +96,8 @@ impl Session {
         Ok(Source {
             mailbox: Some(name.clone()),
             private: Shelf { account, holder: Holder::Mailbox(own) },
-            shared: Shelf { account: place.account, holder: Holder::Mailbox(place.mailbox) },
+            shared: Shelf { account: place.account.clone(), holder: Holder::Mailbox(place.mailbox) },
+            place: Some(place),
         })
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
-use sealpost_account::share;
+use sealpost_account::{ops, share};
 use sealpost_base::{AccountId, MailboxId};
 use sealpost_imap::types::{
     Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
@@ -147,8 +147,8 @@ impl Session {
             }
         };
         for source in sources {
-            for named in source.names().iter().filter(|named| state.mailbox_named(named.as_str()).is_some()) {
-                add(named.as_str(), true);
+            for named in source.names().iter().filter_map(|named| ops::find(&state, named.as_str())) {
+                add(named.name(), true);
             }
             match source {
                 MailboxFilter::Selected | MailboxFilter::Mailboxes(_) => {}
@@ -168,14 +168,16 @@ impl Session {
                 // Names are paths, so that there are no loops in the hierarchy.
                 MailboxFilter::Subtree(tops) => {
                     for top in tops {
-                        state.inferiors(top.as_str()).for_each(|m| add(m.name(), false));
+                        let top = ops::written(&state, top.as_str());
+                        state.inferiors(&top).for_each(|m| add(m.name(), false));
                     }
                 }
                 MailboxFilter::SubtreeOne(tops) => {
                     for top in tops {
-                        let prefix = top.as_str().len() + HIERARCHY_DELIMITER.len_utf8();
+                        let top = ops::written(&state, top.as_str());
+                        let prefix = top.len() + HIERARCHY_DELIMITER.len_utf8();
                         state
-                            .inferiors(top.as_str())
+                            .inferiors(&top)
                             .filter(|m| !m.name()[prefix..].contains(HIERARCHY_DELIMITER))
                             .for_each(|m| add(m.name(), false));
                     }

@@ -12,6 +12,8 @@ mod shares;
 use std::future::Future;
 
 use sealpost_account::AccountState;
+use sealpost_account::rights::Rights;
+use sealpost_account::share;
 use sealpost_base::{MailboxId, limits};
 use sealpost_imap::server::Event as Input;
 use sealpost_imap::types::{
@@ -191,8 +193,11 @@ impl Session {
                     let gone = (!listed).then_some(MailboxAttribute::NonExistent);
                     self.tell_attributes(&mailbox, gone.into_iter().chain([no_access()]).collect(), None);
                 }
-                Event::Name(name) => self.tell_mailbox_name(&name, None),
-                Event::Renamed { from, to } => self.tell_mailbox_name(&to, Some(&from)),
+                Event::Name(name) if self.may_list(&name).await => self.tell_mailbox_name(&name, None),
+                Event::Renamed { from, to } if self.may_list(&to).await => {
+                    self.tell_mailbox_name(&to, Some(&from));
+                }
+                Event::Name(_) | Event::Renamed { .. } => {}
             }
             self.connection.relieve().await?;
         }
@@ -211,6 +216,18 @@ impl Session {
     fn selected_here(&self) -> Option<MailboxId> {
         let (view, account) = (self.view.as_ref()?, self.account.as_ref()?);
         (view.account().id() == account.id()).then(|| view.mailbox())
+    }
+
+    /// Whether LIST would show that name: that of another user's mailbox takes the right to know of it (RFC 5465 §5).
+    async fn may_list(&self, name: &str) -> bool {
+        let Some(account) = self.account.as_ref().filter(|_| share::is_of_others(name)) else { return true };
+        if account.state().mailbox_named(name).is_none() {
+            return true;
+        }
+        match Mailbox::new(name) {
+            Ok(name) => self.place(&name).await.is_ok_and(|place| place.rights.contains(Rights::LOOKUP)),
+            Err(_) => false,
+        }
     }
 
     /// STATUS of a mailbox, if it is still there.

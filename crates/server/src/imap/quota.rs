@@ -3,12 +3,14 @@
 //! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
 //! account's and change it; everybody else looks at their own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_account::AccountState;
+use sealpost_account::account::Check;
 use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Usage};
 use sealpost_account::rights::Rights;
-use sealpost_base::{Kind, limits};
+use sealpost_account::{Account, AccountState};
+use sealpost_base::{Error, Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 
 use super::place::{Access, Place};
@@ -17,6 +19,8 @@ use super::session::Session;
 use super::sharing::in_share;
 use crate::quota;
 
+/// What is said if not even that can be told of which resource there is too little.
+const FULL: &str = "the account is full";
 /// How long a session goes by limits that another process may have changed.
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
@@ -84,7 +88,7 @@ impl Session {
             }
             (quota.seen_changes, quota.read) = (changes, now);
         }
-        if quota.limits.limit_messages() {
+        if quota.limits.limit_messages() || quota.limits.of(Resource::Annotations).is_some() {
             let shared = self.usage_in_own_shares().await?;
             if let Some(quota) = &mut self.quota {
                 quota.shared = shared;
@@ -98,8 +102,12 @@ impl Session {
     /// # Errors
     /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
     pub(super) fn check_quota(&self, state: &AccountState, more: Usage) -> Result<(), Reply> {
-        let Some(quota) = &self.quota else { return Ok(()) };
-        Room { limits: quota.limits, other: quota.shared }.check(state, more)
+        self.own_room().check(state, more)
+    }
+
+    /// What the account's own log may hold.
+    pub(super) fn own_room(&self) -> Room {
+        self.quota.as_ref().map_or(Room::default(), |own| Room { limits: own.limits, other: own.shared })
     }
 
     /// Whether `more` may be added to a mailbox.
@@ -130,6 +138,17 @@ impl Session {
                 Ok(Room { limits: owner.quotas(), other: all.without(in_share(&place.account.state())) })
             }
         }
+    }
+
+    /// Whether what is in the selected mailbox counts for the same account as what is in that one.
+    pub(super) fn has_same_owner(&self, to: &Place) -> Result<bool, Reply> {
+        let view = self.view()?;
+        let owner = |access: Access, log: &Account| match access {
+            Access::Own | Access::Share { owner: true, .. } => self.account.as_ref().map(|own| own.id()),
+            Access::Share { owner: false, .. } => log.state().about().map(|about| about.owner),
+        };
+        let counts_for = owner(view.access(), view.account());
+        Ok(counts_for.is_some() && counts_for == owner(to.access, &to.account))
     }
 
     /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds
@@ -231,7 +250,7 @@ impl Session {
 }
 
 /// What a log may hold.
-#[derive(Default)]
+#[derive(Default, Clone, Copy)]
 pub(super) struct Room {
     limits: Quotas,
     /// What counts beside what is in that log.
@@ -244,13 +263,32 @@ impl Room {
     /// # Errors
     /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
     pub(super) fn check(&self, state: &AccountState, more: Usage) -> Result<(), Reply> {
-        if self.limits == Quotas::default() {
-            return Ok(());
-        }
-        match self.limits.exceeded(quota::usage(state).with(self.other), more) {
+        match self.lacks(state, more) {
             Some(resource) => Err(over_quota(resource)),
             None => Ok(()),
         }
+    }
+
+    /// The resource of which there is not enough.
+    fn lacks(&self, state: &AccountState, more: Usage) -> Option<Resource> {
+        if self.limits == Quotas::default() {
+            return None;
+        }
+        self.limits.exceeded(quota::usage(state).with(self.other), more)
+    }
+
+    /// The same where a change is decided, but for `freed`, which the change gives back; nothing to ask if nothing is
+    /// limited.
+    pub(super) fn checking(self, freed: Usage) -> Option<Check> {
+        if self.limits == Quotas::default() {
+            return None;
+        }
+        Some(Arc::new(move |state: &AccountState, more: Usage| {
+            match self.lacks(state, more.without(freed)) {
+                Some(_) => Err(Error::limit(FULL)),
+                None => Ok(()),
+            }
+        }))
     }
 }
 

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use sealpost_account::event::Event;
+use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
 use sealpost_account::{AccountState, Message, NewMessage};
-use sealpost_base::{Error, Kind, Uid, UidSet, UidValidity};
+use sealpost_base::{Error, Uid, UidSet, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, Replaces, SequenceSet, Status};
 
-use super::append::append_uid;
+use super::append::{append_uid, not_placed};
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
@@ -33,11 +33,11 @@ impl Session {
         let freed = {
             let view = self.writable()?;
             let size = size_of(&view.account().state(), view, old).ok_or_else(gone)?;
-            if Arc::ptr_eq(view.account(), &place.account) { size } else { 0 }
+            if self.has_same_owner(&place)? { size } else { 0 }
         };
         let mut messages = self.receive(&place, freed).await?;
         let message = messages.pop().ok_or_else(|| Reply::bad("a message is missing"))?;
-        let (uid_validity, uid) = self.exchange(old, &place, message).await?;
+        let (uid_validity, uid) = self.exchange(old, &place, message, freed).await?;
         self.log.count("appended", 1);
         // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.
         if let Some(code) = append_uid(uid_validity, &[uid]) {
@@ -51,32 +51,36 @@ impl Session {
         old: Uid,
         place: &Place,
         message: NewMessage,
+        freed: u64,
     ) -> Result<(UidValidity, Uid), Failure> {
-        // The mailbox was deleted while the message came in.
-        let no_mailbox = |error: Error| match error.kind() {
-            Kind::NotFound => Failure::from(Reply::try_create()),
-            _ => error.into(),
-        };
+        let freed = Usage::of_messages(u64::from(freed > 0), freed);
         place.still_takes_messages()?;
         let view = self.writable()?;
         // So may that to take the old one out, and somebody may have done it already: before anything is changed.
         may_take_out(view)?;
-        let (log, mailbox) = (view.account().clone(), view.mailbox());
+        let (log, mailbox, validity) = (view.account().clone(), view.mailbox(), view.uid_validity());
         size_of(&log.state(), view, old).ok_or_else(gone)?;
         let one_log = Arc::ptr_eq(&log, &place.account);
         let placed = if one_log {
-            let replaced = place.account.replace((mailbox, old), place.mailbox, message).await;
-            replaced.map_err(no_mailbox)?.ok_or_else(gone)?
+            let room = self.room_at(place).await?;
+            let (more, check) = (Usage::of_messages(1, message.stored.size()), room.checking(freed));
+            let replacing = place.account.replace((mailbox, old), place.mailbox, message, |state| {
+                let still = state.mailbox(mailbox).is_none_or(|mailbox| mailbox.uid_validity() == validity);
+                let still =
+                    if still { Ok(()) } else { Err(Error::not_found("the mailbox is another one now")) };
+                still.and_then(|()| check.as_ref().map_or(Ok(()), |check| check(state, more)))
+            });
+            let replaced = self.patiently(replacing).await?;
+            let replaced = replaced.map_err(|error| not_placed(&error, place, &room, more.without(freed)))?;
+            let placed = replaced.ok_or_else(gone)?;
+            self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
+            placed
         } else {
-            place.account.append_noting(place.mailbox, vec![message]).await.map_err(no_mailbox)?
+            let placed = self.place_messages(place, vec![message], freed).await?;
+            self.take_out(&UidSet::range(old, old)).await?;
+            placed
         };
-        self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
         let uid = *placed.uids.first().ok_or_else(gone)?;
-        if !one_log {
-            let event = Event::Expunged { mailbox, uids: UidSet::range(old, old) };
-            let committed = log.commit(|_| Ok((vec![event.clone()], ()))).await?;
-            self.note_own(log.id(), &committed);
-        }
         Ok((placed.uid_validity, uid))
     }
 }

@@ -74,6 +74,19 @@ impl Session {
         Ok(())
     }
 
+    /// SORT and THREAD have to name a charset: after ENABLE UTF8=ACCEPT that is UTF-8, or the part of it that is ASCII
+    /// (RFC 6855 §3, erratum 4029).
+    ///
+    /// # Errors
+    /// `BAD` for another one.
+    pub(super) fn may_sort_in_charset(&self, search: &Search) -> Result<(), Reply> {
+        let is_utf8 = key::Charset::is_utf8(search.charset.as_ref());
+        if self.dialect.utf8_accept() && !is_utf8 {
+            return Err(Reply::bad("no CHARSET but UTF-8 after ENABLE UTF8=ACCEPT"));
+        }
+        Ok(())
+    }
+
     /// Makes a search ready.
     ///
     /// # Errors

@@ -7,12 +7,13 @@ use sealpost_account::acl::Acl;
 use sealpost_account::directory::{AccountName, AccountRecord, Usage};
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
-use sealpost_account::{Account, AccountState, Offer};
+use sealpost_account::{Account, AccountState, Offer, metadata};
 use sealpost_base::{AccountId, Error, Result, Timestamp};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_vault::{AccountKeys, RootKey};
 
 use super::place::{Access, Place};
+use super::quota::over_quota;
 use super::reply::{Failure, Reply};
 use super::session::Session;
 
@@ -31,9 +32,11 @@ impl Session {
             Some(mailbox) => mailbox.name().to_owned(),
             None => return Err(Error::not_found("the mailbox is gone").into()),
         };
-        let (share, link) = self.new_share(own.id()).await?;
+        let above = own.state().last_uid_validity();
+        let (share, link) = self.new_share(own.id(), above).await?;
         // Found again if nothing comes of it.
-        own.commit(|_| Ok((vec![share::unlinked(&link)], ()))).await?;
+        let noted = share::noted(&share.state());
+        own.commit(|_| Ok((vec![share::unlinked(&link), noted.clone()], ()))).await?;
         let about = About { owner: own.id(), owner_name: self.user.clone(), name, closed: false };
         own.move_into_share(place.mailbox, &share, link, &about, acl).await?;
         self.log_shared();
@@ -43,12 +46,14 @@ impl Session {
     }
 
     /// A log for a share of that account. It is recorded first, so that it is deleted with the account in any case.
-    async fn new_share(&self, owner: AccountId) -> Result<(Arc<Account>, Link)> {
+    /// The UIDVALIDITY of its inbox is greater than `above`.
+    async fn new_share(&self, owner: AccountId, above: u32) -> Result<(Arc<Account>, Link)> {
         let random = &*self.ctx.random;
         let (id, root) = (AccountId::random(random), RootKey::generate(random));
         let public = AccountKeys::derive(&root, id).public();
         self.ctx.directory.record_share(owner, id, public).await?;
         let share = self.ctx.accounts.open(id, &root).await?;
+        share.commit(|state| Ok((vec![share::numbered_above(state, above)], ()))).await?;
         Ok((share, Link { share: id, root, owner: None }))
     }
 
@@ -125,8 +130,16 @@ impl Session {
         let owner = AccountName::parse(&about.owner_name)?;
         let owner = self.ctx.directory.find(&owner).await?.filter(|record| record.id == about.owner);
         let owner = owner.ok_or_else(|| Reply::no(Code::Cannot, "the owner has no account any more"))?;
+        let usage = self.ctx.quotas.usage(&self.ctx, owner.id).await?;
+        if let Some(resource) = owner.quotas().exceeded(usage, Usage { mailboxes: 1, ..Usage::default() }) {
+            return Err(over_quota(resource).into());
+        }
         let acl = parent.account.state().acl();
-        let (share, link) = self.new_share(owner.id).await?;
+        // What is below a share comes after what was there before: the share above remembers.
+        let above = parent.account.state().last_uid_validity();
+        let (share, link) = self.new_share(owner.id, above).await?;
+        let noted = share::noted(&share.state());
+        parent.account.commit(|_| Ok((vec![noted.clone()], ()))).await?;
         let about = About { name: full, ..about };
         share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
         // The owner first: what only readers had a link to would be nobody's.
@@ -137,13 +150,23 @@ impl Session {
             name: about.name.clone(),
             below: None,
         };
+        // It is made now, whoever learns of it. A member that could not be told learns of it by the next SETACL.
         for member in acl.members() {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
-            if let Some(to) = self.ctx.directory.find(&name).await?.filter(|r| r.id == member.account) {
-                self.ctx.accounts.offer(to.id, &to.public, offer.clone()).await?;
+            let told = async {
+                match self.ctx.directory.find(&name).await?.filter(|r| r.id == member.account) {
+                    Some(to) => self.ctx.accounts.offer(to.id, &to.public, offer.clone()).await,
+                    None => Ok(()),
+                }
+            };
+            if let Err(error) = told.await {
+                tracing::warn!(share = %share.id(), %error, "a member was not told of a shared mailbox that was made");
             }
         }
-        self.catch_up().await
+        if let Err(Failure::End(end)) = self.catch_up().await {
+            return Err(end.into());
+        }
+        Ok(())
     }
 
     /// The nearest existing mailbox above a name.
@@ -204,6 +227,19 @@ impl Session {
         Ok(())
     }
 
+    /// Removes the link to another user's mailbox that this user may not delete: it is gone from this user's names, and for
+    /// nobody else. Whoever may give rights there can offer it again.
+    pub(super) async fn drop_link(&self, place: &Place) -> Result<(), Failure> {
+        let own = self.account()?;
+        let share = place.account.id();
+        let committed = own.commit(|state| {
+            let link = state.link(place.own).filter(|link| link.share == share);
+            Ok((link.map(|link| share::removed(place.own, link)).unwrap_or_default(), ()))
+        });
+        committed.await?;
+        Ok(())
+    }
+
     /// What the shares of the session's own account hold, and those alone.
     pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
         let own = self.account()?.clone();
@@ -225,8 +261,9 @@ impl Session {
     }
 }
 
-/// What a share holds: its messages are in its inbox.
+/// What a share holds: its messages are in its inbox. The mailbox itself is counted where its name is.
 pub(super) fn in_share(share: &AccountState) -> Usage {
     let inbox = share.inbox();
-    Usage::of_messages(inbox.len() as u64, inbox.bytes())
+    let annotations = metadata::bytes(share) as u64;
+    Usage { annotations, ..Usage::of_messages(inbox.len() as u64, inbox.bytes()) }
 }

@@ -40,6 +40,7 @@ impl Session {
 
     async fn sort_selected(&mut self, tag: &Tag, sort: Sort) -> Outcome {
         let area = Area::selected(self.view()?);
+        self.may_sort_in_charset(&sort.search)?;
         let sort = Sort { search: self.with_filters(sort.search)?, ..sort };
         let returns = Returns::of(&sort.search)?;
         let by_relevancy = sort.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);

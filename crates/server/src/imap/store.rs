@@ -38,11 +38,10 @@ impl Session {
         let wanted = flags::from_wire(&store.flags)?;
         let action = flags::action(store.action);
         let condition = Condition::of(&store.modifiers);
-        let (mailbox, told, log) = (view.mailbox(), view.told(), view.account().id());
-        let committed = view
-            .account()
-            .commit(|state| {
-                let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
+        let committed = self
+            .change_selected(|view, state| {
+                let m = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
+                let mailbox = m.id();
                 let modified = match condition {
                     Some(condition) => failing(state, m, &targets, condition, action, &wanted),
                     None => UidSet::new(),
@@ -61,13 +60,13 @@ impl Session {
                         events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since });
                     }
                 }
-                let foreign = m.changed_since(told).map(|row| row.uid).filter(|uid| targets.contains(*uid));
+                let foreign =
+                    m.changed_since(view.told()).map(|row| row.uid).filter(|uid| targets.contains(*uid));
                 let foreign = foreign.collect();
                 let present = present + modified.len();
                 Ok((events, Found { foreign, present, changing: changed, passing, modified }))
             })
             .await?;
-        self.note_own(log, &committed);
         let Found { changing, passing, modified, foreign, present } = committed.value;
         let reported = !store.silent || condition.is_some();
         if store.silent {

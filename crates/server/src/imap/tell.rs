@@ -1,14 +1,16 @@
 //! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
 //! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
+use sealpost_account::AccountState;
 use sealpost_account::account::Committed;
+use sealpost_account::event::Event;
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 
 use super::connection::End;
 use super::flags;
 use super::notify::Selected;
-use super::reply::Reply;
+use super::reply::{Failure, Reply};
 use super::session::Session;
 use super::view::{Changes, Told, View};
 
@@ -138,6 +140,20 @@ impl Session {
         }
         // RFC 5267 §4.3.3: after EXISTS.
         self.update_contexts(&changes.arrived, position).await
+    }
+
+    /// Makes a change of the selected mailbox, decided on the state of its log, and tells the client meanwhile that it is
+    /// being worked on.
+    pub(super) async fn change_selected<T>(
+        &mut self,
+        mut decide: impl FnMut(&View, &AccountState) -> sealpost_base::Result<(Vec<Event>, T)> + Send,
+    ) -> Result<Committed<T>, Failure> {
+        let Some(view) = &self.view else { return Err(Reply::bad("select a mailbox first").into()) };
+        let log = view.account().clone();
+        let committing = log.commit(|state| decide(view, state));
+        let committed = self.progress.during(&mut self.connection, committing).await??;
+        self.note_own(log.id(), &committed);
+        Ok(committed)
     }
 
     /// The command at hand made this change, if it is one.

@@ -68,6 +68,7 @@ fn short(octets: &[u8]) -> [u64; 2] {
 impl Session {
     /// THREAD.
     pub(super) async fn thread(&mut self, thread: Thread) -> Outcome {
+        self.may_sort_in_charset(&thread.search)?;
         let thread = Thread { search: self.with_filters(thread.search)?, ..thread };
         let area = Area::selected(self.view()?);
         let query = self.query(&thread.search, &area)?;

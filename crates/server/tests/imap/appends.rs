@@ -3,7 +3,7 @@
 use sealpost_base::limits;
 use sealpost_server::Settings;
 
-use crate::imap_world::World;
+use crate::imap_world::{World, dial};
 
 #[tokio::test]
 async fn however_many_messages_a_command_brings_it_is_one_entry() {
@@ -58,4 +58,31 @@ async fn what_a_command_may_bring_at_most() {
     assert!(lines[0].starts_with("x NO [BADURL /xxx") && lines[0].len() < 1200, "{lines:?}");
     client.ok("NOOP").await;
     assert_eq!(account.state().position(), at_start, "nothing was appended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_that_come_at_once_find_room_once() {
+    let world = World::new(Settings::default()).await;
+    let (record, root) = world.add_account("small", Some(10_000)).await;
+    let mut talking = Vec::new();
+    let message = format!("Subject: x\r\n\r\n{}", "x".repeat(3000));
+    for _ in 0..8 {
+        let (mut client, _) = dial(&world.ctx);
+        let message = message.clone();
+        talking.push(tokio::spawn(async move {
+            client.login_as("small").await;
+            let append = format!("APPEND Archive {{{}+}}\r\n{message}", message.len());
+            let lines = client.command(&append).await;
+            lines.last().unwrap().clone()
+        }));
+    }
+    let mut fine = 0;
+    for talking in talking {
+        let completion = talking.await.unwrap();
+        assert!(completion.starts_with("x OK") || completion.starts_with("x NO [OVERQUOTA]"), "{completion}");
+        fine += usize::from(completion.starts_with("x OK"));
+    }
+    assert_eq!(fine, 3, "as many as fit");
+    let account = world.ctx.accounts.open(record.id, &root).await.unwrap();
+    assert!(account.state().mailbox_named("Archive").unwrap().bytes() <= 10_000);
 }

@@ -1,7 +1,8 @@
 //! The messages of one command, as they come in: what is held is one ingest and a short record of each message before it.
 //!
 //! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to show them (RFC 3516 §4.4,
-//! §6); a message with NUL elsewhere cannot be shown and is refused. What comes in a plain literal is stored as it is.
+//! §6); a message with NUL elsewhere cannot be shown and is refused. What comes in a plain literal is stored as it is, octets
+//! above 127 in its header included, whether or not UTF8=ACCEPT is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
 
 use bytes::Bytes;
 use sealpost_account::directory::Usage;
@@ -12,7 +13,6 @@ use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
 use sealpost_mime::unbinary::Unbinary;
 
 use super::catenate::READ_BYTES;
-use super::eight_bit::HeaderWatch;
 use crate::imap::connection::End;
 use crate::imap::flags;
 use crate::imap::place::Place;
@@ -29,8 +29,6 @@ pub(super) struct Received {
     freed: u64,
     keyword_bytes: usize,
     parts: usize,
-    /// Headers may have octets above 127.
-    eight_bit: bool,
 }
 
 /// A message of which not everything is there.
@@ -41,7 +39,6 @@ struct Incoming {
     ingest: Option<Ingest>,
     /// The octets that come are those of a literal8, and may not have NUL.
     binary: bool,
-    header: HeaderWatch,
     /// They are a whole message, whose binary parts are encoded on the way.
     unbinary: Option<Unbinary>,
 }
@@ -54,15 +51,8 @@ impl Session {
         place: &Place,
         freed: u64,
     ) -> Result<Vec<NewMessage>, Failure> {
-        let mut received = Received {
-            done: Vec::new(),
-            current: None,
-            octets: 0,
-            freed,
-            keyword_bytes: 0,
-            parts: 0,
-            eight_bit: self.dialect.utf8(),
-        };
+        let mut received =
+            Received { done: Vec::new(), current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
         loop {
             match self.connection.next_of_message().await? {
                 Event::AppendMessage(message) => {
@@ -114,15 +104,8 @@ impl Received {
         ops::check_flags(&place.account.state(), &flags)?;
         let received = message.date.map_or_else(|| session.ctx.clock.now(), |date| date.timestamp());
         let catenate = message.catenate;
-        self.current = Some(Incoming {
-            flags,
-            received,
-            catenate,
-            ingest: None,
-            binary: false,
-            unbinary: None,
-            header: HeaderWatch::default(),
-        });
+        self.current =
+            Some(Incoming { flags, received, catenate, ingest: None, binary: false, unbinary: None });
         Ok(())
     }
 
@@ -216,11 +199,6 @@ impl Received {
     /// The next octets of the message, expected before.
     pub(super) async fn write(&mut self, octets: &[u8]) -> Result<(), Failure> {
         let Some(incoming) = &mut self.current else { return Err(missing()) };
-        incoming.header.push(octets);
-        if incoming.header.found() && !self.eight_bit {
-            // RFC 6855 §4: only from those who said that they know of it.
-            return Err(Reply::refused("a header with 8-bit characters takes ENABLE UTF8=ACCEPT").into());
-        }
         let Some(ingest) = &mut incoming.ingest else { return Err(missing()) };
         Ok(ingest.write(octets).await?)
     }

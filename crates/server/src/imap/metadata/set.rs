@@ -10,6 +10,7 @@ use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, Se
 use super::{Shelf, Source};
 use crate::imap::filters;
 use crate::imap::mailboxes::special_use;
+use crate::imap::quota::Room;
 use crate::imap::reply::{Failure, Outcome, Reply};
 use crate::imap::session::Session;
 
@@ -37,7 +38,7 @@ impl Session {
         let stored = stored.map(|(entry, value)| (entry, (entry.as_str(), value.as_deref())));
         if source.is_of_one_log() {
             let all: Vec<Change<'_>> = stored.map(|(_, change)| change).collect();
-            self.change(&source.private, &all, uses).await?;
+            self.change(&source.private, self.own_room(), &all, uses).await?;
             return Ok(Reply::ok("SETMETADATA completed"));
         }
         // Two logs do not change at one moment: what may be refused in the second is known before the first one changes.
@@ -45,8 +46,13 @@ impl Session {
         let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
         let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
         decide(&source.private.account.state(), source.private.holder, &private, uses)?;
-        self.change(&source.shared, &shared, None).await?;
-        self.change(&source.private, &private, uses).await?;
+        // What all see counts for whose mailbox it is.
+        let room = match &source.place {
+            Some(place) => self.room_at(place).await?,
+            None => self.own_room(),
+        };
+        self.change(&source.shared, room, &shared, None).await?;
+        self.change(&source.private, self.own_room(), &private, uses).await?;
         Ok(Reply::ok("SETMETADATA completed"))
     }
 
@@ -54,6 +60,7 @@ impl Session {
     async fn change(
         &mut self,
         shelf: &Shelf,
+        room: Room,
         changes: &[Change<'_>],
         uses: Option<SpecialUses>,
     ) -> Result<(), Failure> {
@@ -62,7 +69,7 @@ impl Session {
             .commit(|state| {
                 let decided = decide(state, shelf.holder, changes, uses).and_then(|events| {
                     let annotations = metadata::growth(state, &events);
-                    self.check_quota(state, Usage { annotations, ..Usage::default() })?;
+                    room.check(state, Usage { annotations, ..Usage::default() })?;
                     Ok(events)
                 });
                 Ok(match decided {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_account::AccountState;
 use sealpost_account::metadata::{self, Holder};
-use sealpost_base::Position;
+use sealpost_base::{AccountId, Position};
 use sealpost_imap::types::{Entry, Mailbox, Response};
 
 use crate::imap::connection::End;
 use crate::imap::session::Session;
+use crate::imap::view::View;
 
 /// Entries told in one response.
 const ENTRIES: usize = 64;
@@ -20,6 +21,8 @@ pub(in crate::imap) struct Watch {
     since: Position,
     /// Changes after that which it made itself.
     own: Vec<Position>,
+    /// The share that is selected, and up to where its changes were told.
+    share: Option<(AccountId, Position)>,
 }
 
 /// Names of entries that changed.
@@ -37,12 +40,13 @@ impl Session {
     pub(in crate::imap) fn watch_metadata(&mut self) -> bool {
         let Some(account) = self.account.as_ref().filter(|_| self.metadata.is_none()) else { return false };
         let since = account.state().position();
-        self.metadata = Some(Watch { since, own: Vec::new() });
+        self.metadata = Some(Watch { since, own: Vec::new(), share: None });
         true
     }
 
     /// `* METADATA` for what others have changed since the last time.
     pub(in crate::imap) async fn tell_metadata(&mut self) -> Result<(), End> {
+        self.tell_metadata_of_share().await?;
         let (Some(watch), Some(account)) = (&mut self.metadata, self.account.clone()) else { return Ok(()) };
         let since = watch.since;
         let changed = {
@@ -68,6 +72,39 @@ impl Session {
                     }
                 }
             }
+        }
+    }
+
+    /// The same for the selected mailbox, if it is a share: what all see of it is in its own log.
+    async fn tell_metadata_of_share(&mut self) -> Result<(), End> {
+        let (Some(watch), Some(account)) = (&mut self.metadata, &self.account) else { return Ok(()) };
+        let share = self.view.as_ref().map(View::account).filter(|share| share.id() != account.id());
+        let Some(share) = share else {
+            watch.share = None;
+            return Ok(());
+        };
+        let changed = {
+            let state = share.state();
+            let now = (share.id(), state.position());
+            let since = match watch.share.replace(now) {
+                Some((known, since)) if known == now.0 && since < now.1 => since,
+                // It was not selected before, or nothing happened.
+                _ => return Ok(()),
+            };
+            let own: Vec<Position> =
+                self.own.iter().filter(|(log, _)| *log == now.0).map(|(_, at)| *at).collect();
+            let inbox = Holder::Mailbox(state.inbox().id());
+            let changed = changed(&state, since, &own);
+            changed.unwrap_or_else(|| everything(&state, None).0).remove(&inbox).unwrap_or_default()
+        };
+        let link = {
+            let state = account.state();
+            let link = state.links().find(|(_, link)| link.share == share.id());
+            link.map(|(mailbox, _)| Holder::Mailbox(mailbox.id()))
+        };
+        match link {
+            Some(link) if !changed.is_empty() => self.tell_changed(Changed::from([(link, changed)])).await,
+            _ => Ok(()),
         }
     }
 

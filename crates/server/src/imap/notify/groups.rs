@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use sealpost_account::AccountState;
+use sealpost_account::name::{canonical, normal};
 use sealpost_imap::types::{
     EventGroup, FetchItem, HIERARCHY_DELIMITER, MailboxFilter, NotifyEvent, NotifyFilter,
 };
@@ -130,8 +131,12 @@ impl Wanted {
 
 impl Scope {
     fn new(filter: MailboxFilter) -> Self {
+        // Both as it is written and as names are kept (RFC 9051 §5.1): a mailbox that is not there yet may get either.
         let names = |names: Vec<sealpost_imap::types::Mailbox>| {
-            names.into_iter().map(|name| name.as_str().to_owned()).collect()
+            let forms = |name: &sealpost_imap::types::Mailbox| {
+                [canonical(name.as_str()).into_owned(), normal(name.as_str()).into_owned()]
+            };
+            names.iter().flat_map(forms).collect()
         };
         match filter {
             MailboxFilter::Subscribed => Scope::Subscribed,
@@ -209,6 +214,15 @@ mod tests {
         assert!(!groups.wanted("Listserv", false).names);
         assert!(!groups.wanted("Other Users/you/Lists", false).any());
         assert!(groups.wanted("Other Users/you/x", true).metadata);
+    }
+
+    #[test]
+    fn names_mean_what_they_mean_elsewhere() {
+        let named = vec![Mailbox::new("inbox/Entwu\u{308}rfe").unwrap()];
+        let names = [NotifyEvent::MailboxName];
+        let (_, groups) = sort(vec![group(MailboxFilter::Subtree(named), &names)]).unwrap();
+        assert!(groups.wanted("INBOX/Entwürfe/neu", false).names);
+        assert!(groups.wanted("INBOX/Entwu\u{308}rfe", false).names, "one that is kept as it is written");
     }
 
     #[test]

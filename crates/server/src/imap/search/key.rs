@@ -15,7 +15,7 @@ use super::fuzzy::Fuzzy;
 use crate::imap::reply::Reply;
 
 /// How the strings of a search are to be read.
-pub(super) struct Charset(Option<String>);
+pub(in crate::imap) struct Charset(Option<String>);
 
 /// All keys of a search, which must all match.
 pub(in crate::imap) struct Query {
@@ -107,13 +107,20 @@ pub(super) enum Scope {
 impl Charset {
     /// The charset of that name; `None` if it is not known.
     pub(super) fn named(name: Option<&AString>) -> Option<Self> {
-        let Some(name) = name else { return Some(Charset(None)) };
-        let name = name.as_str()?;
-        // Both are read as UTF-8, which one of them is a part of.
-        if ["us-ascii", "utf-8"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        if Charset::is_utf8(name) {
             return Some(Charset(None));
         }
+        let name = name?.as_str()?;
         charset::is_known(name).then(|| Charset(Some(name.to_owned())))
+    }
+
+    /// Whether what is written in it can be read as UTF-8: that itself, ASCII, which is a part of it, or none at all.
+    pub(in crate::imap) fn is_utf8(name: Option<&AString>) -> bool {
+        let is = |name: &AString| {
+            let known = ["us-ascii", "utf-8"];
+            name.as_str().is_some_and(|name| known.iter().any(|known| name.eq_ignore_ascii_case(known)))
+        };
+        name.is_none_or(is)
     }
 
     /// Without a charset, octets that are not ASCII are taken for what they most likely are instead of being refused.
