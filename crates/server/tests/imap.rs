@@ -121,6 +121,8 @@ mod damage;
 mod faults;
 #[path = "imap/finding.rs"]
 mod finding;
+#[path = "imap/fuzz.rs"]
+mod fuzz;
 #[path = "imap/hostile.rs"]
 mod hostile;
 #[path = "imap/hostile_input.rs"]

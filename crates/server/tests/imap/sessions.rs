@@ -9,13 +9,14 @@ mod belief;
 mod client;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sealpost_account::Account;
 use sealpost_base::SeededRandom;
 use sealpost_server::Settings;
 
-use self::client::{Believer, Dialect, Truth};
-use crate::imap_world::World;
+use self::client::{Believer, Dialect, Given, OWNER, Truth, User, mailbox_of};
+use crate::imap_world::{Client, World};
 
 const STEPS: usize = 240;
 /// Steps of each session when all run at once.
@@ -26,14 +27,14 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |value| value.parse().unwrap())
 }
 
-fn seeds(otherwise: u64) -> std::ops::Range<u64> {
+pub fn seeds(otherwise: u64) -> std::ops::Range<u64> {
     let first = number("SEALPOST_FIRST_SEED", 0);
     first..first + number("SEALPOST_SEEDS", otherwise)
 }
 
 fn truth(account: &Account, name: &str) -> Truth {
     let state = account.state();
-    let mailbox = state.mailbox_named(name).unwrap();
+    let mailbox = mailbox_of(&state, name);
     let flags = |row: &sealpost_account::Row| {
         let set = state.flags(row.flags);
         let keywords = set.keywords.iter().map(|k| state.keyword_name(*k).to_owned());
@@ -50,6 +51,8 @@ fn truth(account: &Account, name: &str) -> Truth {
 fn recent_for_one(sessions: Vec<Believer>, seed: u64) {
     let mut all = BTreeSet::new();
     for (mailbox, uid_validity, uids) in sessions.into_iter().flat_map(Believer::finish) {
+        // What is shared has another name for everybody.
+        let mailbox = if mailbox == SHARED { OWNER.mailboxes[1] } else { mailbox };
         for uid in uids {
             assert!(all.insert((mailbox, uid_validity, uid)), "seed {seed}: {mailbox} {uid} is recent twice");
         }
@@ -60,7 +63,7 @@ async fn sessions(world: &World, seed: u64) -> Vec<Believer> {
     let mut sessions = Vec::new();
     for (i, dialect) in Dialect::ALL.into_iter().enumerate() {
         let name = format!("seed {seed}, session {i}");
-        sessions.push(Believer::new(&world.ctx, dialect, name, seed * 100 + i as u64).await);
+        sessions.push(Believer::new(&world.ctx, OWNER, dialect, name, seed * 100 + i as u64).await);
     }
     sessions
 }
@@ -81,16 +84,16 @@ async fn what_each_session_believes_is_what_is_there() {
             }
             let who = random.below(sessions.len() as u64) as usize;
             sessions[who].step().await;
-            sessions[who].believes_no_more_than_it_knows(&account);
+            sessions[who].believes_no_more_than_it_knows(|_, _| account.clone());
             // Nobody else does anything now, so that one can be asked in the middle of it all.
             if step % 6 == 5 {
                 account.refresh().await.unwrap();
-                sessions[who].settle(|name| truth(&account, name)).await;
+                sessions[who].settle(|_, name| truth(&account, name)).await;
             }
         }
         account.refresh().await.unwrap();
         for session in &mut sessions {
-            session.settle(|name| truth(&account, name)).await;
+            session.settle(|_, name| truth(&account, name)).await;
         }
         recent_for_one(sessions, seed);
     }
@@ -121,8 +124,133 @@ async fn what_each_session_believes_is_what_is_there_when_all_talk_at_once() {
         }
         account.refresh().await.unwrap();
         for session in &mut sessions {
-            session.settle(|name| truth(&account, name)).await;
+            session.settle(|_, name| truth(&account, name)).await;
         }
         recent_for_one(sessions, seed);
+    }
+}
+
+/// Archive of `me`, as those see it whom it is shared with.
+const SHARED: &str = "\"Other Users/me@localhost/Archive\"";
+const USERS: [User; 3] = [
+    OWNER,
+    User { account: "you", mailboxes: ["INBOX", SHARED] },
+    User { account: "she", mailboxes: ["INBOX", SHARED] },
+];
+
+/// Three accounts, one mailbox that all have, and what else each has.
+struct Shared {
+    world: World,
+    /// The logs of the accounts, and that of the share.
+    logs: [Arc<Account>; 3],
+    share: Arc<Account>,
+    /// The owner's hand.
+    owner: Client,
+    sessions: Vec<Believer>,
+}
+
+impl Shared {
+    async fn new(seed: u64) -> Self {
+        let mut world = World::new(Settings::default()).await;
+        let mut logs = vec![world.account().await];
+        for user in &USERS[1..] {
+            let (record, root) = world.add_account(user.account, None).await;
+            logs.push(world.ctx.accounts.open(record.id, &root).await.unwrap());
+        }
+        let mut owner = world.login().await;
+        for user in &USERS[1..] {
+            owner.ok(&format!("SETACL Archive {}@localhost lrswite", user.account)).await;
+        }
+        let link = logs[0].state().links().map(|(_, link)| link.clone()).next().unwrap();
+        let share = world.ctx.accounts.open(link.share, &link.root).await.unwrap();
+        let mut sessions = Vec::new();
+        for (i, dialect) in Dialect::ALL.into_iter().enumerate() {
+            let user = USERS[(i + seed as usize) % USERS.len()];
+            let name = format!("seed {seed}, session {i} of {}", user.account);
+            sessions.push(Believer::new(&world.ctx, user, dialect, name, seed * 100 + i as u64).await);
+        }
+        let Ok(logs) = <[Arc<Account>; 3]>::try_from(logs) else { panic!("three accounts") };
+        Shared { world, logs, share, owner, sessions }
+    }
+
+    /// Where the messages of that mailbox of that user are.
+    fn log(&self, user: User, name: &str) -> Arc<Account> {
+        let at = USERS.iter().position(|known| known.account == user.account).unwrap();
+        if name == "INBOX" { self.logs[at].clone() } else { self.share.clone() }
+    }
+
+    /// The owner gives more or less to one of the others.
+    async fn give(&mut self, random: &SeededRandom) {
+        let user = USERS[1 + random.below(2) as usize];
+        let given = [Given::All, Given::Look, Given::Nothing][random.below(3) as usize];
+        let rights = match given {
+            Given::All => "lrswite",
+            Given::Look => "lr",
+            Given::Nothing => "\"\"",
+        };
+        self.owner.ok(&format!("SETACL Archive {}@localhost {rights}", user.account)).await;
+        for session in self.sessions.iter_mut().filter(|session| session.user.account == user.account) {
+            session.given = given;
+        }
+    }
+
+    async fn settle(&mut self, who: usize) {
+        for log in self.logs.iter().chain([&self.share]) {
+            log.refresh().await.unwrap();
+        }
+        let mut sessions = std::mem::take(&mut self.sessions);
+        sessions[who].settle(|user, name| truth(&self.log(user, name), name)).await;
+        self.sessions = sessions;
+    }
+}
+
+#[tokio::test]
+async fn so_it_is_with_a_shared_mailbox_while_rights_come_and_go() {
+    for seed in seeds(4) {
+        let random = SeededRandom::new(seed);
+        let mut shared = Shared::new(seed).await;
+        for step in 0..STEPS {
+            if random.below(8) == 0 {
+                shared.world.deliver(None, MESSAGE).await;
+            }
+            if random.below(16) == 0 {
+                shared.give(&random).await;
+            }
+            let who = random.below(shared.sessions.len() as u64) as usize;
+            shared.sessions[who].step().await;
+            if !shared.sessions[who].is_cut_off() {
+                shared.sessions[who].believes_no_more_than_it_knows(|user, name| shared.log(user, name));
+            }
+            if step % 6 == 5 {
+                shared.settle(who).await;
+            }
+        }
+        for who in 0..shared.sessions.len() {
+            shared.settle(who).await;
+        }
+        recent_for_one(shared.sessions, seed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_it_is_with_a_shared_mailbox_when_all_talk_at_once() {
+    for seed in seeds(3) {
+        let mut shared = Shared::new(seed).await;
+        let mut talking = Vec::new();
+        for mut session in std::mem::take(&mut shared.sessions) {
+            talking.push(tokio::spawn(async move {
+                for _ in 0..STEPS_AT_ONCE {
+                    session.step().await;
+                }
+                session
+            }));
+        }
+        for session in talking {
+            shared.sessions.push(session.await.unwrap());
+        }
+        for who in 0..shared.sessions.len() {
+            shared.settle(who).await;
+        }
+        recent_for_one(shared.sessions, seed);
     }
 }

@@ -237,6 +237,14 @@ impl Client {
         tokio::time::timeout(PATIENCE, sent).await.expect("the server takes what is sent").unwrap();
     }
 
+    /// Reads what comes next; how much, none at the end. `None` if nothing comes.
+    #[allow(dead_code, reason = "not all of those who share this use it")]
+    pub async fn read_into(&mut self, buffer: &mut bytes::BytesMut, patience: Duration) -> Option<usize> {
+        let read = tokio::time::timeout(patience, self.wire().read_buf(buffer)).await;
+        // A connection that is reset has ended as well.
+        Some(read.ok()?.unwrap_or(0))
+    }
+
     /// Sends a command and gives its responses up to the tagged one, which is last. Literals are within the lines.
     pub async fn command(&mut self, command: &str) -> Vec<String> {
         self.send(format!("x {command}\r\n").as_bytes()).await;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sealpost_account::Account;
+use sealpost_account::state::Mailbox;
+use sealpost_account::{Account, AccountState};
 use sealpost_base::{Position, SeededRandom, Uid};
 use sealpost_server::Context;
 use tokio::task::JoinHandle;
@@ -25,6 +26,12 @@ pub enum Dialect {
     Notify,
     /// NOTIFY (SELECTED-DELAYED …), with QRESYNC.
     NotifyDelayed,
+}
+
+/// The mailbox of that name in the log it is in: a share's is its inbox.
+pub fn mailbox_of<'a>(state: &'a AccountState, name: &str) -> &'a Mailbox {
+    let share = state.about().is_some();
+    if share { state.inbox() } else { state.mailbox_named(name).unwrap() }
 }
 
 impl Dialect {
@@ -150,9 +157,30 @@ struct Command<'a> {
     vanished: BTreeSet<u32>,
 }
 
+/// What an account may do with the second of its mailboxes, which may be another account's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    All,
+    /// Look at it.
+    Look,
+    Nothing,
+}
+
+/// Whose session it is, and the mailboxes it goes to.
+#[derive(Debug, Clone, Copy)]
+pub struct User {
+    pub account: &'static str,
+    pub mailboxes: [&'static str; 2],
+}
+
+/// The account to which everything belongs.
+pub const OWNER: User = User { account: "me", mailboxes: ["INBOX", "Archive"] };
+
 /// A client.
 pub struct Believer {
     name: String,
+    pub user: User,
+    pub given: Given,
     ctx: Arc<Context>,
     client: Client,
     /// The server's end of it.
@@ -166,14 +194,15 @@ pub struct Believer {
     story: Vec<String>,
 }
 
-const MAILBOXES: [&str; 2] = ["INBOX", "Archive"];
 const FLAGS: [&str; 4] = ["\\Seen", "\\Flagged", "$One", "$Two"];
 
 impl Believer {
-    pub async fn new(ctx: &Arc<Context>, dialect: Dialect, name: String, seed: u64) -> Self {
+    pub async fn new(ctx: &Arc<Context>, user: User, dialect: Dialect, name: String, seed: u64) -> Self {
         let (client, session) = dial(ctx);
         let mut believer = Believer {
             name,
+            user,
+            given: Given::All,
             ctx: ctx.clone(),
             client,
             session,
@@ -190,7 +219,7 @@ impl Believer {
     }
 
     async fn begin(&mut self) {
-        self.client.login().await;
+        self.client.login_as(self.user.account).await;
         for command in self.dialect.setup() {
             let completion = self.run(command).await;
             self.check(completion.starts_with("x OK"), &completion);
@@ -353,23 +382,55 @@ impl Believer {
     /// Hangs up, perhaps without waiting for an answer, and comes back with what it remembers.
     async fn reconnect(&mut self) {
         if let Some(Selected { read_only: false, .. }) = &self.selected {
-            let unheard = self.one(&[
-                "",
-                "x UID STORE 1:* +FLAGS.SILENT ($One)\r\n",
-                "x EXPUNGE\r\n",
-                "x UID MOVE 1:9 Archive\r\nx UID STORE 1:* -FLAGS (\\Seen)\r\n",
-            ]);
+            let moving =
+                format!("x UID MOVE 1:9 {}\r\nx UID STORE 1:* -FLAGS (\\Seen)\r\n", self.user.mailboxes[1]);
+            let unheard = self
+                .one(&["", "x UID STORE 1:* +FLAGS.SILENT ($One)\r\n", "x EXPUNGE\r\n", &moving])
+                .to_owned();
             self.story.push(format!("-- {unheard:?}, unheard"));
             self.client.send(unheard.as_bytes()).await;
         }
         self.story.push("-- hangs up".into());
+        self.come_back().await;
+    }
+
+    async fn come_back(&mut self) {
         self.leave();
         let (client, session) = dial(&self.ctx);
         self.client = client;
         std::mem::replace(&mut self.session, session).await.unwrap();
         self.begin().await;
-        let name = self.one(&MAILBOXES);
+        let name = self.one(&self.readable());
         self.select(name, false).await;
+    }
+
+    fn readable(&self) -> Vec<&'static str> {
+        let [own, shared] = self.user.mailboxes;
+        if self.given == Given::Nothing { vec![own] } else { vec![own, shared] }
+    }
+
+    /// The mailboxes that may be changed.
+    fn writable(&self) -> Vec<&'static str> {
+        let [own, shared] = self.user.mailboxes;
+        if self.given == Given::All { vec![own, shared] } else { vec![own] }
+    }
+
+    /// Whether the selected mailbox was taken away.
+    pub fn is_cut_off(&self) -> bool {
+        let name = self.selected.as_ref().map(|selected| selected.name);
+        name.is_some_and(|name| !self.readable().contains(&name))
+    }
+
+    /// The server ends a session whose mailbox was taken away (RFC 4314 §5.1.1), whatever it is asked.
+    async fn cut_off(&mut self) {
+        self.story.push("C: NOOP, cut off".into());
+        self.client.try_send(b"x NOOP\r\n").await;
+        let rest = self.client.rest_or_reset().await;
+        self.check(rest.contains("* BYE "), &format!("not cut off: {rest}"));
+        // Nor may it be opened any more.
+        self.come_back().await;
+        let completion = self.run(&format!("STATUS {} (MESSAGES)", self.user.mailboxes[1])).await;
+        self.check(completion.starts_with("x NO [NONEXISTENT]"), &completion);
     }
 
     /// Remembers the mailbox, which is not selected any more.
@@ -420,6 +481,8 @@ impl Believer {
             let line = lines.iter().find_map(|line| line.split_once(before));
             line.map_or(0, |(_, rest)| rest.split(']').next().unwrap().parse().unwrap())
         };
+        // Whoever may only look opens it read-only in any case (RFC 4314 §5.2).
+        let read_only = read_only || lines.last().is_some_and(|line| line.contains("[READ-ONLY]"));
         self.selected = Some(Selected {
             name,
             read_only,
@@ -480,6 +543,9 @@ impl Believer {
 
     /// Does something.
     pub async fn step(&mut self) {
+        if self.is_cut_off() {
+            return self.cut_off().await;
+        }
         match self.choose() {
             Action::Run(text) => {
                 let completion = self.run(&text).await;
@@ -501,11 +567,13 @@ impl Believer {
     }
 
     fn choose(&self) -> Action {
-        let select = || Action::Select { name: self.one(&MAILBOXES), read_only: self.below(8) == 0 };
+        let select = || Action::Select { name: self.one(&self.readable()), read_only: self.below(8) == 0 };
+        let target = || self.one(&self.writable());
         let Some(selected) = &self.selected else { return select() };
         let len = selected.messages.len();
         let known: Vec<u32> = selected.messages.slots().iter().filter_map(|slot| slot.uid).collect();
-        let (highest, read_only) = (selected.highest, selected.read_only);
+        let may_change = self.writable().contains(&selected.name);
+        let (highest, read_only) = (selected.highest, selected.read_only || !may_change);
         let numbered = !self.dialect.names_uids() && len > 0 && self.below(2) == 0;
         let pick = || self.below(len) + 1;
         let uid = || if known.is_empty() { 1 } else { self.one(&known) };
@@ -518,7 +586,7 @@ impl Believer {
             1 => format!("UID STORE {} +FLAGS (\\Deleted)", uids()),
             2 => format!("UID STORE {} FLAGS ($One \\Flagged)", uids()),
             3 => format!("UID FETCH {} (UID FLAGS BODY[TEXT])", uids()),
-            4 if len < 40 => format!("UID COPY {} {}", uids(), self.one(&MAILBOXES)),
+            4 if len < 40 => format!("UID COPY {} {}", uids(), target()),
             _ => "NOOP".to_owned(),
         };
         Action::Run(match self.below(26) {
@@ -536,10 +604,10 @@ impl Believer {
             11 | 12 if !read_only => format!("{prefix}STORE {some} +FLAGS (\\Deleted)"),
             13 if !read_only => "EXPUNGE".to_owned(),
             14 if !read_only => format!("UID EXPUNGE {}:{}", uid(), uid()),
-            15 if len < 40 => format!("{prefix}COPY {some} {}", self.one(&MAILBOXES)),
+            15 if len < 40 => format!("{prefix}COPY {some} {}", target()),
             16 if !read_only => {
                 let one = if numbered { pick() } else { uid() as usize };
-                format!("{prefix}MOVE {one} {}", self.one(&MAILBOXES))
+                format!("{prefix}MOVE {one} {}", target())
             }
             17 if !self.dialect.names_uids() => "SEARCH UNSEEN".to_owned(),
             17 => "UID SEARCH UNSEEN".to_owned(),
@@ -609,7 +677,7 @@ impl Believer {
     }
 
     async fn append(&mut self) {
-        let (mailbox, flag) = (self.one(&MAILBOXES), self.one(&FLAGS));
+        let (mailbox, flag) = (self.one(&self.writable()), self.one(&FLAGS));
         let text = format!("APPEND {mailbox} ({flag}) {{14+}}\r\nSubject: x\r\n\r\n");
         let completion = self.run(&text).await;
         self.check(completion.contains("[APPENDUID "), &completion);
@@ -652,10 +720,11 @@ impl Believer {
 
     /// Whatever it was not told yet came after what it believes to know everything up to: it would be told of it if it
     /// came back now (RFC 7162 §6).
-    pub fn believes_no_more_than_it_knows(&self, account: &Account) {
+    pub fn believes_no_more_than_it_knows(&self, log: impl Fn(User, &str) -> Arc<Account>) {
         let Some(selected) = self.selected.as_ref().filter(|_| self.dialect.modseq()) else { return };
+        let account = log(self.user, selected.name);
         let state = account.state();
-        let mailbox = state.mailbox_named(selected.name).unwrap();
+        let mailbox = mailbox_of(&state, selected.name);
         let since = Position(selected.highest);
         let vanished = mailbox.vanished_since(since).unwrap();
         for slot in selected.messages.slots() {
@@ -672,14 +741,17 @@ impl Believer {
     }
 
     /// Nothing happens any more: what it believes, after a NOOP, is the truth; and what it can then learn too.
-    pub async fn settle(&mut self, truth: impl Fn(&str) -> Truth) {
+    pub async fn settle(&mut self, truth: impl Fn(User, &str) -> Truth) {
+        if self.is_cut_off() {
+            self.cut_off().await;
+        }
         for learned in [false, true] {
             if learned {
                 self.learn().await;
             }
             self.run("NOOP").await;
             let Some(selected) = &self.selected else { return };
-            self.compare(selected, &truth(selected.name), learned);
+            self.compare(selected, &truth(self.user, selected.name), learned);
         }
     }
 
