@@ -150,6 +150,30 @@ fn expunged_messages_come_back() {
 }
 
 #[test]
+fn so_do_those_of_shared_mailboxes_each_once() {
+    let home = Home::with_account();
+    home.ok(&["account", "add", "joe@example.org", "--password-file", "password"]);
+    let undelete = ["account", "undelete", ACCOUNT, "--messages", "--password-file", "password"];
+    home.serve().commands(&[
+        "CREATE Team",
+        "APPEND Team {19+}\r\nSubject: one\r\n\r\n1\r\n",
+        "APPEND Team {19+}\r\nSubject: two\r\n\r\n2\r\n",
+        "SETACL Team joe@example.org lr",
+    ]);
+    assert_eq!(home.json(&undelete).0["restored"], 0, "what went into the share is not gone");
+    home.serve().commands(&["SELECT Team", "STORE 1 +FLAGS (\\Deleted)", "EXPUNGE"]);
+    assert_eq!(home.json(&undelete).0["restored"], 1);
+    assert_eq!(home.json(&undelete).0["restored"], 0, "it is back already");
+    home.serve().commands(&["DELETE Team"]);
+    assert_eq!(home.json(&undelete).0["restored"], 1, "the other one");
+    assert_eq!(home.json(&undelete).0["restored"], 0);
+    home.export("mbox", "out");
+    let mbox = std::fs::read_to_string(home.path("out/Recovered.mbox")).unwrap();
+    assert_eq!((mbox.matches("Subject: one").count(), mbox.matches("Subject: two").count()), (1, 1));
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
 fn a_missing_server_key_is_told_and_not_replaced() {
     let home = Home::with_account();
     let key = home.path("data/server.key");

@@ -133,8 +133,10 @@ impl Server {
         let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
         for (i, command) in commands.iter().enumerate() {
             write!(stream, "c{i} {command}\r\n").unwrap();
-            let done = format!("c{i} OK");
-            assert!(answers.by_ref().map_while(Result::ok).any(|line| line.starts_with(&done)), "{command}");
+            let completes = format!("c{i} ");
+            let completion = answers.by_ref().map_while(Result::ok).find(|line| line.starts_with(&completes));
+            let fine = completion.as_ref().is_some_and(|line| line[completes.len()..].starts_with("OK"));
+            assert!(fine, "{command}: {completion:?}");
         }
     }
 }

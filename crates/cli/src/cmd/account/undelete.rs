@@ -1,10 +1,14 @@
 //! `sealpost account undelete`: a removed account back, or an account's expunged messages.
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use sealpost_account::{Applied, Event, ops};
-use sealpost_base::{Error, MailboxId, Timestamp, UidSet};
+use sealpost_account::share::Link;
+use sealpost_account::{
+    Account, AccountState, Applied, Event, Flags, Mailbox, Message, NewMessage, SystemFlags, ops,
+};
+use sealpost_base::{Error, MailboxId, ObjectId, Timestamp, UidSet, limits};
 use sealpost_mime::header::date;
 use serde::Serialize;
 
@@ -69,36 +73,106 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
             if !state.graveyard().any(|buried| buried.at >= since) {
                 return Ok((Vec::new(), ()));
             }
-            let (mut events, to) = match state.mailbox_named(&args.to) {
-                Some(mailbox) if mailbox.link().is_some() => {
-                    return Err(Error::invalid(format!(
-                        "the mailbox {} is shared: name another one",
-                        args.to
-                    )));
-                }
-                Some(mailbox) => (Vec::new(), mailbox.id()),
-                None => {
-                    let events = ops::create_mailbox(state, &args.to, Default::default())?;
-                    // The mailbox itself is made last, after the levels above it.
-                    let before = u32::try_from(events.len()).unwrap_or(u32::MAX) - 1;
-                    (events, MailboxId(state.next_mailbox_id().0 + before))
-                }
-            };
-            events.push(Event::Subscribed { name: args.to.clone(), on: true });
+            let (mut events, to) = target(state, &args.to)?;
             events.push(Event::Restored { to, since });
             Ok((events, ()))
         })
         .await?;
-    let restored = match committed.applied.last() {
+    let mut restored = match committed.applied.last() {
         Some(Applied::Placed { uids, .. }) => UidSet::len(uids),
         _ => 0,
     };
+    for link in own_shares(&account) {
+        restored += from_share(place, &account, &link, since, &args.to).await?;
+    }
     let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
     global.output().show(&result, |r| match r.restored {
         0 => "there is nothing to bring back".to_owned(),
         n => format!("brought {n} messages back into {}", r.mailbox),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The mailbox of that name, and what makes it if it is not there.
+fn target(state: &AccountState, name: &str) -> sealpost_base::Result<(Vec<Event>, MailboxId)> {
+    let (mut events, to) = match state.mailbox_named(name) {
+        Some(mailbox) if mailbox.link().is_some() => {
+            return Err(Error::invalid(format!("the mailbox {name} is shared: name another one")));
+        }
+        Some(mailbox) => (Vec::new(), mailbox.id()),
+        None => {
+            let events = ops::create_mailbox(state, name, Default::default())?;
+            // The mailbox itself is made last, after the levels above it.
+            let before = u32::try_from(events.len()).unwrap_or(u32::MAX) - 1;
+            (events, MailboxId(state.next_mailbox_id().0 + before))
+        }
+    };
+    events.push(Event::Subscribed { name: name.to_owned(), on: true });
+    Ok((events, to))
+}
+
+/// The shared mailboxes that are this account's, those that were deleted lately included.
+fn own_shares(account: &Account) -> Vec<Link> {
+    let state = account.state();
+    let linked = state.links().map(|(_, link)| link.clone()).filter(|link| link.owner.is_none());
+    linked.chain(state.unlinked_shares()).collect()
+}
+
+/// Brings back what was expunged in a share, or all of one that was deleted: sealed anew for the account, because others may
+/// still see the share. What is there already, by an earlier call, is left alone.
+async fn from_share(
+    place: &Place,
+    account: &Account,
+    link: &Link,
+    since: Timestamp,
+    to: &str,
+) -> Result<usize> {
+    let accounts = place.accounts();
+    let share = accounts.open(link.share, &link.root).await?;
+    let deleted = place.directory.share_last_changed(link.share).await?.is_some_and(|last| last >= since);
+    let found: Vec<(Message, Flags)> = {
+        let state = share.state();
+        let Some(about) = state.about() else { return Ok(0) };
+        let buried = state.graveyard().filter(|buried| buried.at >= since);
+        let buried = buried.map(|buried| (buried.message, buried.flags));
+        let rows = state.inbox().all_rows().filter(|_| about.closed && deleted);
+        let all = buried.chain(rows.map(|row| (row.message, row.flags)));
+        all.filter_map(|(message, flags)| {
+            let mut flags = state.flags_by_name(flags);
+            flags.system = flags.system.without(SystemFlags::DELETED);
+            Some((state.message(message)?.clone(), flags))
+        })
+        .collect()
+    };
+    let known: HashSet<ObjectId> = {
+        let state = account.state();
+        let mailbox = state.mailbox_named(to);
+        let rows = mailbox.into_iter().flat_map(|mailbox| mailbox.all_rows());
+        rows.filter_map(|row| state.message(row.message)).map(Message::first_object).collect()
+    };
+    let found: Vec<_> =
+        found.into_iter().filter(|(message, _)| !known.contains(&message.first_object())).collect();
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let making = account.commit(|state| {
+        let exists = state.mailbox_named(to).is_some();
+        let (events, _) = target(state, to)?;
+        Ok((if exists { Vec::new() } else { events }, ()))
+    });
+    making.await?;
+    let mailbox = account.state().mailbox_named(to).map(Mailbox::id);
+    let mailbox = mailbox.ok_or_else(|| Error::not_found(format!("no mailbox {to}")))?;
+    let mut restored = 0;
+    for some in found.chunks(limits::IMAP_APPEND_MESSAGES) {
+        let mut new = Vec::with_capacity(some.len());
+        for (message, flags) in some {
+            let stored = accounts.reseal(&share, message, account.id()).await?;
+            new.push(NewMessage { stored, flags: flags.clone(), received: message.received });
+        }
+        restored += account.append(mailbox, new).await?.1.len();
+    }
+    Ok(restored)
 }
 
 /// `90m`, `36h`, `7d` before `now`; or `2026-11-01`, `2026-11-01T08:30`, `2026-11-01T08:30:15Z`.
