@@ -342,6 +342,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
+        self.accounts.metrics().unloads.increment();
         if let Some(task) = self.listener.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }

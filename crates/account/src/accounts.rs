@@ -18,6 +18,7 @@ use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
 use crate::head::Head;
 use crate::ingest::{Ingest, Resealed, Stored};
+use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
 use kept::Kept;
@@ -47,6 +48,7 @@ struct Shared {
     structures: Cache<Structure>,
     decoded: DecodedCache,
     summaries: Cache<Entry>,
+    metrics: AccountMetrics,
 }
 
 /// Where an account is, or is being loaded.
@@ -100,6 +102,7 @@ impl Accounts {
             heads: Mutex::default(),
             loaded: Mutex::default(),
             kept: Mutex::default(),
+            metrics: AccountMetrics::default(),
         }));
         tokio::spawn(watch_store(Arc::downgrade(&accounts.0)));
         accounts
@@ -210,6 +213,11 @@ impl Accounts {
         &self.0.store
     }
 
+    /// What they measure.
+    pub fn metrics(&self) -> &AccountMetrics {
+        &self.0.metrics
+    }
+
     pub(crate) fn random(&self) -> &dyn Random {
         &*self.0.random
     }
@@ -248,11 +256,15 @@ impl Accounts {
         if heads.len() >= HEADS && !heads.contains_key(&id) {
             heads.retain(|_, head| Arc::strong_count(head) > 1);
         }
-        let journal = || Journal::new(self.0.store.clone(), id, self.0.random.clone());
+        let journal = || {
+            let journal = Journal::new(self.0.store.clone(), id, self.0.random.clone());
+            journal.counted(self.0.metrics.journal.clone())
+        };
         heads.entry(id).or_insert_with(|| Arc::new(Head::new(journal()))).clone()
     }
 
-    fn all_loaded(&self) -> Vec<Arc<Account>> {
+    /// Those that are loaded now.
+    pub fn all_loaded(&self) -> Vec<Arc<Account>> {
         let slots: Vec<_> = lock(&self.0.loaded).values().cloned().collect();
         slots.iter().filter_map(|slot| slot.0.try_lock().ok()?.upgrade()).collect()
     }

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod error;
 pub mod ids;
 pub mod limits;
+pub mod metrics;
 pub mod random;
 pub mod uid_set;
 

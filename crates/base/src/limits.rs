@@ -55,6 +55,17 @@ pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
 /// Bytes that a client may send in a TLS handshake: no certificate is asked for, so it says hello and little more.
 pub const TLS_HANDSHAKE_INPUT_BYTES: usize = 16 * 1024;
 
+/// Bytes of the head of an HTTP request.
+pub const HTTP_HEAD_BYTES: usize = 8 * 1024;
+/// Header fields in it.
+pub const HTTP_HEADERS: usize = 64;
+/// Connections to `/metrics`, and likewise to the admin socket, at once.
+pub const OPERATOR_CONNECTIONS: usize = 8;
+/// Bytes of one request on the admin socket.
+pub const ADMIN_REQUEST_BYTES: usize = 1024;
+/// Sessions, and likewise accounts, in one answer on the admin socket.
+pub const ADMIN_ROWS: usize = 200;
+
 /// Bytes of one IMAP command before login, literals included: the longest ID that is allowed takes 32 KiB
 /// (RFC 2971 §3.3).
 pub const IMAP_COMMAND_BYTES_ANONYMOUS: usize = 40 * 1024;

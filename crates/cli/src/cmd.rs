@@ -10,6 +10,7 @@ mod recovery;
 mod serve;
 mod stats;
 mod token;
+mod top;
 mod r#try;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ pub enum Command {
     Check(check::Args),
     /// Say how much there is
     Stats(stats::Args),
+    /// Watch what the server is doing
+    Top(top::Args),
     /// Show the configuration
     Config(config::Args),
 }
@@ -61,6 +64,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Export(args) => export::run(args, global).await,
         Command::Check(args) => check::run(args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
+        Command::Top(args) => top::run(args, global).await,
         Command::Config(args) => config::run(args, global).await,
     }
 }

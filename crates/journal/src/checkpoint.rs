@@ -152,7 +152,10 @@ impl Journal {
     /// What the store says. What is left is removed the next time.
     pub async fn trim(&self) -> Result<()> {
         let Some(&end) = self.checkpoints().await?.get(1) else { return Ok(()) };
-        self.store.delete_in_order(self.below(&self.log_prefix(), 0, end).await?).await?;
+        let entries = self.below(&self.log_prefix(), 0, end).await?;
+        let trimmed = entries.len() as u64;
+        self.store.delete_in_order(entries).await?;
+        self.metrics.trimmed.add(trimmed);
         self.store.delete_in_order(self.below(&self.manifest_prefix(), 0, end).await?).await?;
         self.store.delete_in_order(self.below(&self.snap_prefix(), 1, end).await?).await
     }

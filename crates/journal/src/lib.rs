@@ -13,6 +13,7 @@
 
 mod checkpoint;
 mod log;
+mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Content, Entry, Seal};
+pub use metrics::JournalMetrics;
 use sealpost_base::{AccountId, Position, Random};
 use sealpost_vault::{Hash, Store};
 
@@ -45,12 +47,19 @@ pub struct Journal {
     store: Store,
     account: AccountId,
     random: Arc<dyn Random>,
+    metrics: Arc<JournalMetrics>,
 }
 
 impl Journal {
     /// The log of `account` in `store`.
     pub fn new(store: Store, account: AccountId, random: Arc<dyn Random>) -> Self {
-        Journal { store, account, random }
+        Journal { store, account, random, metrics: Arc::default() }
+    }
+
+    /// The same, counted together with others.
+    #[must_use]
+    pub fn counted(self, metrics: Arc<JournalMetrics>) -> Self {
+        Journal { metrics, ..self }
     }
 
     /// Whose log this is.

@@ -80,6 +80,7 @@ impl Journal {
             return Ok(Append::Trimmed);
         }
         if !self.put(position, sealed, hash).await? {
+            self.metrics.lost.increment();
             return Ok(Append::Lost);
         }
         // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
@@ -89,6 +90,7 @@ impl Journal {
                 "log entry {position}: trimmed while written; it may count or not"
             )));
         }
+        self.metrics.appended.increment();
         Ok(Append::Done(Tail { position, hash }))
     }
 
@@ -176,6 +178,7 @@ impl Journal {
             let content = Content::Damaged(format!("log entry {position} is missing"));
             return Entry { position, hash: Hash::ZERO, chained: false, content };
         };
+        self.metrics.replayed.increment();
         let chained = entry::prev(&object).is_ok_and(|prev| prev == *before);
         let hash = entry::hash(&object);
         *before = hash;

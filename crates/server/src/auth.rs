@@ -20,6 +20,7 @@ use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, limits};
 use sealpost_vault::RootKey;
 use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, for_login};
 
+use crate::metrics::LoginMetrics;
 use crate::settings::Login;
 use crate::throttle::{Name, Network, Throttle};
 
@@ -42,6 +43,7 @@ pub struct Authenticator {
     throttle: Throttle,
     standings: Standings,
     decoy: Arc<Decoy>,
+    metrics: LoginMetrics,
 }
 
 /// A login that succeeded.
@@ -89,7 +91,8 @@ impl Authenticator {
         let decoy = Arc::new(Decoy { account: AccountId::random(random), slot });
         let throttle = Throttle::new(*settings, clock);
         let standings = Standings::new(directory.clone());
-        Ok(Authenticator { directory, checks, remembered, throttle, standings, decoy })
+        let metrics = LoginMetrics::default();
+        Ok(Authenticator { directory, checks, remembered, throttle, standings, decoy, metrics })
     }
 
     /// The account that `name` (in any case; without a domain, one of the host's) and `secret` (a password or a
@@ -97,6 +100,10 @@ impl Authenticator {
     ///
     /// Takes as long as the client deserves; safe to drop at any point.
     pub async fn login(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
+        self.count(self.check(peer, name, secret).await)
+    }
+
+    async fn check(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
         // What cannot be anybody's secret is checked like any wrong one.
@@ -117,6 +124,10 @@ impl Authenticator {
     /// As [`Authenticator::login`], with a token and nothing else: a password that somebody configured as one is not
     /// taken. Whoever fails waits like everybody; there is nothing to stretch, as a token is 256 random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
+        self.count(self.check_bearer(peer, name, token).await)
+    }
+
+    async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
         let entered = record.and_then(|record| {
@@ -139,6 +150,32 @@ impl Authenticator {
     /// Wipes remembered logins that have expired; the server calls it now and then.
     pub fn sweep(&self) {
         self.remembered.sweep();
+    }
+
+    fn count(&self, result: Result<Entered, Denied>) -> Result<Entered, Denied> {
+        match &result {
+            Ok(entered) => {
+                let slot = entered.record.slots.iter().find(|slot| slot.id() == entered.slot);
+                self.metrics.entered(slot.map_or(SlotKind::Password, Slot::kind));
+            }
+            Err(denied) => self.metrics.denied(denied),
+        }
+        result
+    }
+
+    /// What logins count.
+    pub fn metrics(&self) -> &LoginMetrics {
+        &self.metrics
+    }
+
+    /// Password checks that wait for their turn now.
+    pub fn checks_waiting(&self) -> usize {
+        self.checks.waiting()
+    }
+
+    /// Logins that wait because of earlier failures now.
+    pub fn held_back(&self) -> usize {
+        self.throttle.delayed()
     }
 
     /// How many logins are remembered now.
@@ -166,6 +203,7 @@ impl Authenticator {
     ) -> Result<Option<Entered>, Denied> {
         let tag = self.remembered.tag(&record, secret.bytes());
         if let Some((root, slot)) = self.remembered.find(tag, &record) {
+            self.metrics.remembered.increment();
             return Ok(Some(Entered { record, root, slot }));
         }
         let slots: Vec<Slot> = for_login(&record.slots, secret.bytes()).into_iter().cloned().collect();
@@ -184,6 +222,7 @@ impl Authenticator {
         let turn = self.checks.turn().await.map_err(|_| Denied::Busy)?;
         // A client that opens several connections at once pays for the first.
         if let Some((root, slot)) = self.remembered.find(tag, &record) {
+            self.metrics.remembered.increment();
             return Ok(Some(Entered { record, root, slot }));
         }
         let id = record.id;
@@ -215,6 +254,7 @@ impl Authenticator {
     async fn hold_back(&self, network: Option<Network>, tried: Name) -> Result<(), Denied> {
         let turn = self.throttle.admit(network, tried).map_err(|_| Denied::Busy)?;
         if !turn.wait().is_zero() {
+            self.metrics.held_back.increment();
             tokio::time::sleep(turn.wait()).await;
         }
         Ok(())

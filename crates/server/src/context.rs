@@ -5,14 +5,16 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use sealpost_account::Accounts;
 use sealpost_account::directory::Directory;
-use sealpost_base::{Budget, Clock, Random, Result};
+use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
 use crate::imap::{Compressions, LongCommands, UrlMarks};
+use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;
+use crate::sessions::Sessions;
 use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
 use crate::smtp::Fanout;
@@ -44,6 +46,12 @@ pub struct Context {
     pub compressions: Compressions,
     /// How many IMAP commands may be long at once.
     pub long_commands: LongCommands,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The sessions there are.
+    pub sessions: Arc<Sessions>,
+    /// When the server began.
+    pub started: Timestamp,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.
@@ -95,6 +103,9 @@ impl Context {
             compressions: Compressions::of(&budget),
             long_commands: LongCommands::of(&budget),
             budget,
+            metrics: Arc::default(),
+            sessions: Arc::default(),
+            started: clock.now(),
             clock,
             random,
             settings,
@@ -110,4 +121,13 @@ impl Context {
             PlaintextLogin::Never => stream.is_tls(),
         }
     }
+}
+
+/// A context over a store in memory.
+#[cfg(test)]
+pub(crate) fn for_tests() -> Context {
+    let random = Arc::new(sealpost_base::SeededRandom::new(1));
+    let key = ServerKey::generate(&*random);
+    let clock = Arc::new(sealpost_base::SystemClock::new());
+    Context::new(Settings::default(), Store::memory(), key, None, clock, random).expect("default settings")
 }

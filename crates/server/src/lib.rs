@@ -6,15 +6,18 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod admin;
 pub mod auth;
 pub mod context;
 mod files;
 pub mod imap;
 mod listener;
+pub mod metrics;
 pub mod net;
 pub mod quota;
 mod server;
 pub mod session_log;
+pub mod sessions;
 pub mod settings;
 pub mod shutdown;
 pub mod smtp;

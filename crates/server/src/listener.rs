@@ -81,16 +81,16 @@ impl Listener {
         Ok(Listener::Tcp(listener))
     }
 
-    /// Listens on a Unix socket at `path`, mode 0660. A socket that nobody listens on any more is replaced.
+    /// Listens on a Unix socket at `path`, with that mode. A socket that nobody listens on any more is replaced.
     ///
     /// # Errors
     /// `Conflict` if somebody does, or something else is there; `Retry` if the system says no.
-    pub(crate) fn unix(path: &Path) -> Result<Self> {
+    pub(crate) fn unix(path: &Path, mode: u32) -> Result<Self> {
         let failed = |e| Error::retry(format!("cannot listen on {}", path.display())).with_source(e);
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(failed)?;
         let file = SocketFile(path.to_owned());
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).map_err(failed)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
         Ok(Listener::Unix { listener, _file: file })
     }
 
@@ -187,6 +187,7 @@ fn begin(
     };
     let Some(admitted) = admission.admit(peer) else {
         tracing::debug!(protocol = service.protocol, ?peer, "too many connections");
+        ctx.metrics.refused(service.protocol);
         return refuse(accepted, service);
     };
     let stream = match accepted {
@@ -195,6 +196,7 @@ fn begin(
     };
     match stream {
         Ok(stream) => {
+            ctx.metrics.accepted(service.protocol);
             let leave = admitted.leave();
             let session = session(stream.admitted(admitted), service.clone(), Arc::clone(ctx));
             sessions.spawn(async move {

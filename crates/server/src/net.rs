@@ -20,6 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::listener::admission::Admitted;
+use crate::sessions::Live;
 
 /// Plaintext bytes that TLS may hold for a client that does not read; writes wait beyond it.
 const TLS_WRITE_BUFFER_BYTES: usize = 16 * 1024;
@@ -41,6 +42,8 @@ pub struct Stream {
     unanswered: bool,
     /// Its place among all connections; `None` if it did not come from a listener.
     admitted: Option<Admitted>,
+    /// The session that its octets are counted for.
+    live: Option<Arc<Live>>,
 }
 
 enum Transport {
@@ -96,6 +99,7 @@ impl Stream {
             bytes_out: 0,
             unanswered: false,
             admitted: None,
+            live: None,
         }
     }
 
@@ -109,6 +113,11 @@ impl Stream {
         if let Some(admitted) = &self.admitted {
             admitted.known();
         }
+    }
+
+    /// From here on, octets are counted for that session.
+    pub(crate) fn count_for(&mut self, live: Arc<Live>) {
+        self.live = Some(live);
     }
 
     /// Tells the client's kernel that its bytes have come, when we wait for more of them before we answer.
@@ -131,6 +140,14 @@ impl Stream {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = socket;
+    }
+
+    fn wrote(&mut self, octets: usize) {
+        self.unanswered = false;
+        self.bytes_out += octets as u64;
+        if let Some(live) = &self.live {
+            live.sent(octets);
+        }
     }
 
     /// The client's address; `None` on a Unix socket. IPv4-mapped IPv6 addresses appear as IPv4.
@@ -271,7 +288,11 @@ impl AsyncRead for Stream {
         }
         ready!(read)?;
         this.unanswered = true;
-        this.bytes_in += (buf.filled().len() - before) as u64;
+        let octets = buf.filled().len() - before;
+        this.bytes_in += octets as u64;
+        if let Some(live) = &this.live {
+            live.received(octets);
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -283,8 +304,7 @@ impl AsyncWrite for Stream {
             Transport::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
             Transport::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
         })?;
-        this.unanswered = false;
-        this.bytes_out += written as u64;
+        this.wrote(written);
         Poll::Ready(Ok(written))
     }
 
@@ -298,8 +318,7 @@ impl AsyncWrite for Stream {
             Transport::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
             Transport::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, bufs),
         })?;
-        this.unanswered = false;
-        this.bytes_out += written as u64;
+        this.wrote(written);
         Poll::Ready(Ok(written))
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use sealpost_base::limits::{CONNECTION_BYTES, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, Random, Result, Timestamp};
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
@@ -14,7 +15,7 @@ use crate::context::Context;
 use crate::listener::admission::Admission;
 use crate::listener::{self, Listener, Service};
 use crate::net::Stream;
-use crate::settings::{Listen, Settings};
+use crate::settings::{Connections, Listen, Settings};
 use crate::smtp::Protocol;
 use crate::tls::Tls;
 
@@ -78,6 +79,16 @@ impl Server {
         let mut listeners = JoinSet::new();
         for (socket, service) in bound {
             listeners.spawn(listener::run(socket, service, Arc::clone(&ctx), admission.clone()));
+        }
+        for (socket, service) in bind_operators(&listen, &mut addresses)? {
+            // Mail and those who watch do not take each other's places.
+            let few = Connections { total: OPERATOR_CONNECTIONS, per_address: OPERATOR_CONNECTIONS };
+            listeners.spawn(listener::run(
+                socket,
+                service,
+                Arc::clone(&ctx),
+                Admission::new(few, OPERATOR_CONNECTIONS * CONNECTION_BYTES),
+            ));
         }
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
@@ -155,10 +166,36 @@ fn bind_all(listen: &Listen, addresses: &mut Listen, hostname: &str) -> Result<V
         }
     }
     for path in &listen.lmtp_unix {
-        bound.push((Listener::unix(path)?, service("lmtp", false, serve_lmtp)));
+        bound.push((Listener::unix(path, 0o660)?, service("lmtp", false, serve_lmtp)));
         addresses.lmtp_unix.push(path.clone());
     }
     Ok(bound)
+}
+
+/// The sockets of those who watch the server.
+fn bind_operators(listen: &Listen, addresses: &mut Listen) -> Result<Vec<(Listener, Service)>> {
+    let mut bound = Vec::new();
+    let refusal = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n".into();
+    let service = Service { protocol: "metrics", tls: false, refusal, serve: serve_metrics };
+    for &address in &listen.metrics {
+        let listener = Listener::tcp(address)?;
+        addresses.metrics.push(listener.address().unwrap_or(address));
+        bound.push((listener, service.clone()));
+    }
+    if let Some((listener, path)) = listen.admin.as_deref().and_then(crate::admin::listen) {
+        addresses.admin = Some(path);
+        let refusal = "{\"error\":\"too many connections\"}\n".into();
+        bound.push((listener, Service { protocol: "admin", tls: false, refusal, serve: serve_admin }));
+    }
+    Ok(bound)
+}
+
+fn serve_metrics(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    crate::metrics::http::serve(stream, ctx).boxed()
+}
+
+fn serve_admin(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    crate::admin::serve(stream, ctx).boxed()
 }
 
 fn serve_smtp(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {

@@ -8,15 +8,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::Clock;
+use sealpost_base::{AccountId, Clock};
 
+use crate::context::Context;
+use crate::metrics::{Command, Metrics, Protocol, Verdict};
 use crate::net::Stream;
+use crate::sessions::{Live, Sessions, State};
 
 /// What a session did, for its line in the log.
 pub struct SessionLog {
     clock: Arc<dyn Clock>,
     started: Duration,
-    protocol: &'static str,
+    protocol: Protocol,
+    metrics: Arc<Metrics>,
+    sessions: Arc<Sessions>,
+    live: Arc<Live>,
+    /// The command at hand, and when it began.
+    command: Option<(Command, Duration)>,
     peer: Option<SocketAddr>,
     tls: Option<String>,
     user: Option<String>,
@@ -28,12 +36,20 @@ pub struct SessionLog {
 }
 
 impl SessionLog {
-    /// A session of `protocol` (`imap`, `smtp`, `lmtp`) that begins now.
-    pub fn begin(protocol: &'static str, stream: &Stream, clock: Arc<dyn Clock>) -> Self {
+    /// A session that begins now. From here on it is among the server's, and the stream's octets are counted for it.
+    pub fn begin(protocol: Protocol, stream: &mut Stream, ctx: &Context) -> Self {
+        let (clock, started) = (ctx.clock.clone(), ctx.clock.monotonic());
+        let (metrics, sessions) = (ctx.metrics.clone(), ctx.sessions.clone());
+        let live = sessions.begin(protocol, stream.peer_addr(), started, metrics.clone());
+        stream.count_for(live.clone());
         let mut log = SessionLog {
-            started: clock.monotonic(),
+            started,
             clock,
             protocol,
+            metrics,
+            sessions,
+            live,
+            command: None,
             peer: stream.peer_addr(),
             tls: None,
             user: None,
@@ -51,12 +67,14 @@ impl SessionLog {
     pub fn observe(&mut self, stream: &Stream) {
         self.bytes_in = stream.bytes_in();
         self.bytes_out = stream.bytes_out();
+        self.live.set_tls(stream.is_tls());
         self.tls = stream.tls_info().map(|tls| format!("{} {}", tls.version, tls.cipher));
     }
 
     /// The account that logged in.
-    pub fn user(&mut self, name: &str) {
+    pub fn user(&mut self, name: &str, account: AccountId) {
         self.user = Some(name.to_owned());
+        self.live.set_user(name, account);
     }
 
     /// What the client calls itself (EHLO, ID); nothing it says is to be trusted.
@@ -72,6 +90,53 @@ impl SessionLog {
         }
     }
 
+    /// How far the session is.
+    pub fn state(&self, state: State) {
+        self.live.set_state(state);
+    }
+
+    /// A command of that name begins.
+    pub fn begin_command(&mut self, name: &str) {
+        let command = self.protocol.command(name);
+        self.live.begin(command);
+        self.command = Some((command, self.clock.monotonic()));
+    }
+
+    /// The command at hand, if there is one, is answered.
+    pub fn end_command(&mut self, verdict: Verdict) {
+        let Some((command, began)) = self.command.take() else { return };
+        self.live.finish();
+        let Some(metrics) = self.metrics.of(self.protocol).command(command) else { return };
+        metrics.verdict(verdict).increment();
+        // How long a client idles says nothing about the server.
+        if self.protocol.name_of(command) != "IDLE" {
+            metrics.time.observe_time(self.clock.monotonic().saturating_sub(began));
+        }
+    }
+
+    /// The command at hand goes on with what the client sends next, and is measured anew from there.
+    pub fn defer_command(&mut self) {
+        self.command = None;
+        self.live.finish();
+    }
+
+    /// A message of so many octets was delivered to so many recipients.
+    pub fn delivered(&mut self, recipients: u64, octets: u64) {
+        let metrics = self.metrics.of(self.protocol);
+        metrics.messages.increment();
+        metrics.deliveries.add(recipients);
+        metrics.message_bytes.add(octets);
+        self.count("messages", 1);
+        self.count("recipients", recipients);
+        self.count("octets", octets);
+    }
+
+    /// A message was refused after it had come.
+    pub fn message_refused(&mut self) {
+        self.metrics.of(self.protocol).messages_refused.increment();
+        self.count("refused", 1);
+    }
+
     /// Why the session ended (`logout`, `timeout`, `shutdown`, `too many errors` …); `closed` unless said.
     pub fn end(&mut self, reason: &'static str) {
         self.end = reason;
@@ -85,11 +150,12 @@ impl SessionLog {
 
 impl Drop for SessionLog {
     fn drop(&mut self) {
+        self.sessions.end(&self.live);
         let peer = self.peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
         let (tls, user) = (self.tls.as_deref().unwrap_or("none"), self.user.as_deref().unwrap_or("-"));
         let client = self.client.as_deref().unwrap_or("-");
         let ms = self.clock.monotonic().saturating_sub(self.started).as_millis() as u64;
-        let (protocol, counts, end) = (self.protocol, self.counts(), self.end);
+        let (protocol, counts, end) = (self.protocol.name(), self.counts(), self.end);
         let (bytes_in, bytes_out) = (self.bytes_in, self.bytes_out);
         if self.user.is_some() || self.counts.iter().any(|(name, n)| *name == "messages" && *n > 0) {
             tracing::info!(
@@ -105,17 +171,25 @@ impl Drop for SessionLog {
 
 #[cfg(test)]
 mod tests {
-    use sealpost_base::{FakeClock, Timestamp};
-
     use super::*;
 
     #[tokio::test]
     async fn counts_add_up() {
-        let (stream, _other) = Stream::pair().unwrap();
-        let mut log = SessionLog::begin("imap", &stream, Arc::new(FakeClock::new(Timestamp(0))));
+        let (mut stream, _other) = Stream::pair().unwrap();
+        let ctx = crate::context::for_tests();
+        let mut log = SessionLog::begin(Protocol::Imap, &mut stream, &ctx);
         log.count("commands", 1);
         log.count("messages", 2);
         log.count("commands", 1);
         assert_eq!(log.counts(), "commands=2 messages=2");
+        log.begin_command("NOOP");
+        log.end_command(Verdict::Ok);
+        log.end_command(Verdict::Ok);
+        assert_eq!(
+            (ctx.metrics.of(Protocol::Imap).commands(), ctx.sessions.count(Protocol::Imap).all),
+            (1, 1)
+        );
+        drop(log);
+        assert_eq!(ctx.sessions.count(Protocol::Imap).all, 0);
     }
 }

@@ -59,6 +59,10 @@ pub struct Listen {
     pub imap: Vec<SocketAddr>,
     /// IMAP with TLS from the first byte (RFC 8314 §3.2).
     pub imaps: Vec<SocketAddr>,
+    /// `/metrics` and `/healthz` over HTTP. Nobody is asked for a password, and nothing is encrypted.
+    pub metrics: Vec<SocketAddr>,
+    /// The directory of the admin socket ([`crate::admin`]); none: there is no such socket.
+    pub admin: Option<PathBuf>,
 }
 
 /// Where certificate and key come from.

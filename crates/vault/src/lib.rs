@@ -13,6 +13,7 @@ mod chunk;
 mod cipher;
 mod compress;
 mod local;
+mod metrics;
 mod sealed;
 
 pub mod checkpoint;
@@ -30,5 +31,6 @@ pub mod store;
 pub mod fuzz;
 
 pub use keys::{AccountKeys, PublicKey, RootKey};
+pub use metrics::StoreMetrics;
 pub use sealed::{Hash, Sealed};
 pub use store::{Listed, Put, Store, StoreStats};

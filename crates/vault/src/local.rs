@@ -35,7 +35,7 @@ use sealpost_base::{Clock, Error, Result, SystemClock};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::StoreStats;
+use crate::{StoreMetrics, StoreStats};
 use files::Files;
 use reader::{Found, Readers, Row};
 use upload::LocalUpload;
@@ -60,6 +60,7 @@ struct Counters {
     file_syncs: AtomicU64,
     objects: AtomicU64,
     bytes: AtomicU64,
+    metrics: Arc<StoreMetrics>,
 }
 
 impl LocalStore {
@@ -97,6 +98,11 @@ impl LocalStore {
             objects: load(&self.counters.objects),
             bytes: load(&self.counters.bytes),
         }
+    }
+
+    /// What its writer measures; [`crate::Store`] adds what its callers wait.
+    pub(crate) fn metrics(&self) -> Arc<StoreMetrics> {
+        self.counters.metrics.clone()
     }
 
     async fn put_body(&self, path: &Path, body: Body, mode: Mode) -> object_store::Result<PutResult> {

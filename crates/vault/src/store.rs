@@ -16,11 +16,12 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
 use sealpost_base::limits::CHUNK_BYTES;
-use sealpost_base::{Error, Result, Timestamp};
+use sealpost_base::metrics::Histogram;
+use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
-use crate::Sealed;
 use crate::local::{Damaged, LocalStore};
+use crate::{Sealed, StoreMetrics};
 
 /// A handle on an object store; cloning shares it.
 #[derive(Clone)]
@@ -34,6 +35,9 @@ struct Shared {
     part_bytes: usize,
     puts: AtomicU64,
     bytes: AtomicU64,
+    metrics: Arc<StoreMetrics>,
+    /// For measuring, and nothing else.
+    clock: SystemClock,
 }
 
 /// What became of a conditional write.
@@ -95,7 +99,10 @@ impl Store {
 
     fn new(objects: Arc<dyn ObjectStore>, local: Option<Arc<LocalStore>>, part_bytes: usize) -> Self {
         let silent = watch::Sender::new(0);
-        Store(Arc::new(Shared { objects, local, silent, part_bytes, puts: 0.into(), bytes: 0.into() }))
+        let (metrics, clock) =
+            (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
+        let (puts, bytes) = (0.into(), 0.into());
+        Store(Arc::new(Shared { objects, local, silent, part_bytes, puts, bytes, metrics, clock }))
     }
 
     /// Creates the object `path`, unless it exists. Durable when it returns.
@@ -107,7 +114,8 @@ impl Store {
         let size = object.len() as u64;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let payload = PutPayload::from_bytes(object.into_bytes());
-        match self.0.objects.put_opts(&location, payload, options).await {
+        let put = self.0.objects.put_opts(&location, payload, options);
+        match self.timed(&self.0.metrics.writes, put).await {
             Ok(_) => {
                 self.wrote(size);
                 Ok(Put::Created)
@@ -119,8 +127,9 @@ impl Store {
 
     /// The whole object `path`.
     pub async fn read(&self, path: &str) -> Result<Bytes> {
-        let found = self.0.objects.get(&location(path)?).await.map_err(|e| error(path, e))?;
-        found.bytes().await.map_err(|e| error(path, e))
+        let location = location(path)?;
+        let read = async { self.0.objects.get(&location).await?.bytes().await };
+        self.timed(&self.0.metrics.reads, read).await.map_err(|e| error(path, e))
     }
 
     /// The bytes `range` of the object `path`.
@@ -133,7 +142,8 @@ impl Store {
         }
         let location = location(path)?;
         let wanted = range.end - range.start;
-        match self.0.objects.get_range(&location, range.clone()).await {
+        let read = self.0.objects.get_range(&location, range.clone());
+        match self.timed(&self.0.metrics.reads, read).await {
             Ok(bytes) if bytes.len() as u64 == wanted => Ok(bytes),
             Ok(_) => Err(cut_short(path)),
             Err(e @ object_store::Error::NotFound { .. }) => Err(error(path, e)),
@@ -152,7 +162,7 @@ impl Store {
             let reads = wanted.iter().map(|(path, range)| self.read_range(path, range.clone()));
             return futures::future::join_all(reads).await;
         };
-        let found = match local.get_ranges(wanted.clone()).await {
+        let found = match self.timed(&self.0.metrics.reads, local.get_ranges(wanted.clone())).await {
             Ok(found) => found,
             Err(e) => {
                 let why = e.to_string();
@@ -197,7 +207,8 @@ impl Store {
 
     /// Removes the object `path`; that it is not there is no error.
     pub async fn delete(&self, path: &str) -> Result<()> {
-        match self.0.objects.delete(&location(path)?).await {
+        let location = location(path)?;
+        match self.timed(&self.0.metrics.deletes, self.0.objects.delete(&location)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(e) => Err(error(path, e)),
         }
@@ -214,7 +225,8 @@ impl Store {
         };
         let paths: Result<Vec<_>> =
             paths.iter().map(|path| location(path).map(|path| path.to_string())).collect();
-        local.delete_all(paths?).await.map_err(|e| error("several", e))
+        let delete = local.delete_all(paths?);
+        self.timed(&self.0.metrics.deletes, delete).await.map_err(|e| error("several", e))
     }
 
     /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
@@ -236,6 +248,27 @@ impl Store {
                 ..StoreStats::default()
             },
         }
+    }
+
+    /// How long it takes, and what of it failed.
+    pub fn metrics(&self) -> &StoreMetrics {
+        &self.0.metrics
+    }
+
+    /// Does `work` and notes how long that took.
+    async fn timed<T>(
+        &self,
+        histogram: &Histogram,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> object_store::Result<T> {
+        use object_store::Error::{AlreadyExists, NotFound};
+        let began = self.0.clock.monotonic();
+        let done = work.await;
+        histogram.observe_time(self.0.clock.monotonic().saturating_sub(began));
+        if matches!(&done, Err(e) if !matches!(e, NotFound { .. } | AlreadyExists { .. })) {
+            self.0.metrics.failures.increment();
+        }
+        done
     }
 
     /// Bytes of one part of an [`Upload`].
@@ -279,7 +312,8 @@ impl Upload {
         let Some(parts) = &mut self.parts else {
             return Err(Error::internal("an upload went on after its end"));
         };
-        parts.complete().await.map_err(|e| error(&self.path, e))?;
+        let complete = parts.complete();
+        self.store.timed(&self.store.0.metrics.writes, complete).await.map_err(|e| error(&self.path, e))?;
         self.parts = None;
         self.store.wrote(self.size);
         Ok(())

@@ -26,7 +26,10 @@ impl Account {
     /// Loads the account from its last checkpoint and the log after it.
     pub(crate) async fn load(accounts: Accounts, head: Arc<Head>, keys: AccountKeys) -> Result<Arc<Account>> {
         let id = head.journal.account();
+        let began = accounts.clock().monotonic();
         let (state, work, damaged) = load(&head.journal, &keys, id).await?;
+        accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
+        accounts.metrics().load_events.observe(work.since_checkpoint as u64);
         let position = state.position();
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),

@@ -85,6 +85,7 @@ impl Account {
         if work.since_checkpoint == 0 {
             return Ok(());
         }
+        let (began, events) = (self.accounts.clock().monotonic(), work.since_checkpoint as u64);
         let names = self.state().chunk_names();
         let journal = &self.head.journal;
         // The lock on `work` keeps the state as it is; readers go on.
@@ -92,6 +93,9 @@ impl Account {
         journal.write_checkpoint(&self.keys, work.tail, names, chunk).await?;
         work.since_checkpoint = 0;
         drop(work);
+        let metrics = self.accounts.metrics();
+        metrics.checkpoints.observe_time(self.accounts.clock().monotonic().saturating_sub(began));
+        metrics.checkpoint_events.observe(events);
         journal.trim().await
     }
 

@@ -24,6 +24,9 @@ enum Command {
     /// Print the guide's page about the configuration
     #[command(hide = true)]
     Guide,
+    /// Print the guide's table of metrics
+    #[command(hide = true)]
+    Metrics,
 }
 
 /// Prints it.
@@ -36,6 +39,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             output.show(&reference::list(&config, &file), |_| reference::in_force(&config, &file))?;
         }
         Command::Default => output.line(reference::default_file().trim_end())?,
+        Command::Metrics => output.line(sealpost_server::metrics::reference().trim_end())?,
         Command::Guide => output.line(reference::guide().trim_end())?,
     }
     Ok(ExitCode::SUCCESS)

@@ -32,6 +32,9 @@ struct Ready {
     lmtp_unix: Vec<PathBuf>,
     imap: Vec<Endpoint>,
     imaps: Vec<Endpoint>,
+    metrics: Vec<Endpoint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admin: Option<PathBuf>,
 }
 
 /// Where something is served.
@@ -69,7 +72,8 @@ pub async fn run(_args: Args, global: &Global) -> Result<ExitCode> {
 /// # Errors
 /// As [`Server::start`].
 pub async fn start(place: &Place) -> sealpost_base::Result<Server> {
-    let (settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
+    let (mut settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
+    settings.listen.admin = Some(place.dir.clone());
     Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await
 }
 
@@ -85,6 +89,8 @@ impl Ready {
             lmtp_unix: listen.lmtp_unix.clone(),
             imap: all(&listen.imap),
             imaps: all(&listen.imaps),
+            metrics: all(&listen.metrics),
+            admin: listen.admin.clone(),
         }
     }
 
@@ -96,14 +102,15 @@ impl Ready {
             ("lmtp", &self.lmtp),
             ("imap", &self.imap),
             ("imaps", &self.imaps),
+            ("metrics", &self.metrics),
         ];
         for (name, endpoints) in lists {
             for Endpoint { host, port } in endpoints {
-                text.push_str(&format!("\n  {name:<6}{host} port {port}"));
+                text.push_str(&format!("\n  {name:<8}{host} port {port}"));
             }
         }
         for path in &self.lmtp_unix {
-            text.push_str(&format!("\n  lmtp  {}", path.display()));
+            text.push_str(&format!("\n  lmtp    {}", path.display()));
         }
         text
     }

@@ -37,7 +37,7 @@ pub fn position(name: &str) -> Option<usize> {
 }
 
 /// What a section is about.
-pub const SECTIONS: [(&str, &str); 7] = [
+pub const SECTIONS: [(&str, &str); 8] = [
     ("", ""),
     (
         "listen",
@@ -50,6 +50,10 @@ pub const SECTIONS: [(&str, &str); 7] = [
     ),
     ("timeouts", "How long to wait for clients."),
     ("login", "How logins are checked, remembered and slowed."),
+    (
+        "metrics",
+        "What those who watch the server are told: Prometheus and its kin at /metrics, load balancers at /healthz.",
+    ),
     ("log", "What is logged, on standard error: never a secret or a message's text."),
 ];
 
@@ -261,6 +265,12 @@ pub const KEYS: &[Key] = &[
         Several,
         settings.login.delayed_per_address,
         "The same, from one address."
+    ),
+    key!(
+        "metrics.listen",
+        Addresses,
+        settings.listen.metrics,
+        "HTTP for /metrics and /healthz, off unless named here. It asks nobody for a password and encrypts nothing: best on 127.0.0.1, never open to the world."
     ),
     key!(
         "log.level",

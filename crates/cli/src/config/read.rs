@@ -66,9 +66,16 @@ fn unknown(name: &str, value: &DeValue<'_>) -> String {
     let what = if value.is_table() { "section" } else { "key" };
     let names = KEYS.iter().map(|key| key.name);
     match suggest::nearest(name, names) {
-        Some(nearest) if !value.is_table() => format!("there is no key {name}; is it {nearest}?"),
+        // A section's name is no slip of the finger for a key in another.
+        Some(nearest) if !value.is_table() && !is_section(name) => {
+            format!("there is no key {name}; is it {nearest}?")
+        }
         _ => format!("there is no {what} {name}; `sealpost config default` prints all there are"),
     }
+}
+
+fn is_section(name: &str) -> bool {
+    KEYS.iter().any(|key| key.section() == name)
 }
 
 fn line_of(text: &str, at: usize) -> usize {

@@ -69,7 +69,7 @@ impl Session {
         self.account = Some(self.ctx.accounts.open(record.id, root).await?);
         self.begin_quota(record);
         record.name.as_str().clone_into(&mut self.user);
-        self.log.user(record.name.as_str());
+        self.log.user(record.name.as_str(), record.id);
         let standing = self.ctx.auth.standing(&entered);
         if let Some(stream) = self.connection.stream() {
             stream.known();

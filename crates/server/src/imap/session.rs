@@ -19,8 +19,10 @@ use super::tell::Telling;
 use super::uid_only;
 use super::view::View;
 use crate::context::Context;
+use crate::metrics::{Protocol, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
+use crate::sessions::State;
 
 /// One client's session.
 pub(super) struct Session {
@@ -56,8 +58,8 @@ pub(super) struct Session {
 
 impl Session {
     /// A session in the not authenticated state.
-    pub(super) fn new(stream: Stream, ctx: Arc<Context>) -> Self {
-        let log = SessionLog::begin("imap", &stream, ctx.clock.clone());
+    pub(super) fn new(mut stream: Stream, ctx: Arc<Context>) -> Self {
+        let log = SessionLog::begin(Protocol::Imap, &mut stream, &ctx);
         let connection = Connection::new(stream, &ctx);
         Session::over(ctx, connection, log)
     }
@@ -131,6 +133,7 @@ impl Session {
                 let tag = head.tag.clone();
                 let takes_out = head.replaces.is_some();
                 self.log.count("commands", 1);
+                self.log.begin_command(if takes_out { "REPLACE" } else { "APPEND" });
                 self.progress = Progress::of(&tag);
                 Box::pin(self.tell_others()).await?;
                 let outcome = Box::pin(self.append(head)).await;
@@ -162,6 +165,7 @@ impl Session {
 
     async fn command(&mut self, Command { tag, body }: Command) -> Result<(), End> {
         self.log.count("commands", 1);
+        self.log.begin_command(body.name());
         // These answer before they act.
         match body {
             CommandBody::StartTls => return Box::pin(self.start_tls(&tag)).await,
@@ -276,7 +280,22 @@ impl Session {
 
     pub(super) fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
         self.connection.out().status(Some(tag), reply.status, reply.code.as_ref(), &reply.text);
+        self.measure(reply.status);
         if reply.status == Status::Bad { self.misbehaved() } else { Ok(()) }
+    }
+
+    /// The command at hand was answered.
+    fn measure(&mut self, status: Status) {
+        self.log.end_command(match status {
+            Status::No => Verdict::No,
+            Status::Bad => Verdict::Bad,
+            _ => Verdict::Ok,
+        });
+        self.log.state(match (&self.account, &self.view) {
+            (None, _) => State::Anonymous,
+            (Some(_), None) => State::Authenticated,
+            (Some(_), Some(_)) => State::Selected,
+        });
     }
 
     fn misbehaved(&mut self) -> Result<(), End> {
@@ -358,6 +377,7 @@ impl Session {
         let out = self.connection.out();
         out.status(None, Status::Bye, None, "logging out");
         out.status(Some(tag), Status::Ok, None, "LOGOUT completed");
+        self.log.end_command(Verdict::Ok);
         self.connection.flush().await?;
         Err(End::Logout.into())
     }

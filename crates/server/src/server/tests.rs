@@ -35,6 +35,8 @@ async fn every_service_greets_and_says_goodbye() {
         lmtp_unix: vec![socket.clone()],
         imap: [local(), local()].concat(),
         imaps: local(),
+        metrics: local(),
+        admin: Some(directory.path().to_owned()),
     };
     let tls = TlsSource::SelfSigned { directory: directory.path().to_owned() };
     let server = start(Settings { listen, tls, ..Settings::default() }).await.unwrap();

@@ -6,6 +6,7 @@ use super::connection::End;
 use super::replies;
 use super::session::Session;
 use super::transaction::Transaction;
+use crate::metrics::Verdict;
 
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<(), End> {
@@ -13,6 +14,10 @@ impl Session {
         // EXPN, TURN, QUIT, and NOOP". BDAT is answered after its octets.
         let together =
             matches!(command, Command::Mail(_) | Command::Rcpt(_) | Command::Rset | Command::Bdat(_));
+        // A chunk is measured once it is there.
+        if !matches!(command, Command::Bdat(_)) {
+            self.log.begin_command(command.name());
+        }
         match command {
             Command::Hello(hello) => self.hello(hello),
             Command::Mail(mail) => self.mail(mail),
@@ -21,7 +26,10 @@ impl Session {
             Command::Bdat(chunk) => self.bdat(chunk),
             Command::Rset => self.rset(),
             Command::Noop => self.reply(replies::ok("Ok")),
-            Command::Quit => return Err(End::Quit),
+            Command::Quit => {
+                self.log.end_command(Verdict::Ok);
+                return Err(End::Quit);
+            }
             Command::Vrfy(_) => self.reply(replies::cannot_verify()),
             // RFC 5321 §7.3: whom a list reaches is nobody else's business.
             Command::Expn(_) => self.refuse(replies::not_implemented()),

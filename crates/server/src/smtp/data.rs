@@ -143,16 +143,14 @@ impl Session {
         };
         if delivered > 0 {
             self.forgive();
-            self.log.count("messages", 1);
-            self.log.count("recipients", delivered);
-            self.log.count("octets", octets);
+            self.log.delivered(delivered, octets);
         }
         self.flush().await
     }
 
     /// One reply for SMTP, one for each recipient for LMTP (RFC 2033 §4.2).
     fn refuse_message(&mut self, envelope: &Envelope, reply: &Reply) -> u64 {
-        self.log.count("refused", 1);
+        self.log.message_refused();
         for _ in 0..if self.is_lmtp() { envelope.recipients.len() } else { 1 } {
             self.reply(reply.clone());
         }

@@ -11,6 +11,7 @@ use super::connection::{Connection, End, Within};
 use super::transaction::Transaction;
 use super::{Protocol, replies};
 use crate::context::Context;
+use crate::metrics::{self, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
 
@@ -36,12 +37,12 @@ pub(super) struct CurrentChunk {
 }
 
 impl Session {
-    pub(super) fn new(stream: Stream, ctx: Arc<Context>, protocol: Protocol) -> Self {
-        let name = match protocol {
-            Protocol::Smtp => "smtp",
-            Protocol::Lmtp => "lmtp",
+    pub(super) fn new(mut stream: Stream, ctx: Arc<Context>, protocol: Protocol) -> Self {
+        let measured = match protocol {
+            Protocol::Smtp => metrics::Protocol::Smtp,
+            Protocol::Lmtp => metrics::Protocol::Lmtp,
         };
-        let log = SessionLog::begin(name, &stream, ctx.clock.clone());
+        let log = SessionLog::begin(measured, &mut stream, &ctx);
         Session {
             ctx,
             protocol,
@@ -103,8 +104,14 @@ impl Session {
                 Box::pin(self.receive(&octets)).await;
                 Ok(())
             }
-            Event::DataEnd(end) => Box::pin(self.end_data(end)).await,
-            Event::ChunkEnd => Box::pin(self.end_chunk()).await,
+            Event::DataEnd(end) => {
+                self.log.begin_command("DATA");
+                Box::pin(self.end_data(end)).await
+            }
+            Event::ChunkEnd => {
+                self.log.begin_command("BDAT");
+                Box::pin(self.end_chunk()).await
+            }
             Event::Fatal(_) => Err(End::Unintelligible),
         }
     }
@@ -120,6 +127,13 @@ impl Session {
 
     /// Queues a reply.
     pub(super) fn reply(&mut self, reply: Reply) {
+        match reply.code / 100 {
+            // The message has yet to come.
+            3 => self.log.defer_command(),
+            4 => self.log.end_command(Verdict::No),
+            5 => self.log.end_command(Verdict::Bad),
+            _ => self.log.end_command(Verdict::Ok),
+        }
         self.connection.reply(&reply);
     }
 

@@ -37,6 +37,29 @@ pub enum Command {
     Auth(Auth),
 }
 
+impl Command {
+    /// The command's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::Hello(Hello { verb: Verb::Helo, .. }) => "HELO",
+            Command::Hello(Hello { verb: Verb::Ehlo, .. }) => "EHLO",
+            Command::Hello(Hello { verb: Verb::Lhlo, .. }) => "LHLO",
+            Command::Mail(_) => "MAIL",
+            Command::Rcpt(_) => "RCPT",
+            Command::Data => "DATA",
+            Command::Bdat(_) => "BDAT",
+            Command::Rset => "RSET",
+            Command::Noop => "NOOP",
+            Command::Quit => "QUIT",
+            Command::Vrfy(_) => "VRFY",
+            Command::Expn(_) => "EXPN",
+            Command::Help(_) => "HELP",
+            Command::StartTls => "STARTTLS",
+            Command::Auth(_) => "AUTH",
+        }
+    }
+}
+
 /// How the client introduces itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {

@@ -176,7 +176,7 @@ impl Thread {
     }
 
     fn commit(&mut self, batch: Vec<Job>) {
-        let now = self.clock.now();
+        let (now, began) = (self.clock.now(), self.clock.monotonic());
         let mut applied = self.transact(&batch, now);
         if applied.as_ref().is_err_and(schema::is_read_only) {
             // That may be a connection from when the disk was, and nothing was written: a new one knows better.
@@ -184,7 +184,12 @@ impl Thread {
             applied = self.transact(&batch, now);
         }
         match applied {
-            Ok(applied) => self.answer(batch, applied),
+            Ok(applied) => {
+                let metrics = &self.counters.metrics;
+                metrics.commits.observe_time(self.clock.monotonic().saturating_sub(began));
+                metrics.commit_jobs.observe(batch.len() as u64);
+                self.answer(batch, applied);
+            }
             Err(e) => {
                 tracing::warn!(error = %e, writes = batch.len(), "a commit failed");
                 if !schema::is_busy(&e) {
@@ -261,7 +266,10 @@ impl Thread {
         let pragma = if grown { "PRAGMA wal_checkpoint(TRUNCATE)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
         let Ok(connection) = self.connected() else { return };
         match connection.query_row(pragma, [], |_| Ok(())) {
-            Ok(()) => self.unchecked = 0,
+            Ok(()) => {
+                self.unchecked = 0;
+                self.counters.metrics.wal_checkpoints.increment();
+            }
             Err(e) => {
                 tracing::warn!(error = %e, "copying the write-ahead log into the database failed");
                 // Not at every commit: half the distance to the next try.

@@ -36,9 +36,9 @@ impl Ports {
             smtp: at(SMTP),
             smtps: at(SMTPS),
             lmtp: at(LMTP),
-            lmtp_unix: Vec::new(),
             imap: at(IMAP),
             imaps: at(IMAPS),
+            ..Listen::default()
         }
     }
 

@@ -1,0 +1,155 @@
+//! Counters and histograms that any crate may keep; who asks for them, and in what format, is no business of theirs.
+//!
+//! Counting takes no lock and never waits: each value is an atomic of its own, read one after the other. So a reading is
+//! not of one moment, but no value in it ever goes back, and a histogram's count is always the sum of its buckets.
+//! There are no labels here: whoever wants to tell cases apart has one value for each, which bounds how many there are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often something happened, or how much of it there was. Never goes back; wraps after 2^64.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Once more.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// That much more.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// So far.
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How values are distributed over fixed ranges.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds: &'static [u64],
+    buckets: Box<[AtomicU64]>,
+    sum: AtomicU64,
+}
+
+/// A histogram as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The largest value of each bucket, ascending; what is larger is in one more bucket at the end.
+    pub bounds: &'static [u64],
+    /// How many values each bucket has: one more than there are bounds.
+    pub buckets: Vec<u64>,
+    /// All values together.
+    pub sum: u64,
+}
+
+/// Bounds for how long something takes, in nanoseconds: 100 µs to 30 s.
+pub const TIMES: &[u64] = &[
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    30_000_000_000,
+];
+
+/// Bounds for how many there are of something: 1 to 65,536.
+pub const COUNTS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536];
+
+impl Histogram {
+    /// No values yet. `bounds` ascend.
+    pub fn new(bounds: &'static [u64]) -> Self {
+        let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Histogram { bounds, buckets, sum: AtomicU64::new(0) }
+    }
+
+    /// Of times ([`TIMES`]).
+    pub fn times() -> Self {
+        Histogram::new(TIMES)
+    }
+
+    /// Of numbers ([`COUNTS`]).
+    pub fn counts() -> Self {
+        Histogram::new(COUNTS)
+    }
+
+    /// One more value.
+    pub fn observe(&self, value: u64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// One more time, in nanoseconds.
+    pub fn observe_time(&self, time: Duration) {
+        self.observe(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// So far.
+    pub fn read(&self) -> Reading {
+        let buckets = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
+        Reading { bounds: self.bounds, buckets, sum: self.sum.load(Ordering::Relaxed) }
+    }
+}
+
+impl Reading {
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_part_of_its_bucket() {
+        let histogram = Histogram::new(&[1, 10]);
+        for value in [0, 1, 2, 10, 11, 1000] {
+            histogram.observe(value);
+        }
+        let reading = histogram.read();
+        assert_eq!(reading.buckets, [2, 2, 2]);
+        assert_eq!((reading.count(), reading.sum), (6, 1024));
+    }
+
+    #[test]
+    fn bounds_ascend() {
+        for bounds in [TIMES, COUNTS] {
+            assert!(bounds.is_sorted_by(|a, b| a < b));
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let (counter, histogram) = (Counter::default(), Histogram::counts());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for n in 0..1000 {
+                        counter.increment();
+                        histogram.observe(n);
+                    }
+                });
+            }
+        });
+        assert_eq!((counter.read(), histogram.read().count()), (4000, 4000));
+        assert_eq!(histogram.read().sum, 4 * (0..1000).sum::<u64>());
+    }
+}

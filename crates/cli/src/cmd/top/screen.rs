@@ -1,0 +1,274 @@
+//! What is shown: lines of text made from one snapshot, and rates from the one before it.
+
+use sealpost_server::admin::{LoadedStats, ProtocolStats, SessionStats, Stats};
+
+use super::SessionOrder;
+use crate::cmd::stats::bytes;
+
+/// Rows for accounts, at most, when rows are short.
+const ACCOUNT_ROWS: usize = 6;
+/// Columns of the bar.
+const BAR: usize = 30;
+
+/// The screen: at most `height` lines of at most `width` characters. Without a snapshot before, what has happened since the
+/// server's start stands where rates would.
+pub fn lines(
+    now: &Stats,
+    before: Option<&Stats>,
+    order: SessionOrder,
+    width: usize,
+    height: usize,
+) -> Vec<String> {
+    let rates = Rates::between(before, now);
+    let mut lines = head(now, before, &rates);
+    lines.push(String::new());
+    lines.extend(protocols(now, before, &rates));
+    let room = height.saturating_sub(lines.len());
+    let accounts =
+        accounts(&now.accounts.largest, if height == usize::MAX { usize::MAX } else { ACCOUNT_ROWS });
+    // An empty line and a heading before each list.
+    let session_rows = room.saturating_sub(accounts.len() + 2).saturating_sub(2);
+    if session_rows > 0 {
+        lines.push(String::new());
+        lines.extend(sessions(now, order, session_rows));
+    }
+    lines.push(String::new());
+    lines.extend(accounts);
+    lines.truncate(height);
+    lines.into_iter().map(|line| clip(&line, width)).collect()
+}
+
+/// How much a total grew in a second, or the total itself.
+struct Rates {
+    seconds: Option<f64>,
+}
+
+impl Rates {
+    fn between(before: Option<&Stats>, now: &Stats) -> Self {
+        // A server that was started anew counts from zero.
+        let before = before.filter(|before| before.pid == now.pid && before.uptime_ms < now.uptime_ms);
+        Rates { seconds: before.map(|before| (now.uptime_ms - before.uptime_ms) as f64 / 1000.0) }
+    }
+
+    fn rate(&self, before: Option<u64>, now: u64) -> f64 {
+        match (self.seconds, before) {
+            (Some(seconds), Some(before)) => now.saturating_sub(before) as f64 / seconds,
+            _ => now as f64,
+        }
+    }
+
+    fn per_second(&self, before: Option<u64>, now: u64) -> String {
+        let rate = self.rate(before, now);
+        match self.seconds {
+            Some(_) if rate > 0.0 && rate < 9.95 => format!("{rate:.1}/s"),
+            Some(_) => format!("{rate:.0}/s"),
+            None => now.to_string(),
+        }
+    }
+
+    fn bytes_per_second(&self, before: Option<u64>, now: u64) -> String {
+        let suffix = if self.seconds.is_some() { "/s" } else { "" };
+        format!("{}{suffix}", bytes(self.rate(before, now) as u64))
+    }
+}
+
+fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
+    let (process, memory) = (&now.process, &now.memory);
+    let cpu = match rates.seconds {
+        Some(_) => {
+            format!("{:.0}%", rates.rate(before.map(|b| b.process.cpu_ms), process.cpu_ms) / 10.0)
+        }
+        None => format!("{:.1} s", process.cpu_ms as f64 / 1000.0),
+    };
+    let since = |of: fn(&Stats) -> u64| rates.per_second(before.map(of), of(now));
+    let filled = share(memory.in_use, memory.total, BAR);
+    vec![
+        format!("sealpost {}  pid {}  up {}", now.program, now.pid, age(now.uptime_ms)),
+        format!(
+            "process   {} in RAM (at most {}), CPU {cpu}, {} threads, {} of {} files",
+            bytes(process.resident),
+            bytes(process.peak),
+            process.threads,
+            process.files,
+            process.most_files
+        ),
+        format!(
+            "memory    [{}{}] {} of {} drawn, {} waiting",
+            "#".repeat(filled),
+            "-".repeat(BAR - filled),
+            bytes(memory.in_use),
+            bytes(memory.total),
+            memory.waiting
+        ),
+        format!(
+            "logins    {} ok, {} failed; waiting: {} for a check, {} throttled",
+            since(|s| s.logins.succeeded),
+            since(|s| s.logins.failed),
+            now.logins.waiting,
+            now.logins.throttled
+        ),
+        format!(
+            "accounts  {} loaded, {}; {} loads, {} unloads",
+            now.accounts.loaded,
+            bytes(now.accounts.bytes),
+            since(|s| s.accounts.loads),
+            since(|s| s.accounts.unloads)
+        ),
+        format!(
+            "store     {} reads, {} commits, {} fsyncs, {} written, {} failures",
+            since(|s| s.store.reads),
+            since(|s| s.store.commits),
+            since(|s| s.store.fsyncs),
+            rates.bytes_per_second(before.map(|b| b.store.bytes), now.store.bytes),
+            now.store.failures
+        ),
+    ]
+}
+
+fn protocols(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{:<8}{:>9}{:>8}{:>10}{:>10}{:>11}{:>14}{:>14}{:>10}{:>12}",
+        "PROTOCOL",
+        "SESSIONS",
+        "IDLE",
+        "ACCEPTED",
+        "REFUSED",
+        "COMMANDS",
+        "IN",
+        "OUT",
+        "MESSAGES",
+        "DELIVERIES"
+    )];
+    for p in &now.protocols {
+        let earlier = before.and_then(|b| b.protocols.iter().find(|other| other.protocol == p.protocol));
+        let since = |of: fn(&ProtocolStats) -> u64| rates.per_second(earlier.map(of), of(p));
+        let octets = |of: fn(&ProtocolStats) -> u64| rates.bytes_per_second(earlier.map(of), of(p));
+        lines.push(format!(
+            "{:<8}{:>9}{:>8}{:>10}{:>10}{:>11}{:>14}{:>14}{:>10}{:>12}",
+            p.protocol,
+            p.sessions,
+            p.idle,
+            since(|p| p.accepted),
+            since(|p| p.refused),
+            since(|p| p.commands),
+            octets(|p| p.bytes_in),
+            octets(|p| p.bytes_out),
+            since(|p| p.messages),
+            since(|p| p.deliveries)
+        ));
+    }
+    lines
+}
+
+fn sessions(now: &Stats, order: SessionOrder, rows: usize) -> Vec<String> {
+    let all: u64 = now.protocols.iter().map(|p| p.sessions).sum();
+    let shown = now.sessions.len().min(rows);
+    let mut lines = vec![format!(
+        "{:<6}{:<32}{:<24}{:<15}{:<15}{:>12}{:>10}{:>12}{:>12}",
+        "",
+        format!("SESSIONS {shown} of {all}, {}", order.name()),
+        "CLIENT",
+        "STATE",
+        "COMMAND",
+        "AGE",
+        "COMMANDS",
+        "IN",
+        "OUT"
+    )];
+    lines.extend(now.sessions.iter().take(rows).map(session));
+    lines
+}
+
+fn session(s: &SessionStats) -> String {
+    let peer = s.peer.as_deref().unwrap_or("unix socket");
+    let tls = if s.tls { " tls" } else { "" };
+    format!(
+        "{:<6}{:<32}{:<24}{:<15}{:<15}{:>12}{:>10}{:>12}{:>12}",
+        s.protocol,
+        clip(s.user.as_deref().unwrap_or("-"), 31),
+        clip(&format!("{peer}{tls}"), 23),
+        s.state,
+        s.command.as_deref().unwrap_or("-"),
+        age(s.age_ms),
+        s.commands,
+        bytes(s.bytes_in),
+        bytes(s.bytes_out)
+    )
+}
+
+fn accounts(largest: &[LoadedStats], rows: usize) -> Vec<String> {
+    let mut lines = vec![format!("{:<44}{:>12}{:>12}", "LARGEST ACCOUNTS LOADED", "MEMORY", "MESSAGES")];
+    lines.extend(largest.iter().take(rows).map(|account| {
+        let name = account.name.as_ref().unwrap_or(&account.id);
+        format!("{:<44}{:>12}{:>12}", clip(name, 43), bytes(account.bytes), account.messages)
+    }));
+    lines
+}
+
+/// `part` of `whole` in columns of `width`: any at all is one, and all of them is all.
+fn share(part: u64, whole: u64, width: usize) -> usize {
+    if part == 0 || whole == 0 {
+        return 0;
+    }
+    let columns = (part.min(whole) as u128 * width as u128 / whole as u128) as usize;
+    columns.clamp(1, width)
+}
+
+/// `3d 02:01:05`, `02:01:05`.
+fn age(ms: u64) -> String {
+    let s = ms / 1000;
+    let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
+    let time = format!("{hours:02}:{minutes:02}:{seconds:02}");
+    if days > 0 { format!("{days}d {time}") } else { time }
+}
+
+/// At most `width` characters, without any that a terminal would obey.
+fn clip(line: &str, width: usize) -> String {
+    line.chars().filter(|c| !c.is_control()).take(width).collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats() -> Stats {
+        serde_json::from_str(include_str!("sample.json")).unwrap()
+    }
+
+    #[test]
+    fn rates_are_differences() {
+        let before = stats();
+        let mut now = before.clone();
+        now.uptime_ms += 2000;
+        now.logins.succeeded += 10;
+        now.store.commits += 3;
+        now.process.cpu_ms += 500;
+        let text = lines(&now, Some(&before), SessionOrder::Busy, 200, usize::MAX).join("\n");
+        assert!(
+            text.contains("5.0/s ok") && text.contains("1.5/s commits") && text.contains("CPU 25%"),
+            "{text}"
+        );
+        let totals = lines(&now, None, SessionOrder::Busy, 200, usize::MAX).join("\n");
+        assert!(totals.contains(&format!("{} ok", now.logins.succeeded)), "{totals}");
+        // A server that was started anew has no rates yet, and nothing below zero.
+        now.pid += 1;
+        assert_eq!(Rates::between(Some(&before), &now).seconds, None);
+    }
+
+    #[test]
+    fn the_screen_is_never_larger_than_the_terminal() {
+        let stats = stats();
+        for (width, height) in [(80, 24), (10, 3), (1, 1), (300, 100)] {
+            let lines = lines(&stats, None, SessionOrder::Age, width, height);
+            assert!(lines.len() <= height, "{width}x{height}");
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}x{height}");
+        }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_left_out() {
+        assert_eq!(clip("a\x1b[2Jb\u{9b}c", 9), "a[2Jbc");
+        assert_eq!((share(0, 8, 30), share(1, 1000, 30), share(9, 8, 30)), (0, 1, 30));
+        assert_eq!((age(59_999), age(90_061_000)), ("00:00:59".to_owned(), "1d 01:01:01".to_owned()));
+    }
+}

@@ -1,0 +1,598 @@
+//! Every metric there is: the one table, from which pages are written and the guide's list is made.
+
+use sealpost_base::metrics::Counter;
+use sealpost_vault::StoreStats;
+
+use super::openmetrics::{self, Kind, Labels};
+use super::{Process, Protocol, Verdict};
+use crate::context::Context;
+
+/// One metric, with all its series.
+pub(super) struct Family {
+    /// Without the `_total` of counters.
+    name: &'static str,
+    kind: Kind,
+    /// Its name's last word, if that is a unit.
+    unit: &'static str,
+    labels: &'static str,
+    help: &'static str,
+    write: Write,
+}
+
+/// How its lines are written.
+#[derive(Clone, Copy)]
+enum Write {
+    /// At once.
+    Whole(fn(&View<'_>, &mut Series<'_>)),
+    /// For each command of each protocol, because all of them would be a large page.
+    Commands(fn(Protocol, u8, &View<'_>, &mut Series<'_>)),
+}
+
+/// What is looked at once for a page.
+pub(super) struct View<'a> {
+    ctx: &'a Context,
+    process: Process,
+    store: StoreStats,
+    sessions: [crate::sessions::Count; 3],
+    loaded: (usize, usize),
+}
+
+/// Where a family's lines go.
+struct Series<'a> {
+    out: &'a mut String,
+    name: &'static str,
+    kind: Kind,
+}
+
+impl Series<'_> {
+    fn value(&mut self, labels: Labels<'_>, value: f64) {
+        let suffix = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        openmetrics::sample(self.out, &format!("{}{suffix}", self.name), labels, value);
+    }
+
+    fn number(&mut self, labels: Labels<'_>, value: u64) {
+        self.value(labels, value as f64);
+    }
+
+    fn times(&mut self, labels: Labels<'_>, histogram: &sealpost_base::metrics::Histogram) {
+        openmetrics::histogram(self.out, self.name, labels, &histogram.read(), 1e-9);
+    }
+
+    fn counts(&mut self, labels: Labels<'_>, histogram: &sealpost_base::metrics::Histogram) {
+        openmetrics::histogram(self.out, self.name, labels, &histogram.read(), 1.0);
+    }
+
+    fn each_protocol(&mut self, view: &View<'_>, counter: fn(&super::ProtocolMetrics) -> &Counter) {
+        for protocol in Protocol::ALL {
+            self.number(&[("protocol", protocol.name())], counter(view.ctx.metrics.of(protocol)).read());
+        }
+    }
+
+    /// As [`Series::each_protocol`], for those that take mail.
+    fn each_receiving(&mut self, view: &View<'_>, counter: fn(&super::ProtocolMetrics) -> &Counter) {
+        for protocol in [Protocol::Smtp, Protocol::Lmtp] {
+            self.number(&[("protocol", protocol.name())], counter(view.ctx.metrics.of(protocol)).read());
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(ctx: &'a Context) -> Self {
+        let loaded = ctx.accounts.all_loaded();
+        let bytes = loaded.iter().map(|account| account.state().memory()).sum();
+        View {
+            ctx,
+            process: Process::read(),
+            store: ctx.store.stats(),
+            sessions: Protocol::ALL.map(|protocol| ctx.sessions.count(protocol)),
+            loaded: (loaded.len(), bytes),
+        }
+    }
+}
+
+/// Everything there is, in pieces of a few KiB.
+pub(super) fn pieces<'a>(view: &'a View<'a>) -> impl Iterator<Item = String> + 'a {
+    FAMILIES.iter().flat_map(move |family| family.pieces(view))
+}
+
+impl Family {
+    fn pieces<'a>(&'static self, view: &'a View<'a>) -> Box<dyn Iterator<Item = String> + Send + 'a> {
+        let mut head = String::new();
+        openmetrics::head(&mut head, self.name, self.kind, self.unit, self.help);
+        match self.write {
+            Write::Whole(write) => {
+                write(view, &mut Series { out: &mut head, name: self.name, kind: self.kind });
+                Box::new(std::iter::once(head))
+            }
+            Write::Commands(write) => {
+                let all = Protocol::ALL.into_iter().flat_map(|protocol| {
+                    (0..protocol.commands().len()).map(move |at| (protocol, u8::try_from(at).unwrap_or(0)))
+                });
+                let lines = all.map(move |(protocol, command)| {
+                    let mut out = String::new();
+                    write(
+                        protocol,
+                        command,
+                        view,
+                        &mut Series { out: &mut out, name: self.name, kind: self.kind },
+                    );
+                    out
+                });
+                Box::new(std::iter::once(head).chain(lines))
+            }
+        }
+    }
+}
+
+/// The rows of the guide's table of metrics.
+pub fn reference() -> String {
+    let mut rows = String::from("| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n");
+    for family in FAMILIES {
+        let suffix = match family.kind {
+            Kind::Counter => "_total",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        let labels: Vec<_> = family.labels.split_whitespace().map(|label| format!("`{label}`")).collect();
+        let (name, kind, labels, help) = (family.name, family.kind.name(), labels.join(", "), family.help);
+        rows.push_str(&format!("| `{name}{suffix}` | {kind} | {labels} | {help} |\n"));
+    }
+    rows
+}
+
+/// How IMAP sessions are told apart; those of SMTP and LMTP are `open`.
+const STATES: [&str; 4] = ["anonymous", "authenticated", "selected", "idle"];
+
+macro_rules! family {
+    ($name:literal, $kind:ident, $unit:literal, $labels:literal, $help:literal, $write:expr) => {
+        Family {
+            name: $name,
+            kind: Kind::$kind,
+            unit: $unit,
+            labels: $labels,
+            help: $help,
+            write: Write::Whole($write),
+        }
+    };
+}
+
+const FAMILIES: &[Family] = &[
+    family!("sealpost_build_info", Gauge, "", "version", "The version that runs; the value is 1.", |_, s| {
+        s.value(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    }),
+    family!(
+        "process_cpu_seconds",
+        Counter,
+        "seconds",
+        "",
+        "Processor time used, the kernel's for it included.",
+        |v, s| {
+            s.value(&[], v.process.cpu.as_secs_f64());
+        }
+    ),
+    family!("process_resident_memory_bytes", Gauge, "bytes", "", "Memory in RAM.", |v, s| {
+        s.number(&[], v.process.resident);
+    }),
+    family!(
+        "process_resident_memory_peak_bytes",
+        Gauge,
+        "bytes",
+        "",
+        "The most memory that was in RAM.",
+        |v, s| {
+            s.number(&[], v.process.peak);
+        }
+    ),
+    family!(
+        "process_virtual_memory_bytes",
+        Gauge,
+        "bytes",
+        "",
+        "Addresses in use, whether or not there is memory behind them.",
+        |v, s| {
+            s.number(&[], v.process.size);
+        }
+    ),
+    family!("process_threads", Gauge, "", "", "Threads.", |v, s| s.number(&[], v.process.threads)),
+    family!("process_open_fds", Gauge, "", "", "Open files, connections among them.", |v, s| {
+        s.number(&[], v.process.files);
+    }),
+    family!("process_max_fds", Gauge, "", "", "Files that may be open at once.", |v, s| s
+        .number(&[], v.process.most_files)),
+    family!(
+        "process_start_time_seconds",
+        Gauge,
+        "seconds",
+        "",
+        "When the server started, since 1970.",
+        |v, s| {
+            s.value(&[], v.ctx.started.0 as f64 / 1000.0);
+        }
+    ),
+    family!(
+        "sealpost_memory_budget_bytes",
+        Gauge,
+        "bytes",
+        "",
+        "The memory that work draws on: what `memory` in the configuration leaves for it.",
+        |v, s| {
+            s.number(&[], v.ctx.budget.total() as u64);
+        }
+    ),
+    family!("sealpost_memory_in_use_bytes", Gauge, "bytes", "", "How much of it is drawn now.", |v, s| {
+        s.number(&[], v.ctx.budget.in_use() as u64);
+    }),
+    family!(
+        "sealpost_memory_waiting",
+        Gauge,
+        "",
+        "",
+        "Pieces of work that wait for some of it now.",
+        |v, s| {
+            s.number(&[], v.ctx.budget.waiting() as u64);
+        }
+    ),
+    family!(
+        "sealpost_connections_accepted",
+        Counter,
+        "",
+        "protocol",
+        "Connections that became sessions.",
+        |v, s| {
+            s.each_protocol(v, |p| &p.accepted);
+        }
+    ),
+    family!(
+        "sealpost_connections_refused",
+        Counter,
+        "",
+        "protocol",
+        "Connections that were told to come back later.",
+        |v, s| {
+            s.each_protocol(v, |p| &p.refused);
+        }
+    ),
+    family!(
+        "sealpost_sessions",
+        Gauge,
+        "",
+        "protocol state",
+        "Sessions now. The states of IMAP are `anonymous`, `authenticated`, `selected` and `idle`; the others' are `open`.",
+        |v, s| {
+            for (protocol, count) in Protocol::ALL.into_iter().zip(&v.sessions) {
+                match protocol {
+                    Protocol::Imap => {
+                        for (state, n) in STATES.iter().zip(count.states) {
+                            s.number(&[("protocol", protocol.name()), ("state", state)], n);
+                        }
+                    }
+                    _ => s.number(&[("protocol", protocol.name()), ("state", "open")], count.all),
+                }
+            }
+        }
+    ),
+    family!(
+        "sealpost_received_bytes",
+        Counter,
+        "bytes",
+        "protocol",
+        "Octets received from clients, without TLS.",
+        |v, s| {
+            s.each_protocol(v, |p| &p.bytes_in);
+        }
+    ),
+    family!(
+        "sealpost_sent_bytes",
+        Counter,
+        "bytes",
+        "protocol",
+        "Octets sent to clients, without TLS.",
+        |v, s| {
+            s.each_protocol(v, |p| &p.bytes_out);
+        }
+    ),
+    Family {
+        name: "sealpost_commands",
+        kind: Kind::Counter,
+        unit: "",
+        labels: "protocol command result",
+        help: "Commands that were answered. `ok`: OK, or a reply 2xx; `no`: NO, or 4xx; `bad`: BAD, or 5xx. A command has series once it was used.",
+        write: Write::Commands(|protocol, command, v, s| {
+            let command = super::Command::from_u8(command);
+            let Some(metrics) = v.ctx.metrics.of(protocol).command(command) else { return };
+            if metrics.verdicts.iter().all(|counter| counter.read() == 0) {
+                return;
+            }
+            for verdict in Verdict::ALL {
+                let labels = [
+                    ("protocol", protocol.name()),
+                    ("command", protocol.name_of(command)),
+                    ("result", verdict.name()),
+                ];
+                s.number(&labels, metrics.verdict(verdict).read());
+            }
+        }),
+    },
+    Family {
+        name: "sealpost_command_seconds",
+        kind: Kind::Histogram,
+        unit: "seconds",
+        labels: "protocol command",
+        help: "How long commands take, from when they have been read to when their answer is complete, what is sent and received meanwhile included. `DATA` and `BDAT`: from the last octet of the message to the first reply. IDLE is not here: how long it takes is the client's choice.",
+        write: Write::Commands(|protocol, command, v, s| {
+            let command = super::Command::from_u8(command);
+            let Some(metrics) = v.ctx.metrics.of(protocol).command(command) else { return };
+            if metrics.time.read().count() > 0 {
+                let labels = [("protocol", protocol.name()), ("command", protocol.name_of(command))];
+                s.times(&labels, &metrics.time);
+            }
+        }),
+    },
+    family!(
+        "sealpost_messages_received",
+        Counter,
+        "",
+        "protocol",
+        "Messages that were taken for at least one recipient.",
+        |v, s| {
+            s.each_receiving(v, |p| &p.messages);
+        }
+    ),
+    family!("sealpost_messages_received_bytes", Counter, "bytes", "protocol", "Their octets.", |v, s| {
+        s.each_receiving(v, |p| &p.message_bytes);
+    }),
+    family!(
+        "sealpost_messages_refused",
+        Counter,
+        "",
+        "protocol",
+        "Messages that were refused after they had come.",
+        |v, s| {
+            s.each_receiving(v, |p| &p.messages_refused);
+        }
+    ),
+    family!(
+        "sealpost_deliveries",
+        Counter,
+        "",
+        "protocol",
+        "Recipients that messages were delivered to.",
+        |v, s| {
+            s.each_receiving(v, |p| &p.deliveries);
+        }
+    ),
+    family!(
+        "sealpost_logins",
+        Counter,
+        "",
+        "slot",
+        "Logins that succeeded, by what kind of slot opened the account: a `password`, a `token` (app password) or a `recovery` code.",
+        |v, s| {
+            for (slot, counter) in ["password", "token", "recovery"].iter().zip(&v.ctx.auth.metrics().entered)
+            {
+                s.number(&[("slot", slot)], counter.read());
+            }
+        }
+    ),
+    family!(
+        "sealpost_login_failures",
+        Counter,
+        "",
+        "reason",
+        "Logins that failed: wrong `credentials`, too many waiting (`busy`), or the store could not be asked (`unavailable`).",
+        |v, s| {
+            for (reason, counter) in
+                ["credentials", "busy", "unavailable"].iter().zip(&v.ctx.auth.metrics().denied)
+            {
+                s.number(&[("reason", reason)], counter.read());
+            }
+        }
+    ),
+    family!(
+        "sealpost_login_cache_hits",
+        Counter,
+        "",
+        "",
+        "Logins that needed no password check because the same one succeeded a while ago.",
+        |v, s| {
+            s.number(&[], v.ctx.auth.metrics().remembered.read());
+        }
+    ),
+    family!("sealpost_login_cache_entries", Gauge, "", "", "Logins that are remembered now.", |v, s| {
+        s.number(&[], v.ctx.auth.remembered() as u64);
+    }),
+    family!(
+        "sealpost_logins_throttled",
+        Counter,
+        "",
+        "",
+        "Logins that had to wait because of earlier failures.",
+        |v, s| {
+            s.number(&[], v.ctx.auth.metrics().held_back.read());
+        }
+    ),
+    family!(
+        "sealpost_logins_waiting",
+        Gauge,
+        "",
+        "reason",
+        "Logins that wait now: for a password check (`check`), or because of earlier failures (`throttle`).",
+        |v, s| {
+            s.number(&[("reason", "check")], v.ctx.auth.checks_waiting() as u64);
+            s.number(&[("reason", "throttle")], v.ctx.auth.held_back() as u64);
+        }
+    ),
+    family!(
+        "sealpost_accounts_loaded",
+        Gauge,
+        "",
+        "",
+        "Accounts, and shared mailboxes, in memory now.",
+        |v, s| {
+            s.number(&[], v.loaded.0 as u64);
+        }
+    ),
+    family!(
+        "sealpost_accounts_loaded_bytes",
+        Gauge,
+        "bytes",
+        "",
+        "About how much memory their states take.",
+        |v, s| {
+            s.number(&[], v.loaded.1 as u64);
+        }
+    ),
+    family!(
+        "sealpost_account_load_seconds",
+        Histogram,
+        "seconds",
+        "",
+        "Loading an account: its checkpoint and the log after it.",
+        |v, s| {
+            s.times(&[], &v.ctx.accounts.metrics().loads);
+        }
+    ),
+    family!(
+        "sealpost_account_load_events",
+        Histogram,
+        "",
+        "",
+        "Events of the log applied on top of the checkpoint when an account was loaded.",
+        |v, s| {
+            s.counts(&[], &v.ctx.accounts.metrics().load_events);
+        }
+    ),
+    family!("sealpost_account_unloads", Counter, "", "", "Accounts that left memory.", |v, s| {
+        s.number(&[], v.ctx.accounts.metrics().unloads.read());
+    }),
+    family!(
+        "sealpost_checkpoint_seconds",
+        Histogram,
+        "seconds",
+        "",
+        "Writing a checkpoint of an account, until it is durable.",
+        |v, s| {
+            s.times(&[], &v.ctx.accounts.metrics().checkpoints);
+        }
+    ),
+    family!(
+        "sealpost_checkpoint_events",
+        Histogram,
+        "",
+        "",
+        "Events since the checkpoint before: how long logs get.",
+        |v, s| {
+            s.counts(&[], &v.ctx.accounts.metrics().checkpoint_events);
+        }
+    ),
+    family!("sealpost_log_entries_appended", Counter, "", "", "Entries appended to logs.", |v, s| {
+        s.number(&[], v.ctx.accounts.metrics().journal.appended.read());
+    }),
+    family!(
+        "sealpost_log_entries_lost",
+        Counter,
+        "",
+        "",
+        "Appends that found another entry in their place and were decided anew; nothing is lost but time.",
+        |v, s| {
+            s.number(&[], v.ctx.accounts.metrics().journal.lost.read());
+        }
+    ),
+    family!(
+        "sealpost_log_entries_replayed",
+        Counter,
+        "",
+        "",
+        "Entries read, to load accounts or to read on.",
+        |v, s| {
+            s.number(&[], v.ctx.accounts.metrics().journal.replayed.read());
+        }
+    ),
+    family!(
+        "sealpost_log_entries_trimmed",
+        Counter,
+        "",
+        "",
+        "Entries removed because two checkpoints include them.",
+        |v, s| {
+            s.number(&[], v.ctx.accounts.metrics().journal.trimmed.read());
+        }
+    ),
+    family!(
+        "sealpost_store_seconds",
+        Histogram,
+        "seconds",
+        "operation",
+        "How long the store takes to `read`, `write` (until durable) and `delete` objects, its queues included.",
+        |v, s| {
+            let metrics = v.ctx.store.metrics();
+            s.times(&[("operation", "read")], &metrics.reads);
+            s.times(&[("operation", "write")], &metrics.writes);
+            s.times(&[("operation", "delete")], &metrics.deletes);
+        }
+    ),
+    family!("sealpost_store_failures", Counter, "", "", "Operations of the store that failed.", |v, s| {
+        s.number(&[], v.ctx.store.metrics().failures.read());
+    }),
+    family!(
+        "sealpost_store_commit_seconds",
+        Histogram,
+        "seconds",
+        "",
+        "Transactions of the local store, the wait for the disk included.",
+        |v, s| {
+            s.times(&[], &v.ctx.store.metrics().commits);
+        }
+    ),
+    family!(
+        "sealpost_store_commit_jobs",
+        Histogram,
+        "",
+        "",
+        "Writes and removals that share such a transaction.",
+        |v, s| {
+            s.counts(&[], &v.ctx.store.metrics().commit_jobs);
+        }
+    ),
+    family!(
+        "sealpost_store_fsyncs",
+        Counter,
+        "",
+        "",
+        "Waits for the disk: one for each transaction, two for each object that is a file.",
+        |v, s| {
+            s.number(&[], v.store.fsyncs);
+        }
+    ),
+    family!("sealpost_store_objects_written", Counter, "", "", "Objects written.", |v, s| s
+        .number(&[], v.store.objects)),
+    family!("sealpost_store_written_bytes", Counter, "bytes", "", "Their bytes, sealed.", |v, s| s
+        .number(&[], v.store.bytes)),
+    family!(
+        "sealpost_store_wal_checkpoints",
+        Counter,
+        "",
+        "",
+        "Copies of the local store's write-ahead log into its database.",
+        |v, s| {
+            s.number(&[], v.ctx.store.metrics().wal_checkpoints.read());
+        }
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_with_their_units_and_come_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for family in FAMILIES {
+            assert!(seen.insert(family.name), "{}", family.name);
+            assert!(family.name.ends_with(family.unit), "{}", family.name);
+            assert!(!family.name.ends_with("_total") && !family.help.is_empty(), "{}", family.name);
+        }
+    }
+}
