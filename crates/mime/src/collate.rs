@@ -8,9 +8,12 @@ use unicode_normalization::char::decompose_compatible;
 
 /// Appends to `out` the octets by which `s` is compared, at most `most` of them, ending between two characters.
 pub fn key(s: &str, most: usize, out: &mut Vec<u8>) {
-    let end = out.len() + most;
+    let end = out.len().saturating_add(most);
     let mut full = false;
-    for c in s.chars() {
+    // Most strings are ASCII, at least at their beginning.
+    let ascii = s.bytes().take(most).take_while(u8::is_ascii).count();
+    out.extend(s.as_bytes()[..ascii].iter().map(u8::to_ascii_uppercase));
+    for c in s[ascii..].chars() {
         if c.is_ascii() {
             if out.len() == end {
                 return;

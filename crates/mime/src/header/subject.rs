@@ -1,20 +1,34 @@
 //! The base subject (RFC 5256 §2.1): what is left of a subject without the marks of replies, forwards and lists. All
 //! servers have to agree on it, so it is exactly that algorithm.
 
+use std::borrow::Cow;
+
 /// What a subject comes down to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BaseSubject {
+pub struct BaseSubject<'a> {
     /// Without marks. Not folded: compare it by [`crate::collate`].
-    pub text: String,
+    pub text: Cow<'a, str>,
     /// Something was removed that says that this is a reply or a forward (RFC 5256 §3, REFERENCES).
     pub reply: bool,
 }
 
 /// The base of a decoded subject.
-pub fn base(subject: &str) -> BaseSubject {
+pub fn base(subject: &str) -> BaseSubject<'_> {
     // (1) Tabs and line ends are spaces, several spaces are one.
-    let spaced = one_spaced(subject);
-    let (mut text, mut reply) = (&*spaced, false);
+    match one_spaced(subject) {
+        Cow::Borrowed(spaced) => {
+            let (text, reply) = without_marks(spaced);
+            BaseSubject { text: Cow::Borrowed(text), reply }
+        }
+        Cow::Owned(spaced) => {
+            let (text, reply) = without_marks(&spaced);
+            BaseSubject { text: Cow::Owned(text.to_owned()), reply }
+        }
+    }
+}
+
+fn without_marks(spaced: &str) -> (&str, bool) {
+    let (mut text, mut reply) = (spaced, false);
     loop {
         // (2)
         (text, reply) = without_trailers(text, reply);
@@ -23,12 +37,19 @@ pub fn base(subject: &str) -> BaseSubject {
         // (6)
         match forwarded(text) {
             Some(inner) => (text, reply) = (inner, true),
-            None => return BaseSubject { text: text.to_owned(), reply },
+            None => return (text, reply),
         }
     }
 }
 
-fn one_spaced(subject: &str) -> String {
+fn one_spaced(subject: &str) -> Cow<'_, str> {
+    let space = |byte: u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let bytes = subject.as_bytes();
+    let spaced = bytes.iter().all(|byte| *byte == b' ' || !space(*byte))
+        && !bytes.windows(2).any(|pair| pair == b"  ");
+    if spaced {
+        return Cow::Borrowed(subject);
+    }
     let mut out = String::with_capacity(subject.len());
     for c in subject.chars() {
         match c {
@@ -37,7 +58,7 @@ fn one_spaced(subject: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// `subj-trailer = "(fwd)" / WSP`
@@ -106,7 +127,7 @@ mod tests {
 
     fn based(subject: &str) -> (String, bool) {
         let base = base(subject);
-        (base.text, base.reply)
+        (base.text.into_owned(), base.reply)
     }
 
     #[test]
@@ -174,7 +195,8 @@ mod tests {
                 "re", ":", "fwd", "[", "]", "[fwd:", "(fwd)", " ", "x", "é", "[a]", "Re: ",
             ][..]), 0..12)
         ) {
-            let once = base(&parts.concat());
+            let parts = parts.concat();
+            let once = base(&parts);
             let twice = base(&once.text);
             prop_assert_eq!(&twice.text, &once.text);
             prop_assert!(!twice.reply);
