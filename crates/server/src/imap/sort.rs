@@ -9,8 +9,8 @@ mod strings;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_account::AccountState;
 use sealpost_account::summary::{Parts, Summary};
+use sealpost_account::{AccountState, Mailbox};
 use sealpost_base::{Kind, Uid, UidSet};
 use sealpost_imap::types::{Code, Sort, SortCriterion, SortKey, Status, Tag};
 
@@ -119,15 +119,17 @@ impl Session {
         parts: Option<Parts>,
         mut each: impl FnMut(usize, Row, Option<&Summary>),
     ) -> Result<(), Failure> {
-        let index = |uid: Uid| found.binary_search_by_key(&uid, |found| found.uid).ok();
+        let mut at = 0;
         let Some(parts) = parts else {
             for batch in found.chunks(BATCH_ROWS) {
                 self.goes_on().await?;
                 let state = area.account.state();
+                let mailbox = area.mailbox_in(&state)?;
                 for found in batch {
-                    if let (Some(at), Some(row)) = (index(found.uid), row(area, &state, found.uid)?) {
+                    if let Some(row) = row(&state, mailbox, found.uid) {
                         each(at, row, None);
                     }
+                    at += 1;
                 }
             }
             return Ok(());
@@ -138,12 +140,15 @@ impl Session {
         while let Some(batch) = self.patiently(stream.next()).await? {
             self.goes_on().await?;
             let state = area.account.state();
+            let mailbox = area.mailbox_in(&state)?;
             for (uid, summary) in batch {
-                let Some(at) = index(uid) else {
+                // Both ascend. An error that is nobody's has the lowest UID.
+                at += found[at..].iter().take_while(|found| found.uid < uid).count();
+                if found.get(at).is_none_or(|found| found.uid != uid) {
                     unavailable |= summary.is_err();
                     continue;
-                };
-                let Some(row) = row(area, &state, uid)? else { continue };
+                }
+                let Some(row) = row(&state, mailbox, uid) else { continue };
                 match &summary {
                     Ok(_) => {}
                     Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => damaged.push(uid),
@@ -165,14 +170,9 @@ impl Session {
     }
 }
 
-fn row(area: &Area, state: &AccountState, uid: Uid) -> Result<Option<Row>, Failure> {
-    let row = area.mailbox_in(state)?.row(uid);
-    let message = row.and_then(|row| state.message(row.message));
-    Ok(message.map(|message| Row {
-        received: message.received.seconds(),
-        size: message.size(),
-        relevancy: 100,
-    }))
+fn row(state: &AccountState, mailbox: &Mailbox, uid: Uid) -> Option<Row> {
+    let message = state.message(mailbox.row(uid)?.message)?;
+    Some(Row { received: message.received.seconds(), size: message.size(), relevancy: 100 })
 }
 
 /// The turns that sessions take to sort or thread.
