@@ -15,7 +15,9 @@ mod gather;
 mod index;
 mod make;
 mod packed;
+mod reads;
 mod segment;
+mod signature;
 mod stream;
 #[cfg(test)]
 mod tests;

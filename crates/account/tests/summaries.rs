@@ -97,7 +97,7 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
     let p = w.process().await;
     let mut mails = mails(&w.random, 400);
     let long = "long ".repeat(limits::SEGMENT_TEXT_BYTES / 5);
-    mails.insert(100, format!("Subject: long\r\n\r\n{long}\r\n"));
+    mails.insert(100, format!("Subject: lengthy\r\n\r\n{long}\r\n"));
     p.append("INBOX", &mails).await;
     // Whoever makes the segment reads the long one on the way.
     assert_eq!(p.texts("INBOX").await, 401);

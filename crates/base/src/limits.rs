@@ -206,6 +206,8 @@ pub const SUMMARY_BYTES: usize = 8 * 1024;
 pub const SUMMARY_SEGMENT_BYTES: usize = 1024 * 1024;
 /// Bytes of a message's searchable text that a segment holds; a longer one is read from the message's object.
 pub const SEGMENT_TEXT_BYTES: usize = 16 * 1024;
+/// Bytes by which a segment tells what a longer text cannot hold.
+pub const TEXT_SIGNATURE_BYTES: usize = 4096;
 /// Bytes of the texts of one segment together; a segment that would be larger ends earlier.
 pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 /// Messages of one APPEND (RFC 3502).

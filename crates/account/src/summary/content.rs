@@ -7,7 +7,7 @@ use sealpost_base::limits;
 pub(crate) enum Content {
     /// What SORT, THREAD and searches of header fields ask for.
     Summaries,
-    /// The searchable text: of the header, of the body, and nothing.
+    /// The searchable text: of the header, of the body, or of a long one its signature.
     Texts,
 }
 
@@ -23,7 +23,7 @@ impl Content {
         }
     }
 
-    /// Bytes that a segment holds of one message; of one that has more there is a mark.
+    /// Bytes that a segment holds of one message; of one that has more there is a mark, or a signature of its text.
     pub(super) fn message_bytes(self) -> usize {
         match self {
             Content::Summaries => limits::SUMMARY_BYTES,

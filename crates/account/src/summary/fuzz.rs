@@ -7,7 +7,7 @@ use sealpost_mime::Scanner;
 
 use super::content::Content;
 use super::segment::{Found, Segment, SegmentWriter};
-use super::{Block, Entry, Parts, Summary};
+use super::{Block, Entry, Parts, Summary, signature};
 
 /// See [`crate::fuzz::fuzz_summaries`].
 pub(crate) fn fuzz(data: &[u8]) {
@@ -29,7 +29,10 @@ pub(crate) fn fuzz(data: &[u8]) {
                 tell(sent, complete, parts);
                 writer.push(number, object, sent, complete, parts);
             }
-            Found::Elsewhere => writer.push_elsewhere(number, object),
+            Found::Elsewhere(signature) => {
+                let _ = signature::may_hold(signature, b"something");
+                writer.push_elsewhere(number, object, signature);
+            }
         }
     }
     if all {

@@ -10,6 +10,7 @@ use sealpost_base::{Error, ObjectId, Result};
 use super::build::{self, WORTH_MESSAGES};
 use super::content::Content;
 use super::index::Known;
+use super::reads::Reads;
 use super::segment::{Found, Segment, SegmentName};
 use super::stream::Wanted;
 use super::{Block, Entry, Parts, Sent, Summary};
@@ -21,9 +22,6 @@ const AT_ONCE: usize = 8;
 /// A segment is made for somebody who waits if at least this part of its messages is asked for.
 const WANTED_PART: usize = 4;
 
-/// The segment that was read last and the parts of it: the next window begins where this one ended, within it.
-pub(super) type Last = Option<(SegmentName, Segment)>;
-
 /// The summaries of `wanted`, in order; as many as fit into `bytes`, at least one if there is one. Texts that no segment has
 /// are errors.
 pub(super) async fn gather(
@@ -32,7 +30,7 @@ pub(super) async fn gather(
     wanted: &[Wanted],
     parts: Parts,
     bytes: usize,
-    last: &mut Last,
+    reads: &mut Reads,
 ) -> Vec<Result<Summary>> {
     let mut gathered = Gathered::new(content, wanted, parts, bytes);
     let known = match account.segments(content).await {
@@ -42,8 +40,8 @@ pub(super) async fn gather(
             Arc::default()
         }
     };
-    gathered.read_segments(account, &known, last).await;
-    gathered.build_segments(account).await;
+    gathered.read_segments(account, &known, reads).await;
+    gathered.build_segments(account, reads).await;
     if content == Content::Summaries {
         gathered.read_messages(account).await;
     }
@@ -98,9 +96,10 @@ impl<'a> Gathered<'a> {
         places.filter(|(_, place)| place.is_none()).map(|(at, _)| (at, self.wanted[at]))
     }
 
-    /// Opens each segment that covers something wanted, in the order in which they are first needed.
-    async fn read_segments(&mut self, account: &Account, known: &Known, last_read: &mut Last) {
-        let mut by_segment: HashMap<SegmentName, Vec<usize>> = HashMap::new();
+    /// Opens each segment that covers something wanted, in the order in which they are first needed, and the next ones
+    /// while the summaries of one are taken out.
+    async fn read_segments(&mut self, account: &Arc<Account>, known: &Known, reads: &mut Reads) {
+        let mut members: HashMap<SegmentName, Vec<usize>> = HashMap::new();
         let mut order = Vec::new();
         let mut last: Option<SegmentName> = None;
         for (at, wanted) in self.wanted.iter().enumerate() {
@@ -109,32 +108,26 @@ impl<'a> Gathered<'a> {
                 last = known.covering(number);
             }
             let Some(segment) = last else { continue };
-            by_segment.entry(segment).or_insert_with(|| {
+            let members = members.entry(segment).or_insert_with(|| {
                 order.push(segment);
                 Vec::new()
             });
-            by_segment.entry(segment).and_modify(|members| members.push(at));
+            members.push(at);
         }
-        for name in order {
-            let members = by_segment.remove(&name).unwrap_or_default();
+        reads.keep(&order);
+        for (at, name) in order.iter().enumerate() {
+            let members = members.remove(name).unwrap_or_default();
             if members.first().is_none_or(|first| *first >= self.end) {
                 continue;
             }
-            if let Some((read, segment)) = last_read
-                && *read == name
-            {
-                self.take(segment, &members);
-                continue;
-            }
-            match account.read_segment(self.content, name, self.block.parts).await {
-                Ok(Some(segment)) => {
-                    self.take(&segment, &members);
-                    *last_read = Some((name, segment));
+            reads.begin(account, self.content, self.block.parts, &order[at..]);
+            if let Some(segment) = reads.take(*name).await {
+                self.take(&segment, &members);
+                if members.last().is_some_and(|last| *last >= self.end) {
+                    // The next window begins within it.
+                    reads.put_back(*name, segment);
                 }
-                Ok(None) => {}
-                Err(e) => tracing::debug!(account = %account.id(), error = %e, "summaries cannot be read"),
             }
-            tokio::task::consume_budget().await;
         }
     }
 
@@ -144,14 +137,20 @@ impl<'a> Gathered<'a> {
                 return;
             }
             let Wanted { number, object, .. } = self.wanted[at];
-            if let Some(Found::Summary(sent, complete, parts)) = segment.find(number.0, object) {
-                self.note(at, sent, complete, parts);
+            match segment.find(number.0, object) {
+                Some(Found::Summary(sent, complete, parts)) => self.note(at, sent, complete, parts),
+                Some(Found::Elsewhere(signature))
+                    if self.content == Content::Texts && !signature.is_empty() =>
+                {
+                    self.note(at, None, false, ["", "", signature]);
+                }
+                _ => {}
             }
         }
     }
 
     /// Makes segments where most of what they would hold is asked for anyway.
-    async fn build_segments(&mut self, account: &Arc<Account>) {
+    async fn build_segments(&mut self, account: &Arc<Account>, reads: &mut Reads) {
         let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, wanted) in self.missing() {
             missing.entry(wanted.number.0).or_default().push(at);
@@ -159,6 +158,8 @@ impl<'a> Gathered<'a> {
         if missing.len() * WANTED_PART < WORTH_MESSAGES {
             return;
         }
+        // What is made takes the memory that they have.
+        reads.keep(&[]);
         let _change = account.index(self.content).change.lock().await;
         // Somebody may have made them while this waited; then they are read the next time.
         let Ok(known) = account.segments(self.content).await else { return };

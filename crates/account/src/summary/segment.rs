@@ -7,7 +7,7 @@ use sealpost_base::{AccountId, Error, ObjectId, Result, limits};
 use sealpost_vault::index::{self, SegmentReader};
 
 use super::content::Content;
-use super::{Parts, Sent};
+use super::{Parts, Sent, signature};
 
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 1 + 4;
@@ -16,6 +16,9 @@ const ROW_BYTES: usize = 4 + 16 + 8 + 2 + 1 + 3 * 4;
 const DIRECTORY: usize = 0;
 /// The parts of summaries, in the order of their sections after the directory.
 const PARTS: [Parts; 3] = [Parts::FIELDS, Parts::IDS, Parts::HEADERS];
+
+/// The part in which a text that is too long has its signature.
+const SIGNATURE: usize = 2;
 
 /// The message has a Date field that can be understood.
 const DATED: u8 = 1;
@@ -96,7 +99,10 @@ impl SegmentWriter {
         parts: [&str; 3],
     ) {
         if parts.iter().map(|part| part.len()).sum::<usize>() > self.content.message_bytes() {
-            return self.push_elsewhere(number, object);
+            // Of a text that is cut off nobody knows what it holds.
+            let known = self.content == Content::Texts && headers_complete;
+            let signature = if known { signature::of([parts[0], parts[1]]) } else { String::new() };
+            return self.push_elsewhere(number, object, &signature);
         }
         let flags = sent.map_or(0, |_| DATED) | if headers_complete { COMPLETE } else { 0 };
         for (text, part) in self.texts.iter_mut().zip(parts) {
@@ -105,8 +111,9 @@ impl SegmentWriter {
         self.row(number, object, sent, flags);
     }
 
-    /// Adds a message whose summary is too long for a segment.
-    pub(crate) fn push_elsewhere(&mut self, number: u32, object: ObjectId) {
+    /// Adds a message whose summary is too long for a segment; of a text, with its signature if it has one.
+    pub(crate) fn push_elsewhere(&mut self, number: u32, object: ObjectId, signature: &str) {
+        self.texts[SIGNATURE].push_str(signature);
         self.row(number, object, None, ELSEWHERE);
     }
 
@@ -176,8 +183,8 @@ struct Row {
 pub(crate) enum Found<'a> {
     /// This; parts that were not wanted are empty.
     Summary(Option<Sent>, bool, [&'a str; 3]),
-    /// Its summary is too long for a segment.
-    Elsewhere,
+    /// Its summary is too long for a segment; of a text the signature, empty if there is none or it was not wanted.
+    Elsewhere(&'a str),
 }
 
 impl Segment {
@@ -259,13 +266,13 @@ impl Segment {
 
     fn at(&self, at: usize) -> Found<'_> {
         let row = &self.rows[at];
-        if row.flags & ELSEWHERE != 0 {
-            return Found::Elsewhere;
-        }
         let part = |part: usize| {
             let start = at.checked_sub(1).map_or(0, |before| self.rows[before].ends[part]);
             self.texts[part].get(start as usize..row.ends[part] as usize).unwrap_or_default()
         };
+        if row.flags & ELSEWHERE != 0 {
+            return Found::Elsewhere(part(SIGNATURE));
+        }
         Found::Summary(row.sent, row.flags & COMPLETE != 0, [part(0), part(1), part(2)])
     }
 }
@@ -349,11 +356,32 @@ mod tests {
         );
         push(&mut writer, 10, ObjectId([10; 16]), &entry(1));
         let segment = decode(&writer, [true; 3]).unwrap();
-        assert!(matches!(segment.find(9, ObjectId([9; 16])), Some(Found::Elsewhere)));
+        assert!(matches!(segment.find(9, ObjectId([9; 16])), Some(Found::Elsewhere(""))));
         assert!(matches!(
             segment.find(10, ObjectId([10; 16])),
             Some(Found::Summary(_, false, ["é", "<1>", ""]))
         ));
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_leaves_its_signature() {
+        let mut writer = SegmentWriter::new(Content::Texts);
+        let long = "plenty of words ".repeat(limits::SEGMENT_TEXT_BYTES / 10);
+        for (number, complete) in [(1, true), (2, false)] {
+            writer.push(number, ObjectId([1; 16]), None, complete, ["subject: x\n", &long, ""]);
+        }
+        for (wanted, expected) in [([true; 3], true), ([true, true, false], false)] {
+            let segment = decode(&writer, wanted).unwrap();
+            let signature = |number| match segment.find(number, ObjectId([1; 16])) {
+                Some(Found::Elsewhere(signature)) => signature,
+                _ => panic!("{number}"),
+            };
+            assert_eq!(
+                signature(1),
+                if expected { signature::of(["subject: x\n", &long]) } else { String::new() }
+            );
+            assert_eq!(signature(2), "", "of a text that is cut off nothing is known");
+        }
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{Error, MailboxId, ObjectId, Permit, Result, Uid, UidSet};
-use tokio::task::JoinHandle;
 
 use super::build::BUILD_BYTES;
 use super::content::Content;
-use super::gather::{Last, gather};
+use super::gather::gather;
+use super::reads::{Reads, Task};
 use super::{Parts, Summary};
 use crate::account::Account;
 use crate::state::MessageNumber;
@@ -77,17 +77,9 @@ struct Walk {
 
 enum Next {
     From(Uid),
-    Ahead(Ahead),
+    /// A window that is being read.
+    Ahead(Task<(Window, Reads)>),
     End,
-}
-
-/// A window that is being read; no more when nobody waits for it.
-struct Ahead(JoinHandle<(Window, Last)>);
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// A window, and where the next one begins.
@@ -108,7 +100,10 @@ impl Walk {
         // With less memory than that, windows are smaller.
         let bytes = WINDOW_BYTES.min(granted / 4);
         let window = match std::mem::replace(&mut self.next, Next::End) {
-            Next::From(uid) => window(self.scope.clone(), uid, bytes, None).await,
+            Next::From(uid) => {
+                let reads = Reads::new(self.scope.content, granted.saturating_sub(2 * bytes));
+                window(self.scope.clone(), uid, bytes, reads).await
+            }
             Next::Ahead(mut ahead) => match (&mut ahead.0).await {
                 Ok(window) => window,
                 Err(e) => {
@@ -122,23 +117,23 @@ impl Walk {
                 return None;
             }
         };
-        let (window, last) = window;
+        let (window, reads) = window;
         if let Some(next) = window.next {
-            let ahead = self::window(self.scope.clone(), next, bytes, last);
-            self.next = Next::Ahead(Ahead(tokio::spawn(ahead)));
+            let ahead = self::window(self.scope.clone(), next, bytes, reads);
+            self.next = Next::Ahead(Task(tokio::spawn(ahead)));
         }
         Some((window.summaries, self))
     }
 }
 
-async fn window(scope: Arc<Scope>, from: Uid, bytes: usize, mut last: Last) -> (Window, Last) {
+async fn window(scope: Arc<Scope>, from: Uid, bytes: usize, mut reads: Reads) -> (Window, Reads) {
     let (wanted, mut next) = wanted(&scope, from);
-    let gathered = gather(&scope.account, scope.content, &wanted, scope.parts, bytes, &mut last).await;
+    let gathered = gather(&scope.account, scope.content, &wanted, scope.parts, bytes, &mut reads).await;
     if let Some(first_left) = wanted.get(gathered.len()) {
         next = Some(first_left.uid);
     }
     let summaries = wanted.iter().map(|wanted| wanted.uid).zip(gathered).collect();
-    (Window { summaries, next }, last)
+    (Window { summaries, next }, reads)
 }
 
 /// The messages of the window that begins at `from`, and where the next one begins.

@@ -5,10 +5,10 @@ use futures::stream::BoxStream;
 use sealpost_base::{MailboxId, Uid, UidSet};
 
 use super::content::Content;
-use super::{Parts, Summary};
+use super::{Parts, Summary, signature};
 use crate::account::Account;
 
-/// The searchable text of a message, as stored with it. Cloning shares it with those that were read with it.
+/// The searchable text of a message, as stored with it, or of a long one only what it cannot hold. Cloning shares it with those that were read with it.
 #[derive(Clone)]
 pub struct ShortText(Summary);
 
@@ -21,6 +21,20 @@ impl ShortText {
     /// The text of the body.
     pub fn body(&self) -> &str {
         self.0.column(Parts::IDS)
+    }
+
+    /// There is too much of it for a segment: all that is known is [`ShortText::may_hold`].
+    pub fn is_long(&self) -> bool {
+        !self.signature().is_empty()
+    }
+
+    /// Of a long text: whether these octets may be in header or body. `false` is certain.
+    pub fn may_hold(&self, needle: &[u8]) -> bool {
+        signature::may_hold(self.signature(), needle)
+    }
+
+    fn signature(&self) -> &str {
+        self.0.column(Parts::HEADERS)
     }
 
     /// As [`Summary::sent_day`].
@@ -36,8 +50,9 @@ impl ShortText {
 
 impl Account {
     /// The searchable texts of those messages of `mailbox` in `uids` that segments have, ascending by UID; `headers`
-    /// says whether those of their headers are wanted too. The others are passed over: they have more than
-    /// `limits::SEGMENT_TEXT_BYTES` of text, or there are too few of them to be worth a segment.
+    /// says whether those of their headers are wanted too. Of those with more than `limits::SEGMENT_TEXT_BYTES` of text it
+    /// tells what they cannot hold. The others are passed over: their text is cut off, or there are too few of them to be
+    /// worth a segment.
     ///
     /// Draws on the budget as [`Account::summaries`] does.
     pub fn short_texts(
@@ -46,7 +61,8 @@ impl Account {
         uids: UidSet,
         headers: bool,
     ) -> BoxStream<'static, (Uid, ShortText)> {
-        let parts = if headers { Parts::FIELDS | Parts::IDS } else { Parts::IDS };
+        let bodies = Parts::IDS | Parts::HEADERS;
+        let parts = if headers { Parts::FIELDS | bodies } else { bodies };
         let found = self.from_segments(Content::Texts, mailbox, uids, parts);
         let found = found.filter_map(async |(uid, text)| Some((uid, ShortText(text.ok()?))));
         found.boxed()

@@ -147,7 +147,7 @@ impl Account {
 
     /// Writes the segments of a group again: as one if that is enough, each summary once, without what is gone.
     async fn rewrite(&self, content: Content, group: Vec<SegmentName>) -> Result<()> {
-        let mut rows: BTreeMap<u32, (ObjectId, Option<OwnedSummary>)> = BTreeMap::new();
+        let mut rows: BTreeMap<u32, (ObjectId, OwnedRow)> = BTreeMap::new();
         let mut bytes = 0;
         for name in &group {
             // One that is gone or damaged now leaves something to be made anew.
@@ -155,9 +155,9 @@ impl Account {
             let state = self.state();
             for (number, object, found) in segment.entries() {
                 if state.message(MessageNumber(number)).is_some_and(|message| message.object == object) {
-                    let summary = OwnedSummary::new(found);
-                    bytes += summary.as_ref().map_or(0, |summary| summary.2.iter().map(String::len).sum());
-                    rows.insert(number, (object, summary));
+                    let row = OwnedRow::new(found);
+                    bytes += row.bytes();
+                    rows.insert(number, (object, row));
                 }
             }
         }
@@ -167,13 +167,13 @@ impl Account {
         }
         let mut written = Vec::new();
         let mut writer = SegmentWriter::new(content);
-        for (number, (object, summary)) in &rows {
-            match summary {
-                Some(OwnedSummary(sent, complete, parts)) => {
+        for (number, (object, row)) in &rows {
+            match row {
+                OwnedRow::Summary(sent, complete, parts) => {
                     let parts = parts.each_ref().map(String::as_str);
                     writer.push(*number, *object, *sent, *complete, parts);
                 }
-                None => writer.push_elsewhere(*number, *object),
+                OwnedRow::Elsewhere(signature) => writer.push_elsewhere(*number, *object, signature),
             }
             if writer.is_full() {
                 written.extend(
@@ -190,15 +190,25 @@ impl Account {
 }
 
 /// What a segment says about a message, for a while longer than the segment is in memory.
-struct OwnedSummary(Option<Sent>, bool, [String; 3]);
+enum OwnedRow {
+    Summary(Option<Sent>, bool, [String; 3]),
+    Elsewhere(String),
+}
 
-impl OwnedSummary {
-    fn new(found: Found<'_>) -> Option<Self> {
+impl OwnedRow {
+    fn new(found: Found<'_>) -> Self {
         match found {
             Found::Summary(sent, complete, parts) => {
-                Some(OwnedSummary(sent, complete, parts.map(str::to_owned)))
+                OwnedRow::Summary(sent, complete, parts.map(str::to_owned))
             }
-            Found::Elsewhere => None,
+            Found::Elsewhere(signature) => OwnedRow::Elsewhere(signature.to_owned()),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            OwnedRow::Summary(_, _, parts) => parts.iter().map(String::len).sum(),
+            OwnedRow::Elsewhere(signature) => signature.len(),
         }
     }
 }

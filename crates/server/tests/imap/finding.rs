@@ -64,6 +64,13 @@ async fn many_at_once_or_one_by_one_is_the_same() {
         "SENTSINCE 20-Mar-2020 BODY 3",
         "OR SENTON 7-Mar-2020 HEADER X-Other only",
         "BODY needle",
+        "BODY \"a needle\"",
+        "BODY no-such-needle",
+        "TEXT no-such-needle",
+        "TEXT m150@example.org",
+        "TEXT \"so on,  and\"",
+        "OR BODY no-such-needle SUBJECT \"topic 6\"",
+        "NOT TEXT no-such-needle",
         "NOT BODY \"and so on\"",
     ] {
         let first = client.ok(&format!("SEARCH {key}")).await;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use memchr::memmem::Finder;
 use sealpost_account::Message;
 use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::{FlagSet, Row};
@@ -36,6 +37,8 @@ pub(super) struct Knowledge {
     thread: Option<ThreadId>,
     /// The stored text.
     text: Option<Text>,
+    /// The stored text as a segment has it, and whether with its headers.
+    short_text: Option<(ShortText, bool)>,
     /// The lines of the most common header fields.
     summary: Option<Summary>,
     /// Which patterns were found or not, where that is known.
@@ -78,6 +81,7 @@ impl Knowledge {
             sent_day: None,
             thread: None,
             text: None,
+            short_text: None,
             summary: None,
             patterns: RefCell::default(),
             scores: RefCell::default(),
@@ -136,14 +140,11 @@ impl Knowledge {
     }
 
     /// The stored text is known from a segment: with its headers, or nothing asks for them.
-    pub(super) fn learn_short_text(&mut self, text: &ShortText, headers: bool) {
-        let of_header = if headers { text.headers() } else { "" };
-        self.sent_day = Some(text.sent_day());
-        self.text = Some(Text {
-            headers: of_header.to_owned(),
-            body: text.body().to_owned(),
-            truncated: text.is_truncated(),
-        });
+    pub(super) fn learn_short_text(&mut self, text: ShortText, headers: bool) {
+        if !text.is_long() {
+            self.sent_day = Some(text.sent_day());
+        }
+        self.short_text = Some((text, headers));
     }
 
     /// Every pattern is decided.
@@ -157,10 +158,15 @@ impl Knowledge {
         if let Some(Some(found)) = self.patterns.borrow().get(number) {
             return Some(*found);
         }
-        let found = match (&self.text, &self.summary) {
-            (Some(text), _) => pattern.find(text),
-            (None, Some(summary)) => pattern.find_in_summary(summary),
-            (None, None) => return None,
+        let found = match (&self.text, &self.short_text, &self.summary) {
+            (Some(text), _, _) => pattern.find(&text.headers, &text.body, text.truncated),
+            (None, Some((text, _)), _) if text.is_long() => pattern.find_in_long(text),
+            (None, Some((text, headers)), _) => {
+                let of_header = if *headers { text.headers() } else { "" };
+                pattern.find(of_header, text.body(), text.is_truncated())
+            }
+            (None, None, Some(summary)) => pattern.find_in_summary(summary),
+            (None, None, None) => return None,
         };
         let mut patterns = self.patterns.borrow_mut();
         if patterns.len() <= number {
@@ -209,23 +215,46 @@ impl Query {
             Key::Sent(days) => known.sent_day.map(|day| day.is_some_and(|day| days.contain(day))),
             Key::Pattern(number) => known.pattern(*number, &self.patterns[*number]),
             Key::Not(key) => self.key(key, columns, known).map(|value| !value),
-            Key::All(keys) => self.every(keys, columns, known, true),
-            Key::Any(keys) => self.every(keys, columns, known, false),
+            Key::All(keys) => every(keys.iter().map(|key| self.key(key, columns, known)), true),
+            Key::Any(keys) => every(keys.iter().map(|key| self.key(key, columns, known)), false),
         }
     }
 
-    /// `value` if all keys are `value`, the opposite if one of them is, and undecided otherwise.
-    fn every(&self, keys: &[Key], columns: &Columns, known: &Knowledge, value: bool) -> Option<bool> {
-        let mut decided = true;
-        for key in keys {
-            match self.key(key, columns, known) {
-                Some(found) if found != value => return Some(!value),
-                Some(_) => {}
-                None => decided = false,
-            }
+    /// Whether messages with these flags match, whatever else they are; `None` if more has to be known.
+    pub(super) fn decide_by_flags(&self, flags: &FlagSet) -> Option<Verdict> {
+        let matches = of_flags(&self.root, flags)?;
+        match (matches, self.fuzzy.is_empty()) {
+            (false, _) => Some(Verdict(0)),
+            (true, true) => Some(Verdict(100)),
+            (true, false) => None,
         }
-        decided.then_some(value)
     }
+}
+
+fn of_flags(key: &Key, flags: &FlagSet) -> Option<bool> {
+    match key {
+        Key::Always(value) => Some(*value),
+        Key::System(wanted) => Some(flags.system.contains(*wanted)),
+        Key::Keyword(keyword) => Some(flags.has(*keyword)),
+        Key::Unborn(_) => Some(false),
+        Key::Not(key) => of_flags(key, flags).map(|value| !value),
+        Key::All(keys) => every(keys.iter().map(|key| of_flags(key, flags)), true),
+        Key::Any(keys) => every(keys.iter().map(|key| of_flags(key, flags)), false),
+        _ => None,
+    }
+}
+
+/// `value` if all are `value`, the opposite if one of them is, and undecided otherwise.
+fn every(found: impl Iterator<Item = Option<bool>>, value: bool) -> Option<bool> {
+    let mut decided = true;
+    for found in found {
+        match found {
+            Some(found) if found != value => return Some(!value),
+            Some(_) => {}
+            None => decided = false,
+        }
+    }
+    decided.then_some(value)
 }
 
 /// The day in UTC, since 1970.
@@ -247,16 +276,27 @@ impl Pattern {
         }
     }
 
+    /// `Some(false)` if a long text cannot hold the string.
+    fn find_in_long(&self, text: &ShortText) -> Option<bool> {
+        let may = |needle: &Finder<'_>| text.may_hold(needle.needle());
+        let may = match &self.scope {
+            Scope::Field(_) => may(&self.in_header),
+            Scope::Body => may(&self.in_body),
+            Scope::Anywhere => may(&self.in_header) || may(&self.in_body),
+        };
+        if may { None } else { Some(false) }
+    }
+
     /// Whether the stored text holds the string; `None` if the text is cut off and it may come later.
-    fn find(&self, text: &Text) -> Option<bool> {
+    fn find(&self, headers: &str, body: &str, truncated: bool) -> Option<bool> {
         // Headers come first: with any body behind them they are complete.
-        let headers_complete = !text.truncated || !text.body.is_empty();
+        let headers_complete = !truncated || !body.is_empty();
         let (found, complete) = match &self.scope {
-            Scope::Field(name) => (self.find_field(name, &text.headers), headers_complete),
-            Scope::Body => (self.in_body.find(text.body.as_bytes()).is_some(), !text.truncated),
+            Scope::Field(name) => (self.find_field(name, headers), headers_complete),
+            Scope::Body => (self.in_body.find(body.as_bytes()).is_some(), !truncated),
             Scope::Anywhere => {
-                let header = self.in_header.find(text.headers.as_bytes()).is_some();
-                (header || self.in_body.find(text.body.as_bytes()).is_some(), !text.truncated)
+                let header = self.in_header.find(headers.as_bytes()).is_some();
+                (header || self.in_body.find(body.as_bytes()).is_some(), !truncated)
             }
         };
         if found || complete { Some(found) } else { None }

@@ -183,14 +183,16 @@ impl Query {
         &self.ages
     }
 
-    /// Whether summaries can decide something: they have the Date field and the common header fields.
+    /// Whether summaries can decide something: they have the Date field and the common header fields. What is in the
+    /// header need not be looked for in the text.
     pub(super) fn asks_for_headers(&self) -> bool {
-        let kept = |pattern: &Pattern| match &pattern.scope {
-            Scope::Field(name) => Summary::has_field(name),
-            // What is in the header need not be looked for in the text.
-            Scope::Anywhere => true,
-            Scope::Body => false,
-        };
+        self.asks_for_fields() || self.patterns.iter().any(|pattern| pattern.scope == Scope::Anywhere)
+    }
+
+    /// Whether the Date field or one of the common header fields is asked for.
+    pub(super) fn asks_for_fields(&self) -> bool {
+        let kept =
+            |pattern: &Pattern| matches!(&pattern.scope, Scope::Field(name) if Summary::has_field(name));
         self.asks_for_dates() || self.patterns.iter().any(kept)
     }
 

@@ -5,9 +5,11 @@
 //! folded text), from segments of short texts, and one by one where there is none; and the message itself, read as a stream, if its stored text is cut off. The last two run in several
 //! tasks at once, with a bounded number of messages each.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use sealpost_account::state::{FlagSetId, Mailbox, Row};
 use sealpost_account::summary::Parts;
 use sealpost_account::{Account, AccountState, Message};
 use sealpost_base::{Budget, Kind, Result, Uid, UidSet, limits};
@@ -76,11 +78,19 @@ impl Session {
     ) -> Result<Vec<Match>, Failure> {
         let mut found = Findings::default();
         let mut undecided = self.by_rows(area, query, &mut found).await?;
+        let mut texts = query.asks_for_texts();
+        // What is looked for in all of a text is mostly not in its header.
+        if undecided.len() > MANY
+            && !query.asks_for_fields()
+            && let Some(headers) = texts.take()
+        {
+            undecided = self.by_texts(area, query, undecided, headers, &mut found).await?;
+        }
         if undecided.len() > FEW && query.asks_for_headers() {
             undecided = self.by_summaries(area, query, undecided, &mut found).await?;
         }
         if undecided.len() > MANY
-            && let Some(headers) = query.asks_for_texts()
+            && let Some(headers) = texts
         {
             undecided = self.by_texts(area, query, undecided, headers, &mut found).await?;
         }
@@ -100,16 +110,27 @@ impl Session {
     /// Decides by the rows alone where that is possible; the others.
     async fn by_rows(&self, area: &Area, query: &Query, found: &mut Findings) -> Result<UidSet, Failure> {
         let mut undecided = Vec::new();
-        let mut cursor = Cursor::new(area.uids.clone());
-        while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+        let mut next = area.uids.first();
+        while let Some(first) = next {
             self.goes_on().await?;
             let state = area.account.state();
-            for (uid, columns, _) in candidates(area, &state, &uids)? {
-                match query.decide(&columns, &Knowledge::none()) {
-                    Some(verdict) => found.note(uid, Ok(verdict)),
-                    None => undecided.push(uid),
+            // Another state may have other sets of the same numbers.
+            let mut verdicts = ByFlags::default();
+            let mut rows = rows(area, area.mailbox_in(&state)?, first);
+            for row in rows.by_ref().take(BATCH_ROWS) {
+                let verdict = verdicts.get(query, &state, row.flags).or_else(|| {
+                    let message = state.message(row.message)?;
+                    query.decide(
+                        &Columns::new(&row, state.flags(row.flags), message, area),
+                        &Knowledge::none(),
+                    )
+                });
+                match verdict {
+                    Some(verdict) => found.note(row.uid, Ok(verdict)),
+                    None => undecided.push(row.uid),
                 }
             }
+            next = rows.next().map(|row| row.uid);
         }
         Ok(undecided.into_iter().collect())
     }
@@ -172,7 +193,7 @@ impl Session {
             for (uid, columns, _) in candidates(area, &state, &uids)? {
                 let Some((_, text)) = batch.find(|(known, _)| *known == uid) else { break };
                 let mut known = Knowledge::none();
-                known.learn_short_text(&text, headers);
+                known.learn_short_text(text, headers);
                 if let Some(verdict) = query.decide(&columns, &known) {
                     found.note(uid, Ok(verdict));
                     decided.push(uid);
@@ -218,6 +239,33 @@ impl Session {
         tokio::task::consume_budget().await;
         if self.connection.is_stopping() { Err(End::Shutdown.into()) } else { Ok(()) }
     }
+}
+
+/// What flags alone decide, once for each set of them in a state.
+#[derive(Default)]
+struct ByFlags {
+    known: HashMap<FlagSetId, Option<Verdict>>,
+    last: Option<(FlagSetId, Option<Verdict>)>,
+}
+
+impl ByFlags {
+    fn get(&mut self, query: &Query, state: &AccountState, flags: FlagSetId) -> Option<Verdict> {
+        // Mostly the next message has the flags of the one before.
+        if let Some((last, verdict)) = self.last
+            && last == flags
+        {
+            return verdict;
+        }
+        let decide = || query.decide_by_flags(state.flags(flags));
+        let verdict = *self.known.entry(flags).or_insert_with(decide);
+        self.last = Some((flags, verdict));
+        verdict
+    }
+}
+
+/// The rows of the area that are still there, from that UID on.
+fn rows<'a>(area: &'a Area, mailbox: &'a Mailbox, first: Uid) -> impl Iterator<Item = Row> + 'a {
+    area.uids.ranges_from(first).flat_map(move |(from, to)| mailbox.rows(from.max(first)..=to))
 }
 
 /// Those of the messages that are still there. One that was expunged meanwhile matches nothing (RFC 2180 §4.3).
