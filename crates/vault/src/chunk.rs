@@ -74,11 +74,6 @@ pub(crate) fn sealed_size(bytes: &[u8]) -> Result<usize> {
     Ok(size)
 }
 
-/// Whether the chunk that `bytes` starts with has to be decompressed.
-pub(crate) fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&ZSTD)
-}
-
 /// The plaintext of one whole sealed chunk; decrypts in place, so a raw chunk is not copied.
 pub(crate) fn open(cipher: &ObjectCipher, place: Place, mut chunk: BytesMut) -> Result<Bytes> {
     if sealed_size(&chunk)? != chunk.len() {

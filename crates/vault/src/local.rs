@@ -23,6 +23,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -37,14 +38,12 @@ use tokio::task::spawn_blocking;
 
 use crate::{StoreMetrics, StoreStats};
 use files::Files;
-use reader::{Found, Readers, Row};
+pub(crate) use reader::Parts;
+use reader::{Found, LIST_ROWS, Readers, Row};
 use upload::LocalUpload;
 use writer::{Body, Mode, Outcome, Writer};
 
 const STORE: &str = "local";
-/// Rows of one page of a listing.
-const LIST_ROWS: usize = 500;
-
 /// Objects in a directory of this machine.
 pub struct LocalStore {
     files: Arc<Files>,
@@ -150,12 +149,20 @@ impl LocalStore {
         self.writer.delete(paths).await
     }
 
-    /// Parts of several objects, each with an answer of its own.
-    pub(crate) async fn get_ranges(
+    /// Parts of several objects, each with an answer of its own, and what `then` makes of them on the thread that read them.
+    /// It begins now, whenever it is polled.
+    pub(crate) fn get_ranges<T: Send + 'static>(
         &self,
         wanted: Vec<(String, std::ops::Range<u64>)>,
-    ) -> object_store::Result<Vec<object_store::Result<Bytes>>> {
-        self.readers.get_many(wanted).await
+        then: impl FnOnce(Parts) -> T + Send + 'static,
+    ) -> BoxFuture<'static, object_store::Result<T>> {
+        self.readers.get_many(wanted, then)
+    }
+
+    /// The last object below `prefix` by its path.
+    pub(crate) async fn last(&self, prefix: &Path) -> object_store::Result<Option<(String, Bytes)>> {
+        let (after, before) = (format!("{prefix}/"), format!("{prefix}0"));
+        self.readers.last(after, before).await
     }
 
     async fn find(&self, path: &Path, range: Option<GetRange>, head: bool) -> object_store::Result<Found> {
@@ -288,7 +295,7 @@ impl LocalStore {
             let (readers, high) = (readers.clone(), high.clone());
             async move {
                 let Some(after) = after else { return Ok(None) };
-                let rows = readers.list(after, high, LIST_ROWS).await?;
+                let rows = readers.list(after, high).await?;
                 let next =
                     (rows.len() == LIST_ROWS).then(|| rows.last().map(|(path, _)| path.clone())).flatten();
                 Ok::<_, object_store::Error>(Some((rows, next)))

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
@@ -20,7 +21,7 @@ use sealpost_base::metrics::Histogram;
 use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
-use crate::local::{Damaged, LocalStore};
+use crate::local::{Damaged, LocalStore, Parts};
 use crate::{Sealed, StoreMetrics};
 
 /// A handle on an object store; cloning shares it.
@@ -158,26 +159,56 @@ impl Store {
     /// As [`Store::read_range`] for several objects at once, each with an answer of its own, in order: one question to the
     /// readers of the local backend. The caller bounds how many, and how much.
     pub async fn read_ranges(&self, wanted: Vec<(String, Range<u64>)>) -> Vec<Result<Bytes>> {
-        let Some(local) = &self.0.local else {
-            let reads = wanted.iter().map(|(path, range)| self.read_range(path, range.clone()));
-            return futures::future::join_all(reads).await;
-        };
-        let found = match self.timed(&self.0.metrics.reads, local.get_ranges(wanted.clone())).await {
-            Ok(found) => found,
-            Err(e) => {
-                let why = e.to_string();
-                return wanted
-                    .iter()
-                    .map(|(path, _)| Err(Error::retry(format!("store: {path}: {why}"))))
-                    .collect();
+        let failed = wanted.clone();
+        let read = self.begin_ranges(wanted, |found| found).await;
+        read.unwrap_or_else(|e| {
+            let why = e.to_string();
+            failed.iter().map(|(path, _)| Err(Error::retry(format!("{path}: {why}")))).collect()
+        })
+    }
+
+    /// As [`Store::read_ranges`], and what `then` makes of it where it may take a millisecond of processor time: on the
+    /// thread that read it, if there is one. It begins now, and not when the future is first polled.
+    pub(crate) fn begin_ranges<T: Send + 'static>(
+        &self,
+        wanted: Vec<(String, Range<u64>)>,
+        then: impl FnOnce(Vec<Result<Bytes>>) -> T + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        if let Some(local) = &self.0.local {
+            let asked = wanted.clone();
+            let read = local.get_ranges(wanted, move |found| then(check_ranges(asked, found)));
+            let store = self.clone();
+            return async move {
+                store.timed(&store.0.metrics.reads, read).await.map_err(|e| error("several", e))
             }
-        };
-        let checked = wanted.into_iter().zip(found).map(|((path, range), found)| match found {
-            Ok(bytes) if bytes.len() as u64 == range.end.saturating_sub(range.start) => Ok(bytes),
-            Ok(_) => Err(cut_short(&path)),
-            Err(e) => Err(error(&path, e)),
+            .boxed();
+        }
+        let store = self.clone();
+        let task = tokio::spawn(async move {
+            let reads = wanted.iter().map(|(path, range)| store.read_range(path, range.clone()));
+            let found = futures::future::join_all(reads).await;
+            tokio::task::spawn_blocking(move || then(found)).await
         });
-        checked.collect()
+        let panicked = |e| Error::internal("reading objects panicked").with_source(e);
+        async move { task.await.map_err(panicked)?.map_err(panicked) }.boxed()
+    }
+
+    /// The last object below `prefix` (whole path segments), by its path; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the store says; `NotFound` if the object went while it was looked for.
+    pub async fn last(&self, prefix: &str) -> Result<Option<(String, Bytes)>> {
+        if let Some(local) = &self.0.local {
+            return local.last(&location(prefix)?).await.map_err(|e| error(prefix, e));
+        }
+        let mut listed = self.list(prefix, None);
+        let mut last = None;
+        while let Some(object) = listed.try_next().await? {
+            last = last.max(Some(object.path));
+        }
+        let Some(path) = last else { return Ok(None) };
+        let bytes = self.read(&path).await?;
+        Ok(Some((path, bytes)))
     }
 
     /// The size of the object `path`, in bytes.
@@ -336,6 +367,15 @@ impl Drop for Upload {
 
 fn location(path: &str) -> Result<Path> {
     Path::parse(path).map_err(|e| Error::invalid(format!("not an object path: {path:?}")).with_source(e))
+}
+
+fn check_ranges(wanted: Vec<(String, Range<u64>)>, found: Parts) -> Vec<Result<Bytes>> {
+    let checked = wanted.into_iter().zip(found).map(|((path, range), found)| match found {
+        Ok(bytes) if bytes.len() as u64 == range.end.saturating_sub(range.start) => Ok(bytes),
+        Ok(_) => Err(cut_short(&path)),
+        Err(e) => Err(error(&path, e)),
+    });
+    checked.collect()
 }
 
 fn cut_short(path: &str) -> Error {

@@ -40,30 +40,19 @@ impl Versions {
     /// `Corrupt` if it is not one that this server's key authenticated: an older one does not take its place.
     pub(super) async fn newest(&self, directory: &str) -> Result<Option<Newest>> {
         for _ in 0..limits::RECORD_ATTEMPTS {
-            let Some(version) = self.newest_version(directory).await? else { return Ok(None) };
-            match self.read(directory, version).await {
-                // Newer ones were written and this one removed between the two calls.
+            match self.store.last(directory).await {
+                // Newer ones were written and this one removed between looking and reading.
                 Err(e) if e.kind() == Kind::NotFound => continue,
-                read => return Ok(Some(Newest { version, bytes: read? })),
+                Err(e) => return Err(e),
+                Ok(None) => return Ok(None),
+                Ok(Some((path, object))) => {
+                    let version = split(&path).filter(|(d, _)| *d == directory).map(|(_, version)| version);
+                    let version = version.ok_or_else(|| Error::corrupt(format!("{path} is no record")))?;
+                    return Ok(Some(Newest { version, bytes: open_record(&self.key, &path, &object)? }));
+                }
             }
         }
         Err(Error::retry(format!("the record {directory} changes too quickly to be read")))
-    }
-
-    async fn newest_version(&self, directory: &str) -> Result<Option<u64>> {
-        let mut listed = self.store.list(directory, None);
-        let mut newest = None;
-        while let Some(object) = listed.next().await {
-            newest =
-                newest.max(split(&object?.path).filter(|(d, _)| *d == directory).map(|(_, version)| version));
-        }
-        Ok(newest)
-    }
-
-    async fn read(&self, directory: &str, version: u64) -> Result<Vec<u8>> {
-        let path = path(directory, version);
-        let object = self.store.read(&path).await?;
-        open_record(&self.key, &path, &object)
     }
 
     /// Writes `bytes` as the version after `version`; `false` if somebody else wrote that first. Old versions are

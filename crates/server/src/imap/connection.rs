@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use rustls::ServerConfig;
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::server::{Decoder, Event, Limits};
@@ -445,13 +445,13 @@ impl Connection {
     pub(super) async fn flush(&mut self) -> Result<(), End> {
         if !self.out.is_empty() {
             let waiting = self.out.take();
-            self.send(&waiting, &[]).await?;
+            self.send(&[&waiting]).await?;
         }
         if self.deflater.is_some() {
             let mut packed = vec![0; PACKED_BYTES];
             while let Some(written @ 1..) = self.deflater.as_mut().map(|deflater| deflater.flush(&mut packed))
             {
-                self.transmit(&packed[..written], &[]).await?;
+                self.transmit(&[&packed[..written]]).await?;
             }
         }
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
@@ -471,7 +471,7 @@ impl Connection {
     pub(super) async fn relieve(&mut self) -> Result<(), End> {
         if self.out.len() > self.may_wait(0) {
             let waiting = self.out.take();
-            self.send(&waiting, &[]).await?;
+            self.send(&[&waiting]).await?;
         }
         Ok(())
     }
@@ -483,45 +483,59 @@ impl Connection {
             return Ok(());
         }
         let waiting = self.out.take();
-        self.send(&waiting, octets).await
+        self.send(&[&waiting, octets]).await
     }
 
-    /// Sends both, in this order; compressed, some of it may stay behind until [`Connection::flush`].
-    async fn send(&mut self, first: &[u8], second: &[u8]) -> Result<(), End> {
+    /// As [`Connection::literal_octets`] for several pieces at once.
+    pub(super) async fn literal_pieces(&mut self, pieces: &[Bytes]) -> Result<(), End> {
+        let octets: usize = pieces.iter().map(Bytes::len).sum();
+        if self.out.len() + octets <= self.may_wait(octets) {
+            for piece in pieces {
+                self.out.raw(piece);
+            }
+            return Ok(());
+        }
+        let waiting = self.out.take();
+        let parts: Vec<&[u8]> =
+            std::iter::once(&waiting[..]).chain(pieces.iter().map(|piece| &piece[..])).collect();
+        self.send(&parts).await
+    }
+
+    /// Sends all parts, in this order; compressed, some of it may stay behind until [`Connection::flush`].
+    async fn send(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         self.check_standing()?;
         if self.deflater.is_none() {
-            return self.transmit(first, second).await;
+            return self.transmit(parts).await;
         }
         let mut packed = vec![0; PACKED_BYTES];
-        for mut part in [first, second] {
+        for mut part in parts.iter().copied() {
             while let (Some(deflater), false) = (&mut self.deflater, part.is_empty()) {
                 let (taken, written) = deflater.push(part, &mut packed);
                 if taken == 0 && written == 0 {
                     return Err(End::Broken);
                 }
                 part = &part[taken..];
-                self.transmit(&packed[..written], &[]).await?;
+                self.transmit(&[&packed[..written]]).await?;
             }
         }
         Ok(())
     }
 
-    /// Sends both as they are. Something has to get across within the write timeout; more of it while others wait
+    /// Sends all parts as they are. Something has to get across within the write timeout; more of it while others wait
     /// for memory.
-    async fn transmit(&mut self, mut first: &[u8], mut second: &[u8]) -> Result<(), End> {
+    async fn transmit(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
         let (mut looked, mut taken) = (Instant::now(), 0);
         let mut stuck = Instant::now() + self.timeouts.write;
-        while !(first.is_empty() && second.is_empty()) {
-            let slices = [IoSlice::new(first), IoSlice::new(second)];
-            let slices = if first.is_empty() { &slices[1..] } else { &slices[..] };
+        let mut slices: Vec<IoSlice<'_>> =
+            parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
+        let mut slices = &mut slices[..];
+        while !slices.is_empty() {
             let look = looked + SLICE;
             match timeout_at(look.min(stuck), stream.write_vectored(slices)).await {
                 Ok(Ok(0)) => return Err(End::Closed),
                 Ok(Ok(written)) => {
-                    let from_first = written.min(first.len());
-                    first = &first[from_first..];
-                    second = &second[written - from_first..];
+                    IoSlice::advance_slices(&mut slices, written);
                     taken += written;
                     stuck = Instant::now() + self.timeouts.write;
                 }
@@ -574,7 +588,7 @@ impl Connection {
         if let Some(deflater) = self.deflater.take() {
             let mut last = [0; PACKED_END_BYTES];
             let written = deflater.finish(&mut last);
-            self.transmit(&last[..written], &[]).await?;
+            self.transmit(&[&last[..written]]).await?;
         }
         if let Some(inflater) = &mut self.inflater {
             if self.decoder.pending() > 0 {

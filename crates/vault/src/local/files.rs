@@ -2,13 +2,15 @@
 //! a row.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, OptionalExtension};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
 
 use crate::local::schema::{self, Access};
@@ -63,11 +65,19 @@ impl Files {
 
     /// The bytes `start..start + length` of the file `name`.
     pub fn read(&self, name: &str, start: u64, length: usize) -> io::Result<Vec<u8>> {
-        let mut file = File::open(self.path(name))?;
-        file.seek(SeekFrom::Start(start))?;
+        let file = File::open(self.path(name))?;
         let mut bytes = Vec::with_capacity(length);
-        file.take(length as u64).read_to_end(&mut bytes)?;
-        if bytes.len() < length { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+        while bytes.len() < length {
+            // Into memory that nobody had to fill before, and as much as there is at once.
+            let at = start + bytes.len() as u64;
+            match rustix::io::pread(&file, spare_capacity(&mut bytes), at) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        bytes.truncate(length);
+        Ok(bytes)
     }
 
     /// Removes the file `name`, whose row is gone.

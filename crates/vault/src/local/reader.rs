@@ -6,10 +6,13 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use object_store::GetRange;
 use object_store::path::Path;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -22,6 +25,8 @@ use crate::local::{Damaged, generic, not_found};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;
+/// Rows of one page of a listing.
+pub(super) const LIST_ROWS: usize = 500;
 /// Sorts after every path.
 const AFTER_ALL_PATHS: &str = "\u{10FFFF}";
 /// The most requests a thread answers within one transaction.
@@ -46,8 +51,37 @@ type Reply<T> = oneshot::Sender<object_store::Result<T>>;
 
 enum Request {
     Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<Found> },
-    GetMany { wanted: Vec<(String, Range<u64>)>, reply: Reply<Vec<object_store::Result<Bytes>>> },
-    List { after: String, before: Option<String>, limit: usize, reply: Reply<Vec<(String, Row)>> },
+    GetMany { wanted: Vec<(String, Range<u64>)>, taker: Box<dyn Taker> },
+    Last { after: String, before: String, reply: Reply<Option<(String, Bytes)>> },
+    List { after: String, before: Option<String>, reply: Reply<Vec<(String, Row)>> },
+}
+
+/// Somebody who does something with what was read, on the thread that read it.
+trait Taker: Send {
+    /// Whether anybody still waits for what comes of it.
+    fn waits(&self) -> bool;
+    fn take(self: Box<Self>, found: object_store::Result<Parts>);
+}
+
+/// Parts of objects, each with an answer of its own.
+pub(crate) type Parts = Vec<object_store::Result<Bytes>>;
+
+struct Then<F, T> {
+    then: F,
+    reply: Reply<T>,
+}
+
+impl<T: Send, F: FnOnce(Parts) -> T + Send> Taker for Then<F, T> {
+    fn waits(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn take(self: Box<Self>, found: object_store::Result<Parts>) {
+        let Then { then, reply } = *self;
+        // A panic costs whoever asked the answer, and nobody the thread.
+        let made = catch_unwind(AssertUnwindSafe(move || found.map(then)));
+        let _ = made.map(|made| reply.send(made));
+    }
 }
 
 /// A handle on the reader threads, which end when the last one is dropped.
@@ -100,29 +134,38 @@ impl Readers {
         self.ask(|reply| Request::Get { path: path.to_string(), range, head, reply }).await
     }
 
-    /// Parts of several objects, within one transaction.
-    pub async fn get_many(
+    /// Parts of several objects, read within one transaction, and what `then` makes of them on the thread that read
+    /// them: whoever asked is woken once. It begins now, whenever it is polled.
+    pub fn get_many<T: Send + 'static>(
         &self,
         wanted: Vec<(String, Range<u64>)>,
-    ) -> object_store::Result<Vec<object_store::Result<Bytes>>> {
-        self.ask(|reply| Request::GetMany { wanted, reply }).await
+        then: impl FnOnce(Parts) -> T + Send + 'static,
+    ) -> BoxFuture<'static, object_store::Result<T>> {
+        self.ask(|reply| Request::GetMany { wanted, taker: Box::new(Then { then, reply }) }).boxed()
     }
 
-    /// Up to `limit` objects after the path `after` and before `before`, sorted.
+    /// The last object after the path `after` and before `before`, and its path.
+    pub async fn last(&self, after: String, before: String) -> object_store::Result<Option<(String, Bytes)>> {
+        self.ask(|reply| Request::Last { after, before, reply }).await
+    }
+
+    /// Objects after the path `after` and before `before`, sorted; [`LIST_ROWS`] of them at most.
     pub async fn list(
         &self,
         after: String,
         before: Option<String>,
-        limit: usize,
     ) -> object_store::Result<Vec<(String, Row)>> {
-        self.ask(|reply| Request::List { after, before, limit, reply }).await
+        self.ask(|reply| Request::List { after, before, reply }).await
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> object_store::Result<T> {
+    fn ask<T, R: FnOnce(Reply<T>) -> Request>(
+        &self,
+        request: R,
+    ) -> impl Future<Output = object_store::Result<T>> + use<T, R> {
         let (reply, answer) = oneshot::channel();
         self.0.0.lock().requests.push_back(request(reply));
         self.0.0.wake.notify_one();
-        answer.await.unwrap_or_else(|_| Err(generic("a reader thread ended")))
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(generic("a reader thread ended"))))
     }
 }
 
@@ -175,8 +218,10 @@ impl Reader {
 
     /// Whether the connection can be used again.
     fn answer_all(&self, connection: &Connection, requests: Vec<Request>) -> bool {
-        let several = requests.len() > 1 || matches!(requests.first(), Some(Request::GetMany { .. }));
+        let several = requests.len() > 1
+            || matches!(requests.first(), Some(Request::GetMany { wanted, .. }) if wanted.len() > 1);
         let mut sound = !several || connection.execute_batch("BEGIN").is_ok();
+        let mut read = Vec::new();
         for request in requests {
             // Somebody who gave up waiting needs no answer.
             match request {
@@ -186,25 +231,51 @@ impl Reader {
                     sound &= found.as_ref().map_or_else(is_about_the_object, |_| true);
                     let _ = reply.send(found);
                 }
-                Request::GetMany { reply, .. } if reply.is_closed() => {}
-                Request::GetMany { wanted, reply } => {
-                    let get =
-                        |(path, range)| self.get(connection, path, Some(GetRange::Bounded(range)), false);
-                    let found: Vec<_> =
-                        wanted.iter().map(|(path, range)| get((path, range.clone()))).collect();
+                Request::GetMany { taker, .. } if !taker.waits() => {}
+                Request::GetMany { wanted, taker } => {
+                    let get = |(path, range): &(String, Range<u64>)| {
+                        self.get(connection, path, Some(GetRange::Bounded(range.clone())), false)
+                    };
+                    let found: Vec<_> = wanted.iter().map(get).collect();
                     sound &=
                         found.iter().all(|found| found.as_ref().map_or_else(is_about_the_object, |_| true));
-                    let found = found.into_iter().map(|found| found.map(|found| found.bytes)).collect();
-                    let _ = reply.send(Ok(found));
+                    read.push((taker, found));
                 }
-                Request::List { after, before, limit, reply } => {
-                    let rows = list(connection, &after, before.as_deref(), limit).map_err(failed);
+                Request::Last { after, before, reply } => {
+                    let found = self.last(connection, &after, &before);
+                    sound &= found.as_ref().map_or_else(is_about_the_object, |_| true);
+                    let _ = reply.send(found);
+                }
+                Request::List { after, before, reply } => {
+                    let rows = list(connection, &after, before.as_deref()).map_err(failed);
                     sound &= rows.is_ok();
                     let _ = reply.send(rows);
                 }
             }
         }
-        sound && (!several || connection.execute_batch("COMMIT").is_ok())
+        sound &= !several || connection.execute_batch("COMMIT").is_ok();
+        // What is done with it may take longer than a transaction should.
+        for (taker, found) in read {
+            taker.take(Ok(found.into_iter().map(|found| found.map(|found| found.bytes)).collect()));
+        }
+        sound
+    }
+
+    fn last(
+        &self,
+        connection: &Connection,
+        after: &str,
+        before: &str,
+    ) -> object_store::Result<Option<(String, Bytes)>> {
+        let look = || {
+            let mut query = connection.prepare_cached(
+                "SELECT path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path DESC LIMIT 1",
+            )?;
+            query.query_row([after, before], |row| row.get::<_, String>(0)).optional()
+        };
+        let Some(path) = look().map_err(failed)? else { return Ok(None) };
+        let found = self.get(connection, &path, None, false)?;
+        Ok(Some((path, found.bytes)))
     }
 
     fn get(
@@ -252,7 +323,8 @@ impl Request {
     fn fail(self, message: &str) {
         match self {
             Request::Get { reply, .. } => drop(reply.send(Err(generic(message)))),
-            Request::GetMany { reply, .. } => drop(reply.send(Err(generic(message)))),
+            Request::GetMany { taker, .. } => taker.take(Err(generic(message))),
+            Request::Last { reply, .. } => drop(reply.send(Err(generic(message)))),
             Request::List { reply, .. } => drop(reply.send(Err(generic(message)))),
         }
     }
@@ -315,18 +387,14 @@ fn resolve(range: Option<GetRange>, size: u64) -> object_store::Result<Range<u64
     Ok(range)
 }
 
-fn list(
-    connection: &Connection,
-    after: &str,
-    before: Option<&str>,
-    limit: usize,
-) -> rusqlite::Result<Vec<(String, Row)>> {
-    let mut query = connection.prepare_cached(
-        // Plain bounds, so that the index ends the walk too, and not only the limit.
-        "SELECT id, size, modified, path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT ?3",
-    )?;
+fn list(connection: &Connection, after: &str, before: Option<&str>) -> rusqlite::Result<Vec<(String, Row)>> {
+    // Plain bounds, so that the index ends the walk too, and not only the limit. The limit is no parameter: SQLite
+    // plans by its value, and would prepare the statement anew for every listing.
+    let mut query = connection.prepare_cached(&format!(
+        "SELECT id, size, modified, path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT {LIST_ROWS}"
+    ))?;
     let before = before.unwrap_or(AFTER_ALL_PATHS);
-    let rows = query.query_map(params![after, before, limit as i64], |row| {
+    let rows = query.query_map([after, before], |row| {
         let found = Row { id: row.get(0)?, size: row.get(1)?, modified: Timestamp(row.get(2)?), file: None };
         Ok((row.get(3)?, found))
     })?;

@@ -52,6 +52,46 @@ async fn listed(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String>
 }
 
 #[test]
+fn the_last_object_below_a_prefix_is_the_last_by_path() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        for store in [open(dir.path()).await, Store::memory()] {
+            assert_eq!(store.last("a/b").await.unwrap(), None);
+            for path in ["a/b/2", "a/b/10", "a/b/3", "a/bc/9", "a/b0", "a/a/9"] {
+                store.put_new(path, Sealed::new(path.as_bytes().to_vec())).await.unwrap();
+            }
+            let last = store.last("a/b").await.unwrap();
+            assert_eq!(last, Some(("a/b/3".to_owned(), Bytes::from("a/b/3"))));
+            store.delete("a/b/3").await.unwrap();
+            assert_eq!(store.last("a/b").await.unwrap().unwrap().0, "a/b/2");
+        }
+    });
+}
+
+#[test]
+fn whoever_panics_over_what_was_read_harms_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let store = open(dir.path()).await;
+        store.put_new("a/b", sealed(10, 1)).await.unwrap();
+        for _ in 0..20 {
+            let wanted = vec![("a/b".to_owned(), 0..5), ("a/none".to_owned(), 0..5)];
+            let read = store.begin_ranges(wanted, |found| {
+                assert!(found.len() == 3, "which it is not");
+            });
+            assert_eq!(read.await.unwrap_err().kind(), Kind::Retry);
+        }
+        let kinds = |found: Vec<Result<Bytes>>| {
+            found.into_iter().map(|found| found.map_err(|e| e.kind())).collect::<Vec<_>>()
+        };
+        let wanted = vec![("a/b".to_owned(), 0..5), ("a/none".to_owned(), 0..5), ("a/b".to_owned(), 8..11)];
+        let found = store.begin_ranges(wanted, kinds).await.unwrap();
+        assert_eq!(found[0].as_ref().unwrap().len(), 5);
+        assert_eq!(found[1..], [Err(Kind::NotFound), Err(Kind::Corrupt)]);
+    });
+}
+
+#[test]
 fn objects_come_back_whole_and_in_ranges() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {

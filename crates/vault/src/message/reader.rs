@@ -1,16 +1,16 @@
 //! Opens a message object: each section by itself, and any range of the raw bytes as a stream.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, ObjectId, Result};
 use tokio::sync::OnceCell;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use crate::Store;
 use crate::chunk::{self, MAX_SEALED_BYTES};
@@ -116,21 +116,54 @@ impl MessageReader {
         }
     }
 
-    /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`].
+    /// Whether [`MessageReader::whole`] can read the message.
+    pub fn is_small(&self) -> bool {
+        self.0.layout.raw_bytes <= (BATCH_CHUNKS * CHUNK_BYTES) as u64
+    }
+
+    /// All bytes of several small messages of one store, in pieces, each with an answer of its own, in order: one
+    /// question to the store. What it holds is what the messages have, and that once more while they are opened. It begins now,
+    /// and not when the future is first polled.
+    pub fn whole(readers: Vec<MessageReader>) -> BoxFuture<'static, Vec<Result<Vec<Bytes>>>> {
+        let Some(store) = readers.first().map(|first| first.0.store.clone()) else {
+            return futures::future::ready(Vec::new()).boxed();
+        };
+        let wanted = readers.iter().map(|reader| {
+            // A layout that cannot be, or is not that of a small message, is refused below.
+            let small = reader.0.layout.check().is_ok() && reader.is_small();
+            (reader.0.path.clone(), if small { reader.0.layout.range(RAW) } else { 0..0 })
+        });
+        let (wanted, count) = (wanted.collect(), readers.len());
+        let opened = store.begin_ranges(wanted, move |found| {
+            let opened = readers.iter().zip(found).map(|(reader, sealed)| reader.0.open_whole(sealed?));
+            opened.collect::<Vec<_>>()
+        });
+        let failed =
+            move |e: Error| (0..count).map(|_| Err(Error::new(e.kind(), e.to_string()))).collect::<Vec<_>>();
+        opened.map(move |opened| opened.unwrap_or_else(failed)).boxed()
+    }
+
+    /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`]: as
+    /// [`MessageReader::batches`], one at a time.
+    pub fn raw(&self, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
+        let one_by_one = |batch: Result<Vec<Bytes>>| match batch {
+            Ok(pieces) => pieces.into_iter().map(Ok).collect(),
+            Err(e) => vec![Err(e)],
+        };
+        self.batches(range).flat_map(move |batch| futures::stream::iter(one_by_one(batch))).boxed()
+    }
+
+    /// The bytes `range` of the message, cut at its end, as they are read: several pieces of at most [`CHUNK_BYTES`] at
+    /// a time.
     ///
     /// The next pieces are read and opened on other threads while the caller has these. The stream ends after its
     /// first error; it holds at most [`READER_BYTES`], which the caller may draw from its budget.
-    pub fn raw(&self, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
+    pub fn batches(&self, range: Range<u64>) -> BoxStream<'static, Result<Vec<Bytes>>> {
         let end = range.end.min(self.0.layout.raw_bytes);
         if range.start >= end {
             return futures::stream::empty().boxed();
         }
-        let walk = Walk {
-            source: self.0.clone(),
-            range: range.start..end,
-            ready: VecDeque::new(),
-            state: State::Start,
-        };
+        let walk = Walk { source: self.0.clone(), range: range.start..end, state: State::Start };
         futures::stream::unfold(walk, Walk::step).boxed()
     }
 
@@ -223,17 +256,42 @@ impl Source {
         Ok(start + at as u64)
     }
 
-    /// Reads and opens the chunks from `cursor` on, [`BATCH_CHUNKS`] at most and one at least.
-    async fn batch(self: Arc<Self>, cursor: Cursor) -> Result<Batch> {
+    /// Reads and opens the chunks from `cursor` on, [`BATCH_CHUNKS`] at most and one at least. It begins now.
+    fn batch(self: Arc<Self>, cursor: Cursor) -> BoxFuture<'static, Result<Batch>> {
         let end = self.layout.range(RAW).end;
-        let sealed =
-            self.store.read_range(&self.path, cursor.offset..end.min(cursor.offset + cursor.window)).await?;
-        // Deciphering a batch takes some 40 µs, less than handing it to another thread and back; decompressing does not,
-        // and for one chunk even that is not worth it.
-        if sealed.len() <= INLINE_BYTES || !chunk::is_compressed(&sealed) {
-            return self.open_batch(sealed, cursor);
+        let wanted = vec![(self.path.clone(), cursor.offset..end.min(cursor.offset + cursor.window))];
+        let store = self.store.clone();
+        let opened = store.begin_ranges(wanted, move |mut found| match found.pop() {
+            Some(sealed) => self.open_batch(sealed?, cursor),
+            None => Err(Error::internal("a read without an answer")),
+        });
+        opened.map(|opened| opened.and_then(|batch| batch)).boxed()
+    }
+
+    /// The batch that `range` of the message begins with.
+    async fn first(self: Arc<Self>, range: Range<u64>) -> Result<Batch> {
+        self.layout.check()?;
+        let number = (range.start / CHUNK_BYTES as u64) as u32;
+        let until = ((range.end - 1) / CHUNK_BYTES as u64) as u32;
+        let offset = self.offset(number).await?;
+        let chunks = u64::from(until - number) + 1;
+        let window = WINDOW_BYTES.min(chunks.saturating_mul(MAX_SEALED_BYTES as u64));
+        self.batch(Cursor { number, until, offset, window }).await
+    }
+
+    /// All pieces of a small message.
+    fn open_whole(&self, sealed: Bytes) -> Result<Vec<Bytes>> {
+        self.layout.check()?;
+        if self.layout.raw_bytes == 0 {
+            return Ok(Vec::new());
         }
-        aside(move || self.open_batch(sealed, cursor)).await
+        let chunks = self.layout.raw_chunks() as usize;
+        let until = (chunks - 1) as u32;
+        let batch = self.open_batch(sealed, Cursor { number: 0, until, offset: 0, window: 0 })?;
+        if batch.pieces.len() != chunks {
+            return Err(Error::corrupt(format!("{} ends within a chunk", self.path)));
+        }
+        Ok(batch.pieces)
     }
 
     fn open_batch(&self, sealed: Bytes, mut cursor: Cursor) -> Result<Batch> {
@@ -289,52 +347,34 @@ struct Walk {
     source: Arc<Source>,
     /// What is still to be handed out.
     range: Range<u64>,
-    ready: VecDeque<Bytes>,
     state: State,
 }
 
 enum State {
     Start,
-    Ahead(JoinHandle<Result<Batch>>),
+    Ahead(BoxFuture<'static, Result<Batch>>),
     End,
 }
 
 impl Walk {
-    async fn step(mut self) -> Option<(Result<Bytes>, Walk)> {
-        loop {
-            if let Some(piece) = self.ready.pop_front() {
-                return Some((Ok(self.cut(piece)), self));
-            }
-            let batch = match std::mem::replace(&mut self.state, State::End) {
-                State::Start => self.first().await,
-                State::Ahead(task) => task
-                    .await
-                    .unwrap_or_else(|e| Err(Error::internal("reading a message panicked").with_source(e))),
-                State::End => return None,
-            };
-            match batch {
-                Ok(batch) => self.accept(batch),
-                Err(e) => return Some((Err(e), self)),
-            }
+    async fn step(mut self) -> Option<(Result<Vec<Bytes>>, Walk)> {
+        let batch = match std::mem::replace(&mut self.state, State::End) {
+            State::Start => self.source.clone().first(self.range.clone()).await,
+            State::Ahead(batch) => batch.await,
+            State::End => return None,
+        };
+        match batch {
+            Ok(batch) => Some((Ok(self.accept(batch)), self)),
+            Err(e) => Some((Err(e), self)),
         }
-    }
-
-    async fn first(&self) -> Result<Batch> {
-        self.source.layout.check()?;
-        let number = (self.range.start / CHUNK_BYTES as u64) as u32;
-        let until = ((self.range.end - 1) / CHUNK_BYTES as u64) as u32;
-        let offset = self.source.offset(number).await?;
-        let chunks = u64::from(until - number) + 1;
-        let window = WINDOW_BYTES.min(chunks.saturating_mul(MAX_SEALED_BYTES as u64));
-        self.source.clone().batch(Cursor { number, until, offset, window }).await
     }
 
     /// Takes what was opened, and has the next batch opened meanwhile.
-    fn accept(&mut self, batch: Batch) {
-        self.ready.extend(batch.pieces);
+    fn accept(&mut self, batch: Batch) -> Vec<Bytes> {
         if batch.next.number <= batch.next.until {
-            self.state = State::Ahead(tokio::spawn(self.source.clone().batch(batch.next)));
+            self.state = State::Ahead(self.source.clone().batch(batch.next));
         }
+        batch.pieces.into_iter().map(|piece| self.cut(piece)).collect()
     }
 
     /// The part of `piece` that is wanted. Pieces come in order, so only the first and the last are cut.

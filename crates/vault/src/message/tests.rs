@@ -106,6 +106,38 @@ proptest! {
     }
 }
 
+#[test]
+fn small_messages_that_are_read_together_come_back_each_for_itself() {
+    block_on(async {
+        let (store, account) = (Store::memory(), AccountId([7; 16]));
+        let (budget, random) = (Budget::new(WRITER_BYTES), SeededRandom::new(5));
+        let (mut readers, mut raws) = (Vec::new(), Vec::new());
+        for size in [0, 1, 70_000, 8 * CHUNK_BYTES, 8 * CHUNK_BYTES + 1, 5000, 3 * CHUNK_BYTES] {
+            let (object, key) = (ObjectId::random(&random), MessageKey::generate(&random));
+            let raw = sample(size, size % 2 == 0);
+            let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
+            writer.write(&raw).await.unwrap();
+            let layout = writer.finish(b"", b"").await.unwrap();
+            readers.push((object, MessageReader::new(&store, account, object, &key, layout)));
+            raws.push(raw);
+        }
+        let damaged = path(account, readers[5].0);
+        store.delete(&damaged).await.unwrap();
+        store.put_new(&damaged, Sealed::new(vec![0; 4000])).await.unwrap();
+        let readers: Vec<_> = readers.into_iter().map(|(_, reader)| reader).collect();
+        let small: Vec<_> = readers.iter().map(MessageReader::is_small).collect();
+        assert_eq!(small, [true, true, true, true, false, true, true]);
+        let found = MessageReader::whole(readers).await;
+        assert_eq!(found.len(), raws.len());
+        for (at, (found, raw)) in found.into_iter().zip(raws).enumerate() {
+            match found {
+                Ok(pieces) => assert_eq!(pieces.concat(), raw),
+                Err(error) => assert!(error.kind() == Kind::Corrupt && [4, 5].contains(&at), "{at}: {error}"),
+            }
+        }
+    });
+}
+
 /// Puts `bytes` in the place of the object and checks that reading it all is refused as damage.
 async fn refuses(written: &Written, bytes: Vec<u8>, what: &str) {
     let store = Store::memory();

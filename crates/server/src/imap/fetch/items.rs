@@ -161,6 +161,12 @@ impl Plan {
         self.octets
     }
 
+    /// Whether the first thing that is read of a message is all of it.
+    pub(super) fn begins_with_all(&self) -> bool {
+        let all = |octets: &Octets| octets.is_whole() && !octets.binary && octets.partial.is_none();
+        !self.structure && self.first_octets().is_some_and(all)
+    }
+
     /// Whether anything beyond the rows is needed.
     pub(super) fn reads_anything(&self) -> bool {
         self.structure || self.octets

@@ -56,7 +56,12 @@ enum Source {
     /// All of them.
     Kept(Vec<u8>),
     /// A range of the message: its first octets, and the stream that goes on behind them.
-    Range { reader: MessageReader, range: Range<u64>, first: Bytes, rest: BoxStream<'static, Result<Bytes>> },
+    Range {
+        reader: MessageReader,
+        range: Range<u64>,
+        first: Vec<Bytes>,
+        rest: BoxStream<'static, Result<Vec<Bytes>>>,
+    },
     /// A window of what a filter lets through.
     Filtered { reader: MessageReader, header: Range<u64>, filter: HeaderFilter, window: Range<u64> },
     /// Octets of which the encoding is undone.
@@ -103,18 +108,18 @@ impl Reads {
     }
 
     async fn open_range(&self, range: Range<u64>) -> Result<OpenedOctets> {
-        let mut rest = self.reader.raw(range.clone());
+        let mut rest = self.reader.batches(range.clone());
         let count = range.end - range.start;
         let first = match rest.next().await {
             Some(Ok(first)) => first,
-            // What is damaged may be the chunk after it, which was opened together with it.
+            // What is damaged may be a chunk after the first, which was opened together with it.
             Some(Err(error)) if error.kind() == Kind::Corrupt && chunk_end(range.start) < range.end => {
-                let alone = self.reader.raw(range.start..chunk_end(range.start)).next().await;
-                rest = self.reader.raw(chunk_end(range.start)..range.end);
+                let alone = self.reader.batches(range.start..chunk_end(range.start)).next().await;
+                rest = self.reader.batches(chunk_end(range.start)..range.end);
                 alone.unwrap_or(Err(error))?
             }
             Some(Err(error)) => return Err(error),
-            None if count == 0 => Bytes::new(),
+            None if count == 0 => Vec::new(),
             None => return Err(Error::corrupt("a message is shorter than its structure says")),
         };
         let source = Source::Range { reader: self.reader.clone(), range, first, rest };
@@ -165,6 +170,16 @@ impl Reads {
     }
 }
 
+impl Opened {
+    /// All octets of a message.
+    pub(super) fn all(reader: &MessageReader, pieces: Vec<Bytes>) -> Self {
+        let count = reader.layout().raw_bytes;
+        let (reader, rest) = (reader.clone(), futures::stream::empty().boxed());
+        let source = Source::Range { reader, range: 0..count, first: pieces, rest };
+        Opened::Octets(OpenedOctets { count, nul: false, source })
+    }
+}
+
 impl OpenedOctets {
     /// Sends the literal. Damage found on the way is filled up and returned; anything else that goes wrong ends the
     /// session, because what was announced cannot be kept.
@@ -198,18 +213,20 @@ async fn send_range(
     connection: &mut Connection,
     reader: &MessageReader,
     range: Range<u64>,
-    first: Bytes,
-    mut rest: BoxStream<'static, Result<Bytes>>,
+    first: Vec<Bytes>,
+    mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
 ) -> Result<Option<Error>, End> {
-    connection.literal_octets(&first).await?;
-    let mut at = range.start + first.len() as u64;
+    connection.literal_pieces(&first).await?;
+    let octets = |pieces: &[Bytes]| pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+    let mut at = range.start + octets(&first);
+    drop(first);
     let mut until = range.end;
     let mut damage = None;
     while at < range.end {
         match rest.next().await {
-            Some(Ok(piece)) => {
-                connection.literal_octets(&piece).await?;
-                at += piece.len() as u64;
+            Some(Ok(pieces)) => {
+                connection.literal_pieces(&pieces).await?;
+                at += octets(&pieces);
             }
             Some(Err(error)) if error.kind() == Kind::Corrupt => {
                 // Several chunks are opened at once, and each was sealed by itself: this one alone may be whole.
@@ -222,11 +239,11 @@ async fn send_range(
                     until = range.end;
                     damage.get_or_insert(error);
                 }
-                rest = reader.raw(at..until);
+                rest = reader.batches(at..until);
             }
             None if at == until => {
                 until = range.end;
-                rest = reader.raw(at..until);
+                rest = reader.batches(at..until);
             }
             Some(Err(error)) => {
                 tracing::error!(%error, "a message could not be sent to its end");

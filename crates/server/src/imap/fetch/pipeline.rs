@@ -1,16 +1,20 @@
-//! Reading ahead: while one message is sent, the next ones are read and opened by other tasks.
+//! Reading ahead: while one message is sent, the next ones are read and opened by other threads.
+//!
+//! Messages that are wanted whole and are small are read a group at a time: one question to the store, one waking.
 //!
 //! Octets draw from the budget. A session waits for budget only while it holds none: reading ahead takes what is free
 //! and otherwise does not happen, so that sessions never wait for each other in a circle.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::FutureExt;
+use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
 use sealpost_account::Account;
 use sealpost_base::{Budget, Permit, Result};
 use sealpost_mime::Structure;
-use sealpost_vault::message::READER_BYTES;
+use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
 
 use super::FetchRow;
@@ -22,6 +26,8 @@ use crate::imap::connection::End;
 const AHEAD_OCTETS: usize = 12;
 /// Memory for octets that are read ahead, in bytes.
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
+/// Octets of messages that are read together, in bytes; one message at least.
+const GROUP_OCTETS: u64 = 512 * 1024;
 /// Groups of messages whose structures are read ahead.
 const AHEAD_GROUPS: usize = 4;
 /// Messages of one group.
@@ -37,7 +43,7 @@ pub(super) struct Prepared {
     /// The first octets that the plan asks for.
     pub(super) first: Option<Result<Opened>>,
     pub(super) reads: Reads,
-    _permit: Option<Permit>,
+    _permit: Option<Arc<Permit>>,
 }
 
 /// Prepares messages in order.
@@ -50,15 +56,24 @@ pub(super) struct Pipeline {
     ready: VecDeque<Prepared>,
 }
 
-/// A task that ends with whoever waits for it.
 struct Running {
-    task: JoinHandle<Vec<Prepared>>,
+    work: Work,
     cost: usize,
 }
 
-impl Drop for Running {
+enum Work {
+    /// Goes on by itself: several reads one after the other.
+    Task(Task),
+    /// One read that has begun.
+    Read(Box<MaybeDone<BoxFuture<'static, Vec<Prepared>>>>),
+}
+
+/// A task that ends with whoever waits for it.
+struct Task(JoinHandle<Vec<Prepared>>);
+
+impl Drop for Task {
     fn drop(&mut self) {
-        self.task.abort();
+        self.0.abort();
     }
 }
 
@@ -76,19 +91,25 @@ impl Pipeline {
                 return Ok(Some(prepared));
             }
             let prepared = match self.running.pop_front() {
-                Some(mut running) => match (&mut running.task).await {
+                Some(Running { work: Work::Task(mut task), .. }) => match (&mut task.0).await {
                     Ok(prepared) => prepared,
                     Err(error) => {
                         tracing::error!(%error, "a task that reads messages ended");
                         return Err(End::Broken);
                     }
                 },
+                Some(Running { work: Work::Read(mut read), .. }) => {
+                    (&mut *read).await;
+                    Pin::new(&mut *read).take_output().unwrap_or_default()
+                }
                 None => {
-                    let group = self.group();
-                    let Some(first) = group.first() else { return Ok(None) };
-                    let cost = self.cost(first);
+                    if self.waiting.is_empty() {
+                        return Ok(None);
+                    }
+                    let cost = self.cost();
                     let permit =
                         if self.plan.reads_octets() { Some(self.budget.acquire(cost).await) } else { None };
+                    let group = self.group();
                     prepare(self.account.clone(), self.plan.clone(), group, permit).await
                 }
             };
@@ -98,11 +119,9 @@ impl Pipeline {
 
     fn read_ahead(&mut self) {
         let most = if self.plan.reads_octets() { AHEAD_OCTETS } else { AHEAD_GROUPS };
-        while self.running.len() < most
-            && let Some(first) = self.waiting.front()
-        {
+        while self.running.len() < most && !self.waiting.is_empty() {
             let permit = if self.plan.reads_octets() {
-                let cost = self.cost(first);
+                let cost = self.cost();
                 let ahead: usize = self.running.iter().map(|running| running.cost).sum();
                 if ahead + cost > AHEAD_BYTES {
                     return;
@@ -116,30 +135,49 @@ impl Pipeline {
             };
             let cost = permit.as_ref().map_or(0, Permit::bytes);
             let group = self.group();
-            let task = prepare(self.account.clone(), self.plan.clone(), group, permit);
-            self.running.push_back(Running { task: tokio::spawn(task), cost });
+            let prepared = prepare(self.account.clone(), self.plan.clone(), group, permit);
+            let work = if self.plan.begins_with_all() {
+                let mut read = Box::new(maybe_done(prepared.boxed()));
+                // Asks the store. Nobody is woken for the answer before it is waited for.
+                let _ = (&mut *read).now_or_never();
+                Work::Read(read)
+            } else {
+                Work::Task(Task(tokio::spawn(prepared)))
+            };
+            self.running.push_back(Running { work, cost });
         }
     }
 
-    /// The next messages that are prepared together: one if octets are read, else a few.
-    fn group(&mut self) -> Vec<FetchRow> {
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        while let Some(row) = self.waiting.front() {
-            bytes += u64::from(row.message.layout.sealed_structure);
-            let full = self.plan.reads_octets() || group.len() >= GROUP_MESSAGES || bytes > GROUP_BYTES;
-            if full && !group.is_empty() {
+    /// How many of the next messages are prepared together: small ones that are wanted whole, or some whose structures are
+    /// read; else one.
+    fn group_len(&self) -> usize {
+        let (mut len, mut bytes) = (0, 0);
+        for row in &self.waiting {
+            let (more, most) = match self.plan.reads_octets() {
+                false => (u64::from(row.message.layout.sealed_structure), GROUP_BYTES),
+                true if self.plan.begins_with_all() => (row.message.size(), GROUP_OCTETS),
+                true => return 1,
+            };
+            bytes += more;
+            if len > 0 && (len >= GROUP_MESSAGES || bytes > most) {
                 break;
             }
-            group.extend(self.waiting.pop_front());
+            len += 1;
         }
-        group
+        len
     }
 
-    /// Memory that reading a message's octets takes.
-    fn cost(&self, row: &FetchRow) -> usize {
-        let small = row.message.size().saturating_mul(2).saturating_add(4096);
-        usize::try_from(small).unwrap_or(READER_BYTES).min(READER_BYTES)
+    fn group(&mut self) -> Vec<FetchRow> {
+        self.waiting.drain(..self.group_len()).collect()
+    }
+
+    /// Memory that reading the octets of the next group takes.
+    fn cost(&self) -> usize {
+        let cost = |row: &FetchRow| {
+            let small = row.message.size().saturating_mul(2).saturating_add(4096);
+            usize::try_from(small).unwrap_or(READER_BYTES).min(READER_BYTES)
+        };
+        self.waiting.iter().take(self.group_len()).map(cost).sum()
     }
 }
 
@@ -147,25 +185,29 @@ async fn prepare(
     account: Arc<Account>,
     plan: Arc<Plan>,
     group: Vec<FetchRow>,
-    mut permit: Option<Permit>,
+    permit: Option<Permit>,
 ) -> Vec<Prepared> {
+    let permit = permit.map(Arc::new);
+    let readers: Vec<_> = group.iter().map(|row| account.reader(&row.message)).collect();
+    let mut whole = match plan.begins_with_all() && readers.iter().all(MessageReader::is_small) {
+        true => MessageReader::whole(readers.clone()).await.into_iter(),
+        false => Vec::new().into_iter(),
+    };
     // The store answers several questions at once more quickly than one after the other.
     let structures = join_all(group.iter().map(|row| async {
         if plan.reads_structure() { Some(account.structure(&row.message).await) } else { None }
     }));
     let structures = structures.await;
     let mut prepared = Vec::with_capacity(group.len());
-    for (row, structure) in group.into_iter().zip(structures) {
-        let reads = Reads {
-            reader: account.reader(&row.message),
-            account: account.clone(),
-            message: row.message.clone(),
+    for ((row, structure), reader) in group.into_iter().zip(structures).zip(readers) {
+        let reads = Reads { reader, account: account.clone(), message: row.message.clone() };
+        let first = match (whole.next(), plan.first_octets()) {
+            (Some(Ok(pieces)), _) => Some(Ok(Opened::all(&reads.reader, pieces))),
+            // What is damaged in it may not be its beginning.
+            (_, Some(wanted)) => Some(reads.open(wanted, structure.as_ref()).await),
+            (_, None) => None,
         };
-        let first = match plan.first_octets() {
-            Some(wanted) => Some(reads.open(wanted, structure.as_ref()).await),
-            None => None,
-        };
-        prepared.push(Prepared { row, structure, first, reads, _permit: permit.take() });
+        prepared.push(Prepared { row, structure, first, reads, _permit: permit.clone() });
     }
     prepared
 }
