@@ -38,6 +38,7 @@ use tokio::task::spawn_blocking;
 use crate::{StoreMetrics, StoreStats};
 use files::Files;
 use reader::{Found, Readers, Row};
+pub use reader::{Mark, Newer};
 use upload::LocalUpload;
 use writer::{Body, Mode, Outcome, Writer};
 
@@ -86,6 +87,14 @@ impl LocalStore {
     /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
+    }
+
+    /// Log entries that came to the store since `mark`, whoever wrote them.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub async fn newer(&self, mark: Mark) -> object_store::Result<Newer> {
+        self.readers.newer(mark).await
     }
 
     /// What was done since this instance was opened.
