@@ -19,14 +19,13 @@ use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::decode::Encoding;
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
-use sealpost_vault::{AccountKeys, PublicKey, Store};
-use tokio::sync::{Mutex as AsyncMutex, watch};
-use tokio::task::AbortHandle;
+use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Bell, Charge, Ticket};
 use crate::cache::Cache;
 use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
@@ -43,18 +42,20 @@ pub struct Account {
     this: Weak<Account>,
     accounts: Accounts,
     id: AccountId,
+    root: RootKey,
     keys: AccountKeys,
     head: Arc<Head>,
     state: RwLock<AccountState>,
+    /// What of the room for accounts this one takes.
+    charge: Charge,
+    /// Rings when its room is wanted for others.
+    wanted: Notify,
     work: AsyncMutex<Work>,
-    /// The position of the state, for whoever waits for it to change.
-    applied: watch::Sender<Position>,
     appends: Mutex<Vec<append::Waiting>>,
     recents: Mutex<HashMap<(MailboxId, UidValidity), Uid>>,
     /// Something stored was damaged when this was loaded: nothing may be removed.
     damaged: AtomicBool,
     maintaining: AtomicBool,
-    listener: Mutex<Option<AbortHandle>>,
     /// Which summaries are stored.
     pub(crate) indexes: Indexes,
 }
@@ -134,9 +135,32 @@ impl Account {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// The doorbell: the position of the state, each time it changes.
-    pub fn subscribe(&self) -> watch::Receiver<Position> {
-        self.applied.subscribe()
+    /// Rings for whatever is appended after the state as it is now, also while nobody holds the account.
+    pub fn bell(&self) -> Bell {
+        Bell::new(self.head.clone(), self.state().position())
+    }
+
+    /// What is needed to hold the account again after letting go of it.
+    pub fn ticket(&self) -> Ticket {
+        Ticket::new(self.id, self.root.clone(), self.bell())
+    }
+
+    /// Ends when the account's room is wanted for others: whoever only waits lets go of it.
+    pub async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    pub(crate) fn ask_to_let_go(&self) {
+        self.wanted.notify_waiters();
+    }
+
+    /// What it takes, in bytes.
+    pub fn weight(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    pub(crate) fn has_root(&self, root: &RootKey) -> bool {
+        self.root.same(root)
     }
 
     /// Decides on a change and makes it, as one log entry. `decide` may run again on a newer state. No events: nothing
@@ -237,7 +261,7 @@ impl Account {
     /// `Corrupt` if the object is damaged, `NotFound` if it is gone, or what the store says.
     pub async fn structure(&self, message: &Message) -> Result<Arc<Structure>> {
         let cache = self.accounts.structures();
-        if let Some(structure) = cache.get(message.object) {
+        if let Some(structure) = cache.get(&message.object) {
             return Ok(structure);
         }
         let encoded = self.reader(message).structure().await?;
@@ -263,7 +287,7 @@ impl Account {
             return Ok(decoded);
         }
         let decoded = Arc::new(Decoded::measure(self.reader(message), range, encoding).await?);
-        cache.put(key, decoded.clone());
+        cache.put(key, decoded.clone(), decoded.memory());
         Ok(decoded)
     }
 
@@ -336,15 +360,14 @@ impl Account {
     fn applied_up_to(&self, work: &mut Work, tail: Tail, events: usize) {
         work.tail = tail;
         work.since_checkpoint += events.max(1);
-        self.applied.send_replace(tail.position);
+        self.head.ring(tail.position);
+        // It is in the log: too large or not, it is there.
+        let _ = self.accounts.weigh(self.id, &self.charge, self.state().memory());
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         self.accounts.metrics().unloads.increment();
-        if let Some(task) = self.listener.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            task.abort();
-        }
     }
 }

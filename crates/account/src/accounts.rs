@@ -1,16 +1,22 @@
-//! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when they are gone.
+//! All accounts as this process uses them: each loaded once, shared by its sessions, unloaded when they do not use it.
+//!
+//! What loaded accounts take together is bounded ([`Room`]): whoever needs one that is not loaded makes others go that are
+//! not in use, and waits for those that are.
 
 mod kept;
+mod room;
+mod ticket;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_base::{AccountId, Budget, Clock, Error, Random, Result, Timestamp};
+use sealpost_base::{AccountId, Budget, Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_journal::Journal;
 use sealpost_mime::Structure;
-use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
+use sealpost_vault::{PublicKey, RootKey, Store};
 
 use crate::account::Account;
 use crate::cache::Cache;
@@ -22,13 +28,14 @@ use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
 use kept::Kept;
+pub use room::Charge;
+use room::Room;
+pub use ticket::{Bell, Ticket};
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
-/// The most that structures of messages that were read lately take, in bytes.
-const STRUCTURES_BYTES: usize = 16 * 1024 * 1024;
-/// The most that summaries which no segment has take, in bytes.
-const SUMMARIES_BYTES: usize = 4 * 1024 * 1024;
+/// What an account takes beside its state, in bytes.
+const ACCOUNT_BYTES: usize = 4096;
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -42,13 +49,38 @@ struct Shared {
     random: Arc<dyn Random>,
     budget: Budget,
     grace: Duration,
-    heads: Mutex<HashMap<AccountId, Arc<Head>>>,
+    heads: Mutex<Heads>,
+    room: Room,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<Kept>,
     structures: Cache<Structure>,
     decoded: DecodedCache,
     summaries: Cache<Entry>,
     metrics: AccountMetrics,
+}
+
+/// The ends of logs that are in use, or were lately.
+struct Heads {
+    by_account: HashMap<AccountId, Arc<Head>>,
+    /// With as many it is looked which are not in use any more.
+    most: usize,
+}
+
+/// What an operator decides about accounts.
+pub struct Options {
+    /// What work draws on.
+    pub budget: Budget,
+    /// How memory is divided.
+    pub memory: MemoryDivision,
+    /// How long expunged messages, and objects that no event refers to, are kept.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let memory = MemoryDivision::default();
+        Options { budget: memory.budget(), memory, grace: GRACE }
+    }
 }
 
 /// Where an account is, or is being loaded.
@@ -76,35 +108,31 @@ pub struct Offer {
 }
 
 impl Accounts {
-    /// The accounts in `store`, with the default grace period. Starts a task that listens to the store, so it must be
-    /// called inside a tokio runtime.
+    /// The accounts in `store`, with the default grace period and division of memory. Starts a task that listens to the
+    /// store, so it must be called inside a tokio runtime.
     pub fn new(store: Store, clock: Arc<dyn Clock>, random: Arc<dyn Random>, budget: Budget) -> Self {
-        Self::with_grace(store, clock, random, budget, GRACE)
+        Self::with(store, clock, random, Options { budget, ..Options::default() })
     }
 
-    /// As [`Accounts::new`], with another grace period for what is expunged.
-    pub fn with_grace(
-        store: Store,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        budget: Budget,
-        grace: Duration,
-    ) -> Self {
+    /// As [`Accounts::new`], with what the operator decided.
+    pub fn with(store: Store, clock: Arc<dyn Clock>, random: Arc<dyn Random>, options: Options) -> Self {
+        let Options { budget, memory, grace } = options;
         let accounts = Accounts(Arc::new(Shared {
-            decoded: DecodedCache::default(),
-            structures: Cache::new((budget.total() / 4).min(STRUCTURES_BYTES)),
-            summaries: Cache::new((budget.total() / 64).min(SUMMARIES_BYTES)),
+            structures: Cache::new(memory.structures()),
+            summaries: Cache::new(memory.summaries()),
+            decoded: DecodedCache::new(memory.decoded()),
             store,
             clock,
             random,
             budget,
             grace,
-            heads: Mutex::default(),
+            heads: Mutex::new(Heads { by_account: HashMap::new(), most: HEADS }),
+            room: Room::new(memory.accounts),
             loaded: Mutex::default(),
             kept: Mutex::default(),
             metrics: AccountMetrics::default(),
         }));
-        tokio::spawn(watch_store(Arc::downgrade(&accounts.0)));
+        tokio::spawn(watch::watch(Arc::downgrade(&accounts.0)));
         accounts
     }
 
@@ -112,24 +140,82 @@ impl Accounts {
     ///
     /// # Errors
     /// `Denied` if the key is not the one of the account that is loaded; `Corrupt` if there is nothing that this key
-    /// opens; what the store says.
+    /// opens; `Limit` if the account is larger than all accounts together may be; `Retry` if others were in use for too
+    /// long; what the store says.
     pub async fn open(&self, id: AccountId, root: &RootKey) -> Result<Arc<Account>> {
-        let keys = AccountKeys::derive(root, id);
         let slot = lock(&self.0.loaded).entry(id).or_default().clone();
         let mut loaded = slot.0.lock().await;
         let account = match loaded.upgrade() {
-            Some(account) if account.public() == keys.public() => account,
+            Some(account) if account.has_root(root) => account,
             Some(_) => return Err(Error::denied("that key is not this account's")),
             None => {
-                let account = Account::load(self.clone(), self.head(id), keys).await?;
+                let account = Account::load(self.clone(), self.head(id), root).await?;
                 *loaded = Arc::downgrade(&account);
                 account
             }
         };
         drop(loaded);
-        lock(&self.0.kept).keep(account.clone(), self.0.clock.monotonic());
-        self.forget_unloaded();
+        let before = lock(&self.0.kept).keep(account.clone(), self.0.clock.monotonic());
+        drop(before);
         Ok(account)
+    }
+
+    /// The account that was let go of with that ticket, with everything that this process knows to be in its log.
+    ///
+    /// # Errors
+    /// As [`Accounts::open`].
+    pub async fn reopen(&self, ticket: &Ticket) -> Result<Arc<Account>> {
+        let account = self.open(ticket.id(), ticket.root()).await?;
+        account.catch_up().await?;
+        Ok(account)
+    }
+
+    /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
+    pub fn are_short(&self) -> bool {
+        self.0.room.is_short()
+    }
+
+    /// What loaded accounts may take together, and what they take now, in bytes.
+    pub fn room(&self) -> (usize, usize) {
+        (self.0.room.bytes(), self.0.room.used())
+    }
+
+    /// Room for what a session keeps of an account; `None` if there is not that much.
+    pub fn charge(&self, bytes: usize) -> Option<Charge> {
+        if let Some(charge) = self.0.room.try_take(bytes) {
+            return Some(charge);
+        }
+        self.unload(self.0.room.missing(bytes));
+        self.0.room.try_take(bytes)
+    }
+
+    /// Room for an account that is about to be loaded.
+    pub(crate) async fn make_room(&self, bytes: usize) -> Result<Charge> {
+        self.0.room.take(bytes + ACCOUNT_BYTES, |missing| self.unload(missing)).await
+    }
+
+    /// An account takes that much by now, its state included.
+    ///
+    /// # Errors
+    /// `Limit` if that is more than there is for all.
+    pub(crate) fn weigh(&self, id: AccountId, charge: &Charge, state: usize) -> Result<()> {
+        let bytes = state + ACCOUNT_BYTES;
+        charge.set(bytes);
+        if bytes > self.0.room.bytes() {
+            let room = self.0.room.bytes();
+            tracing::error!(account = %id, bytes, room, "the account is too large for this server: raise `memory`");
+            return Err(Error::limit("the account is too large for the memory of this server"));
+        }
+        self.unload(self.0.room.missing(0));
+        Ok(())
+    }
+
+    /// Unloads accounts until that much is free, if as many are not in use.
+    fn unload(&self, bytes: usize) {
+        if bytes > 0 {
+            let unkept = lock(&self.0.kept).unload(bytes);
+            drop(unkept);
+        }
     }
 
     /// The account, if it is loaded now.
@@ -199,7 +285,8 @@ impl Accounts {
 
     /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.
     pub fn unload_idle(&self) {
-        lock(&self.0.kept).expire(self.0.clock.monotonic());
+        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic());
+        drop(expired);
         self.forget_unloaded();
     }
 
@@ -253,14 +340,17 @@ impl Accounts {
 
     fn head(&self, id: AccountId) -> Arc<Head> {
         let mut heads = lock(&self.0.heads);
-        if heads.len() >= HEADS && !heads.contains_key(&id) {
-            heads.retain(|_, head| Arc::strong_count(head) > 1);
+        let Heads { by_account, most } = &mut *heads;
+        if by_account.len() >= *most && !by_account.contains_key(&id) {
+            by_account.retain(|_, head| Arc::strong_count(head) > 1);
+            // Not again before there are so many more that looking through all of them is worth it.
+            *most = HEADS.max(by_account.len() * 2);
         }
         let journal = || {
             let journal = Journal::new(self.0.store.clone(), id, self.0.random.clone());
             journal.counted(self.0.metrics.journal.clone())
         };
-        heads.entry(id).or_insert_with(|| Arc::new(Head::new(journal()))).clone()
+        by_account.entry(id).or_insert_with(|| Arc::new(Head::new(journal()))).clone()
     }
 
     /// Those that are loaded now.
@@ -273,19 +363,6 @@ impl Accounts {
         lock(&self.0.loaded).retain(|_, slot| {
             Arc::strong_count(slot) > 1 || slot.0.try_lock().is_ok_and(|account| account.strong_count() > 0)
         });
-    }
-}
-
-/// Reads on in every loaded account when another process has changed the store.
-async fn watch_store(accounts: Weak<Shared>) {
-    let Some(mut changes) = accounts.upgrade().map(|shared| shared.store.changes()) else { return };
-    while changes.changed().await.is_ok() {
-        let Some(shared) = accounts.upgrade() else { return };
-        for account in Accounts(shared).all_loaded() {
-            if let Err(e) = account.refresh().await {
-                tracing::warn!(account = %account.id(), error = %e, "could not read what another process appended");
-            }
-        }
     }
 }
 

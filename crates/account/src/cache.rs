@@ -1,5 +1,6 @@
 //! What was read of messages lately, shared by all accounts, bounded in bytes.
 
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
@@ -9,35 +10,35 @@ use sealpost_base::ObjectId;
 const ENTRY_BYTES: usize = 256;
 
 /// Something of each of some messages, those that were used last.
-pub(crate) struct Cache<T> {
+pub(crate) struct Cache<T, K: Hash + Eq = ObjectId> {
     capacity: usize,
-    entries: Mutex<Entries<T>>,
+    entries: Mutex<Entries<T, K>>,
 }
 
-struct Entries<T> {
-    lru: LruCache<ObjectId, (Arc<T>, usize)>,
+struct Entries<T, K: Hash + Eq> {
+    lru: LruCache<K, (Arc<T>, usize)>,
     bytes: usize,
 }
 
-impl<T> Cache<T> {
+impl<T, K: Hash + Eq> Cache<T, K> {
     /// A cache of about `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let entries = Entries { lru: LruCache::unbounded(), bytes: 0 };
         Cache { capacity, entries: Mutex::new(entries) }
     }
 
-    pub(crate) fn get(&self, object: ObjectId) -> Option<Arc<T>> {
-        self.lock().lru.get(&object).map(|(value, _)| value.clone())
+    pub(crate) fn get(&self, key: &K) -> Option<Arc<T>> {
+        self.lock().lru.get(key).map(|(value, _)| value.clone())
     }
 
     /// Keeps `value`, which takes about `bytes`.
-    pub(crate) fn put(&self, object: ObjectId, value: Arc<T>, bytes: usize) {
+    pub(crate) fn put(&self, key: K, value: Arc<T>, bytes: usize) {
         let bytes = bytes + ENTRY_BYTES;
         if bytes > self.capacity {
             return;
         }
         let mut entries = self.lock();
-        if let Some((_, old)) = entries.lru.put(object, (value, bytes)) {
+        if let Some((_, old)) = entries.lru.put(key, (value, bytes)) {
             entries.bytes -= old;
         }
         entries.bytes += bytes;
@@ -47,7 +48,7 @@ impl<T> Cache<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
+    fn lock(&self) -> MutexGuard<'_, Entries<T, K>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,10 +64,10 @@ mod tests {
         for n in 0..3 {
             cache.put(id(n), Arc::new(n), 10);
         }
-        assert!(cache.get(id(0)).is_some());
+        assert!(cache.get(&id(0)).is_some());
         cache.put(id(3), Arc::new(3), 10);
-        assert!(cache.get(id(1)).is_none() && cache.get(id(0)).is_some() && cache.get(id(3)).is_some());
+        assert!(cache.get(&id(1)).is_none() && cache.get(&id(0)).is_some() && cache.get(&id(3)).is_some());
         cache.put(id(4), Arc::new(4), 10_000);
-        assert!(cache.get(id(4)).is_none() && cache.get(id(0)).is_some());
+        assert!(cache.get(&id(4)).is_none() && cache.get(&id(0)).is_some());
     }
 }

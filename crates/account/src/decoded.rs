@@ -3,26 +3,23 @@
 //! A part is read through once to count ([`Decoded::measure`]); on the way the decoder's state is noted at some places, so
 //! that a range is decoded from the place before it and not from the beginning: a client that takes a large part in slices
 //! costs the server each slice once. Memory does not depend on the size of the part: at most [`POINTS`] places are
-//! remembered, and of a few hundred parts altogether.
+//! remembered, and of as many parts as have room in the cache.
 
-use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use lru::LruCache;
 use sealpost_base::{Error, ObjectId, Result};
 use sealpost_mime::decode::{Encoding, TransferDecoder};
 use sealpost_vault::message::MessageReader;
+
+use crate::cache::Cache;
 
 /// Places of one part that are remembered.
 const POINTS: u64 = 128;
 /// Encoded bytes between two of them at least.
 const STRIDE_BYTES: u64 = 512 * 1024;
-/// Parts that are remembered.
-const CACHED_PARTS: usize = 256;
 
 /// What is known of a part's decoded form.
 #[derive(Debug)]
@@ -138,24 +135,14 @@ impl Walk {
 }
 
 /// A part: the message, its octets there, and how they are encoded.
-type Key = (ObjectId, Range<u64>, Encoding);
+pub(crate) type Key = (ObjectId, Range<u64>, Encoding);
 
 /// Parts that were measured lately.
-pub(crate) struct DecodedCache(Mutex<LruCache<Key, Arc<Decoded>>>);
+pub(crate) type DecodedCache = Cache<Decoded, Key>;
 
-impl Default for DecodedCache {
-    fn default() -> Self {
-        let capacity = NonZeroUsize::new(CACHED_PARTS).unwrap_or(NonZeroUsize::MIN);
-        DecodedCache(Mutex::new(LruCache::new(capacity)))
-    }
-}
-
-impl DecodedCache {
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Decoded>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    pub(crate) fn put(&self, key: Key, decoded: Arc<Decoded>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, decoded);
+impl Decoded {
+    /// What it takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.points.capacity() * size_of::<Point>()
     }
 }

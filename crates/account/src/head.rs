@@ -3,6 +3,7 @@
 //! Needs no keys. Deliveries that come while another is being appended go into one entry together, so that many
 //! clients share one wait for the disk.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sealpost_base::{Error, Kind, Position, Result, Timestamp, limits};
@@ -19,6 +20,8 @@ pub(crate) struct Head {
     pub(crate) tail: AsyncMutex<Option<Tail>>,
     /// The doorbell: the last position this process knows of.
     pub(crate) bell: watch::Sender<Position>,
+    /// What the account took when it was loaded last, in bytes; 0 if it was not.
+    pub(crate) weight: AtomicUsize,
     waiting: Mutex<Vec<Waiting>>,
 }
 
@@ -37,8 +40,18 @@ impl Head {
             journal,
             tail: AsyncMutex::new(None),
             bell: watch::Sender::new(Position::ZERO),
+            weight: AtomicUsize::new(0),
             waiting: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Says that there is an entry at `position`.
+    pub(crate) fn ring(&self, position: Position) {
+        self.bell.send_if_modified(|last| {
+            let later = position > *last;
+            *last = position.max(*last);
+            later
+        });
     }
 
     /// Says that the log goes to `tail`. The caller holds the tail's lock.
@@ -46,11 +59,7 @@ impl Head {
         if tail.is_none_or(|known| known.position < to.position) {
             *tail = Some(to);
         }
-        self.bell.send_if_modified(|position| {
-            let later = to.position > *position;
-            *position = to.position.max(*position);
-            later
-        });
+        self.ring(to.position);
     }
 
     /// Appends a delivery, together with others that wait. Durable when it returns.

@@ -29,7 +29,7 @@ pub mod state;
 pub mod summary;
 
 pub use account::{Account, Committed, NewMessage, StateGuard};
-pub use accounts::{Accounts, Delivery, Offer};
+pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, Stored};
 pub use metrics::AccountMetrics;

@@ -19,6 +19,7 @@ use std::num::NonZeroU32;
 use std::ops::Bound;
 
 pub use apply::Applied;
+pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
@@ -44,6 +45,11 @@ const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
     ("Trash", SpecialUse::Trash),
     ("Archive", SpecialUse::Archive),
 ];
+
+/// What a message takes, a placement, and an expunged placement, in bytes.
+const MESSAGE_BYTES: usize = 112;
+const ROW_BYTES: usize = 28;
+const BURIED_BYTES: usize = 32;
 
 /// Everything that the log of an account says, up to a position.
 #[derive(Clone)]
@@ -308,8 +314,12 @@ impl AccountState {
 
     /// About how much memory this state takes, in bytes.
     pub fn memory(&self) -> usize {
-        let rows: usize = self.mailboxes.values().map(|m| m.len() * 28 + m.vanished.len() * 16 + 300).sum();
-        rows + self.messages.len() * 112 + self.graveyard.len() * 32 + self.objects_bytes() + 4096
+        let rows: usize =
+            self.mailboxes.values().map(|m| m.len() * ROW_BYTES + m.vanished.len() * 16 + 300).sum();
+        rows + self.messages.len() * MESSAGE_BYTES
+            + self.graveyard.len() * BURIED_BYTES
+            + self.objects_bytes()
+            + 4096
     }
 
     /// The next UIDVALIDITY; never given twice in an account.

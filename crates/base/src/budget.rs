@@ -2,7 +2,8 @@
 //!
 //! Work waits for budget, it never fails for lack of it; requests are served in the order they came, so that a
 //! large one is not starved by small ones. No request can hold more than [`Budget::fair_part`]: asking for more
-//! is trimmed to that, so that waiting always ends once others are done.
+//! is trimmed to that, so that waiting always ends once others are done. What cannot do with less
+//! ([`Budget::acquire_whole`]) has room set aside, of which nobody's lasting share is a part.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,6 +17,8 @@ pub struct Budget(Arc<Shared>);
 
 struct Shared {
     total: usize,
+    /// Room for the largest request that is not trimmed.
+    largest: usize,
     state: Mutex<State>,
 }
 
@@ -40,8 +43,14 @@ pub struct Permit {
 impl Budget {
     /// A budget of `total` bytes.
     pub fn new(total: usize) -> Self {
+        Self::with_largest(total, 0)
+    }
+
+    /// A budget of `total` bytes in which one request may be for as many as `largest`, if that leaves something for others.
+    pub fn with_largest(total: usize, largest: usize) -> Self {
         let state = State { free: total, waiting: VecDeque::new(), next_ticket: 0 };
-        Budget(Arc::new(Shared { total, state: Mutex::new(state) }))
+        let largest = if largest < total { largest } else { 0 };
+        Budget(Arc::new(Shared { total, largest, state: Mutex::new(state) }))
     }
 
     /// The whole budget, in bytes.
@@ -49,9 +58,15 @@ impl Budget {
         self.0.total
     }
 
-    /// The most one request may hold: an eighth of the whole.
+    /// What shares that are held for long are parts of: all but the room for the largest request, which so is found
+    /// whatever they hold.
+    pub fn common(&self) -> usize {
+        self.0.total - self.0.largest
+    }
+
+    /// The most one request may hold: an eighth of what is common.
     pub fn fair_part(&self) -> usize {
-        (self.0.total / 8).max(1)
+        (self.common() / 8).max(1)
     }
 
     /// Bytes in use now.
@@ -67,6 +82,12 @@ impl Budget {
     /// Waits until `bytes` (at most [`Budget::fair_part`] of them) are free and takes them.
     pub fn acquire(&self, bytes: usize) -> Acquire {
         Acquire { budget: self.clone(), bytes: bytes.min(self.fair_part()), ticket: None }
+    }
+
+    /// As [`Budget::acquire`] for what cannot do with less than `bytes`: they are trimmed only to what there is. Whoever
+    /// asks holds nothing of the budget, and gives it back without waiting for anybody.
+    pub fn acquire_whole(&self, bytes: usize) -> Acquire {
+        Acquire { budget: self.clone(), bytes: bytes.min(self.0.largest.max(self.fair_part())), ticket: None }
     }
 
     /// Takes `bytes` if they are free and nobody waits; never blocks.
@@ -209,6 +230,16 @@ mod tests {
         let budget = Budget::new(800);
         let permit = budget.try_acquire(usize::MAX).unwrap();
         assert_eq!(permit.bytes(), 100);
+    }
+
+    #[test]
+    fn the_largest_request_has_room_beside_all_lasting_shares() {
+        let budget = Budget::with_largest(1000, 200);
+        let shares: Vec<_> = (0..8).map(|_| budget.try_acquire(usize::MAX).unwrap()).collect();
+        assert_eq!(shares.iter().map(Permit::bytes).sum::<usize>(), budget.common());
+        let Poll::Ready(whole) = poll(&mut budget.acquire_whole(200)) else { panic!("it waits") };
+        assert_eq!(whole.bytes(), 200);
+        assert!(poll(&mut budget.acquire_whole(1)).is_pending());
     }
 
     #[test]

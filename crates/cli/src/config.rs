@@ -5,6 +5,7 @@
 
 pub mod form;
 pub mod keys;
+pub mod memory;
 mod read;
 pub mod reference;
 mod suggest;
@@ -19,12 +20,11 @@ use crate::exit::Usage;
 use crate::global::Global;
 use crate::log::Log;
 use keys::KEYS;
+use memory::MemoryOption;
 
 /// The data directory unless something else is said.
 pub const DEFAULT_DIRECTORY: &str = "./sealpost-data";
 
-/// The least memory a server runs with, in bytes: one password check, and some room beside it.
-const LEAST_MEMORY: usize = 24 * 1024 * 1024;
 /// Largest configuration file that is read, in bytes.
 const FILE_BYTES: u64 = 1024 * 1024;
 
@@ -98,6 +98,14 @@ impl Config {
         }
         config.settings.tls = config.tls();
         Ok(config)
+    }
+
+    /// Puts an option over the bound on memory.
+    pub fn bound_memory(&mut self, option: &MemoryOption) {
+        if let Some(memory) = option.memory {
+            self.settings.memory = memory;
+            self.came_from("memory", Origin::Flag("--memory"));
+        }
     }
 
     fn read(path: &Path) -> Result<Self> {
@@ -183,12 +191,13 @@ impl Config {
         };
         let (certificate, key) = (&self.certificate, &self.certificate_key);
         let settings = &self.settings;
+        let wrong_memory = memory::check(&settings.memory);
         when(
             certificate.as_os_str().is_empty() != key.as_os_str().is_empty(),
             if certificate.as_os_str().is_empty() { "tls.key" } else { "tls.certificate" },
             "tls.certificate and tls.key belong together; without both, a self-signed certificate is made",
         );
-        when(settings.memory < LEAST_MEMORY, "memory", "at least \"24MiB\" are needed");
+        when(wrong_memory.is_some(), "memory", &wrong_memory.unwrap_or_default());
         when(settings.recipients < 100, "recipients", "at least 100 (RFC 5321 §4.5.3.1.8)");
         when(settings.message_size < 64 * 1024, "message_size", "at least \"64KiB\" (RFC 5321 §4.5.3.1.7)");
         when(self.directory.as_os_str().is_empty(), "directory", "a directory is needed");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-use sealpost_account::Accounts;
 use sealpost_account::directory::Directory;
+use sealpost_account::{Accounts, Options};
 use sealpost_base::{Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
 use sealpost_vault::Store;
@@ -88,7 +88,7 @@ impl Place {
         let key = ServerKey::load_or_create(&key_file, &*random).with_context(opened)?;
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone())
             .on_host(&settings.hostname, settings.postmaster.as_deref())?;
-        let budget = Budget::new(settings.memory);
+        let budget = settings.memory.budget();
         Ok(Place { dir: dir.to_owned(), store, key, directory, settings, clock, random, budget })
     }
 
@@ -96,7 +96,8 @@ impl Place {
     /// reads on: a process has one.
     pub fn accounts(&self) -> Accounts {
         let (clock, random) = (self.clock.clone(), self.random.clone());
-        let retention = self.settings.retention;
-        Accounts::with_grace(self.store.clone(), clock, random, self.budget.clone(), retention)
+        let (memory, grace) = (self.settings.memory, self.settings.retention);
+        let options = Options { budget: self.budget.clone(), memory, grace };
+        Accounts::with(self.store.clone(), clock, random, options)
     }
 }

@@ -92,6 +92,12 @@ impl Journal {
     }
 }
 
+/// Which account's log entry has that path, and where in the log it is.
+pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
+    let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
+    Some((account.parse().ok()?, position_in(position)?))
+}
+
 /// The position a path ends with, or that its folder is named after.
 fn position_in(segment: &str) -> Option<Position> {
     if segment.len() != 16 {

@@ -215,6 +215,18 @@ impl Journal {
         }
     }
 
+    /// The position of the last entry; `known` if there is none behind it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn last_after(&self, known: Position) -> Result<Position> {
+        let last = match self.positions_after(known).await? {
+            Some(positions) => positions.last().copied(),
+            None => self.last_position().await?,
+        };
+        Ok(last.map_or(known, |last| last.max(known)))
+    }
+
     async fn last_position(&self) -> Result<Option<Position>> {
         let mut listed = self.store.list(&self.log_prefix(), None);
         let mut last = None;

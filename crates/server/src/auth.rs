@@ -269,13 +269,13 @@ fn token_slot<'a>(slots: &[&'a Slot]) -> Option<&'a Slot> {
     }
 }
 
-/// As many as there are cores, as long as they take no more than a quarter of the memory.
+/// As many as there are cores, as long as they take no more than half of the memory for work.
 fn checks_at_once(settings: &Login, budget: &Budget) -> usize {
     if settings.checks_at_once > 0 {
         return settings.checks_at_once;
     }
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    cores.min(budget.total() / 4 / checks::CHECK_BYTES).max(1)
+    cores.min(budget.total() / 2 / checks::CHECK_BYTES).max(1)
 }
 
 /// Something to check in the place of what cannot be a secret (empty, too long, with a NUL).

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use sealpost_account::Accounts;
 use sealpost_account::directory::Directory;
+use sealpost_account::{Accounts, Options};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
@@ -77,15 +77,10 @@ impl Context {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self> {
-        let budget = Budget::new(settings.memory);
+        let budget = settings.memory.budget();
         let url_marks = UrlMarks::new(&key);
-        let accounts = Accounts::with_grace(
-            store.clone(),
-            clock.clone(),
-            random.clone(),
-            budget.clone(),
-            settings.retention,
-        );
+        let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
+        let accounts = Accounts::with(store.clone(), clock.clone(), random.clone(), options);
         let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
             .on_host(&settings.hostname, settings.postmaster.as_deref())?;
         let auth =

@@ -53,6 +53,7 @@ mod search;
 mod select;
 mod session;
 mod sharing;
+mod sleep;
 mod sort;
 mod status;
 mod store;

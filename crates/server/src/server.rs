@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use sealpost_base::limits::{CONNECTION_BYTES, OPERATOR_CONNECTIONS};
-use sealpost_base::{Clock, Error, Random, Result, Timestamp};
+use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 use tokio::task::JoinSet;
@@ -71,7 +71,8 @@ impl Server {
             );
             connections.total = room;
         }
-        let admission = Admission::new(connections, ctx.settings.memory / 4);
+        log_memory(&ctx.settings.memory);
+        let admission = Admission::new(connections, ctx.settings.memory.connections);
         let (plaintext, tls_only) = (admission.places(), admission.places_with_tls());
         tracing::info!(plaintext, tls = tls_only, "room for connections");
         let mut addresses = Listen::default();
@@ -139,6 +140,12 @@ impl Server {
         self.housekeeping.shutdown().await;
         left
     }
+}
+
+/// One line, in bytes.
+fn log_memory(memory: &MemoryDivision) {
+    let MemoryDivision { bound, process, connections, accounts, caches, work } = *memory;
+    tracing::info!(bound, process, connections, accounts, caches, work, "memory is divided");
 }
 
 /// Opens every socket and writes down where; all or none.

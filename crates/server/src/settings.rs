@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sealpost_base::limits;
+use sealpost_base::{MemoryDivision, limits};
 
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,8 +22,8 @@ pub struct Settings {
     pub tls: TlsSource,
     /// Who may send a password without TLS.
     pub plaintext_login: PlaintextLogin,
-    /// The bound on memory, in bytes: every buffer over 16 KiB is drawn from it.
-    pub memory: usize,
+    /// The bound on memory, and how it is divided.
+    pub memory: MemoryDivision,
     /// The largest message accepted, in bytes (the `SIZE` that SMTP announces, RFC 1870 §3).
     pub message_size: u64,
     /// The most recipients of one SMTP or LMTP transaction; at least 100 (RFC 5321 §4.5.3.1.8).
@@ -120,6 +120,8 @@ pub struct Timeouts {
     /// How long a client that idles hears nothing; then it is told that the server is still there, before a router on the
     /// way forgets the connection. Zero: it is not told.
     pub imap_keep_alive: Duration,
+    /// How long a session that waits for its client keeps the account loaded; sooner if others need the memory.
+    pub imap_sleep: Duration,
     /// For a client to take what is sent to it, however little at a time.
     pub write: Duration,
     /// For sessions to end when the server stops; then they are cut off.
@@ -172,7 +174,7 @@ impl Default for Settings {
             listen: Listen::default(),
             tls: TlsSource::Off,
             plaintext_login: PlaintextLogin::Loopback,
-            memory: 256 * 1024 * 1024,
+            memory: MemoryDivision::default(),
             message_size: limits::MESSAGE_BYTES,
             recipients: limits::SMTP_RECIPIENTS,
             postmaster: None,
@@ -199,6 +201,7 @@ impl Default for Timeouts {
             imap_anonymous: Duration::from_secs(60),
             imap: Duration::from_secs(30 * 60),
             imap_keep_alive: Duration::from_secs(2 * 60),
+            imap_sleep: Duration::from_secs(5),
             write: Duration::from_secs(2 * 60),
             stop: Duration::from_secs(4),
         }

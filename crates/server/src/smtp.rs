@@ -59,6 +59,6 @@ pub struct Fanout(Budget);
 impl Fanout {
     /// A quarter of `budget`.
     pub fn of(budget: &Budget) -> Self {
-        Fanout(Budget::new(budget.total() / 4))
+        Fanout(Budget::new(budget.common() / 4))
     }
 }

@@ -10,6 +10,7 @@ mod deflate_wire;
 mod imap_world;
 
 use sealpost_account::{Flags, NewMessage};
+use sealpost_base::MemoryDivision;
 use sealpost_server::Settings;
 use sealpost_vault::Store;
 
@@ -50,7 +51,12 @@ fn octet(at: usize) -> u8 {
 async fn what_commands_move_is_never_held() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::local(dir.path()).await.unwrap();
-    let mut world = World::over(store, Settings { memory: BUDGET, ..Settings::default() }, None).await;
+    let mut world = World::over(
+        store,
+        Settings { memory: MemoryDivision { work: BUDGET, ..Default::default() }, ..Settings::default() },
+        None,
+    )
+    .await;
     let mut client = world.login().await;
     client.ok("APPEND INBOX {1+}\r\nx").await;
     let before = peak();

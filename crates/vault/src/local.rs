@@ -40,6 +40,7 @@ use crate::{StoreMetrics, StoreStats};
 use files::Files;
 pub(crate) use reader::Parts;
 use reader::{Found, LIST_ROWS, Readers, Row};
+pub use reader::{Mark, Newer};
 use upload::LocalUpload;
 use writer::{Body, Mode, Outcome, Writer};
 
@@ -85,6 +86,14 @@ impl LocalStore {
     /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
+    }
+
+    /// Log entries that came to the store since `mark`, whoever wrote them.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub async fn newer(&self, mark: Mark) -> object_store::Result<Newer> {
+        self.readers.newer(mark).await
     }
 
     /// What was done since this instance was opened.

@@ -22,6 +22,7 @@ use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
 use crate::local::{Damaged, LocalStore, Parts};
+pub use crate::local::{Mark, Newer};
 use crate::{Sealed, StoreMetrics};
 
 /// A handle on an object store; cloning shares it.
@@ -266,6 +267,17 @@ impl Store {
         match &self.0.local {
             Some(local) => local.changes(),
             None => self.0.silent.subscribe(),
+        }
+    }
+
+    /// Log entries that came to the store since `mark`, whoever wrote them; `None` from a backend that cannot tell.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn newer(&self, mark: Mark) -> Result<Option<Newer>> {
+        match &self.0.local {
+            Some(local) => local.newer(mark).await.map(Some).map_err(|e| error("what is new", e)),
+            None => Ok(None),
         }
     }
 

@@ -1,70 +1,66 @@
 //! Loading an account, and reading on in its log.
 
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::StreamExt;
 use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_journal::{Content, Entry, Journal, Tail};
-use sealpost_vault::AccountKeys;
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use sealpost_vault::{AccountKeys, RootKey};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 use super::{Account, Work};
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Charge};
 use crate::event::Batch;
 use crate::head::Head;
-use crate::state::{AccountState, Restore};
+use crate::state::{self, AccountState, Restore};
 use crate::summary::Indexes;
 
 /// How often loading starts again because the log was trimmed meanwhile.
 const LOAD_ATTEMPTS: usize = 5;
 /// Chunks of a checkpoint read at once.
 const READ_AHEAD: usize = 8;
+/// Every so many entries it is weighed what they made.
+const WEIGH_ENTRIES: u64 = 64;
 
 impl Account {
     /// Loads the account from its last checkpoint and the log after it.
-    pub(crate) async fn load(accounts: Accounts, head: Arc<Head>, keys: AccountKeys) -> Result<Arc<Account>> {
+    pub(crate) async fn load(accounts: Accounts, head: Arc<Head>, root: &RootKey) -> Result<Arc<Account>> {
         let id = head.journal.account();
         let began = accounts.clock().monotonic();
-        let (state, work, damaged) = load(&head.journal, &keys, id).await?;
+        let keys = AccountKeys::derive(root, id);
+        let expected = match head.weight.load(Ordering::Relaxed) {
+            0 => expected_bytes(&head.journal, &keys).await?,
+            known => known,
+        };
+        let charge = accounts.make_room(expected).await?;
+        let scale = Scale { accounts: &accounts, id, charge: &charge };
+        let (state, work, damaged) = load(&head.journal, &keys, &scale).await?;
+        scale.weigh(&state)?;
+        head.weight.store(charge.bytes(), Ordering::Relaxed);
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
-        let position = state.position();
+        head.ring(work.tail.position);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
-            accounts,
+            accounts: accounts.clone(),
             id,
+            root: root.clone(),
             keys,
             head,
             state: RwLock::new(state),
+            charge,
+            wanted: Notify::new(),
             work: AsyncMutex::new(work),
-            applied: watch::Sender::new(position),
             appends: Mutex::default(),
             recents: Mutex::default(),
             damaged: AtomicBool::new(damaged),
             maintaining: AtomicBool::new(false),
-            listener: Mutex::default(),
             indexes: Indexes::default(),
         });
-        account.listen();
         account.maintain_in_background();
         Ok(account)
-    }
-
-    /// Reads on whenever something in this process rings the bell, so that sessions in IDLE are told.
-    fn listen(self: &Arc<Self>) {
-        let this = Arc::downgrade(self);
-        let mut bell = self.head.bell.subscribe();
-        let task = tokio::spawn(async move {
-            while bell.changed().await.is_ok() {
-                let Some(account) = this.upgrade() else { return };
-                if let Err(e) = account.catch_up().await {
-                    tracing::warn!(account = %account.id, error = %e, "could not read the log");
-                }
-            }
-        });
-        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
     }
 
     /// Applies what the log has beyond the state.
@@ -84,7 +80,7 @@ impl Account {
             let events = apply(self.id, &mut state, &entry);
             drop(state);
             if events.is_none() {
-                self.damaged.store(true, std::sync::atomic::Ordering::Relaxed);
+                self.damaged.store(true, Ordering::Relaxed);
             }
             self.applied_up_to(work, tail, events.unwrap_or(1));
         }
@@ -93,18 +89,58 @@ impl Account {
 
     /// The log was trimmed beyond what the state includes: starts from the checkpoint again.
     pub(super) async fn reload(&self, work: &mut Work) -> Result<()> {
-        let (state, fresh, damaged) = load(&self.head.journal, &self.keys, self.id).await?;
+        let scale = Scale { accounts: &self.accounts, id: self.id, charge: &self.charge };
+        let (state, fresh, damaged) = load(&self.head.journal, &self.keys, &scale).await?;
+        scale.weigh(&state)?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         *work = fresh;
-        self.damaged.fetch_or(damaged, std::sync::atomic::Ordering::Relaxed);
-        self.applied.send_replace(work.tail.position);
+        self.damaged.fetch_or(damaged, Ordering::Relaxed);
+        self.head.ring(work.tail.position);
         Ok(())
     }
 }
 
-async fn load(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(AccountState, Work, bool)> {
+/// Weighs an account while it is loaded, so that one which is too large ends early.
+struct Scale<'a> {
+    accounts: &'a Accounts,
+    id: AccountId,
+    charge: &'a Charge,
+}
+
+impl Scale<'_> {
+    fn weigh(&self, state: &AccountState) -> Result<()> {
+        self.accounts.weigh(self.id, self.charge, state.memory())
+    }
+
+    /// The same while there is more to come: what was expected is kept until it is passed.
+    fn check(&self, state: &AccountState) -> Result<()> {
+        let now = state.memory();
+        if now > self.charge.bytes() { self.accounts.weigh(self.id, self.charge, now) } else { Ok(()) }
+    }
+}
+
+/// About what an account will take that was not loaded before.
+async fn expected_bytes(journal: &Journal, keys: &AccountKeys) -> Result<usize> {
+    let newest = journal.checkpoints().await?.first().copied();
+    let checkpoint = match newest {
+        // Loading it finds out whether it is damaged, and says so.
+        Some(newest) => {
+            journal.checkpoint(keys, newest).await.map_or_else(|_| Vec::new(), |found| found.chunks)
+        }
+        None => Vec::new(),
+    };
+    let tail = journal.positions_after(newest.unwrap_or(Position::ZERO)).await?.unwrap_or_default();
+    Ok(state::expected_bytes(checkpoint.iter().map(|chunk| chunk.name.as_str()), tail.len()))
+}
+
+async fn load(
+    journal: &Journal,
+    keys: &AccountKeys,
+    scale: &Scale<'_>,
+) -> Result<(AccountState, Work, bool)> {
+    let id = scale.id;
     'attempts: for _ in 0..LOAD_ATTEMPTS {
-        let (mut state, mut work, mut damaged) = restore(journal, keys, id).await?;
+        let (mut state, mut work, mut damaged) = restore(journal, keys, scale).await?;
         let Some(positions) = journal.positions_after(work.tail.position).await? else { continue };
         let known = work.tail;
         let mut entries = pin!(journal.entries(keys, known, &positions));
@@ -117,6 +153,9 @@ async fn load(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(A
             damaged |= events.is_none();
             work.tail = Tail { position: entry.position, hash: entry.hash };
             work.since_checkpoint += events.unwrap_or(1).max(1);
+            if work.tail.position.0 % WEIGH_ENTRIES == 0 {
+                scale.check(&state)?;
+            }
         }
         return Ok((state, work, damaged));
     }
@@ -125,12 +164,17 @@ async fn load(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(A
 
 /// The state of the newest checkpoint that can be read whole; if none can, of the newest with what can be read of it;
 /// without any, the state of an empty log.
-async fn restore(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result<(AccountState, Work, bool)> {
+async fn restore(
+    journal: &Journal,
+    keys: &AccountKeys,
+    scale: &Scale<'_>,
+) -> Result<(AccountState, Work, bool)> {
+    let id = scale.id;
     let positions = journal.checkpoints().await?;
     let mut damaged = false;
     for strict in [true, false] {
         for position in &positions {
-            match restore_one(journal, keys, id, *position, strict).await {
+            match restore_one(journal, keys, scale, *position, strict).await {
                 Ok((state, tail)) => return Ok((state, Work { tail, since_checkpoint: 0 }, damaged)),
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
                     tracing::error!(account = %id, checkpoint = %position, error = %e, "damaged checkpoint");
@@ -146,10 +190,11 @@ async fn restore(journal: &Journal, keys: &AccountKeys, id: AccountId) -> Result
 async fn restore_one(
     journal: &Journal,
     keys: &AccountKeys,
-    id: AccountId,
+    scale: &Scale<'_>,
     position: Position,
     strict: bool,
 ) -> Result<(AccountState, Tail)> {
+    let id = scale.id;
     let checkpoint = journal.checkpoint(keys, position).await?;
     let mut restore = if strict { Restore::new(id) } else { Restore::lenient(id) };
     let mut chunks = futures::stream::iter(checkpoint.chunks.clone())
@@ -166,6 +211,7 @@ async fn restore_one(
             }
             Err(e) => return Err(e),
         }
+        scale.check(restore.state())?;
     }
     drop(chunks);
     Ok((restore.finish()?, checkpoint.tail))

@@ -1,37 +1,73 @@
-//! Accounts that stay loaded for a little while after their last session, for clients that come back at once.
+//! The accounts that are loaded, in the order in which they were last used. Each stays for a while after its last
+//! session, for clients that come back at once, unless its room is wanted.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use lru::LruCache;
+use sealpost_base::AccountId;
 
 use crate::account::Account;
 
-/// How long an account stays loaded after its last session.
+/// How long an account stays loaded after it was last opened.
 const KEEP: Duration = Duration::from_secs(60);
-/// How many do.
-const ACCOUNTS: usize = 16;
-/// How much state they may hold together, in bytes.
-const BYTES: usize = 16 * 1024 * 1024;
 
-/// Accounts in the order in which they were last opened, oldest first.
-#[derive(Default)]
-pub(super) struct Kept(VecDeque<(Duration, Arc<Account>)>);
+pub(super) struct Kept {
+    lru: LruCache<AccountId, (Duration, Arc<Account>)>,
+    /// Those whose sessions were asked to let go of them.
+    asked: Vec<Weak<Account>>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Kept { lru: LruCache::unbounded(), asked: Vec::new() }
+    }
+}
+
+/// What was kept; to be dropped when nothing is locked any more.
+pub(super) type Unkept = Vec<Arc<Account>>;
 
 impl Kept {
-    pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) {
-        self.0.retain(|(_, kept)| !Arc::ptr_eq(kept, &account));
-        self.0.push_back((now, account));
-        let mut bytes: usize = self.0.iter().map(|(_, kept)| kept.state().memory()).sum();
-        while self.0.len() > ACCOUNTS || bytes > BYTES {
-            let Some((_, oldest)) = self.0.pop_front() else { break };
-            bytes -= oldest.state().memory().min(bytes);
-        }
-        self.expire(now);
+    pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) -> Option<Arc<Account>> {
+        self.asked.retain(|asked| !std::ptr::eq(asked.as_ptr(), Arc::as_ptr(&account)));
+        self.lru.put(account.id(), (now, account)).map(|(_, before)| before)
     }
 
-    pub(super) fn expire(&mut self, now: Duration) {
-        while self.0.front().is_some_and(|(since, _)| now.saturating_sub(*since) > KEEP) {
-            self.0.pop_front();
+    /// Those that nobody has opened for long.
+    pub(super) fn expire(&mut self, now: Duration) -> Unkept {
+        let mut expired = Vec::new();
+        while let Some((_, (since, _))) = self.lru.peek_lru()
+            && now.saturating_sub(*since) > KEEP
+        {
+            expired.extend(self.lru.pop_lru().map(|(_, (_, account))| account));
         }
+        expired
+    }
+
+    /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,
+    /// also of others: sessions that wait for their clients are asked to do the same, and the last one unloads it.
+    pub(super) fn unload(&mut self, bytes: usize) -> Unkept {
+        let asked: Vec<_> = self.asked.drain(..).filter_map(|asked| asked.upgrade()).collect();
+        let oldest_first = || self.lru.iter().rev().map(|(_, (_, account))| account);
+        let unused = oldest_first().filter(|account| Arc::strong_count(account) == 1);
+        let used = oldest_first().filter(|account| Arc::strong_count(account) > 1);
+        let mut free = 0;
+        let mut unkept = Vec::new();
+        for account in unused.chain(&asked).chain(used) {
+            if free >= bytes {
+                break;
+            }
+            free += account.weight();
+            account.ask_to_let_go();
+            unkept.push(account.clone());
+        }
+        for account in &unkept {
+            self.lru.pop(&account.id());
+        }
+        self.asked = unkept.iter().chain(&asked).map(Arc::downgrade).collect();
+        self.asked.sort_unstable_by_key(Weak::as_ptr);
+        self.asked.dedup_by_key(|asked| asked.as_ptr());
+        unkept.extend(asked);
+        unkept
     }
 }

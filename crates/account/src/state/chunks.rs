@@ -15,7 +15,7 @@ use super::flags::{FlagSet, FlagTable, KeywordId};
 use super::mailbox::{Columns, Mailbox, Row, Vanished};
 use super::messages::{MessageNumber, MessageTable};
 use super::objects::Objects;
-use super::{AccountState, Buried};
+use super::{AccountState, BURIED_BYTES, Buried, MESSAGE_BYTES, ROW_BYTES};
 use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
@@ -24,6 +24,8 @@ use crate::special_use::SpecialUses;
 const MESSAGES_PER_CHUNK: u32 = 512;
 /// UIDs in one chunk of rows.
 const UIDS_PER_CHUNK: u32 = 2048;
+/// What a state takes that has nothing but the first mailboxes, in bytes.
+const LEAST_BYTES: usize = 8 * 1024;
 /// Expunged placements in one chunk.
 const BURIED_PER_CHUNK: usize = 4096;
 
@@ -262,6 +264,17 @@ impl RowsChunk {
     }
 }
 
+/// About the most that a state takes which consists of these chunks and a delivery for each of `entries`, in bytes.
+pub(crate) fn expected_bytes<'a>(names: impl Iterator<Item = &'a str>, entries: usize) -> usize {
+    let bytes = names.map(|name| match Content::parse(name) {
+        Some(Content::Messages(_)) => MESSAGES_PER_CHUNK as usize * MESSAGE_BYTES,
+        Some(Content::Rows(..)) => UIDS_PER_CHUNK as usize * ROW_BYTES,
+        Some(Content::Buried(_)) => BURIED_PER_CHUNK * BURIED_BYTES,
+        _ => 4096,
+    });
+    LEAST_BYTES + bytes.sum::<usize>() + entries * (MESSAGE_BYTES + ROW_BYTES)
+}
+
 /// Makes a state from its chunks, in the order of [`AccountState::chunk_names`].
 pub struct Restore {
     state: AccountState,
@@ -327,6 +340,11 @@ impl Restore {
             }
         }
         Ok(())
+    }
+
+    /// What is restored so far.
+    pub(crate) fn state(&self) -> &AccountState {
+        &self.state
     }
 
     /// The restored state.

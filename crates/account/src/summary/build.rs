@@ -57,7 +57,7 @@ impl Account {
     /// The summary of one message, from what is stored with it, or from the cache.
     pub(super) async fn make_summary(&self, message: &Message) -> Result<Arc<Entry>> {
         let cache = self.summary_cache();
-        if let Some(entry) = cache.get(message.object) {
+        if let Some(entry) = cache.get(&message.object) {
             return Ok(entry);
         }
         let entry = Arc::new(self.make_entry(Content::Summaries, message).await?);
@@ -67,7 +67,7 @@ impl Account {
 
     async fn make_entry(&self, content: Content, message: &Message) -> Result<Entry> {
         if content == Content::Summaries
-            && let Some(entry) = self.summary_cache().get(message.object)
+            && let Some(entry) = self.summary_cache().get(&message.object)
         {
             return Ok(Entry::clone(&entry));
         }

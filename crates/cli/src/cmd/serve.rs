@@ -1,5 +1,6 @@
 //! `sealpost serve`: the server, as the configuration says.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use sealpost_server::settings::Listen;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::config::memory::{self, MemoryOption};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::log;
@@ -19,7 +21,10 @@ use crate::running::{self, Signals};
 /// Arguments of `sealpost serve`.
 #[derive(clap::Args)]
 #[command(after_help = "Runs until SIGTERM or SIGINT; SIGHUP loads a changed certificate.")]
-pub struct Args {}
+pub struct Args {
+    #[command(flatten)]
+    memory: MemoryOption,
+}
 
 /// What it says once it accepts connections.
 #[derive(Serialize)]
@@ -35,6 +40,9 @@ struct Ready {
     metrics: Vec<Endpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin: Option<PathBuf>,
+    memory: BTreeMap<&'static str, usize>,
+    #[serde(skip)]
+    division: String,
 }
 
 /// Where something is served.
@@ -53,8 +61,9 @@ impl From<SocketAddr> for Endpoint {
 }
 
 /// Serves until it is told to stop.
-pub async fn run(_args: Args, global: &Global) -> Result<ExitCode> {
-    let config = Config::load(global)?;
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let mut config = Config::load(global)?;
+    config.bound_memory(&args.memory);
     log::start(config.log);
     if config.settings.listen == Listen::default() {
         return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
@@ -91,6 +100,8 @@ impl Ready {
             imaps: all(&listen.imaps),
             metrics: all(&listen.metrics),
             admin: listen.admin.clone(),
+            memory: place.settings.memory.parts().into(),
+            division: memory::division(&place.settings.memory),
         }
     }
 
@@ -112,6 +123,7 @@ impl Ready {
         for path in &self.lmtp_unix {
             text.push_str(&format!("\n  lmtp    {}", path.display()));
         }
+        text.push_str(&format!("\nMemory {}", self.division));
         text
     }
 }

@@ -11,10 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use sealpost_base::MemoryDivision;
 use sealpost_server::settings::TlsSource;
 
 use crate::cmd::serve;
 use crate::config::Config;
+use crate::config::memory::MemoryOption;
 use crate::global::Global;
 use crate::log;
 use crate::place::Place;
@@ -24,7 +26,7 @@ use ports::Ports;
 use report::Ready;
 
 /// Memory for a trial that no configuration says anything about: enough for a few dozen clients at once.
-const MEMORY: usize = 32 * 1024 * 1024;
+const MEMORY: usize = 64 * 1024 * 1024;
 
 /// Arguments of `sealpost try`.
 #[derive(clap::Args)]
@@ -35,6 +37,8 @@ pub struct Args {
     /// Which ports to listen on
     #[arg(long, value_enum, default_value_t)]
     ports: Ports,
+    #[command(flatten)]
+    memory: MemoryOption,
     /// Deliver no sample mail
     #[arg(long)]
     no_samples: bool,
@@ -48,7 +52,8 @@ pub struct Args {
 
 /// Serves until it is told to stop.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let config = Config::load(global)?;
+    let mut config = Config::load(global)?;
+    config.bound_memory(&args.memory);
     log::start(config.log);
     args.ports.check_free()?;
     let memory_is_default = config.is_default("memory");
@@ -57,7 +62,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     settings.hostname = "localhost".to_owned();
     settings.tls = TlsSource::SelfSigned { directory: config.directory.clone() };
     if memory_is_default {
-        settings.memory = MEMORY;
+        settings.memory = MemoryDivision::of(MEMORY);
     }
     let mut place = Place::at(&config.directory, settings).await?;
     place.dir = std::fs::canonicalize(&place.dir).context("the data directory")?;

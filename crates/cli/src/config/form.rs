@@ -292,8 +292,11 @@ fn choose<T: Copy>(value: &DeValue<'_>, choices: &[(&str, T)]) -> Result<T, Stri
 }
 
 /// A number with a unit; zero needs none.
-fn quantity(value: &DeValue<'_>, units: &[(&str, u64)]) -> Result<u64, String> {
-    let text = text(value)?;
+fn quantity(value: &DeValue<'_>, units_of: &[(&str, u64)]) -> Result<u64, String> {
+    units(text(value)?, units_of)
+}
+
+fn units(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: u64 = text[..digits].parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
     let unit = text[digits..].trim_start();
@@ -303,6 +306,11 @@ fn quantity(value: &DeValue<'_>, units: &[(&str, u64)]) -> Result<u64, String> {
     let unit =
         units.iter().find(|(name, _)| *name == unit).ok_or_else(|| format!("{text:?} has no such unit"))?;
     number.checked_mul(unit.1).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// A size as it is written in the configuration.
+pub fn size<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    T::try_from(units(text, &SIZES)?).map_err(|_| format!("{text:?} is too large"))
 }
 
 /// In the largest unit that leaves a whole number.

@@ -107,7 +107,7 @@ pub const KEYS: &[Key] = &[
         "memory",
         Size,
         settings.memory,
-        "The bound on memory for mail on its way: every buffer over 16 KiB is drawn from it, and work waits for its part."
+        "The bound on memory, all that the server does included; at least 48MiB. `sealpost config show` prints how it is divided. What has no room in its part waits, or is told to come back."
     ),
     key!(
         "message_size",
@@ -191,6 +191,12 @@ pub const KEYS: &[Key] = &[
         Span,
         settings.timeouts.imap_keep_alive,
         "How long a client that idles hears nothing before it is told that the server is still there, so that no router forgets the connection; \"0\" turns it off."
+    ),
+    key!(
+        "timeouts.imap_sleep",
+        Span,
+        settings.timeouts.imap_sleep,
+        "How long a session that waits for its client keeps the account loaded; sooner if others need the memory."
     ),
     key!(
         "timeouts.write",

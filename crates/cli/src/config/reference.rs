@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::form::Written;
 use super::keys::{KEYS, Key, SECTIONS};
-use super::{Config, Origin};
+use super::{Config, Origin, memory};
 
 /// Width of comments.
 const WIDTH: usize = 100;
@@ -44,6 +44,9 @@ pub fn in_force(config: &Config, file: &str) -> String {
                 Origin::Flag(flag) => flag.to_owned(),
             };
             text.push_str(&format!("{line:<44} # {origin}\n"));
+            if key.name == "memory" {
+                text.push_str(&format!("# {}\n", memory::division(&config.settings.memory)));
+            }
         }
     }
     text
@@ -113,10 +116,11 @@ const GUIDE_HEAD: &str = "<!-- Written by `sealpost config guide`; a test compar
     - `sealpost config default` prints a file with every key, its default and what it means: a good start.\n\
     - `sealpost config show` prints what is in force and where each value came from: a default, a line of the file,\n\
     \x20\x20or an option. It accepts the same options as every command, and `--json`.\n\
-    - `--dir` goes before `directory`, and `--log` before `log.level`.\n\
+    - `--dir` goes before `directory`, and `--log` before `log.level`, and `--memory` of `serve` and\n\
+    \x20\x20`try` before `memory`.\n\
     \n\
     `sealpost try` listens on its own ports of this machine, is called `localhost` and uses a self-signed\n\
-    certificate, whatever the file says; without a `memory` in the file it uses 32 MiB.\n";
+    certificate, whatever the file says; without `--memory` and without a `memory` in the file it uses 64 MiB.\n";
 
 fn keys_of(section: &'static str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| key.section() == section)

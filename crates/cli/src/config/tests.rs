@@ -86,7 +86,7 @@ level = "info"
     let config = parse(text).unwrap();
     let settings = &config.settings;
     assert_eq!(config.directory, Path::new("/etc/sealpost/mail"));
-    assert_eq!((settings.hostname.as_str(), settings.memory), ("mail.example.org", 1 << 30));
+    assert_eq!((settings.hostname.as_str(), settings.memory.bound), ("mail.example.org", 1 << 30));
     assert_eq!((settings.message_size, settings.retention), (50 << 20, Duration::from_secs(2 * 86400)));
     assert_eq!((settings.listen.smtp.len(), settings.listen.imaps.len()), (2, 0));
     assert_eq!(settings.listen.imap, Config::default().settings.listen.imap);
@@ -119,7 +119,12 @@ fn everything_that_is_wrong_is_said_with_its_line() {
                 "1: memory is a size such as \"256MiB\" (B, KiB, MiB, GiB, TiB): \"99999999999TiB\" is too large",
             ],
         ),
-        ("memory = \"1MiB\"", &["1: memory: at least \"24MiB\" are needed"]),
+        (
+            "memory = \"1MiB\"",
+            &[
+                "1: memory: at least \"48MiB\" are needed: the process itself, and room for one password check",
+            ],
+        ),
         (
             "\n[connections]\ntotal = -1",
             &["3: connections.total is a number, at least 1: it is negative or too large"],

@@ -7,11 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
+use sealpost_base::memory::LARGEST_REQUEST;
 use sealpost_base::{Budget, Error, Permit, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Memory that one check takes, in bytes (Argon2id, m = 19 MiB).
-pub const CHECK_BYTES: usize = 19 * 1024 * 1024;
+pub const CHECK_BYTES: usize = LARGEST_REQUEST;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -57,7 +58,7 @@ impl Checks {
     pub async fn turn(&self) -> Result<Turn, Busy> {
         let _waiting = self.waiting.try_acquire().map_err(|_| Busy)?;
         let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| Busy)?;
-        let memory = self.budget.acquire(CHECK_BYTES).await;
+        let memory = self.budget.acquire_whole(CHECK_BYTES).await;
         Ok(Turn { _running: running, _memory: memory })
     }
 

@@ -74,6 +74,8 @@ pub(super) enum End {
     NoMemory,
     /// The selected mailbox is gone (RFC 2180 §3.3).
     MailboxGone,
+    /// There is no room for what has to be remembered of the selected mailbox.
+    Crowded,
     /// A message could not be sent to its end.
     Broken,
     /// What the client logged in with does not let it in any more.
@@ -94,6 +96,7 @@ impl End {
             End::Fatal(_) => "protocol",
             End::NoMemory => "no memory",
             End::MailboxGone => "mailbox gone",
+            End::Crowded => "no memory for the view",
             End::Broken => "message unreadable",
             End::Revoked => "login revoked",
             End::Io(_) => "connection failed",
@@ -112,6 +115,7 @@ impl End {
             End::MailboxGone => {
                 Some("the selected mailbox was deleted, renumbered, or may not be read any more")
             }
+            End::Crowded => Some("no memory for a mailbox with so many gaps now, come back later"),
             End::Revoked => Some("this login is no longer valid"),
         }
     }
@@ -434,7 +438,7 @@ impl Connection {
     }
 
     /// Ends a session whose login was revoked, also one that never waits.
-    fn check_standing(&self) -> Result<(), End> {
+    pub(super) fn check_standing(&self) -> Result<(), End> {
         match &self.standing {
             Some(standing) if !standing.holds() => Err(End::Revoked),
             _ => Ok(()),

@@ -239,10 +239,14 @@ impl Session {
 
 impl Contexts {
     /// Whether one more may be kept up to date.
+    /// How many ranges all results take.
+    pub(super) fn ranges(&self) -> usize {
+        self.list.iter().map(|context| context.results.ranges()).sum()
+    }
+
     fn have_room(&self, results: &Results) -> bool {
-        let ranges: usize = self.list.iter().map(|context| context.results.ranges()).sum();
         self.list.len() < limits::IMAP_CONTEXTS
-            && ranges + results.ranges() <= limits::IMAP_CONTEXT_RANGES
+            && self.ranges() + results.ranges() <= limits::IMAP_CONTEXT_RANGES
             && !results.are_too_long()
     }
 

@@ -315,8 +315,8 @@ impl Compressions {
     /// Of a server with that budget.
     pub fn of(budget: &Budget) -> Self {
         Compressions {
-            places: Budget::new(budget.total() / limits::IMAP_COMPRESSED_SHARE),
-            compressors: Budget::new(budget.total() / limits::IMAP_COMPRESSORS_SHARE),
+            places: Budget::new(budget.common() / limits::IMAP_COMPRESSED_SHARE),
+            compressors: Budget::new(budget.common() / limits::IMAP_COMPRESSORS_SHARE),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) struct LongCommand {
 impl LongCommands {
     /// Of a server with that budget.
     pub fn of(budget: &Budget) -> Self {
-        let share = || Budget::new(budget.total() / SHARE);
+        let share = || Budget::new(budget.common() / SHARE);
         LongCommands { strangers: share(), users: share() }
     }
 

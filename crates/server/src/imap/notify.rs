@@ -9,11 +9,9 @@ mod groups;
 mod known;
 mod shares;
 
-use std::future::Future;
-
-use sealpost_account::AccountState;
 use sealpost_account::rights::Rights;
 use sealpost_account::share;
+use sealpost_account::{AccountState, Bell};
 use sealpost_base::{MailboxId, limits};
 use sealpost_imap::server::Event as Input;
 use sealpost_imap::types::{
@@ -47,6 +45,11 @@ impl Watch {
     /// What is wanted of the selected mailbox.
     pub(super) fn selected(&self) -> &Selected {
         &self.selected
+    }
+
+    /// The bells of the shares that are watched.
+    pub(super) fn shared_bells(&self) -> impl Iterator<Item = &Bell> {
+        self.shares.bells()
     }
 }
 
@@ -95,47 +98,18 @@ impl Session {
     /// The next input, telling meanwhile what happens if the client asked for that.
     pub(super) async fn next_input(&mut self) -> Result<Input, End> {
         if self.watch.is_none() {
-            return self.connection.next().await;
+            return self.next_command().await;
         }
         let deadline = self.connection.idle_deadline();
         loop {
-            let rung = self.rung();
+            let bells = self.bells();
             // RFC 5465 §6.1.2: whoever counts messages is told of expunges when a command allows for it.
             let delayed = self.watch.as_ref().is_some_and(|watch| watch.selected.delayed);
             self.tell(&Telling { expunges: !delayed, ..Telling::default() }).await?;
             self.tell_modseq_alone();
-            if let Some(event) = self.connection.next_unless(deadline, rung).await? {
+            if let Some(event) = self.next_or_rung(deadline, bells, None).await? {
                 return Ok(event);
             }
-        }
-    }
-
-    /// Ends when an account that this session looks at has changed since now.
-    pub(super) fn rung(&self) -> impl Future<Output = ()> + Send + use<> {
-        let own = self.account.clone();
-        let viewed = self.view.as_ref().map(|view| view.account().clone());
-        let shared = self.watch.iter().flat_map(|watch| watch.shares.accounts().cloned());
-        let shared: Vec<_> = shared.collect();
-        let bells = own.into_iter().chain(viewed).chain(shared).map(|account| {
-            let mut bell = account.subscribe();
-            // Marked before anything is looked at, so that a change during the look rings again.
-            bell.borrow_and_update();
-            (account, bell)
-        });
-        let bells: Vec<_> = bells.collect();
-        async move {
-            let rings = bells.into_iter().map(|(account, mut bell)| {
-                Box::pin(async move {
-                    // The sender lives as long as the account, which is held here.
-                    let _ = bell.changed().await;
-                    drop(account);
-                })
-            });
-            let rings: Vec<_> = rings.collect();
-            if rings.is_empty() {
-                std::future::pending::<()>().await;
-            }
-            futures::future::select_all(rings).await;
         }
     }
 
@@ -152,7 +126,7 @@ impl Session {
             return self.overflow();
         }
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        let shared = watch.shares.update(viewed, &self.own);
+        let shared = watch.shares.update(&self.ctx.accounts, viewed, &self.own).await;
         let events = {
             let state = account.state();
             // One entry since the client was told last: that of its own command.

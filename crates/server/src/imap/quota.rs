@@ -67,14 +67,20 @@ impl Session {
     /// Before the session ends: what it leaves is written down for deliveries to go by.
     /// Nobody waits for it: if it is lost, they go by what was written before.
     pub(super) fn end_quota(&mut self) {
-        let (Some(quota), Some(account)) = (self.quota.take(), self.account.clone()) else { return };
+        self.note_usage();
+        self.quota = None;
+    }
+
+    /// Writes down how much the account holds, for deliveries while nobody has it loaded.
+    pub(super) fn note_usage(&self) {
+        let (Some(quota), Some(account)) = (&self.quota, self.account.clone()) else { return };
         if quota.limits == Quotas::default() {
             return;
         }
-        let ctx = self.ctx.clone();
+        let (ctx, limits, shared) = (self.ctx.clone(), quota.limits, quota.shared);
         tokio::spawn(async move {
             let usage = quota::usage(&account.state());
-            ctx.quotas.observed(&ctx, account.id(), quota.limits, usage, quota.shared).await;
+            ctx.quotas.observed(&ctx, account.id(), limits, usage, shared).await;
         });
     }
 

@@ -45,8 +45,11 @@ impl Session {
         }
         let place = self.place(name).await?.require(Rights::READ)?;
         let (examine, read_only) = (read_only, read_only || !place.is_writable());
-        let Opened { view, flags, permanent, unseen, object_id, missed } =
+        let Opened { mut view, flags, permanent, unseen, object_id, missed } =
             open(&place, read_only, known, !self.dialect.rev2())?;
+        if !view.weigh(&self.ctx.accounts) {
+            return Err(Reply::no(Code::Limit, "no memory for a mailbox with so many gaps now").into());
+        }
         let dialect = self.dialect;
         let out = self.connection.out();
         out.response(&Response::Flags(flags));

@@ -15,6 +15,7 @@ use super::notify;
 use super::progress::Progress;
 use super::quota::Quota;
 use super::reply::{Failure, Outcome, Reply};
+use super::sleep::Asleep;
 use super::tell::Telling;
 use super::uid_only;
 use super::view::View;
@@ -33,6 +34,8 @@ pub(super) struct Session {
     pub(super) account: Option<Arc<Account>>,
     /// Selected state while `Some`.
     pub(super) view: Option<View>,
+    /// What is kept of both while the session waits without them; `None` while it is awake.
+    pub(super) asleep: Option<Box<Asleep>>,
     /// What ENABLE switched on.
     pub(super) dialect: Dialect,
     /// `Some` if the client is to be told of metadata that others change.
@@ -78,6 +81,7 @@ impl Session {
             log,
             account: None,
             view: None,
+            asleep: None,
             dialect: Dialect::default(),
             metadata: None,
             watch: None,
@@ -109,9 +113,9 @@ impl Session {
         if let Some(stream) = self.connection.stream() {
             self.log.observe(stream);
         }
-        let Session { connection, log, account, view, .. } = *self;
-        // Whoever waits for the client to hang up needs neither.
-        drop((account, view));
+        let Session { connection, log, account, view, asleep, .. } = *self;
+        // Whoever waits for the client to hang up needs none of these.
+        drop((account, view, asleep));
         Box::pin(connection.close(&end)).await;
         drop(log);
     }
@@ -124,7 +128,16 @@ impl Session {
 
     /// Takes the next event and answers it.
     async fn step(&mut self) -> Result<(), End> {
-        match self.next_input().await? {
+        let mut event = self.next_input().await?;
+        if self.asleep.is_some()
+            && let Err(error) = self.wake().await
+        {
+            event = match self.answer_asleep(event, error)? {
+                Some(event) => event,
+                None => return self.connection.relieve().await,
+            };
+        }
+        match event {
             Event::Command(command) => self.command(command).await?,
             Event::NeedContinuation => {
                 self.connection.out().continuation("go on");

@@ -91,6 +91,7 @@ impl Session {
                 Box::pin(self.tell_rows(&modseqs, Items::ModSeq, telling.uid)).await?;
             }
         }
+        self.weigh_view()?;
         if self.watch.is_some() { Box::pin(self.tell_others()).await } else { Ok(()) }
     }
 

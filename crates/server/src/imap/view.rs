@@ -10,15 +10,17 @@ use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox;
-use sealpost_account::{Account, AccountState};
+use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
 use super::contexts::{Contexts, Update};
 use super::place::Access;
 
 /// The selected mailbox as the client knows it.
-pub(super) struct View {
-    account: Arc<Account>,
+///
+/// While its session is asleep it has a [`Ticket`] instead of the account.
+pub(super) struct View<A = Arc<Account>> {
+    account: A,
     access: Access,
     /// The rights that PERMANENTFLAGS was made from.
     rights: Rights,
@@ -48,7 +50,12 @@ pub(super) struct View {
     saved: UidSet,
     /// Searches that are kept up to date.
     pub(super) contexts: Contexts,
+    /// Room for all of this, if it is much.
+    charge: Option<Charge>,
 }
+
+/// A view up to this size is part of what a connection takes anyway, in bytes.
+const SMALL_VIEW: usize = 16 * 1024;
 
 /// Rights that a client which asked to look only does not use.
 const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
@@ -110,6 +117,25 @@ impl View {
             // RFC 5182 §2.1: selecting a mailbox empties it.
             saved: UidSet::new(),
             contexts: Contexts::default(),
+            charge: None,
+        }
+    }
+
+    /// Counts what the view takes, if that is much; whether there is room for it.
+    pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
+        let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
+        let ranges = sets.iter().sum::<usize>() + self.contexts.ranges();
+        let bytes = ranges * size_of::<(Uid, Uid)>();
+        if bytes <= SMALL_VIEW {
+            self.charge = None;
+            return true;
+        }
+        match &self.charge {
+            Some(charge) => charge.try_set(bytes),
+            None => {
+                self.charge = accounts.charge(bytes);
+                self.charge.is_some()
+            }
         }
     }
 
@@ -335,6 +361,52 @@ impl View {
         let owes = std::mem::take(&mut self.owes);
         let written = std::mem::replace(&mut self.written, Position::ZERO);
         (owes || written > self.whole).then(|| self.whole())
+    }
+}
+
+impl View {
+    /// Lets go of the account.
+    pub(super) fn let_go(self) -> View<Ticket> {
+        let ticket = self.account.ticket();
+        self.with(ticket)
+    }
+}
+
+impl View<Ticket> {
+    /// What opens the account again.
+    pub(super) fn ticket(&self) -> &Ticket {
+        &self.account
+    }
+
+    /// The same, holding the account again.
+    pub(super) fn hold(self, account: Arc<Account>) -> View {
+        self.with(account)
+    }
+}
+
+impl<A> View<A> {
+    fn with<B>(self, account: B) -> View<B> {
+        View {
+            account,
+            access: self.access,
+            rights: self.rights,
+            mailbox: self.mailbox,
+            uid_validity: self.uid_validity,
+            read_only: self.read_only,
+            uids: self.uids,
+            recent: self.recent,
+            uid_next: self.uid_next,
+            told: self.told,
+            told_expunges: self.told_expunges,
+            whole: self.whole,
+            written: self.written,
+            owes: self.owes,
+            frozen: self.frozen,
+            keywords: self.keywords,
+            saved: self.saved,
+            contexts: self.contexts,
+            charge: self.charge,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! COMPRESS=DEFLATE (RFC 4978): everything works as without it, within bounds, and ends with UNAUTHENTICATE.
 
-use sealpost_base::limits;
+use sealpost_base::{MemoryDivision, limits};
 use sealpost_server::Settings;
 
 use crate::imap_world::{Client, World};
@@ -182,7 +182,10 @@ async fn limits_hold_for_what_comes_out_of_a_bomb() {
 
 #[tokio::test]
 async fn one_more_than_fits_goes_on_without() {
-    let settings = Settings { memory: 4 * 1024 * 1024, ..Settings::default() };
+    let settings = Settings {
+        memory: MemoryDivision { work: 4 * 1024 * 1024, ..Default::default() },
+        ..Settings::default()
+    };
     let mut world = World::new(settings).await;
     let mut clients = Vec::new();
     let refused = loop {

@@ -305,7 +305,11 @@ async fn bytes_that_trickle_in_do_not_keep_a_stranger_connected() {
 /// go on as if nothing were.
 #[tokio::test]
 async fn long_commands_share_what_is_set_aside_for_them() {
-    let mut world = World::new(Settings { memory: 8 * 1024 * 1024, ..Settings::default() }).await;
+    let mut world = World::new(Settings {
+        memory: sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() },
+        ..Settings::default()
+    })
+    .await;
     let long = vec![b'x'; 2 * limits::IMAP_COMMAND_FREE_BYTES];
     // A megabyte is set aside; each command takes 80 KiB of it before login.
     let mut strangers = Vec::new();

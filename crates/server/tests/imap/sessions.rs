@@ -10,6 +10,8 @@ mod client;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use sealpost_account::Account;
 use sealpost_base::SeededRandom;
@@ -73,30 +75,57 @@ const MESSAGE: &[u8] = b"Subject: delivered\r\n\r\nbody\r\n";
 #[tokio::test]
 async fn what_each_session_believes_is_what_is_there() {
     for seed in seeds(6) {
-        let random = SeededRandom::new(seed);
-        let world = World::new(Settings::default()).await;
-        let account = world.account().await;
-        let mut sessions = sessions(&world, seed).await;
-        for step in 0..STEPS {
-            if random.below(8) == 0 {
-                let mailbox = ["INBOX", "Archive"][random.below(2) as usize];
-                world.deliver(Some(mailbox), MESSAGE).await;
-            }
-            let who = random.below(sessions.len() as u64) as usize;
-            sessions[who].step().await;
-            sessions[who].believes_no_more_than_it_knows(|_, _| account.clone());
-            // Nobody else does anything now, so that one can be asked in the middle of it all.
-            if step % 6 == 5 {
-                account.refresh().await.unwrap();
-                sessions[who].settle(|_, name| truth(&account, name)).await;
-            }
-        }
-        account.refresh().await.unwrap();
-        for session in &mut sessions {
-            session.settle(|_, name| truth(&account, name)).await;
-        }
-        recent_for_one(sessions, seed);
+        what_sessions_believe(seed, Settings::default(), |_| ()).await;
     }
+}
+
+/// Sessions let go of the account whenever they wait, and it is unloaded: nobody is told anything else for that.
+#[tokio::test]
+async fn what_each_session_believes_is_what_is_there_although_it_sleeps() {
+    let mut settings = Settings::default();
+    settings.timeouts.imap_sleep = Duration::ZERO;
+    let unloaded = AtomicUsize::new(0);
+    for seed in seeds(6) {
+        what_sessions_believe(seed, settings.clone(), |world| {
+            world.clock.advance(Duration::from_secs(61));
+            world.ctx.accounts.unload_idle();
+            unloaded.fetch_add(usize::from(world.ctx.accounts.loaded() == 0), Ordering::Relaxed);
+        })
+        .await;
+    }
+    assert!(unloaded.into_inner() > STEPS / 2, "they did sleep");
+}
+
+async fn what_sessions_believe(seed: u64, settings: Settings, between: impl Fn(&World)) {
+    let random = SeededRandom::new(seed);
+    let world = World::new(settings).await;
+    let mut sessions = sessions(&world, seed).await;
+    for step in 0..STEPS {
+        if random.below(8) == 0 {
+            let mailbox = ["INBOX", "Archive"][random.below(2) as usize];
+            world.deliver(Some(mailbox), MESSAGE).await;
+        }
+        let who = random.below(sessions.len() as u64) as usize;
+        sessions[who].step().await;
+        // Answered, the session's task goes on until it waits, and may fall asleep.
+        for _ in 0..32 {
+            tokio::task::yield_now().await;
+        }
+        between(&world);
+        let account = world.account().await;
+        sessions[who].believes_no_more_than_it_knows(|_, _| account.clone());
+        // Nobody else does anything now, so that one can be asked in the middle of it all.
+        if step % 6 == 5 {
+            account.refresh().await.unwrap();
+            sessions[who].settle(|_, name| truth(&account, name)).await;
+        }
+    }
+    let account = world.account().await;
+    account.refresh().await.unwrap();
+    for session in &mut sessions {
+        session.settle(|_, name| truth(&account, name)).await;
+    }
+    recent_for_one(sessions, seed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

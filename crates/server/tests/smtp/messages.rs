@@ -1,7 +1,7 @@
 //! Messages of all sizes, byte for byte through the store and back, within a small memory.
 
 use futures::{StreamExt, future};
-use sealpost_base::{Random, SeededRandom};
+use sealpost_base::{MemoryDivision, Random, SeededRandom};
 use sealpost_server::Settings;
 use sealpost_smtp::client::Protocol;
 
@@ -87,7 +87,10 @@ async fn a_large_message_to_several_is_spooled_and_the_spool_emptied() {
 /// Sixteen sessions want more than there is, each holding a part while it waits: all get through.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn little_memory_is_shared_without_standstill() {
-    let settings = Settings { memory: 4 * 1024 * 1024, ..Settings::default() };
+    let settings = Settings {
+        memory: MemoryDivision { work: 4 * 1024 * 1024, ..Default::default() },
+        ..Settings::default()
+    };
     let mut world = World::new(settings).await;
     let message = noise(7, 400_000);
     let streams: Vec<_> = (0..16).map(|_| world.connect_as(Protocol::Lmtp)).collect();

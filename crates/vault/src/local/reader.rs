@@ -32,6 +32,26 @@ const AFTER_ALL_PATHS: &str = "\u{10FFFF}";
 /// The most requests a thread answers within one transaction.
 const BATCH: usize = 16;
 
+/// Rows that one look for what is new goes through.
+const NEWER: usize = 1000;
+
+/// How far somebody has looked at what came to the store. The default: not at all.
+#[derive(Debug, Clone, Default)]
+pub struct Mark(Option<(i64, String)>);
+
+/// What came since a mark.
+#[derive(Debug)]
+pub struct Newer {
+    /// The paths of new log entries.
+    pub entries: Vec<String>,
+    /// How far this goes.
+    pub mark: Mark,
+    /// There is more to be asked for.
+    pub more: bool,
+    /// Nothing new was passed over. It may have been when the mark was the first, or is gone.
+    pub complete: bool,
+}
+
 /// A row without its bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
@@ -54,6 +74,7 @@ enum Request {
     GetMany { wanted: Vec<(String, Range<u64>)>, taker: Box<dyn Taker> },
     Last { after: String, before: String, reply: Reply<Option<(String, Bytes)>> },
     List { after: String, before: Option<String>, reply: Reply<Vec<(String, Row)>> },
+    Newer { mark: Mark, reply: Reply<Newer> },
 }
 
 /// Somebody who does something with what was read, on the thread that read it.
@@ -158,6 +179,11 @@ impl Readers {
         self.ask(|reply| Request::List { after, before, reply }).await
     }
 
+    /// Log entries that came since `mark`, at most [`NEWER`] rows further.
+    pub async fn newer(&self, mark: Mark) -> object_store::Result<Newer> {
+        self.ask(|reply| Request::Newer { mark, reply }).await
+    }
+
     fn ask<T, R: FnOnce(Reply<T>) -> Request>(
         &self,
         request: R,
@@ -246,6 +272,11 @@ impl Reader {
                     sound &= found.as_ref().map_or_else(is_about_the_object, |_| true);
                     let _ = reply.send(found);
                 }
+                Request::Newer { mark, reply } => {
+                    let newer = newer(connection, mark).map_err(failed);
+                    sound &= newer.is_ok();
+                    let _ = reply.send(newer);
+                }
                 Request::List { after, before, reply } => {
                     let rows = list(connection, &after, before.as_deref()).map_err(failed);
                     sound &= rows.is_ok();
@@ -326,6 +357,7 @@ impl Request {
             Request::GetMany { taker, .. } => taker.take(Err(generic(message))),
             Request::Last { reply, .. } => drop(reply.send(Err(generic(message)))),
             Request::List { reply, .. } => drop(reply.send(Err(generic(message)))),
+            Request::Newer { reply, .. } => drop(reply.send(Err(generic(message)))),
         }
     }
 }
@@ -399,6 +431,53 @@ fn list(connection: &Connection, after: &str, before: Option<&str>) -> rusqlite:
         Ok((row.get(3)?, found))
     })?;
     rows.collect()
+}
+
+/// SQLite gives a new row a number above all others. So as long as the marked row is there, whatever is new is behind it.
+fn newer(connection: &Connection, mark: Mark) -> rusqlite::Result<Newer> {
+    let complete = match &mark.0 {
+        None => true,
+        Some((id, path)) => connection
+            .prepare_cached("SELECT 1 FROM objects WHERE id = ?1 AND path = ?2")?
+            .exists(params![id, path])?,
+    };
+    let known = if complete { mark.0.as_ref().map_or(0, |(id, _)| *id) } else { 0 };
+    if known == 0 {
+        let mut query =
+            connection.prepare_cached("SELECT id, path FROM objects ORDER BY id DESC LIMIT ?1")?;
+        let rows = query.query_map([NEWER as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for row in rows {
+            let (id, path): (i64, String) = row?;
+            if is_log_entry(&path) {
+                return Ok(Newer {
+                    entries: Vec::new(),
+                    mark: Mark(Some((id, path))),
+                    more: false,
+                    complete: false,
+                });
+            }
+        }
+        return Ok(Newer { entries: Vec::new(), mark: Mark(None), more: false, complete: false });
+    }
+    let mut query =
+        connection.prepare_cached("SELECT id, path FROM objects WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+    let rows = query.query_map(params![known, NEWER as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (mut entries, mut mark, mut count) = (Vec::new(), mark, 0);
+    for row in rows {
+        let (id, path): (i64, String) = row?;
+        count += 1;
+        if is_log_entry(&path) {
+            mark = Mark(Some((id, path.clone())));
+            entries.push(path);
+        }
+    }
+    let more = count == NEWER && !entries.is_empty();
+    Ok(Newer { entries, mark, more, complete: true })
+}
+
+/// Log entries stay when what is around them goes: spooled messages, checkpoints.
+fn is_log_entry(path: &str) -> bool {
+    path.starts_with("acct/") && path.contains("/log/")
 }
 
 fn failed(e: rusqlite::Error) -> object_store::Error {

@@ -264,7 +264,7 @@ fn little_is_not_worth_a_compressor_and_so_many_have_one_at_once() {
         assert!(deflater.rests());
     }
     let text = numbered(1000);
-    let most = budget.total() / limits::IMAP_COMPRESSORS_SHARE / COMPRESSOR_BYTES;
+    let most = budget.common() / limits::IMAP_COMPRESSORS_SHARE / COMPRESSOR_BYTES;
     let compressed = deflaters
         .iter_mut()
         .filter_map(|deflater| (send(deflater, &text, 1000).len() < text.len()).then_some(()));
@@ -287,7 +287,7 @@ async fn so_many_and_no_more() {
         admitted.push(compression);
     }
     assert_eq!(admitted.len(), 16 * 1024 * 1024 / INFLATER_BYTES);
-    assert!(budget.in_use() <= budget.total() / limits::IMAP_COMPRESSED_SHARE);
+    assert!(budget.in_use() <= budget.common() / limits::IMAP_COMPRESSED_SHARE);
     admitted.pop();
     assert!(compressions.admit(&budget).await.is_some());
     drop(admitted);

@@ -2,12 +2,11 @@
 //! a bell of its own (`docs/decisions/0010-sharing.md`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use sealpost_account::metadata::Holder;
 use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
-use sealpost_account::{Account, AccountState};
+use sealpost_account::{Account, AccountState, Accounts, Bell, Ticket};
 use sealpost_base::{AccountId, MailboxId, Position, limits};
 
 use super::groups::{Groups, Wanted};
@@ -23,8 +22,9 @@ const NEEDED: Rights = Rights::LOOKUP.with(Rights::READ);
 #[derive(Default)]
 pub(super) struct Shares(BTreeMap<MailboxId, Share>);
 
+/// Its log is not held: it is opened when its bell rings.
 struct Share {
-    account: Arc<Account>,
+    ticket: Ticket,
     access: Access,
     wanted: Wanted,
     known: Entry,
@@ -35,14 +35,14 @@ struct Share {
 }
 
 impl Shares {
-    /// Their logs, whose bells are to be listened to.
-    pub(super) fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
-        self.0.values().map(|share| &share.account)
+    /// The bells of their logs.
+    pub(super) fn bells(&self) -> impl Iterator<Item = &Bell> {
+        self.0.values().map(|share| share.ticket.bell())
     }
 
     /// The names of those that can be looked at, and what is wanted of each.
     pub(super) fn readable(&self, selected: Option<AccountId>) -> Vec<(String, Wanted)> {
-        let others = self.0.values().filter(|share| selected != Some(share.account.id()));
+        let others = self.0.values().filter(|share| selected != Some(share.ticket.id()));
         let readable = others.filter(|share| share.rights.contains(NEEDED));
         readable.map(|share| (share.known.name.clone(), share.wanted)).collect()
     }
@@ -54,18 +54,29 @@ impl Shares {
     }
 
     /// Brings what is known up to date; what has to be told for it.
-    pub(super) fn update(
+    pub(super) async fn update(
         &mut self,
+        accounts: &Accounts,
         selected: Option<AccountId>,
         own: &[(AccountId, Position)],
     ) -> Result<Vec<Event>, Overflow> {
         let mut events = Vec::new();
-        for share in self.0.values_mut() {
-            let state = share.account.state();
+        for share in self.0.values_mut().filter(|share| share.ticket.bell().has_rung()) {
+            let account = match accounts.reopen(&share.ticket).await {
+                Ok(account) => account,
+                Err(error) => {
+                    tracing::warn!(%error, "a shared mailbox cannot be looked at");
+                    // The next change is a reason to try again.
+                    share.ticket.bell_mut().hush();
+                    continue;
+                }
+            };
+            share.ticket = account.ticket();
+            let state = account.state();
             if state.position() == share.position {
                 continue;
             }
-            let own = is_own(own, share.account.id(), share.position, state.position());
+            let own = is_own(own, account.id(), share.position, state.position());
             let told = access_of(share.access.rights(&state));
             let now = Entry::of_share(&state, share.known.name.clone(), share.known.subscribed);
             if told != share.rights {
@@ -75,7 +86,7 @@ impl Shares {
                     readable: told == NEEDED,
                 });
             } else if told == NEEDED && !own {
-                if selected != Some(share.account.id()) {
+                if selected != Some(account.id()) {
                     events.extend(of_messages(&share.known, &now, share.wanted));
                 }
                 if share.wanted.metadata {
@@ -162,7 +173,7 @@ impl Session {
             let state = account.state();
             (Entry::of_share(&state, name, subscribed), state.position())
         };
-        Some(Share { account, access, wanted, known, position, rights: access_of(rights) })
+        Some(Share { ticket: account.ticket(), access, wanted, known, position, rights: access_of(rights) })
     }
 }
 

@@ -1,0 +1,179 @@
+//! Room for loaded accounts: their part of the memory, who has how much of it, and who waits for some.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealpost_base::{Error, Result};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// How long an account waits to be loaded while others are in use.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The part of the memory that loaded accounts have. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Room(Arc<Shared>);
+
+struct Shared {
+    bytes: usize,
+    used: Mutex<usize>,
+    freed: Notify,
+    /// Held by the one that waits; others wait for their turn, in the order in which they came.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// What one account, or one session, takes of the room; given back when dropped.
+pub struct Charge {
+    room: Room,
+    bytes: AtomicUsize,
+}
+
+impl Room {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let shared = Shared {
+            bytes,
+            used: Mutex::default(),
+            freed: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+        };
+        Room(Arc::new(shared))
+    }
+
+    /// All of it, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        *self.lock()
+    }
+
+    /// How much more than there is would be in use with `bytes` more.
+    pub(crate) fn missing(&self, bytes: usize) -> usize {
+        (self.used() + bytes).saturating_sub(self.0.bytes)
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_short(&self) -> bool {
+        self.0.turn.try_lock().is_err() || self.missing(0) > 0
+    }
+
+    /// Takes `bytes`, or all there is if that is less, waiting for it. `unload` is told how much is missing, whenever
+    /// some is.
+    ///
+    /// # Errors
+    /// `Retry` if others need what they have for too long.
+    pub(crate) async fn take(&self, bytes: usize, unload: impl Fn(usize)) -> Result<Charge> {
+        let bytes = bytes.min(self.0.bytes);
+        let taken = async {
+            let _turn = self.0.turn.lock().await;
+            loop {
+                let freed = self.0.freed.notified();
+                if let Some(charge) = self.try_take(bytes) {
+                    return charge;
+                }
+                unload(self.missing(bytes));
+                if let Some(charge) = self.try_take(bytes) {
+                    return charge;
+                }
+                freed.await;
+            }
+        };
+        timeout(PATIENCE, taken).await.map_err(|_| {
+            Error::retry("all of the memory for accounts is in use (`memory` in the configuration)")
+        })
+    }
+
+    /// Takes `bytes` if there are as many.
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<Charge> {
+        let mut used = self.lock();
+        (*used + bytes <= self.0.bytes).then(|| {
+            *used += bytes;
+            Charge { room: self.clone(), bytes: AtomicUsize::new(bytes) }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Charge {
+    /// What is taken, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What it takes by now. More than there is room for is taken all the same: it is there already, and the next to load
+    /// something waits for it.
+    pub(crate) fn set(&self, bytes: usize) {
+        let mut used = self.room.lock();
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        *used = used.saturating_sub(before).saturating_add(bytes);
+        drop(used);
+        if bytes < before {
+            self.room.0.freed.notify_one();
+        }
+    }
+
+    /// Takes `bytes` in all, if there is room for what is new of that.
+    pub fn try_set(&self, bytes: usize) -> bool {
+        let mut used = self.room.lock();
+        let others = used.saturating_sub(self.bytes());
+        if bytes > self.bytes() && others + bytes > self.room.bytes() {
+            return false;
+        }
+        *used = others + bytes;
+        self.bytes.store(bytes, Ordering::Relaxed);
+        drop(used);
+        self.room.0.freed.notify_one();
+        true
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_comes_first_and_gives_up_in_time() {
+        let room = Room::new(100);
+        let held = room.try_take(60).unwrap();
+        assert!(room.try_take(50).is_none() && !room.is_short());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let first = tokio::spawn({
+            let (room, asked) = (room.clone(), asked.clone());
+            async move { room.take(50, |missing| asked.store(missing, Ordering::Relaxed)).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(room.is_short());
+        assert_eq!(asked.load(Ordering::Relaxed), 10);
+        held.set(50);
+        let first = first.await.unwrap().unwrap();
+        assert_eq!((first.bytes(), room.used()), (50, 100));
+        let error = room.take(1, |_| ()).await.err().unwrap();
+        assert_eq!(error.kind(), sealpost_base::Kind::Retry);
+        drop((first, held));
+        assert_eq!(room.used(), 0);
+        assert_eq!(room.take(1000, |_| ()).await.unwrap().bytes(), 100, "all there is");
+    }
+
+    #[test]
+    fn a_charge_grows_as_far_as_there_is_room() {
+        let room = Room::new(100);
+        let (one, two) = (room.try_take(10).unwrap(), room.try_take(80).unwrap());
+        assert!(!one.try_set(21) && one.try_set(20));
+        two.set(300);
+        assert!(one.try_set(5) && !one.try_set(6));
+        assert_eq!((room.used(), room.missing(0)), (305, 205));
+    }
+}

@@ -1,0 +1,64 @@
+//! What other processes append: the bells of the accounts concerned are rung, so that whoever listens reads on.
+//!
+//! The store says which log entries are new, so a change costs what it brings, however many accounts are listened to.
+
+use std::sync::{Arc, Weak};
+
+use sealpost_base::Result;
+use sealpost_vault::Store;
+use sealpost_vault::store::Mark;
+
+use super::{Accounts, Shared, lock};
+use crate::head::Head;
+
+/// Rings bells for as long as there are accounts.
+pub(super) async fn watch(accounts: Weak<Shared>) {
+    let Some(store) = accounts.upgrade().map(|shared| shared.store.clone()) else { return };
+    let mut changes = store.changes();
+    let mut mark = first_mark(&store).await;
+    while changes.changed().await.is_ok() {
+        let Some(shared) = accounts.upgrade() else { return };
+        if let Err(e) = ring(&Accounts(shared), &mut mark).await {
+            tracing::warn!(error = %e, "could not look for what another process appended");
+        }
+    }
+}
+
+/// Nobody listens yet to what came before.
+async fn first_mark(store: &Store) -> Mark {
+    match store.newer(Mark::default()).await {
+        Ok(Some(newer)) => newer.mark,
+        _ => Mark::default(),
+    }
+}
+
+async fn ring(accounts: &Accounts, mark: &mut Mark) -> Result<()> {
+    loop {
+        let Some(newer) = accounts.0.store.newer(mark.clone()).await? else {
+            return look_everywhere(accounts).await;
+        };
+        for (id, position) in newer.entries.iter().filter_map(|path| sealpost_journal::log_entry(path)) {
+            let head = lock(&accounts.0.heads).by_account.get(&id).cloned();
+            if let Some(head) = head {
+                head.ring(position);
+            }
+        }
+        *mark = newer.mark;
+        if !newer.complete {
+            return look_everywhere(accounts).await;
+        }
+        if !newer.more {
+            return Ok(());
+        }
+    }
+}
+
+/// Looks at the logs of all accounts that somebody listens to.
+async fn look_everywhere(accounts: &Accounts) -> Result<()> {
+    let heads: Vec<Arc<Head>> = lock(&accounts.0.heads).by_account.values().cloned().collect();
+    for head in heads.into_iter().filter(|head| Arc::strong_count(head) > 2) {
+        let known = *head.bell.borrow();
+        head.ring(head.journal.last_after(known).await?);
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Room for loaded accounts: the ones that nobody uses make place for others, and what is too large is said to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_account::{Account, Accounts, Delivery, Options};
+use sealpost_base::{AccountId, FakeClock, Kind, MemoryDivision, SeededRandom, Timestamp};
+use sealpost_vault::{AccountKeys, RootKey, Store};
+
+struct World {
+    accounts: Accounts,
+    root: RootKey,
+}
+
+const fn id(n: u8) -> AccountId {
+    AccountId([n; 16])
+}
+
+impl World {
+    fn new(store: Store, room: usize) -> Self {
+        let random = Arc::new(SeededRandom::new(5));
+        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+        let memory = MemoryDivision { accounts: room, ..MemoryDivision::default() };
+        let root = RootKey::generate(&SeededRandom::new(7));
+        let options = Options { memory, ..Options::default() };
+        World { accounts: Accounts::with(store, clock, random, options), root }
+    }
+
+    async fn open(&self, n: u8) -> Arc<Account> {
+        self.accounts.open(id(n), &self.root).await.unwrap()
+    }
+
+    async fn deliver(&self, n: u8, messages: usize) {
+        let public = AccountKeys::derive(&self.root, id(n)).public();
+        for _ in 0..messages {
+            let mut ingest = self.accounts.ingest(id(n)).await.unwrap();
+            ingest.write(b"Subject: x\r\n\r\ny\r\n").await.unwrap();
+            let stored = ingest.finish().await.unwrap();
+            self.accounts.deliver(id(n), &public, stored, Delivery::default()).await.unwrap();
+        }
+    }
+}
+
+/// A round of maintenance holds an account until it is done.
+async fn settled(account: &Arc<Account>) {
+    while Arc::strong_count(account) > 2 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What an empty account takes.
+async fn weight() -> usize {
+    World::new(Store::memory(), 1 << 20).open(1).await.weight()
+}
+
+#[tokio::test]
+async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
+    let each = weight().await;
+    let world = World::new(Store::memory(), 4 * each + 8192);
+    let first = world.open(1).await;
+    settled(&first).await;
+    for n in 2..40 {
+        settled(&world.open(n).await).await;
+        let (room, used) = world.accounts.room();
+        assert!(used <= room, "{used} of {room} after {n}");
+    }
+    assert!(world.accounts.peek(id(1)).is_some(), "in use");
+    assert!(world.accounts.peek(id(39)).is_some() && world.accounts.peek(id(2)).is_none());
+    assert!(Arc::ptr_eq(&first, &world.open(1).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
+    let each = weight().await;
+    let world = Arc::new(World::new(Store::memory(), 2 * each + each / 2));
+    let held = [world.open(1).await, world.open(2).await];
+    settled(&held[0]).await;
+    settled(&held[1]).await;
+    let error = world.accounts.open(id(3), &world.root).await.err().unwrap();
+    assert_eq!(error.kind(), Kind::Retry, "{error}");
+
+    let [one, two] = held;
+    let waiting = tokio::spawn({
+        let world = world.clone();
+        async move { world.open(3).await.id() }
+    });
+    // A session that only waits for its client hears that the room is wanted.
+    one.wanted().await;
+    assert!(world.accounts.are_short());
+    drop(one);
+    assert_eq!(waiting.await.unwrap(), id(3));
+    assert!(world.accounts.peek(id(1)).is_none());
+    drop(two);
+}
+
+#[tokio::test]
+async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
+    let each = weight().await;
+    let store = Store::memory();
+    let large = World::new(store.clone(), 64 << 20);
+    large.deliver(1, 300).await;
+    let account = large.open(1).await;
+    account.checkpoint().await.unwrap();
+    assert!(account.weight() > each + 300 * 40, "{}", account.weight());
+
+    let small = World::new(store, each + 300 * 20);
+    let error = small.accounts.open(id(1), &small.root).await.err().unwrap();
+    assert_eq!(error.kind(), Kind::Limit, "{error}");
+    let (_, used) = small.accounts.room();
+    assert_eq!(used, 0);
+    small.deliver(1, 1).await;
+    drop(small.open(2).await);
+    account.refresh().await.unwrap();
+    assert_eq!(account.state().inbox().len(), 301);
+}
+
+#[tokio::test]
+async fn what_an_account_grows_by_is_counted() {
+    let world = World::new(Store::memory(), 1 << 20);
+    let account = world.open(1).await;
+    let before = account.weight();
+    world.deliver(1, 100).await;
+    account.catch_up().await.unwrap();
+    assert!(account.weight() >= before + 100 * 40, "{} after {before}", account.weight());
+    assert_eq!(world.accounts.room().1, account.weight());
+}
+
+#[tokio::test]
+async fn a_ticket_hears_and_opens_again() {
+    let world = World::new(Store::memory(), 1 << 20);
+    let ticket = world.open(1).await.ticket();
+    assert!(!ticket.bell().has_rung());
+    world.deliver(1, 1).await;
+    ticket.bell().rung().await;
+    let account = world.accounts.reopen(&ticket).await.unwrap();
+    assert_eq!(account.state().inbox().len(), 1);
+    assert!(!account.ticket().bell().has_rung());
+}
+
+/// A process is told which accounts another one appended to, and reads nothing of the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tickets_hear_of_what_another_process_appends() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = World::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
+    let there = World::new(Store::local(dir.path()).await.unwrap(), 64 << 20);
+    let mut tickets = Vec::new();
+    for n in 1..=5 {
+        here.deliver(n, 1).await;
+        tickets.push(here.open(n).await.ticket());
+    }
+    for (n, ticket) in (1..).zip(&tickets) {
+        there.deliver(n, 1).await;
+        tokio::time::timeout(Duration::from_secs(60), ticket.bell().rung()).await.unwrap();
+    }
+    for ticket in &tickets {
+        let account = here.accounts.reopen(ticket).await.unwrap();
+        assert_eq!(account.state().inbox().len(), 2);
+    }
+}
