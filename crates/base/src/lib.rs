@@ -12,6 +12,7 @@ pub mod ids;
 pub mod limits;
 pub mod metrics;
 pub mod random;
+pub mod suggest;
 pub mod uid_set;
 
 pub use budget::{Budget, Permit};

@@ -7,7 +7,6 @@ pub mod form;
 pub mod keys;
 mod read;
 pub mod reference;
-mod suggest;
 
 use std::path::{Path, PathBuf};
 
