@@ -13,6 +13,7 @@ pub mod limits;
 pub mod memory;
 pub mod metrics;
 pub mod random;
+pub mod suggest;
 pub mod uid_set;
 
 pub use budget::{Budget, Permit};

@@ -25,6 +25,7 @@ pub mod huge;
 pub mod idle;
 pub mod imap;
 pub mod lmtp;
+pub mod load;
 pub mod mail;
 pub mod parts;
 pub mod process;

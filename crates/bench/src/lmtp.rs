@@ -30,14 +30,19 @@ impl Answer {
 /// A message as DATA wants it: dots doubled, terminator at its end (RFC 5321 §4.5.2). Ends with CRLF already.
 pub fn dotted(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 16);
+    dot(message, &mut out);
+    out.extend_from_slice(b".\r\n");
+    out
+}
+
+/// Appends `message` with the dots at the beginnings of its lines doubled.
+pub fn dot(message: &[u8], out: &mut Vec<u8>) {
     for line in message.split_inclusive(|b| *b == b'\n') {
         if line.starts_with(b".") {
             out.push(b'.');
         }
         out.extend_from_slice(line);
     }
-    out.extend_from_slice(b".\r\n");
-    out
 }
 
 impl Lmtp {

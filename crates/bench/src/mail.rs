@@ -225,6 +225,11 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// Base64 in one line, as SASL has it (RFC 4648 §4).
+pub fn base64_line(bytes: &[u8]) -> String {
+    base64(bytes).replace("\r\n", "")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

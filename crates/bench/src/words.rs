@@ -52,3 +52,12 @@ pub(crate) fn sentence(random: &SeededRandom, words: &[&str]) -> String {
 pub(crate) fn list() -> Vec<&'static str> {
     WORDS.split_whitespace().collect()
 }
+
+/// A word that many generated messages hold, chosen by `draw`.
+pub(crate) fn frequent(draw: u32) -> &'static str {
+    const FREQUENT: [&str; 12] = [
+        "meeting", "project", "report", "invoice", "schedule", "attached", "thanks", "update", "review",
+        "customer", "order", "contract",
+    ];
+    FREQUENT[draw as usize % FREQUENT.len()]
+}

@@ -2,6 +2,7 @@
 
 mod account;
 mod alias;
+mod bench;
 mod check;
 mod config;
 mod export;
@@ -42,6 +43,8 @@ pub enum Command {
     Stats(stats::Args),
     /// Watch what the server is doing
     Top(top::Args),
+    /// Load any IMAP, SMTP or LMTP server and report how it does
+    Bench(bench::Args),
     /// Show the configuration
     Config(config::Args),
 }
@@ -65,6 +68,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Check(args) => check::run(args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Top(args) => top::run(args, global).await,
+        Command::Bench(args) => bench::run(args, global).await,
         Command::Config(args) => config::run(args, global).await,
     }
 }

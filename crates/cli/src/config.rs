@@ -8,7 +8,6 @@ pub mod keys;
 pub mod memory;
 mod read;
 pub mod reference;
-mod suggest;
 
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@ const RESERVED_FILES: u64 = 128;
 ///
 /// Without it a server on most systems would run out at 1,024 files, and what fails then is not a connection that
 /// could be told so but whatever opens a file next: a delivery.
-pub(crate) fn room_for_connections() -> usize {
+pub fn room_for_connections() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let mut allowed = limit.current;
     if limit.current != limit.maximum

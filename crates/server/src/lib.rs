@@ -9,7 +9,7 @@
 pub mod admin;
 pub mod auth;
 pub mod context;
-mod files;
+pub mod files;
 pub mod imap;
 mod listener;
 pub mod metrics;

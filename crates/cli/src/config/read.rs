@@ -4,7 +4,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, KEYS, SECTIONS};
-use super::{Config, Origin, suggest};
+use super::{Config, Origin};
+use sealpost_base::suggest;
 
 /// Sets what `text` says; returns what is wrong with it, each as `line: what`.
 pub fn apply(config: &mut Config, text: &str) -> Vec<String> {

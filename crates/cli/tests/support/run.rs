@@ -111,6 +111,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Where it serves `protocol`.
+    pub fn port(&self, protocol: &str) -> u64 {
+        self.ready[protocol]["port"].as_u64().unwrap()
+    }
+
     /// Whether IMAP lets somebody in.
     pub fn logs_in(&self, password: &str) -> bool {
         let imap = &self.ready["imap"];

@@ -1,4 +1,4 @@
-//! The name that somebody probably meant.
+//! The name that somebody probably meant, among those there are.
 
 /// The nearest of `names`, if it is near enough to be meant: also the right key in the wrong section.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {

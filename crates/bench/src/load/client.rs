@@ -1,0 +1,189 @@
+//! Clients: what a connection says and how it takes the answers.
+
+pub mod imap;
+pub mod smtp;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sealpost_base::SeededRandom;
+use tokio::sync::watch;
+
+use super::engine::Shared;
+use super::scenario::template::Values;
+use crate::result::Recorder;
+
+/// Why a client cannot go on as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fail {
+    /// The connection is gone or was never there.
+    Closed(String),
+    /// Nothing came for longer than anybody waits.
+    Timeout,
+    /// The server does not speak the protocol, or not the part that is needed.
+    Protocol(String),
+    /// The login was refused: trying again would only hammer at the account.
+    Denied(String),
+    /// The run is over.
+    Stopped,
+}
+
+impl Fail {
+    /// What it is called in reports.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Fail::Closed(_) => "closed",
+            Fail::Timeout => "timeout",
+            Fail::Protocol(_) => "protocol",
+            Fail::Denied(_) => "denied",
+            Fail::Stopped => "stopped",
+        }
+    }
+}
+
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fail::Closed(why) | Fail::Protocol(why) | Fail::Denied(why) => f.write_str(why),
+            Fail::Timeout => f.write_str("nothing came in time"),
+            Fail::Stopped => f.write_str("the run is over"),
+        }
+    }
+}
+
+impl From<io::Error> for Fail {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Fail::Closed("the server closed the connection".into()),
+            _ => Fail::Closed(error.to_string()),
+        }
+    }
+}
+
+/// What the clients of one thread share.
+pub struct Thread {
+    /// What all threads share.
+    pub shared: Arc<Shared>,
+    /// What they saw in the present phase.
+    pub recorder: RefCell<Recorder>,
+}
+
+impl Thread {
+    /// The time.
+    pub fn now(&self) -> Duration {
+        self.shared.clock.monotonic()
+    }
+
+    /// `name` ended well, and counts from `from`.
+    pub fn ok(&self, name: &str, from: Duration, sent: u64, received: u64) {
+        let latency = self.now().saturating_sub(from);
+        self.recorder.borrow_mut().ok(name, latency, sent, received);
+        self.shared.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `name` did not.
+    pub fn error(&self, name: &str, kind: &str, example: impl FnOnce() -> String) {
+        self.recorder.borrow_mut().error(name, kind, example);
+        self.shared.errors.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts an open connection for as long as it lives.
+pub struct Open(Rc<Thread>);
+
+impl Open {
+    /// One more.
+    pub fn new(thread: &Rc<Thread>) -> Self {
+        let open = thread.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
+        thread.shared.most_open.fetch_max(open, Ordering::Relaxed);
+        Open(thread.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a client knows that outlives its connections.
+pub struct Client {
+    /// Its thread.
+    pub thread: Rc<Thread>,
+    /// Which connection of its phase, from 0.
+    pub connection: usize,
+    /// Which account.
+    pub account: usize,
+    /// What it draws.
+    pub random: SeededRandom,
+    /// Rounds it has begun.
+    pub round: Cell<u64>,
+    /// Messages it has sent.
+    pub messages: Cell<u64>,
+    /// Of IMAP: what UIDNEXT was when it asked for what is new; 0: never.
+    pub uid_seen: Cell<u32>,
+    /// Of IMAP: HIGHESTMODSEQ then.
+    pub mod_seq: Cell<u64>,
+    /// Says when it is to stop.
+    pub stop: RefCell<watch::Receiver<bool>>,
+    /// Told once it stays in IDLE.
+    pub settled: Box<dyn Fn()>,
+}
+
+impl Client {
+    /// Its account's name.
+    pub fn user(&self) -> &str {
+        self.thread.shared.target.users.get(self.account).map_or("", |user| &user.name)
+    }
+
+    /// What placeholders become, for a session in which so many messages are.
+    pub fn values(&self, exists: u32, uid_next: u32) -> Values<'_> {
+        Values {
+            random: &self.random,
+            user: self.user(),
+            connection: self.connection,
+            round: self.round.get(),
+            exists,
+            uid_next,
+            uid_seen: self.uid_seen.get(),
+            mod_seq: self.mod_seq.get(),
+            names: self.thread.shared.names(),
+        }
+    }
+
+    /// Whether it is to stop.
+    pub fn is_stopped(&self) -> bool {
+        *self.stop.borrow().borrow()
+    }
+
+    /// Waits for `time`, or until it is to stop: then `Stopped`.
+    ///
+    /// # Errors
+    /// Only that.
+    pub async fn pause(&self, time: Duration) -> Result<(), Fail> {
+        if time.is_zero() {
+            return Ok(());
+        }
+        tokio::select! {
+            () = tokio::time::sleep(time) => Ok(()),
+            () = self.stopped() => Err(Fail::Stopped),
+        }
+    }
+
+    /// Returns when it is to stop.
+    pub async fn stopped(&self) {
+        let mut stop = self.stop.borrow().clone();
+        // Whoever could say so is gone: so is the run.
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+}
+
+/// Counts what goes by for the progress line.
+pub(super) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}

@@ -1,0 +1,249 @@
+//! An IMAP client that keeps nothing of what it is sent but what the next command needs.
+//!
+//! Commands may be pipelined (RFC 3501 §5.5): every tagged response finds its command and is counted there and then, as
+//! bytes are scanned. What is untagged is counted; EXISTS, EXPUNGE, UIDNEXT and HIGHESTMODSEQ are remembered, for
+//! the next command's placeholders.
+
+mod actions;
+mod state;
+
+use std::io::Write as _;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{Client, Fail, Open, count};
+use crate::load::scan::Syntax;
+use crate::load::scenario::{Expect, Protocol, Step};
+use crate::load::text::{is_quotable, quoted};
+use crate::load::wire::Wire;
+use state::{Outstanding, State};
+
+pub use state::Capabilities;
+
+/// A connection to an IMAP server.
+pub struct Imap {
+    wire: Wire,
+    state: State,
+    client: Rc<Client>,
+    /// The next command, and with it what is sent next; kept to be used again.
+    line: Vec<u8>,
+    out: Vec<u8>,
+    tag: u64,
+    _open: Open,
+}
+
+/// How a command is counted.
+struct Counted<'a> {
+    name: Rc<str>,
+    from: Duration,
+    expect: Option<&'a Expect>,
+    accept_no: bool,
+    /// Not at all: it is the bench's own.
+    quiet: bool,
+}
+
+impl<'a> Counted<'a> {
+    fn own(name: &str) -> Self {
+        Counted { name: name.into(), from: Duration::ZERO, expect: None, accept_no: true, quiet: true }
+    }
+}
+
+impl Imap {
+    /// Connects, with TLS as the target wants it, and reads the greeting.
+    ///
+    /// # Errors
+    /// If the server is not there or not willing.
+    pub async fn connect(client: &Rc<Client>, from: Duration) -> Result<Self, Fail> {
+        let shared = &client.thread.shared;
+        let endpoint = shared
+            .target
+            .endpoint(Protocol::Imap)
+            .ok_or_else(|| Fail::Protocol("no IMAP server is known".into()))?;
+        let stream = timeout(shared.patience, endpoint.connect()).await.map_err(|_| Fail::Timeout)??;
+        let mut imap = Imap {
+            wire: Wire::new(stream, Syntax::Imap),
+            state: State::new(client.clone()),
+            client: client.clone(),
+            line: Vec::new(),
+            out: Vec::new(),
+            tag: 0,
+            _open: Open::new(&client.thread),
+        };
+        imap.wait(|state| state.greeted).await?;
+        if let Some(tls) = endpoint.starts_tls() {
+            imap.own("STARTTLS").await?;
+            if !imap.state.last_ok {
+                return Err(Fail::Protocol(format!("STARTTLS: {}", imap.state.last_text)));
+            }
+            let plain = std::mem::replace(&mut imap.wire, Wire::closed(Syntax::Imap));
+            let stream = timeout(shared.patience, tls.wrap(plain.into_stream()))
+                .await
+                .map_err(|_| Fail::Timeout)??;
+            imap.wire = Wire::new(stream, Syntax::Imap);
+            // What was said before TLS may not have been the server (RFC 3501 §6.2.1).
+            imap.state.capabilities = None;
+        }
+        if imap.state.bye {
+            return Err(Fail::Closed(imap.state.last_text.clone()));
+        }
+        client.thread.ok("CONNECT", from, 0, 0);
+        Ok(imap)
+    }
+
+    /// Logs in and learns what the server can do.
+    ///
+    /// # Errors
+    /// `Denied` if it does not let us in.
+    pub async fn login(&mut self, name: &Rc<str>, from: Duration) -> Result<(), Fail> {
+        let shared = self.client.thread.shared.clone();
+        let user = shared
+            .target
+            .users
+            .get(self.client.account)
+            .ok_or_else(|| Fail::Denied("no account was given".into()))?;
+        if !is_quotable(&user.name) || !is_quotable(&user.password) {
+            return Err(Fail::Denied(
+                "an account or password that is not plain ASCII is not supported".into(),
+            ));
+        }
+        self.line.clear();
+        self.line.extend_from_slice(b"LOGIN ");
+        quoted(&user.name, &mut self.line);
+        self.line.push(b' ');
+        quoted(&user.password, &mut self.line);
+        self.state.capabilities = None;
+        let counted = Counted { name: name.clone(), from, expect: None, accept_no: false, quiet: false };
+        self.start(counted).await?;
+        self.line.fill(0);
+        self.drained().await?;
+        if !self.state.last_ok {
+            return Err(Fail::Denied(self.state.last_text.clone()));
+        }
+        Ok(())
+    }
+
+    /// Does all of `step`, once; the first command counts from `from`.
+    ///
+    /// # Errors
+    /// If the connection is of no more use.
+    pub async fn step(
+        &mut self,
+        step: &Step,
+        names: &[Rc<str>],
+        from: Duration,
+        pipeline: usize,
+    ) -> Result<(), Fail> {
+        let mut from = Some(from);
+        for (action, name) in step.actions.iter().zip(names) {
+            let from = from.take().unwrap_or_else(|| self.client.thread.now());
+            self.act(action, step, name, from, pipeline).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every command is answered.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn drained(&mut self) -> Result<(), Fail> {
+        self.wait(|state| state.outstanding.is_empty()).await
+    }
+
+    /// Whether the server has said goodbye.
+    pub fn is_closed(&self) -> bool {
+        self.state.bye
+    }
+
+    /// Commands that were not answered did not end well.
+    pub fn abandon(&mut self, fail: &Fail) {
+        for command in std::mem::take(&mut self.state.outstanding) {
+            if !command.quiet && *fail != Fail::Stopped {
+                let text =
+                    if self.state.bye { format!("BYE {}", self.state.last_text) } else { fail.to_string() };
+                self.client.thread.error(&command.name, fail.kind(), || text);
+            }
+        }
+    }
+
+    /// Sends a command of the bench's own and waits for it; it is not counted.
+    async fn own(&mut self, command: &str) -> Result<(), Fail> {
+        self.line.clear();
+        self.line.extend_from_slice(command.as_bytes());
+        self.start(Counted::own(command)).await?;
+        self.drained().await
+    }
+
+    /// Sends a tag and what is in `line`.
+    async fn start(&mut self, counted: Counted<'_>) -> Result<(), Fail> {
+        self.begin(counted);
+        self.out.extend_from_slice(&self.line);
+        self.out.extend_from_slice(b"\r\n");
+        self.flush().await
+    }
+
+    /// Puts the tag of a new command into `out`.
+    fn begin(&mut self, counted: Counted<'_>) {
+        self.tag += 1;
+        self.out.clear();
+        let _ = write!(self.out, "a{} ", self.tag);
+        self.state.outstanding.push_back(Outstanding {
+            tag: self.tag,
+            name: counted.name,
+            from: counted.from,
+            sent: 0,
+            received: 0,
+            expect: counted.expect.cloned(),
+            matched: 0,
+            accept_no: counted.accept_no,
+            quiet: counted.quiet,
+        });
+    }
+
+    /// Sends what is in `out`.
+    async fn flush(&mut self) -> Result<(), Fail> {
+        let out = std::mem::take(&mut self.out);
+        let sent = self.send(&out).await;
+        self.out = out;
+        self.out.clear();
+        sent
+    }
+
+    /// Sends bytes that belong to the newest command.
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Fail> {
+        if let Some(command) = self.state.outstanding.back_mut() {
+            command.sent += bytes.len() as u64;
+        }
+        let shared = self.client.thread.shared.clone();
+        count(&shared.sent, bytes.len() as u64);
+        let sent = timeout(shared.patience, self.wire.send(bytes, &mut self.state)).await;
+        self.count_received();
+        match sent {
+            Ok(sent) => Ok(sent?),
+            Err(_) => Err(Fail::Timeout),
+        }
+    }
+
+    async fn wait(&mut self, until: impl Fn(&State) -> bool) -> Result<(), Fail> {
+        while !until(&self.state) {
+            self.receive().await?;
+        }
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<(), Fail> {
+        let patience = self.client.thread.shared.patience;
+        let received = timeout(patience, self.wire.receive(&mut self.state)).await;
+        self.count_received();
+        match received {
+            Ok(received) => Ok(received?),
+            Err(_) => Err(Fail::Timeout),
+        }
+    }
+
+    fn count_received(&mut self) {
+        let (_, received) = self.wire.traffic();
+        count(&self.client.thread.shared.received, received);
+    }
+}

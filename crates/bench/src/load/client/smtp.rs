@@ -1,0 +1,354 @@
+//! An SMTP (RFC 5321) or LMTP (RFC 2033) client, which pipelines where it may (RFC 2920).
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{Client, Fail, Open, count};
+use crate::load::data::Message;
+use crate::load::notice::Announced;
+use crate::load::scan::{Line, Syntax};
+use crate::load::scenario::Protocol;
+use crate::load::wire::{Sink, Wire};
+use crate::mail::base64_line;
+
+/// How long a client in IDLE may take to be told of a delivery.
+const NOTICE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection to an SMTP or LMTP server.
+pub struct Smtp {
+    wire: Wire,
+    replies: Replies,
+    client: Rc<Client>,
+    protocol: Protocol,
+    auth: bool,
+    out: Vec<u8>,
+    _open: Open,
+}
+
+/// One delivery.
+pub struct Delivery<'a> {
+    /// What it is called in reports.
+    pub name: &'a str,
+    /// From when it counts.
+    pub from: Duration,
+    /// Accounts that get it.
+    pub recipients: &'a [usize],
+    /// What is sent.
+    pub message: &'a Message,
+    /// It is done when those who wait for it were told.
+    pub notified: bool,
+}
+
+#[derive(Default)]
+struct Replies {
+    done: VecDeque<(u16, String)>,
+    /// Lines before the last one, of the reply that has not ended.
+    lines: Vec<String>,
+    extensions: Extensions,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Extensions {
+    pipelining: bool,
+    size: bool,
+}
+
+impl Sink for Replies {
+    fn line(&mut self, line: Line<'_>) {
+        let text = String::from_utf8_lossy(line.text).into_owned();
+        if line.text.get(3) == Some(&b'-') {
+            // A server that never ends its reply gets no more of our memory.
+            if self.lines.len() < 100 {
+                self.lines.push(text);
+            }
+            return;
+        }
+        let code = text.get(..3).and_then(|code| code.parse().ok()).unwrap_or(0);
+        self.lines.push(text.clone());
+        let said = |name: &str| {
+            self.lines.iter().any(|line| {
+                line.get(4..).is_some_and(|word| {
+                    word.split(' ').next().is_some_and(|word| word.eq_ignore_ascii_case(name))
+                })
+            })
+        };
+        self.extensions = Extensions {
+            pipelining: self.extensions.pipelining || said("PIPELINING"),
+            size: self.extensions.size || said("SIZE"),
+        };
+        self.lines.clear();
+        self.done.push_back((code, text));
+    }
+}
+
+impl Smtp {
+    /// Connects, says hello, and logs in if the phase wants it.
+    ///
+    /// # Errors
+    /// If the server is not there or not willing.
+    pub async fn connect(
+        client: &Rc<Client>,
+        protocol: Protocol,
+        auth: bool,
+        from: Duration,
+    ) -> Result<Self, Fail> {
+        let shared = client.thread.shared.clone();
+        let endpoint = shared
+            .target
+            .endpoint(protocol)
+            .ok_or_else(|| Fail::Protocol(format!("no {} server is known", protocol.name())))?;
+        let stream = timeout(shared.patience, endpoint.connect()).await.map_err(|_| Fail::Timeout)??;
+        let mut smtp = Smtp {
+            wire: Wire::new(stream, Syntax::Smtp),
+            replies: Replies::default(),
+            client: client.clone(),
+            protocol,
+            auth,
+            out: Vec::new(),
+            _open: Open::new(&client.thread),
+        };
+        smtp.expect("the greeting").await?;
+        smtp.hello().await?;
+        if let Some(tls) = endpoint.starts_tls() {
+            smtp.say("STARTTLS").await?;
+            let plain = std::mem::replace(&mut smtp.wire, Wire::closed(Syntax::Smtp));
+            let stream = timeout(shared.patience, tls.wrap(plain.into_stream()))
+                .await
+                .map_err(|_| Fail::Timeout)??;
+            smtp.wire = Wire::new(stream, Syntax::Smtp);
+            // What was said before TLS may not have been the server (RFC 3207 §4.2).
+            smtp.replies = Replies::default();
+            smtp.hello().await?;
+        }
+        if auth {
+            smtp.authenticate().await?;
+        }
+        client.thread.ok("CONNECT", from, 0, 0);
+        Ok(smtp)
+    }
+
+    /// Delivers one message, and counts it.
+    ///
+    /// # Errors
+    /// If the connection is of no more use.
+    pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
+        let thread = self.client.thread.clone();
+        let accepted = self.envelope(delivery).await?;
+        if accepted == 0 {
+            return Ok(());
+        }
+        let announced = self.announce(delivery);
+        self.body(delivery.message).await?;
+        // RFC 2033 §4.2: one reply for each recipient that was accepted.
+        let replies = if self.protocol == Protocol::Lmtp { accepted } else { 1 };
+        let mut refused = None;
+        for _ in 0..replies {
+            let (code, text) = self.reply().await?;
+            if !is_ok(code) {
+                refused = Some((code, text));
+            }
+        }
+        let (sent, received) = self.wire.traffic();
+        count(&thread.shared.sent, sent);
+        count(&thread.shared.received, received);
+        match refused {
+            None => thread.ok(delivery.name, delivery.from, sent, received),
+            Some((code, text)) => {
+                for one in &announced {
+                    thread.shared.notices.retract(one);
+                }
+                thread.error(delivery.name, &code.to_string(), || text);
+                return Ok(());
+            }
+        }
+        if delivery.notified {
+            self.notified(&announced).await;
+        }
+        Ok(())
+    }
+
+    /// Says goodbye.
+    pub async fn quit(&mut self) {
+        // What comes of it does not matter.
+        let _ = self.send(b"QUIT\r\n").await;
+        let _ = self.reply().await;
+    }
+
+    /// MAIL, RCPT, DATA; how many recipients were accepted.
+    async fn envelope(&mut self, delivery: &Delivery<'_>) -> Result<usize, Fail> {
+        let thread = self.client.thread.clone();
+        let users = &thread.shared.target.users;
+        // Who submits sends as itself; who does not is somebody from elsewhere.
+        let sender = if self.auth { self.client.user() } else { "bench@sender.example" };
+        let size = if self.replies.extensions.size {
+            format!(" SIZE={}", delivery.message.len())
+        } else {
+            String::new()
+        };
+        let mut lines = vec![format!("MAIL FROM:<{sender}>{size}")];
+        lines.extend(delivery.recipients.iter().map(|nth| format!("RCPT TO:<{}>", users[*nth].name)));
+        lines.push("DATA".into());
+        let (mut accepted, mut refused) = (0, None);
+        if self.replies.extensions.pipelining {
+            self.send_lines(&lines).await?;
+        }
+        let last = lines.len() - 1;
+        for (nth, line) in lines.iter().enumerate() {
+            if !self.replies.extensions.pipelining {
+                if nth == last && accepted == 0 {
+                    break;
+                }
+                self.send_lines(std::slice::from_ref(line)).await?;
+            }
+            let (code, text) = self.reply().await?;
+            match code {
+                354 if nth == last => {}
+                code if nth == last => return self.give_up(delivery, refused.unwrap_or((code, text))).await,
+                code if is_ok(code) => accepted += usize::from(nth > 0),
+                code => {
+                    refused.get_or_insert((code, text));
+                }
+            }
+        }
+        match refused {
+            None => Ok(accepted),
+            Some(refused) if accepted == 0 => {
+                if self.replies.extensions.pipelining {
+                    // DATA was taken although nobody gets it (RFC 2920 §3.1): an empty message ends it.
+                    self.send(b".\r\n").await?;
+                    self.reply().await?;
+                }
+                self.give_up(delivery, refused).await
+            }
+            Some((code, text)) => {
+                thread.error(delivery.name, &code.to_string(), || text);
+                Ok(accepted)
+            }
+        }
+    }
+
+    /// Counts the delivery as refused, and begins anew.
+    async fn give_up(&mut self, delivery: &Delivery<'_>, (code, text): (u16, String)) -> Result<usize, Fail> {
+        self.client.thread.error(delivery.name, &code.to_string(), || text.clone());
+        if code == 421 {
+            return Err(Fail::Closed(text));
+        }
+        self.send(b"RSET\r\n").await?;
+        self.reply().await?;
+        Ok(0)
+    }
+
+    /// The message with its dots doubled, and its end (RFC 5321 §4.5.2).
+    async fn body(&mut self, message: &[u8]) -> Result<(), Fail> {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        let dots = message.starts_with(b".") || memchr::memmem::find(message, b"\n.").is_some();
+        let small = message.len() <= 32 * 1024;
+        if dots || small {
+            crate::lmtp::dot(message, &mut out);
+        } else {
+            self.send(message).await?;
+        }
+        if !message.ends_with(b"\r\n") {
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b".\r\n");
+        let sent = self.send(&out).await;
+        out.shrink_to(64 * 1024);
+        self.out = out;
+        sent
+    }
+
+    fn announce(&self, delivery: &Delivery<'_>) -> Vec<Announced> {
+        let thread = &self.client.thread;
+        let now = thread.now();
+        delivery
+            .recipients
+            .iter()
+            .filter_map(|account| thread.shared.notices.announce(*account, now))
+            .collect()
+    }
+
+    async fn notified(&self, announced: &[Announced]) {
+        let thread = &self.client.thread;
+        for one in announced {
+            if timeout(NOTICE_PATIENCE, one.told()).await.is_err() {
+                let left = thread.shared.notices.retract(one);
+                for _ in 0..left {
+                    thread.error("notification", "timeout", || {
+                        format!("a client in IDLE was not told within {NOTICE_PATIENCE:?}")
+                    });
+                }
+            }
+        }
+    }
+
+    async fn hello(&mut self) -> Result<(), Fail> {
+        let verb = if self.protocol == Protocol::Lmtp { "LHLO" } else { "EHLO" };
+        self.say(&format!("{verb} client.bench.example")).await
+    }
+
+    /// RFC 4954, PLAIN (RFC 4616).
+    async fn authenticate(&mut self) -> Result<(), Fail> {
+        let thread = self.client.thread.clone();
+        let user = thread
+            .shared
+            .target
+            .users
+            .get(self.client.account)
+            .ok_or_else(|| Fail::Denied("no account was given".into()))?;
+        let response = base64_line(format!("\0{}\0{}", user.name, user.password).as_bytes());
+        let from = thread.now();
+        self.send(format!("AUTH PLAIN {response}\r\n").as_bytes()).await?;
+        let (code, text) = self.reply().await?;
+        if !is_ok(code) {
+            return Err(Fail::Denied(text));
+        }
+        thread.ok("AUTH", from, 0, 0);
+        Ok(())
+    }
+
+    async fn say(&mut self, line: &str) -> Result<(), Fail> {
+        self.send_lines(&[line.to_owned()]).await?;
+        self.expect(line).await
+    }
+
+    async fn expect(&mut self, what: &str) -> Result<(), Fail> {
+        let (code, text) = self.reply().await?;
+        if is_ok(code) { Ok(()) } else { Err(Fail::Protocol(format!("{what}: {text}"))) }
+    }
+
+    async fn send_lines(&mut self, lines: &[String]) -> Result<(), Fail> {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        for line in lines {
+            let _ = write!(out, "{line}\r\n");
+        }
+        let sent = self.send(&out).await;
+        self.out = out;
+        sent
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Fail> {
+        let patience = self.client.thread.shared.patience;
+        Ok(timeout(patience, self.wire.send(bytes, &mut self.replies)).await.map_err(|_| Fail::Timeout)??)
+    }
+
+    async fn reply(&mut self) -> Result<(u16, String), Fail> {
+        let patience = self.client.thread.shared.patience;
+        loop {
+            if let Some(reply) = self.replies.done.pop_front() {
+                return Ok(reply);
+            }
+            timeout(patience, self.wire.receive(&mut self.replies)).await.map_err(|_| Fail::Timeout)??;
+        }
+    }
+}
+
+fn is_ok(code: u16) -> bool {
+    (200..300).contains(&code)
+}

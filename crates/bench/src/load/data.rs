@@ -1,0 +1,196 @@
+//! Data sets: the mail that is sent. The same name and seed give the same bytes, message by message.
+//!
+//! A set has no end: after its messages they come again with other Message-IDs, so that it can be multiplied as
+//! wished and no server can keep two as one. Its messages are made before the clock runs and shared by all threads.
+
+mod files;
+mod sizes;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use sealpost_base::{Random, SeededRandom};
+
+use crate::mail;
+
+pub use files::{Format, write};
+
+/// Names of generated sets, and what they are.
+pub const NAMES: [(&str, &str); 3] = [
+    ("mailbox-100", "the 100 mails of a real inbox: 23 MB, 700 bytes to 6 MB"),
+    (
+        "inbox",
+        "any number, of sizes as 2,327 mails of a real person had: median 15 kB, mean 126 kB, up to 20 MB",
+    ),
+    ("tiny", "any number, with bodies of 52 bytes"),
+];
+
+/// Different messages of `inbox` that are kept.
+const INBOX_MESSAGES: u64 = 256;
+/// Octets of a body of `tiny`, line end included.
+const TINY_BODY_BYTES: usize = 52;
+
+/// One message as it is sent. Every line ends with CRLF.
+pub type Message = Arc<[u8]>;
+
+/// Mail to send.
+#[derive(Debug)]
+pub struct DataSet {
+    seed: u64,
+    /// Made or read before; none for `tiny`, whose messages are made when they are sent.
+    messages: Vec<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    message: Message,
+    /// Where its Message-ID is, without the angle brackets.
+    id: Option<std::ops::Range<usize>>,
+}
+
+impl DataSet {
+    /// The set called `name`: one of [`NAMES`], or a path to an mbox file, a Maildir, or a directory of `.eml` files.
+    ///
+    /// # Errors
+    /// If there is no such set, or its files cannot be read.
+    pub fn open(name: &str, seed: u64) -> Result<Self> {
+        let messages = match name {
+            "tiny" => Vec::new(),
+            "mailbox-100" => mail::mailbox_100(seed).into_iter().map(Kept::new).collect(),
+            "inbox" => (0..INBOX_MESSAGES).map(|nth| Kept::new(inbox(seed, nth))).collect(),
+            path if Path::new(path).exists() => files::read(Path::new(path))
+                .with_context(|| path.to_owned())?
+                .into_iter()
+                .map(Kept::new)
+                .collect(),
+            _ => anyhow::bail!(unknown(name)),
+        };
+        Ok(DataSet { seed, messages })
+    }
+
+    /// The `nth` message, from 0.
+    pub fn message(&self, nth: u64) -> Message {
+        let count = self.messages.len() as u64;
+        if count == 0 {
+            return tiny(self.seed, nth).into();
+        }
+        let kept = &self.messages[(nth % count) as usize];
+        if nth < count { kept.message.clone() } else { kept.with_id(self.seed, nth) }
+    }
+
+    /// How many there are before they come again; `None`: no end.
+    pub fn len(&self) -> Option<usize> {
+        Some(self.messages.len()).filter(|count| *count > 0)
+    }
+
+    /// No set is empty.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Bytes of the messages that are kept.
+    pub fn bytes(&self) -> u64 {
+        self.messages.iter().map(|kept| kept.message.len() as u64).sum()
+    }
+}
+
+impl Kept {
+    fn new(message: Vec<u8>) -> Self {
+        let head = memchr::memmem::find(&message, b"\r\n\r\n").unwrap_or(message.len());
+        let head = &message[..head];
+        let name = head.windows(13).position(|name| name.eq_ignore_ascii_case(b"\r\nMessage-ID:"));
+        let id = name.and_then(|at| {
+            let open = memchr::memchr(b'<', &head[at..])? + at + 1;
+            Some(open..memchr::memchr(b'>', &head[open..])? + open)
+        });
+        Kept { message: message.into(), id }
+    }
+
+    /// The same message under another Message-ID.
+    fn with_id(&self, seed: u64, nth: u64) -> Message {
+        let id = format!("{nth:x}.{seed:x}@again.example");
+        let message = &self.message;
+        match &self.id {
+            Some(range) => [&message[..range.start], id.as_bytes(), &message[range.end..]].concat().into(),
+            None => [format!("Message-ID: <{id}>\r\n").as_bytes(), message].concat().into(),
+        }
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let names = NAMES.iter().map(|(name, _)| *name);
+    let near = sealpost_base::suggest::nearest(name, names.clone());
+    match near.filter(|_| !name.contains(['/', '.'])) {
+        Some(near) => format!("there is no data set {name}; is it {near}?"),
+        None => format!("{name} is neither a data set ({}) nor a file", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Of the size that a real person's mail has.
+fn inbox(seed: u64, nth: u64) -> Vec<u8> {
+    let seed = SeededRandom::new(seed ^ nth.rotate_left(32)).next_u64();
+    let size = sizes::draw(&SeededRandom::new(seed));
+    mail::message(seed, size)
+}
+
+fn tiny(seed: u64, nth: u64) -> Vec<u8> {
+    let body = format!("Message {nth} of set {seed}. The rest is padding");
+    format!(
+        "From: a@sender.example\r\nTo: b@reader.example\r\nSubject: Number {nth}\r\n\
+         Date: Tue, 14 Oct 2025 12:00:00 +0000\r\nMessage-ID: <{nth:x}.{seed:x}@tiny.example>\r\n\r\n{body:.<width$.width$}\r\n",
+        width = TINY_BODY_BYTES - 2,
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_and_another_others() {
+        for (name, _) in NAMES {
+            let (one, same, other) = (
+                DataSet::open(name, 7).unwrap(),
+                DataSet::open(name, 7).unwrap(),
+                DataSet::open(name, 8).unwrap(),
+            );
+            for nth in [0, 1, 99, 100, 12_345] {
+                assert_eq!(one.message(nth), same.message(nth), "{name} {nth}");
+                assert_ne!(one.message(nth), other.message(nth), "{name} {nth}");
+                assert_ne!(one.message(nth), one.message(nth + 100), "{name} {nth}");
+                assert!(one.message(nth).ends_with(b"\r\n"));
+            }
+        }
+    }
+
+    #[test]
+    fn tiny_bodies_have_52_octets() {
+        for nth in [0, 999_999, u64::MAX] {
+            let message = tiny(1, nth);
+            let head = memchr::memmem::find(&message, b"\r\n\r\n").unwrap();
+            assert_eq!(message.len() - head - 4, TINY_BODY_BYTES);
+        }
+    }
+
+    #[test]
+    fn messages_that_come_again_differ_in_their_id_alone() {
+        let kept = Kept::new(b"A: 1\r\nMessage-Id: <x@y>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n".to_vec());
+        assert_eq!(
+            &*kept.with_id(1, 16),
+            b"A: 1\r\nMessage-Id: <10.1@again.example>\r\nB: 2\r\n\r\nMessage-ID: <body>\r\n"
+        );
+        let none = Kept::new(b"A: 1\r\n\r\n".to_vec());
+        assert_eq!(&*none.with_id(1, 16), b"Message-ID: <10.1@again.example>\r\nA: 1\r\n\r\n");
+    }
+
+    #[test]
+    fn names_that_there_are_not() {
+        assert_eq!(
+            DataSet::open("tini", 1).unwrap_err().to_string(),
+            "there is no data set tini; is it tiny?"
+        );
+        assert!(DataSet::open("/nowhere/mail.mbox", 1).unwrap_err().to_string().contains("nor a file"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Data sets from files, and into files.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use sealpost_archive::discover::discover;
+use sealpost_archive::lines::LineEnds;
+use sealpost_archive::maildir::{MaildirWriter, Placed};
+use sealpost_archive::mbox::{Envelope, MboxWriter, Options};
+use sealpost_base::Timestamp;
+
+use super::DataSet;
+
+/// The most that is read of files, in bytes: it is kept in memory.
+const READ_BYTES: usize = 1 << 30;
+/// 14 October 2025, 12:00 UTC: when generated mail arrived.
+const RECEIVED: Timestamp = Timestamp(1_760_443_200_000);
+
+/// How a data set is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A Maildir.
+    Maildir,
+    /// One file, mboxrd.
+    Mbox,
+}
+
+/// All messages of the archives at `path`.
+pub(super) fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut messages = Vec::new();
+    let mut total = 0;
+    for found in discover(path)?.found {
+        let mut source = found.open(Options::default())?;
+        while let Some(meta) = source.next_message()? {
+            let mut message = Vec::new();
+            while let Some(chunk) = source.next_chunk()? {
+                total += chunk.len();
+                ensure!(total <= READ_BYTES, "more than {} MiB of mail: take a part of it", READ_BYTES >> 20);
+                message.extend_from_slice(chunk);
+            }
+            if !meta.internal && !message.is_empty() {
+                messages.push(message);
+            }
+        }
+    }
+    ensure!(!messages.is_empty(), "no mail was found");
+    Ok(messages)
+}
+
+/// Writes the first `count` messages of `data` into a new Maildir or mbox file at `path`; how many bytes they have.
+///
+/// # Errors
+/// If it cannot be written, or is there already.
+pub fn write(data: &DataSet, count: u64, format: Format, path: &Path) -> Result<u64> {
+    ensure!(!path.exists(), "{} exists", path.display());
+    match format {
+        Format::Maildir => maildir(data, count, path),
+        Format::Mbox => mbox(data, count, path).with_context(|| path.display().to_string()),
+    }
+}
+
+fn maildir(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
+    let mut writer = MaildirWriter::open(path, "INBOX", LineEnds::Lf)?;
+    let mut bytes = 0;
+    for nth in 0..count {
+        let name = format!("{}.M{nth:09}P1.bench", RECEIVED.seconds());
+        if writer.place(&name, &[])? == Placed::Absent {
+            let message = data.message(nth);
+            writer.begin(&name)?;
+            writer.write(&message)?;
+            writer.end(&[], RECEIVED)?;
+            bytes += message.len() as u64;
+        }
+    }
+    writer.finish()?;
+    Ok(bytes)
+}
+
+fn mbox(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
+    let mut writer = MboxWriter::new(BufWriter::new(File::create_new(path)?), LineEnds::Lf);
+    let mut bytes = 0;
+    for nth in 0..count {
+        let message = data.message(nth);
+        writer.begin(&Envelope { sender: "a@sender.example", received: RECEIVED, flags: None })?;
+        writer.write(&message)?;
+        writer.end()?;
+        bytes += message.len() as u64;
+    }
+    writer.finish()?.flush()?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, format) in [("tiny", Format::Maildir), ("mailbox-100", Format::Mbox)] {
+            let path = dir.path().join(name);
+            let data = DataSet::open(name, 3).unwrap();
+            let bytes = write(&data, 40, format, &path).unwrap();
+            let again = DataSet::open(path.to_str().unwrap(), 9).unwrap();
+            assert_eq!((again.len(), again.bytes()), (Some(40), bytes));
+            let mut read: Vec<_> = (0..40).map(|nth| again.message(nth)).collect();
+            let mut made: Vec<_> = (0..40).map(|nth| data.message(nth)).collect();
+            read.sort();
+            made.sort();
+            assert!(read == made, "{name}");
+            assert!(write(&data, 1, format, &path).is_err(), "nothing is overwritten");
+        }
+    }
+}

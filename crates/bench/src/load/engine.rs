@@ -1,0 +1,484 @@
+//! Runs a scenario: phase by phase, clients on threads of their own, what they saw put together.
+//!
+//! Every thread has a runtime of its own and its part of the connections, so that nothing is shared while a command is
+//! under way. Whoever calls [`run`] waits for the phases, tells the observer how it goes, and asks the threads for what
+//! they recorded when a phase is over. Threads are watched: one that was busy most of a phase, or woke too late, is told of in
+//! the warnings, for then the figures are the bench's and not the server's.
+
+mod drive;
+mod job;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use sealpost_base::{Clock, SystemClock};
+use tokio::sync::watch;
+
+use super::data::DataSet;
+use super::notice::Notices;
+use super::scenario::template::Names;
+use super::scenario::{Action, Arrivals, Extent, Pause, Phase, Protocol, Scenario, Step};
+use super::target::Target;
+use crate::process::{Sampler, own_cpu};
+use crate::result::{self, Recorder};
+use job::Job;
+use worker::Workers;
+
+/// How often an observer hears of progress.
+const TICK: Duration = Duration::from_millis(250);
+/// How long clients may take to end once the run is over.
+const GOODBYE: Duration = Duration::from_secs(10);
+/// A thread that worked for so much of a phase was the bottleneck.
+const BUSY: f64 = 0.85;
+/// Shorter phases say nothing about how busy a thread was.
+const JUDGED: Duration = Duration::from_millis(100);
+
+/// How a scenario is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The same sends the same bytes.
+    pub seed: u64,
+    /// Threads that send.
+    pub threads: usize,
+    /// How long a client waits for anything from the server.
+    pub patience: Duration,
+    /// Leave the bench's mailboxes where they are.
+    pub keep: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { seed: 1, threads: 1, patience: Duration::from_secs(60), keep: false }
+    }
+}
+
+/// Who is told how a run goes.
+pub trait Observer {
+    /// A phase begins, the `nth` of `of`, from 1.
+    fn begins(&mut self, phase: &Phase, nth: usize, of: usize);
+    /// It goes on.
+    fn progress(&mut self, progress: &Progress);
+    /// It is over.
+    fn ended(&mut self, phase: &Phase, result: &result::Phase);
+}
+
+/// How far a phase is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Since it began.
+    pub elapsed: Duration,
+    /// How long it will take, if it has a duration.
+    pub duration: Option<Duration>,
+    /// Rounds begun.
+    pub rounds: u64,
+    /// Rounds there will be, if they are counted.
+    pub of_rounds: Option<u64>,
+    /// Open connections.
+    pub open: u64,
+    /// Commands that ended well, since it began.
+    pub done: u64,
+    /// Errors, since it began.
+    pub errors: u64,
+    /// Bytes sent, since it began.
+    pub sent: u64,
+    /// Bytes received, since it began.
+    pub received: u64,
+}
+
+/// What a run saw.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Its phases.
+    pub phases: Vec<result::Phase>,
+    /// What makes the figures doubtful.
+    pub warnings: Vec<String>,
+    /// Bars that were missed.
+    pub missed: Vec<String>,
+    /// CPU seconds of the bench.
+    pub cpu_seconds: f64,
+    /// How long it took, in seconds.
+    pub wall_seconds: f64,
+    /// It was stopped before its end.
+    pub stopped: bool,
+}
+
+/// What all threads share.
+pub struct Shared {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The server.
+    pub target: Target,
+    /// Mail, by the name of its set.
+    pub data: HashMap<String, Arc<DataSet>>,
+    /// Who waits for which delivery.
+    pub notices: Notices,
+    /// Of everything random.
+    pub seed: u64,
+    /// How long a client waits for anything from the server.
+    pub patience: Duration,
+    /// Commands that ended well.
+    pub done: AtomicU64,
+    /// Those that did not.
+    pub errors: AtomicU64,
+    /// Bytes sent.
+    pub sent: AtomicU64,
+    /// Bytes received.
+    pub received: AtomicU64,
+    /// Open connections.
+    pub open: AtomicU64,
+    /// The most there were.
+    pub most_open: AtomicU64,
+    names: OnceLock<Names>,
+}
+
+impl Shared {
+    /// Ready to run `scenario`: its mail is made.
+    ///
+    /// # Errors
+    /// If a data set is not there.
+    pub fn new(
+        scenario: &Scenario,
+        target: Target,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let open = |name: String| Ok((name.clone(), Arc::new(DataSet::open(&name, options.seed)?)));
+        Ok(Shared {
+            clock,
+            target,
+            data: scenario.data().into_iter().map(open).collect::<Result<_>>()?,
+            notices: Notices::default(),
+            seed: options.seed,
+            patience: options.patience,
+            done: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            most_open: AtomicU64::new(0),
+            names: OnceLock::new(),
+        })
+    }
+
+    /// How the server writes names of mailboxes.
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(Names::default)
+    }
+
+    fn counts(&self) -> [u64; 4] {
+        [&self.done, &self.errors, &self.sent, &self.received].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+/// Runs `scenario` against `target`. `sampler` watches the server's processes, if they are known; `stop` ends it early.
+///
+/// # Errors
+/// If it cannot begin: no server for a protocol, no account, no mail.
+pub async fn run(
+    scenario: &Scenario,
+    target: Target,
+    options: &Options,
+    sampler: Option<&Sampler>,
+    stop: watch::Receiver<bool>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    check(scenario, &target)?;
+    let shared = Arc::new(Shared::new(scenario, target, options, Arc::new(SystemClock::new()))?);
+    let workers = Workers::start(&shared, options.threads.max(1))?;
+    let mut run = Run::new(scenario, shared, workers, sampler, stop, observer);
+    if scenario.has_mailboxes() {
+        run.learn_names().await?;
+    }
+    let cpu = own_cpu();
+    run.phases().await;
+    if scenario.has_mailboxes() && !options.keep {
+        run.clean().await;
+    }
+    let mut outcome = run.finish().await;
+    outcome.cpu_seconds = own_cpu().saturating_sub(cpu).as_secs_f64();
+    Ok(outcome)
+}
+
+fn check(scenario: &Scenario, target: &Target) -> Result<()> {
+    for protocol in scenario.protocols() {
+        let name = protocol.name();
+        ensure!(
+            target.endpoint(protocol).is_some(),
+            "{} speaks {name}: where is the server? --{name} HOST:PORT",
+            scenario.name
+        );
+    }
+    ensure!(!target.users.is_empty(), "no account was given");
+    Ok(())
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    shared: Arc<Shared>,
+    workers: Workers,
+    sampler: Option<&'a Sampler>,
+    stop: watch::Receiver<bool>,
+    observer: &'a mut dyn Observer,
+    began: Duration,
+    alongside: Vec<Arc<Job>>,
+    held: Vec<Arc<Job>>,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        shared: Arc<Shared>,
+        workers: Workers,
+        sampler: Option<&'a Sampler>,
+        stop: watch::Receiver<bool>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let began = shared.clock.monotonic();
+        let (alongside, held, outcome) = (Vec::new(), Vec::new(), Outcome::default());
+        Run { scenario, shared, workers, sampler, stop, observer, began, alongside, held, outcome }
+    }
+
+    async fn phases(&mut self) {
+        let of = self.scenario.phases.len();
+        for (nth, phase) in self.scenario.phases.iter().enumerate() {
+            if *self.stop.borrow() {
+                self.outcome.stopped = true;
+                break;
+            }
+            self.observer.begins(phase, nth + 1, of);
+            if phase.alongside {
+                let job = self.begin(nth, phase);
+                self.alongside.push(job);
+                continue;
+            }
+            let result = self.phase(nth, phase).await;
+            self.outcome.missed.extend(phase.bars.iter().filter_map(|bar| bar.miss(&result)));
+            self.observer.ended(phase, &result);
+            self.outcome.phases.push(result);
+        }
+        self.end_alongside().await;
+        for job in std::mem::take(&mut self.held) {
+            job.end();
+            let _ = tokio::time::timeout(GOODBYE, job.gone()).await;
+        }
+    }
+
+    fn begin(&mut self, nth: usize, phase: &Phase) -> Arc<Job> {
+        let job = Arc::new(Job::new(nth, phase.clone(), self.shared.clock.monotonic()));
+        self.workers.begin(&job);
+        job
+    }
+
+    async fn phase(&mut self, nth: usize, phase: &Phase) -> result::Phase {
+        let mark = self.sampler.map(Sampler::begin);
+        let before = self.shared.counts();
+        let open = self.shared.open.load(Ordering::Relaxed);
+        self.shared.most_open.store(open, Ordering::Relaxed);
+        let (began, cpu) = (self.shared.clock.monotonic(), own_cpu());
+        self.workers.mark().await;
+        let job = self.begin(nth, phase);
+        self.wait(&job, before).await;
+        if phase.hold {
+            self.held.push(job.clone());
+        } else {
+            self.end_alongside().await;
+        }
+        let ended = self.shared.clock.monotonic();
+        let (recorder, busy) = self.workers.collect().await;
+        let used = mark.and_then(|mark| Some(self.sampler?.end(mark)));
+        let counts = self.shared.counts();
+        self.judge(&job, &recorder, busy, ended - began);
+        result::Phase {
+            name: phase.name.clone(),
+            begin: mark.map_or((began - self.began).as_secs_f64(), |mark| mark.at),
+            end: used.map_or((ended - self.began).as_secs_f64(), |used| used.at),
+            connections: self.shared.most_open.load(Ordering::Relaxed),
+            bytes_sent: counts[2] - before[2],
+            bytes_received: counts[3] - before[3],
+            cpu_seconds: used.map(|used| used.cpu_seconds),
+            generator_cpu_seconds: Some(own_cpu().saturating_sub(cpu).as_secs_f64()),
+            peak_bytes: used.map(|used| used.peak_bytes),
+            begin_bytes: used.map(|used| used.begin_bytes),
+            commands: recorder.finish(),
+        }
+    }
+
+    /// Waits until all clients of `job` are done, telling the observer how it goes.
+    async fn wait(&mut self, job: &Job, before: [u64; 4]) {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut stop = self.stop.clone();
+        let mut stopped = false;
+        let duration = match job.phase.extent {
+            Extent::Time(time) => Some(time),
+            _ => None,
+        };
+        // A phase without clients is a time in which nothing is sent.
+        let silence = duration.filter(|_| job.phase.connections == 0).unwrap_or(Duration::ZERO);
+        let done = async {
+            tokio::time::sleep(silence).await;
+            job.done().await;
+        };
+        tokio::pin!(done);
+        loop {
+            tokio::select! {
+                () = &mut done => return,
+                _ = tick.tick() => {
+                    let now = self.shared.counts();
+                    let [done, errors, sent, received] = std::array::from_fn(|nth| now[nth] - before[nth]);
+                    self.observer.progress(&Progress {
+                        elapsed: self.shared.clock.monotonic().saturating_sub(job.began),
+                        duration,
+                        rounds: job.rounds.load(Ordering::Relaxed),
+                        of_rounds: job.all_rounds(),
+                        open: self.shared.open.load(Ordering::Relaxed),
+                        done, errors, sent, received,
+                    });
+                }
+                Ok(_) = stop.wait_for(|stop| *stop), if !stopped => {
+                    stopped = true;
+                    self.outcome.stopped = true;
+                    job.end();
+                    if silence > Duration::ZERO {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn end_alongside(&mut self) {
+        for job in &self.alongside {
+            job.end();
+        }
+        for job in std::mem::take(&mut self.alongside) {
+            let _ = tokio::time::timeout(GOODBYE, job.gone()).await;
+        }
+    }
+
+    /// Says so if the figures of a phase are rather the bench's than the server's.
+    fn judge(&mut self, job: &Job, recorder: &Recorder, busy: Vec<Duration>, wall: Duration) {
+        let phase = &job.phase;
+        if phase.setup {
+            return;
+        }
+        let mut warn = |text: String| self.outcome.warnings.push(format!("{}: {text}", phase.name));
+        let most =
+            busy.iter().max().copied().unwrap_or_default().as_secs_f64() / wall.as_secs_f64().max(1e-9);
+        if wall >= JUDGED && most >= BUSY {
+            let percent = (100.0 * most).min(100.0);
+            warn(format!(
+                "the bench was the bottleneck: a thread of it was busy {percent:.0}% of the time (--threads gives it more)"
+            ));
+        }
+        let rounds = job.rounds.load(Ordering::Relaxed);
+        let (overslept, late) = (job.overslept.load(Ordering::Relaxed), job.late.load(Ordering::Relaxed));
+        if phase.rate.is_some() && rounds > 0 {
+            if overslept * 100 > rounds {
+                warn(format!(
+                    "the bench fell behind its schedule: {overslept} of {rounds} rounds began late though their client was free"
+                ));
+            }
+            if late * 2 > rounds {
+                warn(format!(
+                    "{late} of {rounds} rounds were due while their client still waited for the server: it does not keep up with the rate, or there are too few connections"
+                ));
+            }
+        }
+        let given_up = job.given_up.load(Ordering::Relaxed);
+        if given_up > 0 {
+            warn(format!("{given_up} of {} clients gave up", phase.connections));
+        }
+        if recorder.counts().0 == 0 && phase.connections > 0 {
+            warn("nothing ended well".into());
+        }
+    }
+
+    /// Asks the server, as the first account, how it writes names of mailboxes.
+    async fn learn_names(&mut self) -> Result<()> {
+        let names = self.workers.names().await.context("the first account")?;
+        let _ = self.shared.names.set(names);
+        Ok(())
+    }
+
+    /// Removes the bench's mailboxes from every account that may have some.
+    async fn clean(&mut self) {
+        let most =
+            self.scenario.phases.iter().filter(|p| p.protocol == Protocol::Imap).map(|p| p.connections).max();
+        let accounts = most.unwrap_or(0).min(self.shared.target.users.len() as u64);
+        let connections = accounts.min(16 * self.workers.count() as u64);
+        let phase = Phase {
+            name: "clean up".into(),
+            protocol: Protocol::Imap,
+            setup: true,
+            connections: accounts,
+            extent: Extent::Each(1),
+            rate: None,
+            arrivals: Arrivals::Poisson,
+            // Not all at once: logins cost a server what they cost.
+            ramp: Duration::from_millis(10 * accounts.saturating_sub(connections)),
+            think: Pause::NONE,
+            pipeline: 1,
+            first: vec![Step::plain(Action::Login)],
+            steps: vec![Step::plain(Action::Clean)],
+            last: Vec::new(),
+            hold: false,
+            alongside: false,
+            recipients: 1,
+            auth: false,
+            bars: Vec::new(),
+        };
+        // Whoever stopped the run wants to find nothing left of it.
+        self.stop = watch::channel(false).1;
+        let stopped = self.outcome.stopped;
+        self.observer.begins(&phase, self.scenario.phases.len() + 1, self.scenario.phases.len() + 1);
+        let before = self.shared.counts();
+        let job = self.begin(self.scenario.phases.len(), &phase);
+        self.wait(&job, before).await;
+        self.outcome.stopped = stopped;
+        let (recorder, _) = self.workers.collect().await;
+        for command in recorder.finish() {
+            for failure in command.errors.values() {
+                self.outcome.warnings.push(format!("clean up: {}: {}", command.name, failure.example));
+            }
+        }
+    }
+
+    async fn finish(mut self) -> Outcome {
+        self.outcome.wall_seconds = (self.shared.clock.monotonic() - self.began).as_secs_f64();
+        self.workers.end().await;
+        self.outcome
+    }
+}
+
+/// For tests: runs a scenario on the present thread's `LocalSet`, with a clock of the caller's.
+#[doc(hidden)]
+pub async fn run_here(
+    scenario: &Scenario,
+    target: Target,
+    options: &Options,
+    clock: Arc<dyn Clock>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    check(scenario, &target)?;
+    if options.threads != 1 {
+        bail!("one thread is here");
+    }
+    let shared = Arc::new(Shared::new(scenario, target, options, clock)?);
+    let workers = Workers::here(&shared);
+    let stop = watch::channel(false);
+    let mut run = Run::new(scenario, shared, workers, None, stop.1, observer);
+    if scenario.has_mailboxes() {
+        run.learn_names().await?;
+    }
+    run.phases().await;
+    Ok(run.finish().await)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! One client, from its first connection to its last.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sealpost_base::{Random, SeededRandom};
+
+use super::job::Job;
+use crate::load::client::imap::Imap;
+use crate::load::client::smtp::{Delivery, Smtp};
+use crate::load::client::{Client, Fail, Thread};
+use crate::load::scenario::template::Names;
+use crate::load::scenario::{Action, Phase, Protocol, Step, uniform};
+use crate::load::schedule::{Schedule, TIMER, counted_from};
+
+/// A client whose connections fail so often in a row gives up.
+const FAILURES: u32 = 5;
+/// How long it waits after the first; twice as long after each more.
+const BACKOFF: Duration = Duration::from_millis(100);
+
+/// Names of a phase's commands, made once.
+pub struct Plan {
+    first: Vec<Vec<Rc<str>>>,
+    steps: Vec<Vec<Rc<str>>>,
+    last: Vec<Vec<Rc<str>>>,
+    /// Sum of the weights up to and with each step; empty if all are done in order.
+    weights: Vec<u64>,
+    /// A round has several commands, and is counted as a whole too.
+    rounds: bool,
+}
+
+impl Plan {
+    /// That of `phase`.
+    pub fn new(phase: &Phase) -> Self {
+        let names = |steps: &[Step]| steps.iter().map(names_of).collect();
+        let mut sum = 0;
+        let weights = phase.steps.iter().filter_map(|step| step.weight).map(|weight| {
+            sum += u64::from(weight);
+            sum
+        });
+        let weights: Vec<u64> = weights.collect();
+        let several =
+            phase.steps.iter().map(|step| step.actions.len() * step.times as usize).sum::<usize>() > 1;
+        Plan {
+            first: names(&phase.first),
+            steps: names(&phase.steps),
+            last: names(&phase.last),
+            rounds: phase.rate.is_some() && weights.is_empty() && several,
+            weights,
+        }
+    }
+}
+
+fn names_of(step: &Step) -> Vec<Rc<str>> {
+    match (&step.name, &step.actions[..]) {
+        (Some(name), [_]) => vec![(**name).into()],
+        (_, actions) => actions.iter().map(|action| action.name().into()).collect(),
+    }
+}
+
+enum Session {
+    Imap(Box<Imap>),
+    Smtp(Box<Smtp>),
+}
+
+struct Driver {
+    client: Rc<Client>,
+    job: Arc<Job>,
+    plan: Rc<Plan>,
+    session: Option<Session>,
+    deliveries: u64,
+}
+
+/// Does what a client of `job` does, until it is done.
+pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connection: usize) {
+    let settled = {
+        let (job, told) = (job.clone(), Cell::new(false));
+        move || {
+            if !told.replace(true) {
+                job.settled();
+            }
+        }
+    };
+    let client = Rc::new(new_client(&thread, &job, connection, Box::new(settled)));
+    let mut driver = Driver { client: client.clone(), job: job.clone(), plan, session: None, deliveries: 0 };
+    let over = driver.rounds().await;
+    if over != Err(Fail::Stopped) {
+        driver.last().await;
+    }
+    if job.phase.hold && driver.session.is_some() {
+        (client.settled)();
+        client.stopped().await;
+    }
+    drop(driver);
+    (client.settled)();
+    job.left();
+}
+
+fn new_client(thread: &Rc<Thread>, job: &Job, connection: usize, settled: Box<dyn Fn()>) -> Client {
+    let accounts = thread.shared.target.users.len().max(1);
+    // Clients of different phases and connections draw differently, and the same again with the same seed.
+    let seed =
+        SeededRandom::new(thread.shared.seed.rotate_left(17) ^ ((job.nth as u64) << 40) ^ connection as u64);
+    Client {
+        thread: thread.clone(),
+        connection,
+        account: connection % accounts,
+        random: SeededRandom::new(seed.next_u64()),
+        round: Cell::new(0),
+        messages: Cell::new(0),
+        uid_seen: Cell::new(0),
+        mod_seq: Cell::new(0),
+        stop: RefCell::new(job.stop()),
+        settled,
+    }
+}
+
+/// How the server writes names of mailboxes, as its first account sees it.
+pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
+    let phase = Phase { connections: 1, ..empty_phase() };
+    let job = Job::new(0, phase, thread.now());
+    let client = Rc::new(new_client(thread, &job, 0, Box::new(|| ())));
+    let now = thread.now();
+    let mut imap = Imap::connect(&client, now).await?;
+    imap.login(&"LOGIN".into(), now).await?;
+    imap.names().await
+}
+
+fn empty_phase() -> Phase {
+    use crate::load::scenario::{Arrivals, Extent, Pause};
+    Phase {
+        name: String::new(),
+        protocol: Protocol::Imap,
+        setup: true,
+        connections: 0,
+        extent: Extent::Each(0),
+        rate: None,
+        arrivals: Arrivals::Poisson,
+        ramp: Duration::ZERO,
+        think: Pause::NONE,
+        pipeline: 1,
+        first: Vec::new(),
+        steps: Vec::new(),
+        last: Vec::new(),
+        hold: false,
+        alongside: false,
+        recipients: 1,
+        auth: false,
+        bars: Vec::new(),
+    }
+}
+
+impl Driver {
+    async fn rounds(&mut self) -> Result<(), Fail> {
+        let (client, job) = (self.client.clone(), self.job.clone());
+        let phase = &job.phase;
+        let start = phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64);
+        let seed = client.random.next_u64();
+        let mut schedule = Schedule::new(
+            phase.rate,
+            phase.arrivals,
+            client.connection as u64,
+            phase.connections,
+            start,
+            seed,
+        );
+        client.pause((job.began + start).saturating_sub(client.thread.now())).await?;
+        let (limit, deadline) = (job.rounds_of(client.connection), job.deadline());
+        let mut failures = 0;
+        for round in 0.. {
+            if limit.is_some_and(|limit| round >= limit) || client.is_stopped() {
+                break;
+            }
+            let Some(from) = self.wait_for_turn(&mut schedule, deadline).await? else { break };
+            client.round.set(round);
+            job.rounds.fetch_add(1, Ordering::Relaxed);
+            match self.round(from).await {
+                Ok(()) => failures = 0,
+                Err(Fail::Stopped) => return Err(Fail::Stopped),
+                Err(fail) => {
+                    failures += 1;
+                    if !self.recover(&fail, failures).await? {
+                        break;
+                    }
+                }
+            }
+            client.pause(phase.think.draw(&client.random)).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the next round is due; from when it counts, or `None` if there is none any more.
+    async fn wait_for_turn(
+        &self,
+        schedule: &mut Schedule,
+        deadline: Option<Duration>,
+    ) -> Result<Option<Duration>, Fail> {
+        let (client, job) = (&self.client, &self.job);
+        let now = client.thread.now();
+        let due = schedule.due().map(|due| job.began + due);
+        if deadline.is_some_and(|deadline| due.unwrap_or(now) >= deadline) {
+            return Ok(None);
+        }
+        let Some(due) = due else { return Ok(Some(now)) };
+        let free = due > now;
+        client.pause(due.saturating_sub(now)).await?;
+        let now = client.thread.now();
+        let counter = match free {
+            false => Some(&job.late),
+            true if now - due > TIMER => Some(&job.overslept),
+            true => None,
+        };
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Some(counted_from(due, now, free)))
+    }
+
+    async fn round(&mut self, from: Duration) -> Result<(), Fail> {
+        let (job, plan) = (self.job.clone(), self.plan.clone());
+        let steps = &job.phase.steps;
+        if plan.weights.is_empty() {
+            let mut first = Some(from);
+            for (step, names) in steps.iter().zip(&plan.steps) {
+                self.step(step, names, first.take()).await?;
+            }
+        } else {
+            let total = plan.weights.last().copied().unwrap_or(1);
+            let drawn = self.client.random.below(total);
+            let at = plan.weights.partition_point(|sum| *sum <= drawn);
+            self.step(&steps[at], &plan.steps[at], Some(from)).await?;
+        }
+        if plan.rounds {
+            self.client.thread.ok("(round)", from, 0, 0);
+        }
+        Ok(())
+    }
+
+    /// Does `step`, as often as it wants to be done; its first command counts from `from`.
+    async fn step(&mut self, step: &Step, names: &[Rc<str>], mut from: Option<Duration>) -> Result<(), Fail> {
+        for _ in 0..step.times {
+            let from = from.take().unwrap_or_else(|| self.client.thread.now());
+            if matches!(step.actions[..], [Action::Reconnect]) {
+                self.drained().await?;
+                self.session = None;
+                self.ensure(from).await?;
+            } else {
+                self.ensure(from).await?;
+                self.once(step, names, from).await?;
+            }
+            self.client.pause(step.think.draw(&self.client.random)).await?;
+        }
+        Ok(())
+    }
+
+    async fn once(&mut self, step: &Step, names: &[Rc<str>], from: Duration) -> Result<(), Fail> {
+        let pipeline = self.job.phase.pipeline;
+        match &mut self.session {
+            Some(Session::Imap(imap)) => {
+                imap.step(step, names, from, pipeline).await?;
+                if imap.is_closed() {
+                    // It was asked to, or says so: what is under way is lost.
+                    imap.abandon(&Fail::Closed("the server closed the connection".into()));
+                    self.session = None;
+                }
+                Ok(())
+            }
+            Some(Session::Smtp(_)) => {
+                for (action, name) in step.actions.iter().zip(names) {
+                    match action {
+                        Action::Deliver(data) => self.deliver(data, name, from, step.notified).await?,
+                        Action::Wait(pause) => self.client.pause(pause.draw(&self.client.random)).await?,
+                        _ => {}
+                    }
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn deliver(&mut self, data: &str, name: &str, from: Duration, notified: bool) -> Result<(), Fail> {
+        let shared = self.client.thread.shared.clone();
+        let (clients, accounts) =
+            (self.job.phase.connections.max(1), shared.target.users.len().max(1) as u64);
+        let nth = self.deliveries * clients + self.client.connection as u64;
+        self.deliveries += 1;
+        let count = (self.job.phase.recipients as u64).min(accounts);
+        let recipients: Vec<usize> = (0..count).map(|n| ((nth * count + n) % accounts) as usize).collect();
+        let Some(data) = shared.data.get(data) else { return Ok(()) };
+        let message = data.message(nth);
+        let Some(Session::Smtp(smtp)) = &mut self.session else { return Ok(()) };
+        smtp.deliver(&Delivery { name, from, recipients: &recipients, message: &message, notified }).await
+    }
+
+    /// Connects and does the first steps, if there is no connection.
+    async fn ensure(&mut self, from: Duration) -> Result<(), Fail> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let (job, plan) = (self.job.clone(), self.plan.clone());
+        let phase = &job.phase;
+        self.session = Some(match phase.protocol {
+            Protocol::Imap => Session::Imap(Box::new(Imap::connect(&self.client, from).await?)),
+            protocol => {
+                Session::Smtp(Box::new(Smtp::connect(&self.client, protocol, phase.auth, from).await?))
+            }
+        });
+        for (step, names) in phase.first.iter().zip(&plan.first) {
+            for _ in 0..step.times {
+                self.once(step, names, self.client.thread.now()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn drained(&mut self) -> Result<(), Fail> {
+        match &mut self.session {
+            Some(Session::Imap(imap)) => imap.drained().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// After a failure: counts it, and waits before the next try. False if there is none.
+    async fn recover(&mut self, fail: &Fail, failures: u32) -> Result<bool, Fail> {
+        let thread = self.client.thread.clone();
+        match self.session.take() {
+            Some(Session::Imap(mut imap)) => imap.abandon(fail),
+            Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
+            None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
+        }
+        if matches!(fail, Fail::Denied(_)) || failures >= FAILURES {
+            self.job.given_up.fetch_add(1, Ordering::Relaxed);
+            return Ok(false);
+        }
+        let wait = BACKOFF * 2u32.pow(failures.min(6));
+        self.client.pause(wait.mul_f64(0.5 + uniform(&self.client.random))).await?;
+        Ok(true)
+    }
+
+    /// Ends in an orderly way.
+    async fn last(&mut self) {
+        let (job, plan) = (self.job.clone(), self.plan.clone());
+        let mut ended = self.drained().await;
+        for (step, names) in job.phase.last.iter().zip(&plan.last) {
+            if ended.is_ok() && self.session.is_some() {
+                ended = self.step(step, names, None).await;
+            }
+        }
+        match (ended, &mut self.session) {
+            (Err(fail), Some(Session::Imap(imap))) => imap.abandon(&fail),
+            (Ok(()), Some(Session::Smtp(smtp))) => smtp.quit().await,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A phase under way, as its clients and the one who waits for them see it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use crate::load::scenario::{Extent, Phase};
+
+/// A phase that was begun.
+pub struct Job {
+    /// Which of the scenario.
+    pub nth: usize,
+    /// What its clients do.
+    pub phase: Phase,
+    /// When, on the clock.
+    pub began: Duration,
+    /// Rounds begun.
+    pub rounds: AtomicU64,
+    /// Rounds that were due while their client was still busy.
+    pub late: AtomicU64,
+    /// Rounds whose client was free and woke late.
+    pub overslept: AtomicU64,
+    /// Clients that gave up.
+    pub given_up: AtomicU64,
+    /// Clients that are neither done nor settled in IDLE.
+    busy: AtomicUsize,
+    /// Clients that are there.
+    alive: AtomicUsize,
+    changed: Notify,
+    stop: watch::Sender<bool>,
+}
+
+impl Job {
+    /// Begun at `began`.
+    pub fn new(nth: usize, phase: Phase, began: Duration) -> Self {
+        let clients = usize::try_from(phase.connections).unwrap_or(usize::MAX);
+        Job {
+            nth,
+            phase,
+            began,
+            rounds: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            overslept: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
+            busy: AtomicUsize::new(clients),
+            alive: AtomicUsize::new(clients),
+            changed: Notify::new(),
+            stop: watch::channel(false).0,
+        }
+    }
+
+    /// Tells its clients to stop.
+    pub fn end(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Says when to stop.
+    pub fn stop(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// A client is done, or stays in IDLE from now on.
+    pub fn settled(&self) {
+        self.busy.fetch_sub(1, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// A client is gone.
+    pub fn left(&self) {
+        self.alive.fetch_sub(1, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// Returns when all clients are done or settled.
+    pub async fn done(&self) {
+        self.reaches_zero(&self.busy).await;
+    }
+
+    /// Returns when all clients are gone.
+    pub async fn gone(&self) {
+        self.reaches_zero(&self.alive).await;
+    }
+
+    async fn reaches_zero(&self, count: &AtomicUsize) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            if count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// How many rounds client `connection` does; `None`: until the time is over.
+    pub fn rounds_of(&self, connection: usize) -> Option<u64> {
+        let clients = self.phase.connections.max(1);
+        match self.phase.extent {
+            Extent::Each(rounds) => Some(rounds),
+            Extent::Total(total) => Some(total / clients + u64::from((connection as u64) < total % clients)),
+            Extent::Time(_) => None,
+        }
+    }
+
+    /// How many rounds there will be.
+    pub fn all_rounds(&self) -> Option<u64> {
+        match self.phase.extent {
+            Extent::Each(rounds) => Some(rounds.saturating_mul(self.phase.connections)),
+            Extent::Total(total) => Some(total),
+            Extent::Time(_) => None,
+        }
+    }
+
+    /// When, on the clock, no more rounds are begun.
+    pub fn deadline(&self) -> Option<Duration> {
+        match self.phase.extent {
+            Extent::Time(time) => Some(self.began + time),
+            _ => None,
+        }
+    }
+}

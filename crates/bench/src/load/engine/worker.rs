@@ -1,0 +1,154 @@
+//! Threads that send, each with its part of the connections.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{LocalSet, spawn_local};
+
+use super::drive::{self, Plan};
+use super::{Job, Shared};
+use crate::load::client::Thread;
+use crate::load::scenario::template::Names;
+use crate::result::Recorder;
+
+enum Order {
+    /// Begin a phase with these connections.
+    Begin(Arc<Job>, Vec<usize>),
+    /// From now on, how busy they are belongs to another phase.
+    Mark(oneshot::Sender<()>),
+    /// What was seen since then, and the CPU time it took.
+    Collect(oneshot::Sender<(Recorder, Duration)>),
+    /// How the server writes names of mailboxes.
+    Names(oneshot::Sender<Result<Names>>),
+}
+
+/// All threads.
+pub struct Workers {
+    threads: Vec<(mpsc::UnboundedSender<Order>, Option<JoinHandle<()>>)>,
+}
+
+impl Workers {
+    /// So many of them.
+    ///
+    /// # Errors
+    /// If the system has no more threads.
+    pub fn start(shared: &Arc<Shared>, count: usize) -> Result<Self> {
+        let start = |nth: usize| {
+            let (send, orders) = mpsc::unbounded_channel();
+            let shared = shared.clone();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let name = format!("bench {}", nth + 1);
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                LocalSet::new().block_on(&runtime, work(shared, orders));
+                // Connections that hang must not keep us.
+                runtime.shutdown_background();
+            })?;
+            anyhow::Ok((send, Some(thread)))
+        };
+        let threads = (0..count).map(start).collect::<Result<_>>().context("the threads of the bench")?;
+        Ok(Workers { threads })
+    }
+
+    /// One, on the present `LocalSet`.
+    pub fn here(shared: &Arc<Shared>) -> Self {
+        let (send, orders) = mpsc::unbounded_channel();
+        spawn_local(work(shared.clone(), orders));
+        Workers { threads: vec![(send, None)] }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Begins a phase on all of them.
+    pub fn begin(&self, job: &Arc<Job>) {
+        let connections = usize::try_from(job.phase.connections).unwrap_or(usize::MAX);
+        for (nth, (orders, _)) in self.threads.iter().enumerate() {
+            let own = (nth..connections).step_by(self.threads.len()).collect();
+            let _ = orders.send(Order::Begin(job.clone(), own));
+        }
+    }
+
+    /// From now on, how busy they are belongs to another phase.
+    pub async fn mark(&self) {
+        for (orders, _) in &self.threads {
+            let (send, done) = oneshot::channel();
+            let _ = orders.send(Order::Mark(send));
+            let _ = done.await;
+        }
+    }
+
+    /// What they saw since this was last asked, and how long each was busy since the mark.
+    pub async fn collect(&self) -> (Recorder, Vec<Duration>) {
+        let mut all = Recorder::new();
+        let mut busy = Vec::new();
+        for (orders, _) in &self.threads {
+            let (send, collected) = oneshot::channel();
+            let _ = orders.send(Order::Collect(send));
+            if let Ok((recorder, cpu)) = collected.await {
+                all.merge(recorder);
+                busy.push(cpu);
+            }
+        }
+        (all, busy)
+    }
+
+    /// How the server writes names of mailboxes, as the first account sees it.
+    pub async fn names(&self) -> Result<Names> {
+        let (send, names) = oneshot::channel();
+        let first = self.threads.first().context("no thread")?;
+        let _ = first.0.send(Order::Names(send));
+        names.await.map_err(|_| anyhow!("the thread has ended"))?
+    }
+
+    /// Ends them.
+    pub async fn end(self) {
+        for (orders, thread) in self.threads {
+            drop(orders);
+            if let Some(thread) = thread {
+                // It ends as soon as it sees that there are no more orders.
+                let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+            }
+        }
+    }
+}
+
+async fn work(shared: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Order>) {
+    let thread = Rc::new(Thread { shared, recorder: RefCell::new(Recorder::new()) });
+    let mut marked = cpu();
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Begin(job, connections) => {
+                let plan = Rc::new(Plan::new(&job.phase));
+                for connection in connections {
+                    spawn_local(drive::client(thread.clone(), job.clone(), plan.clone(), connection));
+                }
+            }
+            Order::Mark(done) => {
+                marked = cpu();
+                let _ = done.send(());
+            }
+            Order::Collect(to) => {
+                let _ = to.send((thread.recorder.take(), cpu().saturating_sub(marked)));
+            }
+            Order::Names(to) => {
+                let names = drive::names(&thread).await;
+                thread.recorder.take();
+                let _ = to.send(names.map_err(|fail| anyhow!(fail.to_string())));
+            }
+        }
+    }
+}
+
+/// CPU time of this thread.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

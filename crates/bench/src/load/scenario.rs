@@ -1,0 +1,190 @@
+//! Scenarios: what clients do, in phases, as small TOML files say it.
+//!
+//! A [`Scenario`] is complete and cannot be wrong: parameters are filled in, commands are cut at their placeholders,
+//! numbers are within bounds. Whoever wrote the file is told of everything that is wrong with it at once, each with its
+//! line and, where there is one, the name that was probably meant. `docs/guide/bench.md` is the reference.
+
+mod bar;
+mod builtin;
+mod read;
+mod safety;
+mod step;
+pub mod template;
+mod value;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+pub use bar::Bar;
+pub use builtin::{BUILT_IN, BuiltIn, find};
+pub use read::{Overrides, PHASE_KEYS};
+pub use step::{Action, Expect, Fill, Step, VERBS};
+pub use value::{Pause, count, duration, exponential, uniform};
+
+/// The most phases of a scenario.
+pub const PHASES: usize = 100;
+/// The most steps of a phase.
+pub const STEPS: usize = 200;
+/// The most connections of a phase.
+pub const CONNECTIONS: u64 = 100_000;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// What it does, in one line.
+    pub about: String,
+    /// Parameters that may be given, with what they are.
+    pub set: Vec<(String, String)>,
+    /// Phases, in order.
+    pub phases: Vec<Phase>,
+}
+
+/// Clients that all do the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    /// What it is called.
+    pub name: String,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// It prepares what the next ones measure.
+    pub setup: bool,
+    /// How many clients.
+    pub connections: u64,
+    /// How long they go on.
+    pub extent: Extent,
+    /// Rounds a second in all: an open loop. Without, every client begins its next round when it is done: a closed one.
+    pub rate: Option<f64>,
+    /// How the rounds of an open loop are spread.
+    pub arrivals: Arrivals,
+    /// Over how long clients come in.
+    pub ramp: Duration,
+    /// How long a client waits after a round.
+    pub think: Pause,
+    /// How many commands a client has under way at most.
+    pub pipeline: usize,
+    /// What a client does once it is connected, and again whenever it had to reconnect.
+    pub first: Vec<Step>,
+    /// A round: all of them in order, or one of them by weight.
+    pub steps: Vec<Step>,
+    /// What it does before it goes.
+    pub last: Vec<Step>,
+    /// Clients stay as they are until the scenario ends, in IDLE if that was their last step.
+    pub hold: bool,
+    /// It goes on while the phases after it run, up to the first that is not alongside too.
+    pub alongside: bool,
+    /// Recipients of a delivery.
+    pub recipients: usize,
+    /// SMTP clients log in.
+    pub auth: bool,
+    /// What must hold in the end.
+    pub bars: Vec<Bar>,
+}
+
+/// What is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// RFC 3501, RFC 9051.
+    Imap,
+    /// RFC 5321.
+    Smtp,
+    /// RFC 2033.
+    Lmtp,
+}
+
+/// How long a phase goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// So many rounds of every client.
+    Each(u64),
+    /// So many rounds of all clients together.
+    Total(u64),
+    /// Rounds are begun for so long.
+    Time(Duration),
+}
+
+/// How the rounds of an open loop are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independently of each other, as those of many people are.
+    Poisson,
+    /// Evenly.
+    Constant,
+}
+
+impl Protocol {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Imap => "imap",
+            Protocol::Smtp => "smtp",
+            Protocol::Lmtp => "lmtp",
+        }
+    }
+}
+
+impl Phase {
+    /// Whether a round is one step, drawn by weight.
+    pub fn is_weighted(&self) -> bool {
+        self.steps.iter().any(|step| step.weight.is_some())
+    }
+
+    /// All steps.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.first.iter().chain(&self.steps).chain(&self.last)
+    }
+
+    /// All actions.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.all_steps().flat_map(|step| &step.actions)
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario; `file` is what it is called in messages.
+    ///
+    /// # Errors
+    /// Everything that is wrong, a line each.
+    pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Self, String> {
+        read::scenario(file, text, overrides)
+    }
+
+    /// Protocols that are spoken.
+    pub fn protocols(&self) -> BTreeSet<Protocol> {
+        self.phases.iter().map(|phase| phase.protocol).collect()
+    }
+
+    /// The most clients that are there at once.
+    pub fn most_connections(&self) -> u64 {
+        let (mut most, mut stay, mut alongside) = (0, 0, 0);
+        for phase in &self.phases {
+            most = most.max(stay + alongside + phase.connections);
+            match (phase.hold, phase.alongside) {
+                (true, _) => stay += phase.connections,
+                (_, true) => alongside += phase.connections,
+                _ => alongside = 0,
+            }
+        }
+        most
+    }
+
+    /// Whether it uses the bench's own mailboxes.
+    pub fn has_mailboxes(&self) -> bool {
+        let mut actions = self.phases.iter().flat_map(Phase::actions);
+        actions.any(|action| action.templates().any(|template| template.mailboxes() > 0))
+    }
+
+    /// Names of the data sets that it sends.
+    pub fn data(&self) -> BTreeSet<String> {
+        self.phases.iter().flat_map(Phase::actions).filter_map(Action::data).map(str::to_owned).collect()
+    }
+
+    /// What it changes outside the bench's own mailboxes, for people; empty if nothing.
+    pub fn writes_elsewhere(&self) -> Vec<String> {
+        safety::writes_elsewhere(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! Steps: IMAP commands as they are, and a few words for what takes more than a line.
+
+use std::time::Duration;
+
+use sealpost_base::suggest;
+
+use super::template::{Template, closing};
+use super::{Pause, Protocol, count, duration, value};
+
+/// One step of a round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// What is done, one after the other.
+    pub actions: Vec<Action>,
+    /// What it is called in the report, instead of what it says.
+    pub name: Option<String>,
+    /// How often it is drawn, compared to the others.
+    pub weight: Option<u32>,
+    /// How many times it is done in a row.
+    pub times: u32,
+    /// How long the client waits after it.
+    pub think: Pause,
+    /// How many responses of a kind must come.
+    pub expect: Option<Expect>,
+    /// NO is as good as OK.
+    pub accept_no: bool,
+    /// A delivery is done when those who wait for it in IDLE were told.
+    pub notified: bool,
+}
+
+/// How many untagged responses of a kind a command must bring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expect {
+    /// How many.
+    pub count: u64,
+    /// Their name, in upper case: `FETCH`, `LIST`.
+    pub word: String,
+}
+
+/// What a client does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Logs in as the client's account.
+    Login,
+    /// Says goodbye and closes.
+    Logout,
+    /// Closes, connects anew and does the first steps again.
+    Reconnect,
+    /// Waits.
+    Wait(Pause),
+    /// Makes an empty mailbox; one that is there is removed first.
+    Fresh(Template),
+    /// Makes a mailbox with that many messages, unless it has them already.
+    Fill(Fill),
+    /// Appends the next message of a data set.
+    Append {
+        /// Where to.
+        mailbox: Template,
+        /// Of which data set.
+        data: String,
+        /// With which flags, as they are sent.
+        flags: String,
+    },
+    /// Stays in IDLE (RFC 2177).
+    Idle {
+        /// How long at most.
+        limit: Option<Duration>,
+        /// Not longer than until something is told.
+        until_told: bool,
+    },
+    /// Delivers the next message of a data set to the next account.
+    Deliver(String),
+    /// Sends a command as it is.
+    Command(Template, String),
+    /// Removes the bench's own mailboxes. No scenario says so: it is done after all of them.
+    Clean,
+}
+
+/// A mailbox to be filled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fill {
+    /// Which.
+    pub mailbox: Template,
+    /// With how many messages.
+    pub count: u64,
+    /// Of which data set.
+    pub data: String,
+    /// So many different ones are appended, and copied until there are enough.
+    pub distinct: u64,
+}
+
+/// What a step may begin with besides an IMAP command, and what that means.
+pub const VERBS: [(&str, &str); 10] = [
+    ("LOGIN", "log in as the client's account"),
+    ("LOGOUT", "say goodbye and close"),
+    ("RECONNECT", "close, connect anew, do the first steps again"),
+    ("WAIT 5s", "wait; also \"2s..10s\" and \"about 30s\""),
+    ("FRESH {Bench/x}", "make an empty mailbox; one that is there is removed first"),
+    (
+        "FILL {Bench/x} 1000 tiny",
+        "make a mailbox with 1,000 messages of a data set, unless it has them; `distinct 100` after it: 100 are appended and copied",
+    ),
+    ("APPEND {Bench/x} tiny", "append the next message of a data set; flags may follow: (\\Seen)"),
+    (
+        "IDLE 10m",
+        "stay in IDLE that long, or without a time until the end; `IDLE 10m until told`: or until something is told",
+    ),
+    ("DELIVER tiny", "with SMTP and LMTP: deliver the next message of a data set to the next account"),
+    ("any other", "an IMAP command, sent as it is"),
+];
+
+/// Commands that need more than a line, so that they cannot be sent as they are.
+const NOT_LINES: [&str; 5] = ["STARTTLS", "AUTHENTICATE", "COMPRESS", "DONE", "UNAUTHENTICATE"];
+
+/// IMAP commands, to recognise slips of the finger. Others are sent all the same.
+const COMMANDS: [&str; 46] = [
+    "CAPABILITY",
+    "NOOP",
+    "CHECK",
+    "CLOSE",
+    "UNSELECT",
+    "EXPUNGE",
+    "SEARCH",
+    "FETCH",
+    "STORE",
+    "COPY",
+    "MOVE",
+    "UID",
+    "SELECT",
+    "EXAMINE",
+    "CREATE",
+    "DELETE",
+    "RENAME",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "LIST",
+    "LSUB",
+    "STATUS",
+    "NAMESPACE",
+    "ENABLE",
+    "ID",
+    "SORT",
+    "THREAD",
+    "GETQUOTA",
+    "GETQUOTAROOT",
+    "SETQUOTA",
+    "GETACL",
+    "SETACL",
+    "DELETEACL",
+    "LISTRIGHTS",
+    "MYRIGHTS",
+    "GETMETADATA",
+    "SETMETADATA",
+    "NOTIFY",
+    "ESEARCH",
+    "CANCELUPDATE",
+    "GENURLAUTH",
+    "URLFETCH",
+    "RESETKEY",
+    "GETJMAPACCESS",
+    "REPLACE",
+    "UIDBATCHES",
+];
+
+impl Action {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn parse(text: &str, protocol: Protocol) -> Result<Self, String> {
+        let text = text.trim();
+        let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let rest = rest.trim();
+        let upper = verb.to_ascii_uppercase();
+        let alone = |action| {
+            if rest.is_empty() { Ok(action) } else { Err(format!("{upper} stands alone")) }
+        };
+        match &*upper {
+            "" => Err("a step that does nothing".into()),
+            "WAIT" => Pause::parse(rest).map(Action::Wait),
+            "RECONNECT" => alone(Action::Reconnect),
+            "DELIVER" if protocol == Protocol::Imap => {
+                Err("DELIVER needs `protocol = \"lmtp\"` or \"smtp\"; with IMAP it is APPEND".into())
+            }
+            "DELIVER" => data(rest).map(Action::Deliver),
+            _ if protocol != Protocol::Imap => Err(format!(
+                "{upper} is nothing a client of {} does here: DELIVER, WAIT, RECONNECT",
+                protocol.name()
+            )),
+            "LOGIN" if rest.is_empty() => Ok(Action::Login),
+            "LOGIN" => Err("LOGIN stands alone: accounts and passwords are given on the command line".into()),
+            "LOGOUT" => alone(Action::Logout),
+            "FRESH" => mailbox(rest).map(Action::Fresh),
+            "FILL" => fill(rest).map(Action::Fill),
+            "APPEND" => append(rest),
+            "IDLE" => idle(rest),
+            other if NOT_LINES.contains(&other) => Err(format!("{other} cannot be sent as a line")),
+            _ => command(text, &upper),
+        }
+    }
+
+    /// The commands it is made from.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let template = match self {
+            Action::Fresh(mailbox) | Action::Append { mailbox, .. } => Some(mailbox),
+            Action::Fill(fill) => Some(&fill.mailbox),
+            Action::Command(template, _) => Some(template),
+            _ => None,
+        };
+        template.into_iter()
+    }
+
+    /// The data set it sends.
+    pub fn data(&self) -> Option<&str> {
+        match self {
+            Action::Append { data, .. } | Action::Deliver(data) => Some(data),
+            Action::Fill(fill) => Some(&fill.data),
+            _ => None,
+        }
+    }
+
+    /// What it is called in reports.
+    pub fn name(&self) -> &str {
+        match self {
+            Action::Login => "LOGIN",
+            Action::Logout => "LOGOUT",
+            Action::Reconnect => "CONNECT",
+            Action::Wait(_) => "wait",
+            Action::Fresh(_) => "FRESH",
+            Action::Fill(_) => "FILL",
+            Action::Append { .. } => "APPEND",
+            Action::Idle { .. } => "IDLE",
+            Action::Deliver(_) => "DELIVER",
+            Action::Command(_, text) => text,
+            Action::Clean => "DELETE",
+        }
+    }
+}
+
+impl Expect {
+    /// Reads `1000 FETCH`.
+    ///
+    /// # Errors
+    /// What to write.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || "what must come, such as \"1000 FETCH\"".to_owned();
+        let (count, word) = text.split_once(' ').ok_or_else(wrong)?;
+        let count = value::count(count).map_err(|_| wrong())?;
+        let is_word = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric());
+        if is_word { Ok(Expect { count, word: word.to_ascii_uppercase() }) } else { Err(wrong()) }
+    }
+}
+
+fn command(text: &str, verb: &str) -> Result<Action, String> {
+    if !verb.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'-' | b'.')) {
+        return Err(format!("{verb} is no command; tags and literals are added when it is sent"));
+    }
+    if !COMMANDS.contains(&verb) && !verb.starts_with('X') {
+        let known =
+            COMMANDS.iter().copied().chain(VERBS.iter().filter_map(|(verb, _)| verb.split(' ').next()));
+        if let Some(near) = suggest::nearest(
+            &verb.to_ascii_lowercase(),
+            known.map(lower).collect::<Vec<_>>().iter().map(|s| &**s),
+        ) {
+            return Err(format!("there is no command {verb}; is it {}?", near.to_ascii_uppercase()));
+        }
+    }
+    if text.ends_with('}')
+        && text.rfind('{').is_some_and(|at| {
+            text[at + 1..text.len() - 1].trim_end_matches('+').bytes().all(|b| b.is_ascii_digit())
+        })
+    {
+        return Err("a command with a literal cannot be sent as a line".into());
+    }
+    Ok(Action::Command(Template::parse(text)?, text.to_owned()))
+}
+
+fn lower(word: &str) -> String {
+    word.to_ascii_lowercase()
+}
+
+fn mailbox(text: &str) -> Result<Template, String> {
+    let template = Template::parse(text)?;
+    if text.is_empty() { Err("which mailbox? {Bench/…}".into()) } else { Ok(template) }
+}
+
+/// A placeholder or quoted string may hold blanks.
+fn first_word(text: &str) -> (&str, &str) {
+    let end = match text.as_bytes().first() {
+        Some(b'{') => closing(text).map_or(text.len(), |at| at + 1),
+        Some(b'"') => text[1..].find('"').map_or(text.len(), |at| at + 2),
+        _ => text.find(' ').unwrap_or(text.len()),
+    };
+    let (word, rest) = text.split_at(end);
+    (word, rest.trim_start())
+}
+
+fn fill(text: &str) -> Result<Fill, String> {
+    let wrong = || "FILL is written as: FILL {Bench/x} 1000 tiny".to_owned();
+    let (name, rest) = first_word(text);
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let (number, set, distinct) = match words[..] {
+        [number, set] => (number, set, number),
+        [number, set, "distinct", distinct] => (number, set, distinct),
+        _ => return Err(wrong()),
+    };
+    let total = count(number).map_err(|_| wrong())?;
+    let distinct = count(distinct)?.clamp(1, total.max(1));
+    if u32::try_from(total).is_err() {
+        return Err("no mailbox has that many messages".into());
+    }
+    Ok(Fill { mailbox: mailbox(name)?, count: total, data: data(set)?, distinct })
+}
+
+fn append(text: &str) -> Result<Action, String> {
+    let (name, rest) = first_word(text);
+    let (set, flags) = rest.split_once(' ').unwrap_or((rest, ""));
+    let flags = flags.trim();
+    if !flags.is_empty() && !(flags.starts_with('(') && flags.ends_with(')')) {
+        return Err("flags are written in parentheses: (\\Seen)".into());
+    }
+    Ok(Action::Append { mailbox: mailbox(name)?, data: data(set)?, flags: flags.to_owned() })
+}
+
+fn idle(text: &str) -> Result<Action, String> {
+    let (time, until_told) = match text.strip_suffix("until told") {
+        Some(time) => (time.trim(), true),
+        None => (text, false),
+    };
+    let limit = if time.is_empty() { None } else { Some(duration(time)?) };
+    Ok(Action::Idle { limit, until_told })
+}
+
+fn data(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(char::is_whitespace) {
+        return Err(
+            "which data set? `sealpost bench list` names them; or a path to an mbox or Maildir".into()
+        );
+    }
+    Ok(text.to_owned())
+}

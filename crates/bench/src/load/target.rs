@@ -1,0 +1,144 @@
+//! The server that is measured: where it is and who may log in.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::scenario::Protocol;
+use super::wire::Io;
+
+/// A server, as far as a client must know it.
+#[derive(Clone, Default)]
+pub struct Target {
+    /// What it is called in the report.
+    pub name: String,
+    /// IMAP.
+    pub imap: Option<Endpoint>,
+    /// SMTP.
+    pub smtp: Option<Endpoint>,
+    /// LMTP.
+    pub lmtp: Option<Endpoint>,
+    /// Accounts. Client `n` is the n-th of them, and from the first again after the last.
+    pub users: Vec<User>,
+}
+
+/// An account.
+#[derive(Clone)]
+pub struct User {
+    /// Its name, and its address.
+    pub name: String,
+    /// Its password. Not shown anywhere.
+    pub password: Arc<str>,
+}
+
+/// Where one protocol is served.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// The address.
+    pub place: Place,
+    /// Whether and how TLS is spoken.
+    pub tls: Option<Tls>,
+}
+
+/// An address.
+#[derive(Clone)]
+pub enum Place {
+    /// TCP; the first that answers, if there are several.
+    Tcp(String, Vec<SocketAddr>),
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// Within this process.
+    Inside(Inside),
+}
+
+/// Makes connections within this process.
+pub type Inside = Arc<dyn Fn() -> Box<dyn Io> + Send + Sync>;
+
+/// TLS to one server.
+#[derive(Clone)]
+pub struct Tls {
+    /// Whom to trust.
+    pub config: Arc<ClientConfig>,
+    /// Who must be there.
+    pub name: ServerName<'static>,
+    /// From the first byte, not after STARTTLS.
+    pub implicit: bool,
+}
+
+impl Target {
+    /// Where `protocol` is served.
+    pub fn endpoint(&self, protocol: Protocol) -> Option<&Endpoint> {
+        match protocol {
+            Protocol::Imap => self.imap.as_ref(),
+            Protocol::Smtp => self.smtp.as_ref(),
+            Protocol::Lmtp => self.lmtp.as_ref(),
+        }
+    }
+
+    /// How it is reached, for reports.
+    pub fn reached(&self) -> String {
+        let all = [Protocol::Imap, Protocol::Smtp, Protocol::Lmtp];
+        let each = all.iter().filter_map(|p| Some(format!("{} {}", p.name(), self.endpoint(*p)?)));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Tcp(name, _) => f.write_str(name)?,
+            Place::Unix(path) => write!(f, "{}", path.display())?,
+            Place::Inside(_) => f.write_str("within the bench")?,
+        }
+        match &self.tls {
+            None => Ok(()),
+            Some(tls) if tls.implicit => f.write_str(" (TLS)"),
+            Some(_) => f.write_str(" (STARTTLS)"),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Connects, with TLS if that comes first.
+    ///
+    /// # Errors
+    /// If nobody listens there, or is not who should be there.
+    pub async fn connect(&self) -> io::Result<Box<dyn Io>> {
+        let stream: Box<dyn Io> = match &self.place {
+            Place::Tcp(_, addresses) => {
+                let stream = TcpStream::connect(&addresses[..]).await?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+            Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Place::Inside(connect) => connect(),
+        };
+        match &self.tls {
+            Some(tls) if tls.implicit => tls.wrap(stream).await,
+            _ => Ok(stream),
+        }
+    }
+
+    /// What is to be said before anything else, if TLS comes after STARTTLS.
+    pub fn starts_tls(&self) -> Option<&Tls> {
+        self.tls.as_ref().filter(|tls| !tls.implicit)
+    }
+}
+
+impl Tls {
+    /// TLS over `stream`.
+    ///
+    /// # Errors
+    /// If the handshake fails.
+    pub async fn wrap(&self, stream: Box<dyn Io>) -> io::Result<Box<dyn Io>> {
+        let connector = TlsConnector::from(self.config.clone());
+        Ok(Box::new(connector.connect(self.name.clone(), stream).await?))
+    }
+}

@@ -1,0 +1,78 @@
+//! `sealpost bench`: a load generator for any IMAP, SMTP or LMTP server, ours or not.
+//!
+//! What it does is in `sealpost_bench`; here are its command line, its progress and what it prints in the end.
+
+mod data;
+mod list;
+mod progress;
+mod run;
+mod server;
+mod users;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use sealpost_bench::report::compare;
+use sealpost_bench::result::Run;
+
+use crate::global::Global;
+
+/// The widest that tables are printed where nobody says how wide the terminal is.
+const WIDTH: usize = 110;
+
+/// Arguments of `sealpost bench`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "A scenario says what clients do; `sealpost bench list` names those that come with it, and \
+                        `sealpost bench show NAME` prints one, to be copied and changed. The guide, docs/guide/bench.md, \
+                        says what can be in one and what the figures mean.\n
+Examples:
+  sealpost bench run fetch --sealpost                       a server of its own, thrown away afterwards
+  sealpost bench run thunderbird --imap mail.example.org:143 --users-file users --out report
+  sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
+  sealpost bench run login --null                           what the bench itself could do at most
+  sealpost bench compare before.json after.json"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the scenarios and data sets there are
+    List,
+    /// Print a scenario, to be copied and changed
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Run a scenario against a server
+    Run(Box<run::Args>),
+    /// Write a data set as a Maildir or mbox file
+    Data(data::Args),
+    /// Show results beside each other, as ratios to the first
+    Compare {
+        /// What `--out` or `--json` of `sealpost bench run` wrote
+        #[arg(required = true, num_args = 2.., value_name = "JSON")]
+        results: Vec<PathBuf>,
+    },
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    match args.command {
+        Command::List => list::list(global),
+        Command::Show { name } => list::show(&name, global),
+        Command::Run(args) => run::run(*args, global).await,
+        Command::Data(args) => data::write(&args, global),
+        Command::Compare { results } => {
+            let read = |path: &PathBuf| Ok((path.display().to_string(), vec![Run::read(path)?]));
+            let given = results.iter().map(read).collect::<Result<Vec<_>>>()?;
+            global.output().line(compare::text(&compare::groups(&given), WIDTH, false))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

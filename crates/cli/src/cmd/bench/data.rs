@@ -1,0 +1,56 @@
+//! `sealpost bench data`: generated mail as files.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use indicatif::HumanBytes;
+use sealpost_bench::load::data::{DataSet, Format, write as write_files};
+use serde::Serialize;
+
+use crate::global::Global;
+
+/// Arguments of `sealpost bench data`.
+#[derive(clap::Args)]
+#[command(after_help = "The same name and seed give the same bytes.\n
+Examples:
+  sealpost bench data mailbox-100 --into Maildir
+  sealpost bench data tiny --count 100000 --mbox --into tiny.mbox")]
+pub struct Args {
+    /// mailbox-100, inbox, tiny, or a path to mail
+    name: String,
+    /// How many messages [default: 100, or all that a path has]
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Another seed gives other mail
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where to write; must not be there yet
+    #[arg(long, value_name = "PATH")]
+    into: PathBuf,
+    /// Write one mbox file instead of a Maildir
+    #[arg(long)]
+    mbox: bool,
+}
+
+#[derive(Serialize)]
+struct Written {
+    messages: u64,
+    bytes: u64,
+    path: PathBuf,
+}
+
+/// Writes it.
+pub fn write(args: &Args, global: &Global) -> Result<ExitCode> {
+    let data = DataSet::open(&args.name, args.seed)?;
+    let is_path = std::path::Path::new(&args.name).exists();
+    let all = data.len().filter(|_| is_path).unwrap_or(100) as u64;
+    let messages = args.count.unwrap_or(all);
+    let format = if args.mbox { Format::Mbox } else { Format::Maildir };
+    let bytes = write_files(&data, messages, format, &args.into)?;
+    let written = Written { messages, bytes, path: args.into.clone() };
+    global.output().show(&written, |w| {
+        format!("{} messages, {}, in {}", w.messages, HumanBytes(w.bytes), w.path.display())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,251 @@
+//! `sealpost bench run`: a scenario, a server, a report.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sealpost_base::{Clock, SystemClock};
+use sealpost_bench::load::engine::Outcome;
+use sealpost_bench::load::scenario::{Overrides, Scenario, duration, find};
+use sealpost_bench::load::{self, Options};
+use sealpost_bench::process::{Every, Sampler};
+use sealpost_bench::report;
+use sealpost_bench::result::{Run, ServerRun};
+use tokio::sync::watch;
+
+use super::progress::Shown;
+use super::server::Running;
+use super::users::Users;
+use super::{WIDTH, list, server};
+use crate::exit::{FAILED, Usage};
+use crate::global::Global;
+use crate::output::warn;
+
+/// The largest scenario that is read, in bytes.
+const SCENARIO_BYTES: u64 = 1 << 20;
+
+/// Arguments of `sealpost bench run`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Clients work in mailboxes below SealpostBench, which are removed in the end. A scenario that changes \
+                        anything else, or delivers into inboxes, wants --write-inbox, unless the server is one that the bench \
+                        started itself.\n
+What a scenario lets be changed is in its [set], with what it is without; --connections 50 is short for \
+                        --set connections=50, and so on.\n
+Ctrl-C ends the run early: mailboxes are removed and what was seen is shown; a second one ends at once. Exit status 1 if a \
+                        command failed or a bar was missed.\n
+Examples:
+  sealpost bench run fetch --sealpost
+  sealpost bench run fill --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot)
+  sealpost bench run thunderbird --imaps mail.example.org:993 --user-pattern 'user{}@example.org' --users 100 \\
+      --password-file password --duration 10m --out report
+  sealpost bench run my-scenario.toml --lmtp-socket /run/lmtp --user me@localhost --write-inbox"
+)]
+pub struct Args {
+    /// A scenario by name, or a file
+    #[arg(value_name = "SCENARIO|FILE")]
+    scenario: String,
+    #[command(flatten)]
+    server: server::Options,
+    #[command(flatten)]
+    users: Users,
+    #[command(flatten)]
+    load: Load,
+    /// Leave the mailboxes, so that the next run need not fill them again
+    #[arg(long)]
+    keep: bool,
+    /// Deliver into inboxes, and change whatever else the scenario changes
+    #[arg(long)]
+    write_inbox: bool,
+    /// Write report.html, report.json and the plots as SVG into DIR
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Options that say how much is sent.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Load")]
+struct Load {
+    /// How many clients
+    #[arg(long, value_name = "N")]
+    connections: Option<String>,
+    /// Rounds a second in all, whether the server keeps up or not (an open loop)
+    #[arg(long, value_name = "R")]
+    rate: Option<String>,
+    /// How long, such as 30s or 10m
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Over how long clients come in
+    #[arg(long, value_name = "TIME")]
+    ramp: Option<String>,
+    /// Change what the scenario lets be changed; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// The same seed sends the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads that send
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// How long to wait for anything from the server
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    patience: Duration,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let users = args.server.accounts(&args.users)?;
+    let scenario = read(&args.scenario, args.load.overrides(users.len())?)?;
+    let room = sealpost_server::files::room_for_connections() as u64;
+    if scenario.most_connections() > room {
+        let most = scenario.most_connections();
+        return Err(Usage(format!(
+            "{most} connections need as many open files; the limit allows {room} (ulimit -n)"
+        ))
+        .into());
+    }
+    let running = args.server.running(users).await?;
+    refuse_to_harm(&scenario, &running, args.write_inbox)?;
+
+    let clock = SystemClock::new();
+    let mut document = Run::new(&scenario.name, args.load.seed, clock.now().seconds());
+    document.parameters = scenario.set.iter().cloned().collect();
+    document.generator.threads = u32::try_from(args.load.threads).unwrap_or(u32::MAX);
+    let options = Options {
+        seed: args.load.seed,
+        threads: args.load.threads.clamp(1, 256),
+        patience: args.load.patience,
+        keep: args.keep || running.throwaway,
+    };
+    let sampler = running.tree.map(|tree| Sampler::start(tree, Every::default(), clock));
+    let mut shown = Shown::new(global.output());
+    let target = running.target.clone();
+    let outcome = load::run(&scenario, target, &options, sampler.as_ref(), stop(), &mut shown).await;
+    shown.finish();
+    let outcome = outcome?;
+    let samples = sampler.map(Sampler::finish).unwrap_or_default();
+    document.generator.cpu_seconds = outcome.cpu_seconds;
+    document.generator.wall_seconds = outcome.wall_seconds;
+    document.servers = vec![ServerRun {
+        name: running.target.name.clone(),
+        version: running.version.clone(),
+        reached: running.target.reached(),
+        warnings: warnings(&outcome, &args.server, &running),
+        phases: outcome.phases,
+        samples,
+        ..ServerRun::default()
+    }];
+    drop(running);
+    if let Some(dir) = &args.out {
+        write(&document, dir).with_context(|| dir.display().to_string())?;
+    }
+    show(&document, &outcome.missed, args.out.as_deref(), global)?;
+    let failed = document.errors() > 0 || !outcome.missed.is_empty() || outcome.stopped;
+    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn read(name: &str, overrides: Overrides) -> Result<Scenario> {
+    let parse = |file: &str, text: &str| Scenario::parse(file, text, &overrides).map_err(|e| Usage(e).into());
+    if let Some(built_in) = find(name) {
+        return parse(name, built_in.text);
+    }
+    if !Path::new(name).exists() {
+        return Err(Usage(list::no_such(name)).into());
+    }
+    let size = std::fs::metadata(name).with_context(|| name.to_owned())?.len();
+    if size > SCENARIO_BYTES {
+        return Err(Usage(format!("{name}: too large for a scenario")).into());
+    }
+    parse(name, &std::fs::read_to_string(name).with_context(|| name.to_owned())?)
+}
+
+fn refuse_to_harm(scenario: &Scenario, running: &Running, allowed: bool) -> Result<()> {
+    let writes = scenario.writes_elsewhere();
+    if writes.is_empty() || allowed || running.throwaway {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "{} changes more than the bench's own mailboxes:\n  {}\n--write-inbox lets it",
+        scenario.name,
+        writes.join("\n  ")
+    ))
+    .into())
+}
+
+impl Load {
+    fn overrides(&self, users: usize) -> Result<Overrides> {
+        let mut set = BTreeMap::new();
+        for pair in &self.set {
+            let (name, value) =
+                pair.split_once('=').ok_or_else(|| Usage(format!("--set {pair}: is written NAME=VALUE")))?;
+            set.insert(name.to_owned(), value.to_owned());
+        }
+        let short = [
+            ("connections", &self.connections),
+            ("rate", &self.rate),
+            ("duration", &self.duration),
+            ("ramp", &self.ramp),
+        ];
+        for (name, value) in short {
+            set.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
+        }
+        Ok(Overrides { set, users })
+    }
+}
+
+/// Becomes true with the first Ctrl-C; the second one ends the process.
+fn stop() -> watch::Receiver<bool> {
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            warn("stopping; again to end at once");
+            stop.send_replace(true);
+        }
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+        // The channel must not close while the run goes on.
+        stop.closed().await;
+    });
+    stopped
+}
+
+fn warnings(outcome: &Outcome, options: &server::Options, running: &Running) -> Vec<String> {
+    let mut warnings = outcome.warnings.clone();
+    if outcome.stopped {
+        warnings.push("the run was stopped before its end".to_owned());
+    }
+    warnings.extend(outcome.missed.iter().map(|bar| format!("missed: {bar}")));
+    if running.tree.is_none() && !options.is_null() {
+        warnings.push("the server's processes were not watched: --pid says which they are".to_owned());
+    }
+    warnings
+}
+
+fn write(run: &Run, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    run.write(&dir.join("report.json"))?;
+    std::fs::write(dir.join("report.html"), report::html(run))?;
+    for (name, svg) in report::svgs(run) {
+        std::fs::write(dir.join(name), svg)?;
+    }
+    Ok(())
+}
+
+fn show(run: &Run, missed: &[String], out: Option<&Path>, global: &Global) -> Result<()> {
+    let output = global.output();
+    if output.is_json() {
+        output.json(run)?;
+        return Ok(());
+    }
+    output.line(report::summary(run, WIDTH, false))?;
+    for bar in missed {
+        output.line(format_args!("missed: {bar}"))?;
+    }
+    if let Some(dir) = out {
+        output.line(format_args!("The report is in {}", dir.join("report.html").display()))?;
+    }
+    Ok(())
+}

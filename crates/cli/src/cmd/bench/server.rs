@@ -1,0 +1,329 @@
+//! Which server is measured: one that runs, one that is started and thrown away, or none at all.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use sealpost_bench::load::scenario::Protocol;
+use sealpost_bench::load::target::Tls;
+use sealpost_bench::load::tls::{Trust, client_config};
+use sealpost_bench::load::{Endpoint, Place, Target, User, null};
+use sealpost_bench::process::Tree;
+use sealpost_bench::server::{self, PASSWORD, Ready, START_TIMEOUT, Sealpost, Start};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::users::Users;
+use crate::exit::Usage;
+
+/// Where systems keep the certificates that they trust.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// When TLS is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TlsMode {
+    /// Never
+    None,
+    /// After STARTTLS
+    Starttls,
+    /// From the first byte
+    Implicit,
+}
+
+/// Options that say which server is measured.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Server")]
+pub struct Options {
+    /// IMAP
+    #[arg(long, value_name = "HOST:PORT")]
+    imap: Option<String>,
+    /// IMAP with TLS from the first byte
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "imap")]
+    imaps: Option<String>,
+    /// SMTP
+    #[arg(long, value_name = "HOST:PORT")]
+    smtp: Option<String>,
+    /// SMTP with TLS from the first byte
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "smtp")]
+    smtps: Option<String>,
+    /// LMTP, never with TLS
+    #[arg(long, value_name = "HOST:PORT")]
+    lmtp: Option<String>,
+    /// LMTP on a Unix socket
+    #[arg(long, value_name = "PATH", conflicts_with = "lmtp")]
+    lmtp_socket: Option<PathBuf>,
+    /// When TLS is spoken [default: after STARTTLS, but not to this machine]
+    #[arg(long, value_enum)]
+    tls: Option<TlsMode>,
+    /// Believe any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Believe certificates issued by those in FILE, PEM [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// What the server is called in the report
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Watch this process and all below it: CPU, memory, threads, files
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Start a Sealpost of this version with --users accounts, measure it, throw it away
+    #[arg(long, conflicts_with_all = ["start", "imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
+    sealpost: bool,
+    /// Start a server with a shell command that prints the line of `sealpost try --json`, and end it afterwards
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid", "null"])]
+    start: Option<String>,
+    /// Measure the bench itself, against a server that does nothing
+    #[arg(long, conflicts_with_all = ["imap", "imaps", "smtp", "smtps", "lmtp", "lmtp_socket", "pid"])]
+    null: bool,
+}
+
+/// A server that is there for as long as this is.
+pub struct Running {
+    /// How clients reach it.
+    pub target: Target,
+    /// Its processes, if they are known.
+    pub tree: Option<Tree>,
+    /// Its version, if it is known.
+    pub version: String,
+    /// Nobody's mail is on it.
+    pub throwaway: bool,
+    _process: Option<Process>,
+}
+
+/// A server of our own, and where its data is: killed, then removed.
+#[allow(dead_code, reason = "held until the run is over")]
+enum Process {
+    Sealpost(server::Server, tempfile::TempDir),
+    Other(Child),
+}
+
+impl Options {
+    /// Whether there is no server.
+    pub fn is_null(&self) -> bool {
+        self.null
+    }
+
+    /// How many accounts there will be, for scenarios that ask before the server runs.
+    pub fn accounts(&self, users: &Users) -> Result<Vec<User>> {
+        let made = |count: usize| {
+            let user = |nth| User { name: format!("user{nth}@localhost"), password: PASSWORD.into() };
+            (1..=count).map(user).collect()
+        };
+        let given = users.given(!self.null && !self.sealpost)?;
+        if given.is_empty() && (self.sealpost || self.null) {
+            return Ok(made(users.users.unwrap_or(1)));
+        }
+        if self.sealpost {
+            // Made by us, so the password is ours too.
+            return Ok(given.into_iter().map(|user| User { password: PASSWORD.into(), ..user }).collect());
+        }
+        Ok(given)
+    }
+
+    /// Starts or finds the server.
+    pub async fn running(&self, users: Vec<User>) -> Result<Running> {
+        if self.null {
+            return self.null(users);
+        }
+        if self.sealpost {
+            return self.sealpost(users).await;
+        }
+        if let Some(command) = &self.start {
+            return self.started(command, users).await;
+        }
+        let trust = self.trust();
+        let imap = match (&self.imap, &self.imaps) {
+            (Some(at), _) => Some(self.tcp(at, self.tls, &trust)?),
+            (None, Some(at)) => Some(self.tcp(at, Some(TlsMode::Implicit), &trust)?),
+            (None, None) => None,
+        };
+        let smtp = match (&self.smtp, &self.smtps) {
+            (Some(at), _) => Some(self.tcp(at, self.tls, &trust)?),
+            (None, Some(at)) => Some(self.tcp(at, Some(TlsMode::Implicit), &trust)?),
+            (None, None) => None,
+        };
+        let lmtp = match (&self.lmtp, &self.lmtp_socket) {
+            (Some(at), _) => Some(self.tcp(at, Some(TlsMode::None), &trust)?),
+            (None, Some(path)) => Some(Endpoint { place: Place::Unix(path.clone()), tls: None }),
+            (None, None) => None,
+        };
+        let name = self.name.clone().or_else(|| self.imap.clone()).or_else(|| self.imaps.clone());
+        let target = Target { name: name.unwrap_or_else(|| "server".into()), imap, smtp, lmtp, users };
+        if let Some(pid) = self.pid.filter(|pid| Tree::new(*pid).pids().is_empty()) {
+            return Err(Usage(format!("--pid {pid}: there is no such process")).into());
+        }
+        Ok(Running {
+            target,
+            tree: self.pid.map(Tree::new),
+            version: String::new(),
+            throwaway: false,
+            _process: None,
+        })
+    }
+
+    fn null(&self, users: Vec<User>) -> Result<Running> {
+        let at = |protocol| {
+            let address = null::listen(protocol)?;
+            anyhow::Ok(Some(Endpoint { place: Place::Tcp(address.to_string(), vec![address]), tls: None }))
+        };
+        let target = Target {
+            name: self.name.clone().unwrap_or_else(|| "nothing".into()),
+            imap: at(Protocol::Imap)?,
+            smtp: at(Protocol::Smtp)?,
+            lmtp: at(Protocol::Lmtp)?,
+            users,
+        };
+        Ok(Running { target, tree: None, version: String::new(), throwaway: true, _process: None })
+    }
+
+    async fn sealpost(&self, users: Vec<User>) -> Result<Running> {
+        let dir = tempfile::Builder::new().prefix("sealpost-bench-").tempdir()?;
+        let path = std::env::current_exe().context("this program")?;
+        let sealpost = Sealpost { path, memory: Some("256MiB") };
+        let names: Vec<String> = users.iter().map(|user| user.name.clone()).collect();
+        let server = server::start(&sealpost, &dir.path().join("data"), &names).await?;
+        let trust = Trust::Anybody;
+        let local = |address: SocketAddr, tls| {
+            self.endpoint(address.to_string(), vec![address], "localhost", tls, &trust)
+        };
+        let tls = self.tls.unwrap_or(TlsMode::None);
+        if tls == TlsMode::Implicit {
+            return Err(Usage("--sealpost speaks TLS after STARTTLS: --tls starttls".into()).into());
+        }
+        let target = Target {
+            name: self.name.clone().unwrap_or_else(|| "Sealpost".into()),
+            imap: Some(local(server.imap, tls)?),
+            smtp: server.smtp.map(|address| local(address, tls)).transpose()?,
+            lmtp: Some(local(server.lmtp, TlsMode::None)?),
+            users,
+        };
+        let (tree, version) = (Some(server.tree), sealpost.version());
+        Ok(Running { target, tree, version, throwaway: true, _process: Some(Process::Sealpost(server, dir)) })
+    }
+
+    /// Whatever it is, it says where it listens as `sealpost try --json` does.
+    async fn started(&self, command: &str, users: Vec<User>) -> Result<Running> {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("exec {command}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| command.to_owned())?;
+        let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
+        let line = tokio::time::timeout(START_TIMEOUT, lines.next_line())
+            .await
+            .context("it did not start in time")??;
+        let Some(line) = line else { bail!("{command}: it ended without a word") };
+        let ready: Ready = serde_json::from_str(&line)
+            .with_context(|| format!("{command}: not the line of `sealpost try --json`"))?;
+        let trust = Trust::Anybody;
+        let at = |endpoint: &server::Endpoint, tls| {
+            self.tcp(&format!("{}:{}", endpoint.host, endpoint.port), Some(tls), &trust)
+        };
+        let tls = self.tls.unwrap_or(TlsMode::None);
+        let imap = match (tls, &ready.imaps) {
+            (TlsMode::Implicit, Some(imaps)) => at(imaps, tls)?,
+            (tls, _) => at(&ready.imap, tls)?,
+        };
+        let users = if users.is_empty() {
+            vec![User { name: ready.account.clone(), password: ready.password.as_str().into() }]
+        } else {
+            users
+        };
+        let target = Target {
+            name: self
+                .name
+                .clone()
+                .unwrap_or_else(|| command.split(' ').next().unwrap_or(command).to_owned()),
+            imap: Some(imap),
+            smtp: ready.smtp.as_ref().map(|smtp| at(smtp, TlsMode::None)).transpose()?,
+            lmtp: Some(at(&ready.lmtp, TlsMode::None)?),
+            users,
+        };
+        let tree = Some(Tree::new(ready.pid));
+        Ok(Running {
+            target,
+            tree,
+            version: String::new(),
+            throwaway: true,
+            _process: Some(Process::Other(child)),
+        })
+    }
+
+    fn trust(&self) -> Result<Trust> {
+        if self.insecure {
+            return Ok(Trust::Anybody);
+        }
+        let read = |path: &std::path::Path| std::fs::read(path).with_context(|| path.display().to_string());
+        if let Some(path) = &self.ca {
+            return Ok(Trust::Issuers(read(path)?));
+        }
+        let found = SYSTEM_BUNDLES.iter().find(|path| std::path::Path::new(path).exists());
+        let found = found.ok_or_else(|| {
+            Usage("this system has no certificates to trust: --ca FILE or --insecure".into())
+        })?;
+        Ok(Trust::Issuers(read(std::path::Path::new(found))?))
+    }
+
+    fn tcp(&self, at: &str, tls: Option<TlsMode>, trust: &impl Trusts) -> Result<Endpoint> {
+        let (host, _) =
+            at.rsplit_once(':').ok_or_else(|| Usage(format!("{at}: an address is written HOST:PORT")))?;
+        let addresses: Vec<SocketAddr> = at.to_socket_addrs().with_context(|| at.to_owned())?.collect();
+        let here = addresses.iter().all(|address| address.ip().is_loopback());
+        // A password must not cross a network in the clear because nobody said otherwise.
+        let tls = tls.unwrap_or(if here { TlsMode::None } else { TlsMode::Starttls });
+        self.endpoint(at.to_owned(), addresses, host.trim_matches(['[', ']']), tls, trust)
+    }
+
+    fn endpoint(
+        &self,
+        shown: String,
+        addresses: Vec<SocketAddr>,
+        host: &str,
+        tls: TlsMode,
+        trust: &impl Trusts,
+    ) -> Result<Endpoint> {
+        let tls = match tls {
+            TlsMode::None => None,
+            mode => {
+                let config: Arc<ClientConfig> = client_config(&trust.trust()?)?;
+                let name = ServerName::try_from(host.to_owned())
+                    .with_context(|| format!("{host} is no name for a server"))?;
+                Some(Tls { config, name, implicit: mode == TlsMode::Implicit })
+            }
+        };
+        Ok(Endpoint { place: Place::Tcp(shown, addresses), tls })
+    }
+}
+
+/// Whom to trust, found out only if that matters.
+trait Trusts {
+    fn trust(&self) -> Result<Trust>;
+}
+
+impl Trusts for Trust {
+    fn trust(&self) -> Result<Trust> {
+        Ok(self.clone())
+    }
+}
+
+impl Trusts for Result<Trust> {
+    fn trust(&self) -> Result<Trust> {
+        match self {
+            Ok(trust) => Ok(trust.clone()),
+            Err(error) => Err(Usage(error.to_string()).into()),
+        }
+    }
+}

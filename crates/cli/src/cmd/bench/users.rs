@@ -1,0 +1,120 @@
+//! Whose accounts are used. Passwords come from files: an argument could be read by every process of the machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use sealpost_bench::load::User;
+
+use crate::exit::Usage;
+use crate::secret;
+
+/// The largest file of accounts that is read.
+const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Options that say whose accounts are used.
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "Accounts")]
+pub struct Users {
+    /// Accounts in FILE: a line `name:password` for each
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["user", "user_pattern", "password_file"])]
+    pub users_file: Option<PathBuf>,
+    /// One account; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with = "user_pattern")]
+    pub user: Vec<String>,
+    /// Accounts by number, such as user{}@example.org; with --users
+    #[arg(long, value_name = "PATTERN", requires = "users")]
+    pub user_pattern: Option<String>,
+    /// How many accounts: of the pattern, of the server that is started, or the first of the file
+    #[arg(long, value_name = "N")]
+    pub users: Option<usize>,
+    /// The password of all those accounts, in FILE
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+impl Users {
+    /// The names that are given without passwords; empty if none are.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let Some(pattern) = &self.user_pattern else { return Ok(self.user.clone()) };
+        if !pattern.contains("{}") {
+            return Err(
+                Usage(format!("--user-pattern {pattern:?} has no {{}}, where the number goes")).into()
+            );
+        }
+        let count = self.users.unwrap_or(1);
+        Ok((1..=count).map(|nth| pattern.replacen("{}", &nth.to_string(), 1)).collect())
+    }
+
+    /// The accounts, if any are given.
+    pub fn given(&self, needs_password: bool) -> Result<Vec<User>> {
+        if let Some(path) = &self.users_file {
+            let mut users = read(path)?;
+            users.truncate(self.users.unwrap_or(usize::MAX));
+            return Ok(users);
+        }
+        let names = self.names()?;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let password: Arc<str> = match &self.password_file {
+            Some(path) => std::str::from_utf8(secret::from_file(path)?.bytes())
+                .context("the password is not text")?
+                .into(),
+            None if needs_password => {
+                return Err(Usage("these accounts need a password: --password-file FILE".into()).into());
+            }
+            None => "".into(),
+        };
+        Ok(names.into_iter().map(|name| User { name, password: password.clone() }).collect())
+    }
+}
+
+fn read(path: &PathBuf) -> Result<Vec<User>> {
+    let size = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
+    anyhow::ensure!(size <= FILE_BYTES, "{}: too large for a list of accounts", path.display());
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let mut users = Vec::new();
+    for (nth, line) in text.lines().enumerate() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        // Never the line itself: it may be nothing but a password.
+        let (name, password) = line
+            .split_once(':')
+            .ok_or_else(|| Usage(format!("{}:{}: not a line `name:password`", path.display(), nth + 1)))?;
+        users.push(User { name: name.to_owned(), password: password.into() });
+    }
+    if users.is_empty() {
+        return Err(Usage(format!("{}: no accounts", path.display())).into());
+    }
+    Ok(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_read_from_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("users");
+        std::fs::write(&path, "# mine\n\na@x.example:one:two\nb:\n").unwrap();
+        let users = Users { users_file: Some(path.clone()), ..Users::default() }.given(true).unwrap();
+        let pairs: Vec<_> = users.iter().map(|user| (&*user.name, &*user.password)).collect();
+        assert_eq!(pairs, [("a@x.example", "one:two"), ("b", "")]);
+        std::fs::write(&path, "a:b\nsecret\n").unwrap();
+        let error = read(&path).err().unwrap().to_string();
+        assert!(error.ends_with("users:2: not a line `name:password`"), "{error}");
+    }
+
+    #[test]
+    fn patterns_are_numbered() {
+        let users =
+            |pattern: &str| Users { user_pattern: Some(pattern.into()), users: Some(3), ..Users::default() };
+        let names: Vec<_> = users("u{}@x").given(false).unwrap().into_iter().map(|user| user.name).collect();
+        assert_eq!(names, ["u1@x", "u2@x", "u3@x"]);
+        assert!(users("u@x").given(false).is_err());
+        assert!(users("u{}@x").given(true).err().unwrap().to_string().contains("--password-file"));
+    }
+}
