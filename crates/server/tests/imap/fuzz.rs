@@ -12,7 +12,7 @@ mod grammar;
 mod talker;
 
 use sealpost_account::{Account, AccountState};
-use sealpost_base::SeededRandom;
+use sealpost_base::{MemoryDivision, SeededRandom};
 use sealpost_server::Settings;
 
 use self::talker::Talker;
@@ -28,7 +28,10 @@ async fn whatever_sessions_say_every_command_is_completed_once() {
     let mut completed = [0; 3];
     for seed in seeds(3) {
         let random = SeededRandom::new(seed);
-        let settings = Settings { memory: 8 * 1024 * 1024, ..Settings::default() };
+        let settings = Settings {
+            memory: MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() },
+            ..Settings::default()
+        };
         let world = World::new(settings).await;
         let mut accounts = vec![world.account().await];
         for name in &ACCOUNTS[1..] {

@@ -171,7 +171,7 @@ impl transcript::World for World {
             }
             ["inbox", name, count] => {
                 let messages = self.inbox(name).await.unwrap();
-                assert_eq!(messages.len(), count.parse().unwrap(), "messages of {name}");
+                assert_eq!(messages.len(), count.parse::<usize>().unwrap(), "messages of {name}");
             }
             ["message", name, number] => {
                 let number: usize = number.parse().unwrap();

@@ -316,7 +316,8 @@ fn append(text: &str) -> Result<Action, String> {
     let (name, rest) = first_word(text);
     let (set, flags) = rest.split_once(' ').unwrap_or((rest, ""));
     let flags = flags.trim();
-    if !flags.is_empty() && !(flags.starts_with('(') && flags.ends_with(')')) {
+    let list = flags.starts_with('(') && flags.ends_with(')');
+    if !flags.is_empty() && !list {
         return Err("flags are written in parentheses: (\\Seen)".into());
     }
     Ok(Action::Append { mailbox: mailbox(name)?, data: data(set)?, flags: flags.to_owned() })
