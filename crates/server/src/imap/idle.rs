@@ -25,7 +25,7 @@ impl Session {
             let event = self.next_or_rung(deadline, bells, Some(&mut keep_alive)).await?;
             let Some(event) = event else { continue };
             // Whoever cannot be told now is told with the next command.
-            if let Err(error) = self.wake().await {
+            if let Err(error) = Box::pin(self.wake()).await {
                 tracing::warn!(user = %self.user, %error, "a session cannot be told of changes yet");
             }
             match event {

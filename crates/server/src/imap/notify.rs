@@ -105,7 +105,7 @@ impl Session {
             let bells = self.bells();
             // RFC 5465 §6.1.2: whoever counts messages is told of expunges when a command allows for it.
             let delayed = self.watch.as_ref().is_some_and(|watch| watch.selected.delayed);
-            self.tell(&Telling { expunges: !delayed, ..Telling::default() }).await?;
+            Box::pin(self.tell(&Telling { expunges: !delayed, ..Telling::default() })).await?;
             self.tell_modseq_alone();
             if let Some(event) = self.next_or_rung(deadline, bells, None).await? {
                 return Ok(event);

@@ -130,7 +130,7 @@ impl Session {
     async fn step(&mut self) -> Result<(), End> {
         let mut event = self.next_input().await?;
         if self.asleep.is_some()
-            && let Err(error) = self.wake().await
+            && let Err(error) = Box::pin(self.wake()).await
         {
             event = match self.answer_asleep(event, error)? {
                 Some(event) => event,

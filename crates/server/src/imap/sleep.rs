@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::select_all;
+use futures::future::{BoxFuture, select_all};
 use sealpost_account::{Account, Bell, Ticket};
 use sealpost_base::Error;
 use sealpost_imap::server::Event;
@@ -111,7 +111,8 @@ impl Session {
         loop {
             let mut why = Why::Rung;
             let let_go = self.account.is_some().then(|| let_go(self));
-            let interrupt = async {
+            // Boxed, as what it waits for: each would be in the session's task several times over.
+            let interrupt = Box::pin(async {
                 // After a failure the bell has rung already.
                 let rung = async {
                     match retry {
@@ -137,7 +138,7 @@ impl Session {
                     () = silent => Why::Silent,
                     () = let_go => Why::LetGo,
                 };
-            };
+            });
             if let Some(event) = self.connection.next_unless(deadline, interrupt).await? {
                 return Ok(Some(event));
             }
@@ -150,7 +151,7 @@ impl Session {
                         keep_alive.said();
                     }
                 }
-                Why::Rung => match self.wake().await {
+                Why::Rung => match Box::pin(self.wake()).await {
                     Ok(()) => return Ok(None),
                     Err(error) => {
                         tracing::warn!(user = %self.user, %error, "a session that waits cannot be told of changes yet");
@@ -224,11 +225,11 @@ impl Session {
 
 /// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, or as soon as
 /// others need the memory.
-fn let_go(session: &Session) -> impl Future<Output = ()> + Send + use<> {
+fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     let ctx = session.ctx.clone();
     let account = session.account.clone();
     let viewed = session.view.as_ref().map(|view| view.account().clone());
-    async move {
+    Box::pin(async move {
         let moment = ctx.settings.timeouts.imap_sleep;
         if moment.is_zero() || ctx.accounts.are_short() {
             return;
@@ -244,5 +245,5 @@ fn let_go(session: &Session) -> impl Future<Output = ()> + Send + use<> {
             () = wanted(account) => {}
             () = wanted(viewed) => {}
         }
-    }
+    })
 }
