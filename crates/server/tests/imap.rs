@@ -62,6 +62,7 @@ transcripts![
     multiappend_quota,
     multisearch,
     names,
+    new_keywords,
     notify,
     notify_shared,
     notify_qresync,

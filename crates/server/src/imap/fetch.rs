@@ -29,7 +29,7 @@ use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets::{self, Cursor};
-use super::tell::Telling;
+use super::tell::{Telling, announce_keywords};
 use super::view::Told;
 pub(super) use items::Octets;
 use items::{Item, Plan};
@@ -179,6 +179,9 @@ impl Session {
         let account = view.account().clone();
         let state = account.state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        if (plan.wants_flags() || !seen.is_empty()) && view.misses_keywords(mailbox) {
+            announce_keywords(self.connection.out(), view, &state, mailbox);
+        }
         let mut highest = ModSeq::ZERO;
         let mut writer = Writer::new();
         let mut rows = Vec::with_capacity(uids.len());

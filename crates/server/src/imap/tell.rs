@@ -4,8 +4,10 @@
 use sealpost_account::AccountState;
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
+use sealpost_account::state::Mailbox;
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
+use sealpost_imap::write::Writer;
 
 use super::connection::End;
 use super::flags;
@@ -128,7 +130,7 @@ impl Session {
         self.tell_expunged(&changes).await?;
         self.tell_arrived(&changes.arrived);
         if changes.keywords {
-            self.tell_keywords();
+            self.tell_keywords()?;
         }
         let flags = changes.flags.union(&telling.flags);
         self.tell_rows(&flags, Items::Flags, telling.uid).await?;
@@ -237,19 +239,12 @@ impl Session {
         }
     }
 
-    /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
-    fn tell_keywords(&mut self) {
-        let Some(view) = &self.view else { return };
-        let (flags, permanent) = {
-            let state = view.account().state();
-            let Ok(mailbox) = view.mailbox_in(&state) else { return };
-            let flags = flags::of_mailbox(&state, mailbox);
-            let permanent = flags::permanent(&flags, view.rights(&state));
-            (flags, permanent)
-        };
-        let out = self.connection.out();
-        out.response(&Response::Flags(flags));
-        out.status(None, Status::Ok, Some(&Code::PermanentFlags(permanent)), "new keywords");
+    fn tell_keywords(&mut self) -> Result<(), End> {
+        let Some(view) = &self.view else { return Ok(()) };
+        let state = view.account().state();
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        announce_keywords(self.connection.out(), view, &state, mailbox);
+        Ok(())
     }
 
     /// `* n FETCH (FLAGS (…))` for each of these messages that is still there, as the dialect has it.
@@ -276,6 +271,9 @@ impl Session {
         let state = account.state();
         let mailbox = view.mailbox_in(&state).ok()?;
         let out = self.connection.out();
+        if items == Items::Flags && view.misses_keywords(mailbox) {
+            announce_keywords(out, view, &state, mailbox);
+        }
         let (mut told, mut highest, mut next) = (0, ModSeq::ZERO, None);
         'ranges: for (first, last) in uids.ranges_from(from) {
             for row in mailbox.rows(first.max(from)..=last) {
@@ -329,4 +327,12 @@ pub(super) fn first_recent(view: &View) -> Uid {
         Some(mailbox) => account.recent_from(mailbox),
         None => view.uid_next(),
     }
+}
+
+/// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
+pub(super) fn announce_keywords(out: &mut Writer, view: &View, state: &AccountState, mailbox: &Mailbox) {
+    let flags = flags::of_mailbox(state, mailbox);
+    let permanent = flags::permanent(&flags, view.rights(state));
+    out.response(&Response::Flags(flags));
+    out.status(None, Status::Ok, Some(&Code::PermanentFlags(permanent)), "new keywords");
 }

@@ -154,6 +154,12 @@ impl View {
         Arc::ptr_eq(&self.account, account) && self.mailbox == mailbox
     }
 
+    /// Whether the mailbox has keywords that FLAGS did not list; from now on it counts as having done so.
+    pub(super) fn misses_keywords(&mut self, mailbox: &Mailbox) -> bool {
+        let keywords = mailbox.keywords().count();
+        std::mem::replace(&mut self.keywords, keywords) < keywords
+    }
+
     /// What the client may do here, in that state of the mailbox's log. Less than the rights if it asked to look only.
     pub(super) fn rights(&self, state: &AccountState) -> Rights {
         let rights = self.access.rights(state);
