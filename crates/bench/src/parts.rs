@@ -1,14 +1,24 @@
 //! Parts of `make bench` that are not turns at a case: each takes every server by itself and makes a table.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
+use sealpost_base::SystemClock;
+use tokio::sync::watch;
 
 use crate::compare::Options;
-use crate::server::Target;
+use crate::process::Sampler;
+use crate::result::ServerRun;
+use crate::server::{STOP_TIMEOUT, Target};
 use crate::table::{Section, mebibytes, milliseconds};
-use crate::{hostile, huge};
+use crate::{desktops, hostile, huge, load, seeds};
 
 /// Size of the large message, in MiB.
 const HUGE_MIB: u64 = 1024;
+
+/// Accounts and time of the desktop clients.
+const DESKTOPS: usize = 1000;
+const DESKTOPS_FOR: Duration = Duration::from_secs(60);
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +27,23 @@ pub enum Part {
     Huge,
     /// [`hostile`].
     Hostile,
+    /// [`desktops`].
+    Desktops,
+    /// [`seeds`].
+    Seeds,
 }
 
 impl Part {
     /// All, in the order in which they run.
-    pub const ALL: &[Part] = &[Part::Huge, Part::Hostile];
+    pub const ALL: &[Part] = &[Part::Desktops, Part::Seeds, Part::Huge, Part::Hostile];
 
     /// What it is called, also on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Huge => "a message of 1 GiB",
             Part::Hostile => "hostile clients",
+            Part::Desktops => "thunderbird",
+            Part::Seeds => "seeds",
         }
     }
 }
@@ -37,6 +53,8 @@ pub async fn run(part: Part, options: &Options) -> Result<Section> {
     match part {
         Part::Huge => huge(options).await,
         Part::Hostile => hostile(options).await,
+        Part::Desktops => desktops(options).await,
+        Part::Seeds => seeds(options).await,
     }
 }
 
@@ -112,6 +130,76 @@ async fn hostile(options: &Options) -> Result<Section> {
                 two seconds. Sealpost with `memory = \"256MiB\"`."
             .into(),
         head: ["", "peak memory", "what happened"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    })
+}
+
+async fn desktops(options: &Options) -> Result<Section> {
+    let mut rows = Vec::new();
+    for target in &options.targets {
+        let dir = directory(options, "desktops", target)?;
+        let done = desktops::measure(target, &dir, DESKTOPS, DESKTOPS_FOR, options.seed).await;
+        let done = done.with_context(|| target.name())?;
+        std::fs::remove_dir_all(&dir)?;
+        done.warnings.iter().for_each(|warning| eprintln!("  {}: {warning}", target.name()));
+        let (count, latency, errors) = done.commands();
+        let (cpu, wall) = done.cpu();
+        let time = |us: u64| milliseconds(us as f64 / 1000.0);
+        rows.push(vec![
+            target.name().to_owned(),
+            count.to_string(),
+            errors.to_string(),
+            time(latency.p50_us),
+            time(latency.p99_us),
+            time(latency.max_us),
+            format!("{:.0} %", 100.0 * cpu / wall.max(1e-9)),
+            mebibytes(done.peak_bytes()),
+        ]);
+    }
+    Ok(Section {
+        title: "1,000 desktop clients".into(),
+        about: format!(
+            "The scenario `thunderbird`: {DESKTOPS} accounts with 1,000 messages in each inbox, two connections each, for {} s; \
+             what they send is drawn from a trace of real clients. CPU is that of one core; memory is all of the server's \
+             processes.",
+            DESKTOPS_FOR.as_secs()
+        ),
+        head: ["", "commands", "errors", "p50", "p99", "longest", "CPU", "peak memory"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+    })
+}
+
+async fn seeds(options: &Options) -> Result<Section> {
+    let mut tables = Vec::new();
+    for target in &options.targets {
+        let dir = directory(options, "seeds", target)?;
+        let accounts: Vec<String> = (0..seeds::USERS).map(|nth| format!("seed{nth:02}@localhost")).collect();
+        let server = target.start(&dir.join("data"), &accounts).await?;
+        let sampler = Sampler::start(server.tree, seeds::OFTEN, SystemClock::new());
+        let load = load::Options { seed: options.seed, keep: true, ..load::Options::default() };
+        let (_go_on, stop) = watch::channel(false);
+        let reached = desktops::reached(&server, &accounts);
+        let outcome = seeds::run(reached, &load, Some(&sampler), stop, &mut desktops::Lines).await;
+        let outcome = outcome.with_context(|| target.name())?;
+        server.stop(STOP_TIMEOUT).await?;
+        std::fs::remove_dir_all(&dir)?;
+        tables.push(seeds::table(&ServerRun { phases: outcome.phases, ..ServerRun::default() }));
+    }
+    let lines = tables.first().map_or(0, Vec::len);
+    let rows = (0..lines).map(|line| {
+        let (name, theirs) = (tables[0][line].name.to_owned(), tables[0][line].theirs.to_owned());
+        let each = tables.iter().map(|table| table[line].ours.clone());
+        [name, theirs].into_iter().chain(each).collect()
+    });
+    let servers = options.targets.iter().map(|target| target.name().to_owned());
+    Ok(Section {
+        title: "A published study's figures".into(),
+        about: "What a study of an encrypted-mailbox server measured, done again: 16 accounts, 100 mails (23.6 MB) each, a mailbox \
+                of 1,000. Theirs are from their machine; memory is all of the server's processes."
+            .into(),
+        head: ["".to_owned(), "the study's server".to_owned()].into_iter().chain(servers).collect(),
         rows: rows.collect(),
     })
 }

@@ -11,7 +11,7 @@ mod style;
 pub mod svg;
 mod terminal;
 mod timeline;
-mod units;
+pub(crate) mod units;
 
 use crate::result::Run;
 

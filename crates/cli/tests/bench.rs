@@ -86,6 +86,15 @@ fn data_sets_are_written_and_compared_runs_shown() {
     }
     let text = home.ok(&["bench", "compare", "a/report.json", "b/report.json"]);
     assert!(text.contains("ratio"), "{text}");
+    let text = home.ok(&["bench", "compare", "a/report.json,b/report.json", "b/report.json"]);
+    assert!(text.contains("2 runs, medians"), "{text}");
+}
+
+#[test]
+fn a_study_needs_its_accounts() {
+    let output = Home::new().run(&["bench", "seeds", "--null", "--users", "3"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("16 accounts take part; 3 were given"), "{stderr}");
 }
 
 /// Against a server of its own, with all that a scenario may do.

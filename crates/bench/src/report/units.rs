@@ -1,7 +1,7 @@
 //! Numbers as people read them: three digits or so, and the unit.
 
 /// A time in microseconds.
-pub(super) fn time(us: f64) -> String {
+pub(crate) fn time(us: f64) -> String {
     match us {
         ..0.5 => "0".into(),
         ..1e3 => format!("{us:.0} µs"),
@@ -17,12 +17,12 @@ pub(super) fn seconds(seconds: f64) -> String {
 }
 
 /// CPU time in seconds: the kernel counts in hundredths.
-pub(super) fn cpu(seconds: f64) -> String {
+pub(crate) fn cpu(seconds: f64) -> String {
     if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.1} s") }
 }
 
 /// Bytes, in powers of 1,024.
-pub(super) fn bytes(bytes: f64) -> String {
+pub(crate) fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024.0 {
         return format!("{bytes:.0} B");

@@ -14,6 +14,9 @@ use tokio::process::{Child, Command};
 
 use super::{Endpoint, PASSWORD, Ready, Start};
 
+/// Sessions it may have at once, a process each: two for each of a thousand desktop clients, and some. Its own default is 1,024.
+const SESSIONS: u32 = 4096;
+
 /// Dovecot as installed on this machine.
 #[derive(Debug, Clone)]
 pub struct Dovecot {
@@ -72,6 +75,7 @@ impl Start for Dovecot {
              service imap-login {{\n{chroot}  inet_listener imap {{\n    port = {imap}\n  }}\n  \
              inet_listener imaps {{\n    port = {imaps}\n    ssl = yes\n  }}\n}}\n\
              service anvil {{\n{chroot}}}\n\
+             service imap {{\n  process_limit = {SESSIONS}\n}}\n\
              service lmtp {{\n  inet_listener lmtp {{\n    port = {lmtp}\n  }}\n}}\n",
             specials = ["Drafts", "Sent", "Junk", "Trash", "Archive"]
                 .map(|name| format!(

@@ -3,19 +3,20 @@
 //! What it does is in `sealpost_bench`; here are its command line, its progress and what it prints in the end.
 
 mod data;
+mod group;
 mod list;
+mod measuring;
 mod progress;
 mod run;
+mod seeds;
 mod server;
 mod users;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
 use sealpost_bench::report::compare;
-use sealpost_bench::result::Run;
 
 use crate::global::Global;
 
@@ -33,6 +34,7 @@ Examples:
   sealpost bench run thunderbird --imap mail.example.org:143 --users-file users --out report
   sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
   sealpost bench run login --null                           what the bench itself could do at most
+  sealpost bench seeds                                      a published study's figures beside ours
   sealpost bench compare before.json after.json"
 )]
 pub struct Args {
@@ -51,13 +53,15 @@ enum Command {
     },
     /// Run a scenario against a server
     Run(Box<run::Args>),
+    /// Do what a published study of an encrypted-mailbox server measured; its figures beside ours
+    Seeds(Box<seeds::Args>),
     /// Write a data set as a Maildir or mbox file
     Data(data::Args),
     /// Show results beside each other, as ratios to the first
     Compare {
-        /// What `--out` or `--json` of `sealpost bench run` wrote
-        #[arg(required = true, num_args = 2.., value_name = "JSON")]
-        results: Vec<PathBuf>,
+        /// What `--out` or `--json` of `sealpost bench run` wrote; runs of the same thing are joined by commas
+        #[arg(required = true, num_args = 2.., value_name = "JSON[,JSON]")]
+        results: Vec<String>,
     },
 }
 
@@ -67,10 +71,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::List => list::list(global),
         Command::Show { name } => list::show(&name, global),
         Command::Run(args) => run::run(*args, global).await,
+        Command::Seeds(args) => seeds::run(*args, global).await,
         Command::Data(args) => data::write(&args, global),
         Command::Compare { results } => {
-            let read = |path: &PathBuf| Ok((path.display().to_string(), vec![Run::read(path)?]));
-            let given = results.iter().map(read).collect::<Result<Vec<_>>>()?;
+            let given = compare::read(&results)?;
             global.output().line(compare::text(&compare::groups(&given), WIDTH, false))?;
             Ok(ExitCode::SUCCESS)
         }

@@ -6,22 +6,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sealpost_base::{Clock, SystemClock};
-use sealpost_bench::load::engine::Outcome;
 use sealpost_bench::load::scenario::{Overrides, Scenario, duration, find};
 use sealpost_bench::load::{self, Options};
-use sealpost_bench::process::{Every, Sampler};
-use sealpost_bench::report;
-use sealpost_bench::result::{Run, ServerRun};
-use tokio::sync::watch;
+use sealpost_bench::process::Every;
 
-use super::progress::Shown;
+use super::measuring::Measuring;
 use super::server::Running;
 use super::users::Users;
-use super::{WIDTH, list, server};
-use crate::exit::{FAILED, Usage};
+use super::{list, server};
+use crate::exit::Usage;
 use crate::global::Global;
-use crate::output::warn;
 
 /// The largest scenario that is read, in bytes.
 const SCENARIO_BYTES: u64 = 1 << 20;
@@ -108,42 +102,28 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let running = args.server.running(users).await?;
     refuse_to_harm(&scenario, &running, args.write_inbox)?;
-
-    let clock = SystemClock::new();
-    let mut document = Run::new(&scenario.name, args.load.seed, clock.now().seconds());
-    document.parameters = scenario.set.iter().cloned().collect();
-    document.generator.threads = u32::try_from(args.load.threads).unwrap_or(u32::MAX);
     let options = Options {
         seed: args.load.seed,
         threads: args.load.threads.clamp(1, 256),
         patience: args.load.patience,
         keep: args.keep || running.throwaway,
     };
-    let sampler = running.tree.map(|tree| Sampler::start(tree, Every::default(), clock));
-    let mut shown = Shown::new(global.output());
-    let target = running.target.clone();
-    let outcome = load::run(&scenario, target, &options, sampler.as_ref(), stop(), &mut shown).await;
-    shown.finish();
-    let outcome = outcome?;
-    let samples = sampler.map(Sampler::finish).unwrap_or_default();
-    document.generator.cpu_seconds = outcome.cpu_seconds;
-    document.generator.wall_seconds = outcome.wall_seconds;
-    document.servers = vec![ServerRun {
-        name: running.target.name.clone(),
-        version: running.version.clone(),
-        reached: running.target.reached(),
-        warnings: warnings(&outcome, &args.server, &running),
-        phases: outcome.phases,
-        samples,
-        ..ServerRun::default()
-    }];
-    drop(running);
+    let mut measuring = Measuring::begin(running, options, Every::default(), global);
+    let (target, sampler) = (measuring.running.target.clone(), measuring.sampler.as_ref());
+    let stop = measuring.running.stop();
+    let outcome = load::run(&scenario, target, &measuring.options, sampler, stop, &mut measuring.shown).await;
+    let parameters = scenario.set.iter().cloned().collect();
+    let seen = measuring.finish(&scenario.name, parameters, outcome)?;
     if let Some(dir) = &args.out {
-        write(&document, dir).with_context(|| dir.display().to_string())?;
+        seen.write(dir)?;
     }
-    show(&document, &outcome.missed, args.out.as_deref(), global)?;
-    let failed = document.errors() > 0 || !outcome.missed.is_empty() || outcome.stopped;
-    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    let output = global.output();
+    if output.is_json() {
+        output.json(&seen.document)?;
+    } else {
+        output.line(seen.text(args.out.as_deref()))?;
+    }
+    Ok(seen.exit())
 }
 
 fn read(name: &str, overrides: Overrides) -> Result<Scenario> {
@@ -193,59 +173,4 @@ impl Load {
         }
         Ok(Overrides { set, users })
     }
-}
-
-/// Becomes true with the first Ctrl-C; the second one ends the process.
-fn stop() -> watch::Receiver<bool> {
-    let (stop, stopped) = watch::channel(false);
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            warn("stopping; again to end at once");
-            stop.send_replace(true);
-        }
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(130);
-        }
-        // The channel must not close while the run goes on.
-        stop.closed().await;
-    });
-    stopped
-}
-
-fn warnings(outcome: &Outcome, options: &server::Options, running: &Running) -> Vec<String> {
-    let mut warnings = outcome.warnings.clone();
-    if outcome.stopped {
-        warnings.push("the run was stopped before its end".to_owned());
-    }
-    warnings.extend(outcome.missed.iter().map(|bar| format!("missed: {bar}")));
-    if running.tree.is_none() && !options.is_null() {
-        warnings.push("the server's processes were not watched: --pid says which they are".to_owned());
-    }
-    warnings
-}
-
-fn write(run: &Run, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir)?;
-    run.write(&dir.join("report.json"))?;
-    std::fs::write(dir.join("report.html"), report::html(run))?;
-    for (name, svg) in report::svgs(run) {
-        std::fs::write(dir.join(name), svg)?;
-    }
-    Ok(())
-}
-
-fn show(run: &Run, missed: &[String], out: Option<&Path>, global: &Global) -> Result<()> {
-    let output = global.output();
-    if output.is_json() {
-        output.json(run)?;
-        return Ok(());
-    }
-    output.line(report::summary(run, WIDTH, false))?;
-    for bar in missed {
-        output.line(format_args!("missed: {bar}"))?;
-    }
-    if let Some(dir) = out {
-        output.line(format_args!("The report is in {}", dir.join("report.html").display()))?;
-    }
-    Ok(())
 }

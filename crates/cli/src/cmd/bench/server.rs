@@ -2,11 +2,11 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use rustix::process::{Signal, kill_process_group};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sealpost_bench::load::scenario::Protocol;
@@ -16,10 +16,12 @@ use sealpost_bench::load::{Endpoint, Place, Target, User, null};
 use sealpost_bench::process::Tree;
 use sealpost_bench::server::{self, PASSWORD, Ready, START_TIMEOUT, Sealpost, Start};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::sync::watch;
 
+use super::group::Group;
 use super::users::Users;
 use crate::exit::Usage;
+use crate::output::warn;
 
 /// Where systems keep the certificates that they trust.
 const SYSTEM_BUNDLES: [&str; 4] = [
@@ -98,20 +100,49 @@ pub struct Running {
     pub version: String,
     /// Nobody's mail is on it.
     pub throwaway: bool,
-    _process: Option<Process>,
+    /// It does nothing, within this process.
+    pub null: bool,
+    process: Option<Process>,
 }
 
 /// A server of our own, and where its data is: killed, then removed.
 #[allow(dead_code, reason = "held until the run is over")]
 enum Process {
     Sealpost(server::Server, tempfile::TempDir),
-    Other(Child),
+    Other(Group),
+}
+
+impl Running {
+    /// Becomes true with the first Ctrl-C; the second one ends this process, and with it the server it started.
+    pub fn stop(&self) -> watch::Receiver<bool> {
+        let (stop, stopped) = watch::channel(false);
+        let group = match &self.process {
+            Some(Process::Other(group)) => Some(group.leader),
+            _ => None,
+        };
+        tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                warn("stopping; again to end at once");
+                stop.send_replace(true);
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                // The terminal tells only its own process group.
+                group.map(|group| kill_process_group(group, Signal::KILL));
+                std::process::exit(130);
+            }
+            // The channel must not close while the run goes on.
+            stop.closed().await;
+        });
+        stopped
+    }
 }
 
 impl Options {
-    /// Whether there is no server.
-    pub fn is_null(&self) -> bool {
-        self.null
+    /// A Sealpost of its own, if no server is named.
+    pub fn or_sealpost(&mut self) {
+        let named = [&self.imap, &self.imaps, &self.smtp, &self.smtps, &self.lmtp, &self.start];
+        self.sealpost |=
+            named.iter().all(|server| server.is_none()) && self.lmtp_socket.is_none() && !self.null;
     }
 
     /// How many accounts there will be, for scenarios that ask before the server runs.
@@ -168,7 +199,8 @@ impl Options {
             tree: self.pid.map(Tree::new),
             version: String::new(),
             throwaway: false,
-            _process: None,
+            null: false,
+            process: None,
         })
     }
 
@@ -184,7 +216,7 @@ impl Options {
             lmtp: at(Protocol::Lmtp)?,
             users,
         };
-        Ok(Running { target, tree: None, version: String::new(), throwaway: true, _process: None })
+        Ok(Running { target, tree: None, version: String::new(), throwaway: true, null: true, process: None })
     }
 
     async fn sealpost(&self, users: Vec<User>) -> Result<Running> {
@@ -209,19 +241,14 @@ impl Options {
             users,
         };
         let (tree, version) = (Some(server.tree), sealpost.version());
-        Ok(Running { target, tree, version, throwaway: true, _process: Some(Process::Sealpost(server, dir)) })
+        let process = Some(Process::Sealpost(server, dir));
+        Ok(Running { target, tree, version, throwaway: true, null: false, process })
     }
 
     /// Whatever it is, it says where it listens as `sealpost try --json` does.
     async fn started(&self, command: &str, users: Vec<User>) -> Result<Running> {
-        let mut child = Command::new("sh")
-            .args(["-c", &format!("exec {command}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| command.to_owned())?;
-        let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
+        let mut group = Group::start(command).with_context(|| command.to_owned())?;
+        let mut lines = BufReader::new(group.child.stdout.take().context("its output")?).lines();
         let line = tokio::time::timeout(START_TIMEOUT, lines.next_line())
             .await
             .context("it did not start in time")??;
@@ -258,7 +285,8 @@ impl Options {
             tree,
             version: String::new(),
             throwaway: true,
-            _process: Some(Process::Other(child)),
+            null: false,
+            process: Some(Process::Other(group)),
         })
     }
 

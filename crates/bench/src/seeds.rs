@@ -1,0 +1,293 @@
+//! The figures of a published study of an encrypted-mailbox server, in one go: the same work, ours beside theirs.
+//!
+//! The work is two scenarios: `seeds-in-turn.toml` once for each account, one after the other, and `seeds.toml` for
+//! all that follows. The mail is `mailbox-100`, which has the shape that the study's mailboxes had.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::load::engine::Outcome;
+use crate::load::scenario::{Overrides, Phase as ScenarioPhase};
+use crate::load::{self, Observer, Options, Progress, Scenario, Target};
+use crate::process::{Every, Sampler};
+use crate::report::units;
+use crate::result::{Command, Latency, Phase, ServerRun};
+
+/// Accounts that take part.
+pub const USERS: usize = 16;
+
+/// How often to look at the server's processes: some of the work takes a few milliseconds.
+pub const OFTEN: Every = Every { usage: Duration::from_millis(20), memory: Duration::from_millis(50) };
+
+const IN_TURN: &str = include_str!("seeds/in-turn.toml");
+const THE_REST: &str = include_str!("seeds/seeds.toml");
+
+/// One line of the study.
+struct Figure {
+    name: &'static str,
+    theirs: &'static str,
+    ours: fn(&ServerRun) -> Option<String>,
+}
+
+const FIGURES: [Figure; 11] = [
+    Figure {
+        name: "APPEND, 16 × 100 mails in turn: memory",
+        theirs: "25 to 50 MB",
+        ours: |run| peak(run, "append in turn"),
+    },
+    Figure {
+        name: "APPEND, 16 × 100 mails at once: memory",
+        theirs: "400 MB",
+        ours: |run| peak(run, "append at once"),
+    },
+    Figure {
+        name: "COPY and MOVE of 1,000: CPU",
+        theirs: "40 s",
+        ours: |run| Some(units::cpu(run.phase("copy")?.cpu_seconds? + run.phase("move")?.cpu_seconds?)),
+    },
+    Figure { name: "COPY of 1,000", theirs: "0.8 s", ours: |run| median(run, "copy", "COPY") },
+    Figure { name: "MOVE of 1,000", theirs: "22.9 s", ours: |run| median(run, "move", "MOVE") },
+    Figure {
+        name: "STORE of one flag on 1,000",
+        theirs: "0.5 s",
+        ours: |run| median(run, "flags", "STORE +1 on 1,000"),
+    },
+    Figure {
+        name: "IDLE: memory for each user",
+        theirs: "2 MB",
+        ours: |run| Some(units::bytes(run.phase("idle")?.growth_bytes()? as f64 / USERS as f64)),
+    },
+    Figure {
+        name: "FETCH ALL of 1,000",
+        theirs: "0.15 s",
+        ours: |run| median(run, "fetch all", "FETCH ALL"),
+    },
+    Figure { name: "FETCH FULL of 1,000: memory", theirs: "300 MB", ours: |run| grown(run, "fetch full") },
+    Figure {
+        name: "SEARCH by metadata: memory",
+        theirs: "10 MB",
+        ours: |run| grown(run, "search by metadata"),
+    },
+    Figure { name: "SEARCH by body: memory", theirs: "300 MB", ours: |run| grown(run, "search by body") },
+];
+
+fn peak(run: &ServerRun, phase: &str) -> Option<String> {
+    Some(units::bytes(run.phase(phase)?.peak_bytes? as f64))
+}
+
+fn grown(run: &ServerRun, phase: &str) -> Option<String> {
+    let phase = run.phase(phase)?;
+    let (peak, growth) = (phase.peak_bytes?, phase.growth_bytes()?);
+    Some(format!("{}, of which {} new", units::bytes(peak as f64), units::bytes(growth as f64)))
+}
+
+fn median(run: &ServerRun, phase: &str, command: &str) -> Option<String> {
+    let command = run.phase(phase)?.command(command).filter(|command| command.count > 0)?;
+    Some(units::time(command.latency.p50_us as f64))
+}
+
+/// One figure of the study, and ours.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// What was measured.
+    pub name: &'static str,
+    /// What the study says.
+    pub theirs: &'static str,
+    /// What was seen here; `–` where the server's processes were not watched, or it was not done.
+    pub ours: String,
+}
+
+/// Theirs beside ours, in the study's order.
+pub fn table(run: &ServerRun) -> Vec<Line> {
+    let line = |figure: &Figure| Line {
+        name: figure.name,
+        theirs: figure.theirs,
+        ours: (figure.ours)(run).unwrap_or_else(|| "–".into()),
+    };
+    FIGURES.iter().map(line).collect()
+}
+
+/// The work: what each account does in its turn, and the rest. Neither changes more than the bench's own mailboxes.
+pub fn scenarios() -> Result<[Scenario; 2], String> {
+    let set = |users| Overrides { users, ..Overrides::default() };
+    Ok([
+        Scenario::parse("seeds-in-turn", IN_TURN, &set(1))?,
+        Scenario::parse("seeds", THE_REST, &set(USERS))?,
+    ])
+}
+
+/// Does all of it.
+///
+/// # Errors
+/// If it cannot begin, or there are fewer accounts than [`USERS`].
+pub async fn run(
+    target: Target,
+    options: &Options,
+    sampler: Option<&Sampler>,
+    stop: watch::Receiver<bool>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    anyhow::ensure!(
+        target.users.len() >= USERS,
+        "{USERS} accounts take part; {} were given",
+        target.users.len()
+    );
+    let [in_turn, rest] = scenarios().map_err(anyhow::Error::msg)?;
+    let of = 1 + rest.phases.len();
+    let mark = sampler.map(Sampler::begin);
+    let (mut appended, mut all) = (Vec::new(), Outcome::default());
+    for nth in 0..USERS {
+        let one = Target { users: vec![target.users[nth].clone()], ..target.clone() };
+        // The mailboxes go when all is over.
+        let options = Options { keep: true, ..options.clone() };
+        let mut turn = Part { observer: &mut *observer, turn: Some(nth), of };
+        let outcome = load::run(&in_turn, one, &options, None, stop.clone(), &mut turn).await?;
+        appended.extend(add_to(&mut all, outcome));
+        if all.stopped {
+            break;
+        }
+    }
+    let mut phase = together(&in_turn.phases[0].name, appended);
+    match mark.and_then(|mark| Some((mark, sampler?.end(mark)))) {
+        Some((mark, used)) => {
+            (phase.begin, phase.end) = (mark.at, used.at);
+            phase.cpu_seconds = Some(used.cpu_seconds);
+            (phase.begin_bytes, phase.peak_bytes) = (Some(used.begin_bytes), Some(used.peak_bytes));
+        }
+        None => phase.end = all.wall_seconds,
+    }
+    observer.begins(&in_turn.phases[0], 1, of);
+    observer.ended(&in_turn.phases[0], &phase);
+    all.phases.push(phase);
+    // A sampler's time goes on; without one, every scenario counts its own.
+    let after = if sampler.is_some() { 0.0 } else { all.wall_seconds };
+    // If it was stopped, this does nothing but remove the mailboxes.
+    let mut part = Part { observer, turn: None, of };
+    let outcome = load::run(&rest, target, options, sampler, stop, &mut part).await?;
+    let phases = add_to(&mut all, outcome);
+    let later = |phase: Phase| Phase { begin: phase.begin + after, end: phase.end + after, ..phase };
+    all.phases.extend(phases.into_iter().map(later));
+    Ok(all)
+}
+
+/// Adds everything but the phases, which it returns.
+fn add_to(all: &mut Outcome, outcome: Outcome) -> Vec<Phase> {
+    all.cpu_seconds += outcome.cpu_seconds;
+    all.wall_seconds += outcome.wall_seconds;
+    all.warnings.extend(outcome.warnings);
+    all.missed.extend(outcome.missed);
+    all.stopped |= outcome.stopped;
+    outcome.phases
+}
+
+/// Phases that ran one after the other as one.
+fn together(name: &str, phases: Vec<Phase>) -> Phase {
+    let mut all = Phase { name: name.to_owned(), ..Phase::default() };
+    for phase in phases {
+        all.connections = all.connections.max(phase.connections);
+        all.bytes_sent += phase.bytes_sent;
+        all.bytes_received += phase.bytes_received;
+        let cpu = phase.generator_cpu_seconds.unwrap_or(0.0);
+        all.generator_cpu_seconds = Some(all.generator_cpu_seconds.unwrap_or(0.0) + cpu);
+        for command in phase.commands {
+            match all.commands.iter_mut().find(|other| other.name == command.name) {
+                Some(other) => add(other, command),
+                None => all.commands.push(command),
+            }
+        }
+    }
+    all
+}
+
+fn add(to: &mut Command, other: Command) {
+    to.count += other.count;
+    to.bytes_sent += other.bytes_sent;
+    to.bytes_received += other.bytes_received;
+    to.latency = Latency::merged([&to.latency, &other.latency]);
+    for (kind, failure) in other.errors {
+        to.errors.entry(kind).and_modify(|f| f.count += failure.count).or_insert(failure);
+    }
+}
+
+/// Tells of a scenario as a part of the whole: all turns are its first phase.
+struct Part<'a> {
+    observer: &'a mut dyn Observer,
+    turn: Option<usize>,
+    of: usize,
+}
+
+impl Observer for Part<'_> {
+    fn begins(&mut self, phase: &ScenarioPhase, nth: usize, _of: usize) {
+        let Some(turn) = self.turn else { return self.observer.begins(phase, nth + 1, self.of) };
+        let name = format!("{}, account {} of {USERS}", phase.name, turn + 1);
+        self.observer.begins(&ScenarioPhase { name, ..phase.clone() }, 1, self.of);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.observer.progress(progress);
+    }
+
+    fn ended(&mut self, phase: &ScenarioPhase, result: &Phase) {
+        if self.turn.is_none() {
+            self.observer.ended(phase, result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenarios_are_right_and_name_what_the_figures_ask_for() {
+        let [in_turn, rest] = scenarios().unwrap();
+        assert!(in_turn.writes_elsewhere().is_empty() && rest.writes_elsewhere().is_empty());
+        let phases: Vec<&str> = in_turn.phases.iter().chain(&rest.phases).map(|phase| &*phase.name).collect();
+        for wanted in [
+            "append in turn",
+            "append at once",
+            "copy",
+            "move",
+            "flags",
+            "idle",
+            "fetch all",
+            "fetch full",
+            "search by metadata",
+            "search by body",
+            "list",
+        ] {
+            assert!(phases.contains(&wanted), "{wanted}");
+        }
+        let names: Vec<_> =
+            rest.phases.iter().flat_map(|p| &p.steps).filter_map(|step| step.name.as_deref()).collect();
+        for wanted in ["COPY", "MOVE", "STORE +1 on 1,000", "FETCH ALL"] {
+            assert!(names.contains(&wanted), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn figures_are_taken_from_where_they_are() {
+        let phase = |name: &str, cpu: f64, peak: u64| Phase {
+            name: name.into(),
+            cpu_seconds: Some(cpu),
+            begin_bytes: Some(20 << 20),
+            peak_bytes: Some(peak << 20),
+            ..Phase::default()
+        };
+        let phases = vec![
+            phase("copy", 0.25, 30),
+            phase("move", 0.5, 30),
+            phase("idle", 0.0, 36),
+            phase("search by body", 0.0, 24),
+        ];
+        let table = table(&ServerRun { phases, ..ServerRun::default() });
+        let ours = |name: &str| table.iter().find(|line| line.name.starts_with(name)).unwrap().ours.clone();
+        assert_eq!(ours("COPY and MOVE"), "0.75 s");
+        assert_eq!(ours("IDLE"), "1.00 MiB");
+        assert_eq!(ours("SEARCH by body"), "24.0 MiB, of which 4.00 MiB new");
+        assert_eq!(ours("APPEND, 16 × 100 mails in turn"), "–");
+    }
+}

@@ -1,0 +1,116 @@
+//! A server is loaded and watched, and what was seen is reported: what `run` and `seeds` have in common.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use sealpost_base::{Clock, SystemClock};
+use sealpost_bench::load::Options;
+use sealpost_bench::load::engine::Outcome;
+use sealpost_bench::process::{Every, Sampler};
+use sealpost_bench::report;
+use sealpost_bench::result::{Run, ServerRun};
+
+use super::WIDTH;
+use super::progress::Shown;
+use super::server::Running;
+use crate::exit::FAILED;
+use crate::global::Global;
+
+/// A server under load.
+pub struct Measuring {
+    pub running: Running,
+    pub options: Options,
+    pub sampler: Option<Sampler>,
+    pub shown: Shown,
+    began: i64,
+}
+
+/// What was seen.
+pub struct Seen {
+    pub document: Run,
+    missed: Vec<String>,
+    stopped: bool,
+}
+
+impl Measuring {
+    /// Begins to watch the server's processes, if they are known.
+    pub fn begin(running: Running, options: Options, every: Every, global: &Global) -> Self {
+        let clock = SystemClock::new();
+        let began = clock.now().seconds();
+        let sampler = running.tree.map(|tree| Sampler::start(tree, every, clock));
+        Measuring { running, options, sampler, shown: Shown::new(global.output()), began }
+    }
+
+    /// Ends that, and a server of our own; an outcome becomes a document.
+    ///
+    /// # Errors
+    /// The outcome's.
+    pub fn finish(
+        self,
+        title: &str,
+        parameters: BTreeMap<String, String>,
+        outcome: Result<Outcome>,
+    ) -> Result<Seen> {
+        self.shown.finish();
+        let outcome = outcome?;
+        let mut document = Run::new(title, self.options.seed, self.began);
+        document.parameters = parameters;
+        document.generator.threads = u32::try_from(self.options.threads).unwrap_or(u32::MAX);
+        document.generator.cpu_seconds = outcome.cpu_seconds;
+        document.generator.wall_seconds = outcome.wall_seconds;
+        document.servers = vec![ServerRun {
+            name: self.running.target.name.clone(),
+            version: self.running.version.clone(),
+            reached: self.running.target.reached(),
+            warnings: warnings(&outcome, &self.running),
+            phases: outcome.phases,
+            samples: self.sampler.map(Sampler::finish).unwrap_or_default(),
+            ..ServerRun::default()
+        }];
+        Ok(Seen { document, missed: outcome.missed, stopped: outcome.stopped })
+    }
+}
+
+impl Seen {
+    /// Writes the page, the document and the plots into `dir`.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let write = || -> Result<()> {
+            std::fs::create_dir_all(dir)?;
+            self.document.write(&dir.join("report.json"))?;
+            std::fs::write(dir.join("report.html"), report::html(&self.document))?;
+            for (name, svg) in report::svgs(&self.document) {
+                std::fs::write(dir.join(name), svg)?;
+            }
+            Ok(())
+        };
+        write().with_context(|| dir.display().to_string())
+    }
+
+    /// Everything worth knowing at once, and where the report is.
+    pub fn text(&self, out: Option<&Path>) -> String {
+        let mut lines = vec![report::summary(&self.document, WIDTH, false)];
+        lines.extend(self.missed.iter().map(|bar| format!("missed: {bar}")));
+        lines.extend(out.map(|dir| format!("The report is in {}", dir.join("report.html").display())));
+        lines.join("\n")
+    }
+
+    /// Whether all went well.
+    pub fn exit(&self) -> ExitCode {
+        let failed = self.document.errors() > 0 || !self.missed.is_empty() || self.stopped;
+        if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+    }
+}
+
+fn warnings(outcome: &Outcome, running: &Running) -> Vec<String> {
+    let mut warnings = outcome.warnings.clone();
+    if outcome.stopped {
+        warnings.push("the run was stopped before its end".to_owned());
+    }
+    warnings.extend(outcome.missed.iter().map(|bar| format!("missed: {bar}")));
+    if running.tree.is_none() && !running.null {
+        warnings.push("the server's processes were not watched: --pid says which they are".to_owned());
+    }
+    warnings
+}

@@ -1,0 +1,93 @@
+//! `sealpost bench seeds`: what a published study of an encrypted-mailbox server measured, theirs beside ours.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use sealpost_bench::load::Options;
+use sealpost_bench::result::Run;
+use sealpost_bench::seeds::{self, Line, OFTEN, USERS};
+use serde::Serialize;
+
+use super::measuring::Measuring;
+use super::server;
+use super::users::Users;
+use crate::global::Global;
+
+/// Arguments of `sealpost bench seeds`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Without a server it starts a Sealpost of this version and throws it away afterwards. Any other must have 16 \
+                        accounts; clients work in mailboxes below SealpostBench, which are removed in the end. Memory and CPU \
+                        are seen only of a server that is watched: --pid. The study's figures are from its authors' machine.\n
+Examples:
+  sealpost bench seeds
+  sealpost bench seeds --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot) --out report"
+)]
+pub struct Args {
+    #[command(flatten)]
+    server: server::Options,
+    #[command(flatten)]
+    users: Users,
+    /// The same seed sends the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write report.html, report.json and the plots as SVG into DIR
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A document as `run` makes it, and the figures.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    document: &'a Run,
+    figures: &'a [Line],
+}
+
+/// Runs it.
+pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
+    args.server.or_sealpost();
+    args.users.users.get_or_insert(USERS);
+    let running = args.server.running(args.server.accounts(&args.users)?).await?;
+    let options = Options { seed: args.seed, keep: running.throwaway, ..Options::default() };
+    let mut measuring = Measuring::begin(running, options, OFTEN, global);
+    let (target, sampler) = (measuring.running.target.clone(), measuring.sampler.as_ref());
+    let stop = measuring.running.stop();
+    let outcome = seeds::run(target, &measuring.options, sampler, stop, &mut measuring.shown).await;
+    let seen = measuring.finish("seeds", BTreeMap::new(), outcome)?;
+    if let Some(dir) = &args.out {
+        seen.write(dir)?;
+    }
+    let figures = seeds::table(&seen.document.servers[0]);
+    let output = global.output();
+    if output.is_json() {
+        output.json(&Shown { document: &seen.document, figures: &figures })?;
+    } else {
+        output.line(seen.text(args.out.as_deref()))?;
+        output.line(text(&figures, &seen.document.servers[0].name))?;
+    }
+    Ok(seen.exit())
+}
+
+fn text(figures: &[Line], name: &str) -> String {
+    let head = ("", "the study's server", name);
+    let lines = figures.iter().map(|line| (line.name, line.theirs, &*line.ours));
+    let line = |(name, theirs, ours)| format!("{name:<40} {theirs:>18}  {ours}");
+    std::iter::once(head).chain(lines).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theirs_stands_beside_ours() {
+        let figures = [Line { name: "COPY of 1,000", theirs: "0.8 s", ours: "5.0 ms".into() }];
+        let text = text(&figures, "Sealpost");
+        let (head, line) = text.split_once('\n').unwrap();
+        assert_eq!(head.find("Sealpost"), line.find("5.0 ms"));
+        assert!(line.starts_with("COPY of 1,000 ") && line.contains(" 0.8 s "), "{line}");
+    }
+}
