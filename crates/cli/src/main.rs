@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod allocator;
 mod cmd;
 mod config;
 mod exit;
@@ -41,6 +42,11 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, cmd::Command::Try(_) | cmd::Command::Serve(_))
+        && let Err(e) = allocator::tune()
+    {
+        output::warn(format_args!("The allocator keeps its defaults, and more memory than is used: {e}"));
+    }
     let outcome = runtime().and_then(|runtime| {
         let outcome = runtime.block_on(cmd::run(cli.command, &cli.global));
         // A prompt that was interrupted, or a file system that hangs, must not keep the process.

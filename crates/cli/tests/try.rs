@@ -53,6 +53,23 @@ fn it_serves_where_it_says_and_stops_politely() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn the_allocator_is_told_to_give_memory_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = sealpost(dir.path(), &["try", "--json", "--ports", "free", "--no-samples"]);
+    command.env_remove("GLIBC_TUNABLES").env_remove("SEALPOST_STARTED_AGAIN").env_remove("MALLOC_ARENA_MAX");
+    command.env("MALLOC_TRIM_THRESHOLD_", "1000000");
+    let server = Server::spawn(command);
+    let environment = std::fs::read(format!("/proc/{}/environ", server.ready["pid"])).unwrap();
+    let count = |variable: &str| {
+        environment.split(|byte| *byte == 0).filter(|one| *one == variable.as_bytes()).count()
+    };
+    assert_eq!(count("MALLOC_ARENA_MAX=2"), 1);
+    assert_eq!(count("MALLOC_TRIM_THRESHOLD_=1000000"), 1, "what was set stays");
+    assert_eq!(server.ready["pid"], server.id(), "it is the process that was started");
+}
+
+#[test]
 fn mail_and_password_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let first = Server::trial(dir.path(), &BARE);

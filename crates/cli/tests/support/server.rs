@@ -32,16 +32,24 @@ impl Server {
 
     /// Any command that prints one line of JSON when it is ready.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
-        let mut command = sealpost(dir, args);
+        Self::spawn(sealpost(dir, args))
+    }
+
+    /// A command that was prepared.
+    pub fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         let Ok(ready) = serde_json::from_str(&line) else {
             let output = child.wait_with_output().unwrap();
-            panic!("{args:?} said {line:?} and {output:?}");
+            panic!("{command:?} said {line:?} and {output:?}");
         };
         Server { child, ready, stdout }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn password(&self) -> &str {

@@ -1,0 +1,62 @@
+//! The C library's allocator, told to give memory back ([decision 25](../../../docs/decisions/0025-allocator.md)).
+//!
+//! glibc is told by variables that it reads when a process starts, before any code of ours; calling it later would be
+//! `unsafe`. So a server that was started without them starts itself again, once and at once, as the same process.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 256 KiB on, and
+/// blocks from 1 MiB on always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
+const TUNING: [(&str, &str); 3] =
+    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "1048576")];
+/// Set in a process that was started again. A program with file capabilities is not shown the variables above, and
+/// must not try for ever.
+const STARTED_AGAIN: &str = "SEALPOST_STARTED_AGAIN";
+/// The other way to tell glibc: whoever uses it, decides.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+
+/// Starts this program again with what is missing in its environment; returns if nothing is.
+///
+/// # Errors
+/// If it cannot be started again. It runs well as it is, and keeps more memory than it uses.
+pub fn tune() -> io::Result<()> {
+    let missing = missing(|name| env::var_os(name).is_some());
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) || missing.is_empty() {
+        return Ok(());
+    }
+    let mut args = env::args_os();
+    let name = args.next();
+    let mut again = Command::new(env::current_exe()?);
+    again.arg0(name.as_deref().unwrap_or(OsStr::new("sealpost"))).args(args);
+    Err(again.envs(missing).env(STARTED_AGAIN, "1").exec())
+}
+
+/// What is not set and should be. What is set stays.
+fn missing(is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
+    if is_set(STARTED_AGAIN) || is_set(TUNABLES) {
+        return Vec::new();
+    }
+    TUNING.into_iter().filter(|(name, _)| !is_set(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_added_and_what_is_set_stays() {
+        assert_eq!(missing(|_| false), TUNING);
+        assert_eq!(missing(|name| name == TUNING[0].0), TUNING[1..]);
+        assert_eq!(missing(|name| TUNING.iter().any(|(known, _)| *known == name)), []);
+    }
+
+    #[test]
+    fn it_starts_again_once_and_not_if_somebody_else_decided() {
+        assert_eq!(missing(|name| name == STARTED_AGAIN), []);
+        assert_eq!(missing(|name| name == TUNABLES), []);
+    }
+}
