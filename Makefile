@@ -22,7 +22,7 @@ ARGS ?=
 KILLS ?= 3000
 KILLS_SHORT ?= 200
 # Hostile clients in `make test`: few and short, but the kernel ends a server that takes more than the limit.
-CROWD_SHORT ?= --crowd 60 --half-open 500 --hold 2 --memory 64MiB --hard-limit-mib 256
+CROWD_SHORT ?= --crowd 60 --half-open 500 --hold 2 --memory 64MiB --hard-limit-mib 256 --patience 600
 # Of `make fuzz`.
 SECONDS ?= 60
 

@@ -58,6 +58,7 @@ pub struct Account {
     maintaining: AtomicBool,
     /// Which summaries are stored.
     pub(crate) indexes: Indexes,
+    reading: Budget,
 }
 
 /// What whoever changes the state holds.
@@ -115,6 +116,12 @@ impl Account {
 
     pub(crate) fn budget(&self) -> &Budget {
         self.accounts.budget()
+    }
+
+    /// Where memory for reading messages of this account and sending them comes from: half of what there is for all accounts,
+    /// so that those who read one slowly keep nobody waiting who reads another.
+    pub fn reading(&self) -> &Budget {
+        &self.reading
     }
 
     pub(crate) fn random(&self) -> &dyn Random {

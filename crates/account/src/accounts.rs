@@ -48,6 +48,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     budget: Budget,
+    storing: Budget,
+    reading: Budget,
     grace: Duration,
     heads: Mutex<Heads>,
     room: Room,
@@ -124,6 +126,8 @@ impl Accounts {
             store,
             clock,
             random,
+            storing: budget.share(budget.common() / 4 * 3),
+            reading: budget.share(budget.common() / 2),
             budget,
             grace,
             heads: Mutex::new(Heads { by_account: HashMap::new(), most: HEADS }),
@@ -320,6 +324,17 @@ impl Accounts {
 
     pub(crate) fn budget(&self) -> &Budget {
         &self.0.budget
+    }
+
+    /// The share of it for messages that are being stored. With that for reading it is more than the whole; each leaves the
+    /// other something.
+    pub(crate) fn storing(&self) -> &Budget {
+        &self.0.storing
+    }
+
+    /// The share of it for messages that are being read and sent.
+    pub(crate) fn reading(&self) -> &Budget {
+        &self.0.reading
     }
 
     pub(crate) fn grace(&self) -> Duration {

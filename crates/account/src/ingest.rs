@@ -10,8 +10,11 @@ use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 use crate::accounts::Accounts;
 use crate::event::Message;
 
-/// What the scanner may hold of a message until its end: its text and its structure.
-const SCANNED_BYTES: usize = limits::TEXT_BYTES + limits::STRUCTURE_BYTES;
+/// What the scanner may hold of a message until its end: its text, its structure, and a header field with the line after it.
+const SCANNED_BYTES: usize = limits::TEXT_BYTES
+    + limits::STRUCTURE_BYTES
+    + limits::MIME_PARTS * limits::MIME_PART_BYTES
+    + 2 * limits::HEADER_FIELD_BYTES;
 
 /// A message on its way into the store. Dropping it leaves nothing behind.
 pub struct Ingest {
@@ -51,7 +54,7 @@ impl Ingest {
             account,
             object,
             &key,
-            accounts.budget(),
+            accounts.storing(),
             beside + SCANNED_BYTES,
         );
         let writer = writer.await?;
@@ -78,8 +81,11 @@ impl Ingest {
     /// # Errors
     /// What the store says; nothing is left behind then.
     pub async fn finish(self) -> Result<Stored> {
-        let (structure, text) = self.scanner.finish();
-        let layout = self.writer.finish(&text.into_text().encode(), &structure.encode()).await?;
+        let (structure, text) = {
+            let (structure, text) = self.scanner.finish();
+            (structure.encode(), text.into_text().encode())
+        };
+        let layout = self.writer.finish(&text, &structure).await?;
         Ok(Stored { object: self.object, key: self.key, layout, origin: None })
     }
 }
@@ -89,7 +95,7 @@ impl Resealed {
     pub(crate) async fn new(accounts: &Accounts, account: AccountId, message: &Message) -> Result<Self> {
         let random = accounts.random();
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
-        let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.budget()).await?;
+        let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.storing()).await?;
         Ok(Resealed { origin: message.first_object(), object, key, writer })
     }
 

@@ -4,6 +4,8 @@
 //! large one is not starved by small ones. No request can hold more than [`Budget::fair_part`]: asking for more
 //! is trimmed to that, so that waiting always ends once others are done. What cannot do with less
 //! ([`Budget::acquire_whole`]) has room set aside, of which nobody's lasting share is a part.
+//!
+//! A [`Budget::share`] has a queue of its own: however many wait in it, whoever draws on another share does not wait for them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,12 +21,16 @@ struct Shared {
     total: usize,
     /// Room for the largest request that is not trimmed.
     largest: usize,
+    /// What this is a share of.
+    whole: Option<Budget>,
     state: Mutex<State>,
 }
 
 struct State {
     free: usize,
     waiting: VecDeque<Waiter>,
+    /// Requests that wait in shares of this.
+    waiting_in_shares: usize,
     next_ticket: u64,
 }
 
@@ -38,6 +44,8 @@ struct Waiter {
 pub struct Permit {
     budget: Budget,
     bytes: usize,
+    /// The same bytes of what the budget is a share of.
+    of_whole: Option<Box<Permit>>,
 }
 
 impl Budget {
@@ -48,9 +56,19 @@ impl Budget {
 
     /// A budget of `total` bytes in which one request may be for as many as `largest`, if that leaves something for others.
     pub fn with_largest(total: usize, largest: usize) -> Self {
-        let state = State { free: total, waiting: VecDeque::new(), next_ticket: 0 };
         let largest = if largest < total { largest } else { 0 };
-        Budget(Arc::new(Shared { total, largest, state: Mutex::new(state) }))
+        Self::with(total, largest, None)
+    }
+
+    fn with(total: usize, largest: usize, whole: Option<Budget>) -> Self {
+        let state = State { free: total, waiting: VecDeque::new(), waiting_in_shares: 0, next_ticket: 0 };
+        Budget(Arc::new(Shared { total, largest, whole, state: Mutex::new(state) }))
+    }
+
+    /// A share of this budget: what is drawn from it is drawn from both, and all of it together is `bytes` at most. Who waits
+    /// for the share holds nothing of the whole.
+    pub fn share(&self, bytes: usize) -> Self {
+        Self::with(bytes.min(self.common()).max(1), 0, Some(self.clone()))
     }
 
     /// The whole budget, in bytes.
@@ -64,9 +82,12 @@ impl Budget {
         self.0.total - self.0.largest
     }
 
-    /// The most one request may hold: an eighth of what is common.
+    /// The most one request may hold: an eighth of what is common; of a share, what it may of the whole, if the share is as large.
     pub fn fair_part(&self) -> usize {
-        (self.common() / 8).max(1)
+        match &self.0.whole {
+            Some(whole) => whole.fair_part().min(self.0.total),
+            None => (self.common() / 8).max(1),
+        }
     }
 
     /// Bytes in use now.
@@ -74,20 +95,21 @@ impl Budget {
         self.0.total - self.lock().free
     }
 
-    /// Requests waiting now.
+    /// Requests waiting now, for this or for shares of it.
     pub fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+        let state = self.lock();
+        state.waiting.len() + state.waiting_in_shares
     }
 
     /// Waits until `bytes` (at most [`Budget::fair_part`] of them) are free and takes them.
     pub fn acquire(&self, bytes: usize) -> Acquire {
-        Acquire { budget: self.clone(), bytes: bytes.min(self.fair_part()), ticket: None }
+        self.request(bytes.min(self.fair_part()))
     }
 
     /// As [`Budget::acquire`] for what cannot do with less than `bytes`: they are trimmed only to what there is. Whoever
     /// asks holds nothing of the budget, and gives it back without waiting for anybody.
     pub fn acquire_whole(&self, bytes: usize) -> Acquire {
-        Acquire { budget: self.clone(), bytes: bytes.min(self.0.largest.max(self.fair_part())), ticket: None }
+        self.request(bytes.min(self.0.largest.max(self.fair_part())))
     }
 
     /// Takes `bytes` if they are free and nobody waits; never blocks.
@@ -97,8 +119,27 @@ impl Budget {
         if !state.waiting.is_empty() || state.free < bytes {
             return None;
         }
+        let of_whole = match &self.0.whole {
+            Some(whole) => Some(Box::new(whole.try_acquire(bytes)?)),
+            None => None,
+        };
         state.free -= bytes;
-        Some(Permit { budget: self.clone(), bytes })
+        Some(Permit { budget: self.clone(), bytes, of_whole })
+    }
+
+    fn request(&self, bytes: usize) -> Acquire {
+        Acquire { budget: self.clone(), bytes, ticket: None, then: None }
+    }
+
+    /// Counts, in everything that this is a share of, a request that begins to wait here, or ends to.
+    fn count_waiting(&self, change: isize) {
+        let mut share = self;
+        while let Some(whole) = &share.0.whole {
+            let mut state = whole.lock();
+            state.waiting_in_shares = state.waiting_in_shares.saturating_add_signed(change);
+            drop(state);
+            share = whole;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,6 +158,9 @@ impl Permit {
         if bytes < self.bytes {
             let surplus = self.bytes - bytes;
             self.bytes = bytes;
+            if let Some(of_whole) = &mut self.of_whole {
+                of_whole.shrink(bytes);
+            }
             self.budget.release(surplus);
         }
     }
@@ -124,6 +168,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        // Whoever waits for the share finds room in the whole.
+        self.of_whole = None;
         self.budget.release(self.bytes);
     }
 }
@@ -152,6 +198,8 @@ pub struct Acquire {
     budget: Budget,
     bytes: usize,
     ticket: Option<u64>,
+    /// The share is there, the whole is waited for.
+    then: Option<(Permit, Box<Acquire>)>,
 }
 
 impl Future for Acquire {
@@ -159,6 +207,27 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
         let this = &mut *self;
+        if this.then.is_none() {
+            let Poll::Ready(permit) = this.poll_share(cx) else { return Poll::Pending };
+            let Some(whole) = &this.budget.0.whole else { return Poll::Ready(permit) };
+            this.then = Some((permit, Box::new(whole.request(this.bytes))));
+        }
+        let Some((_, whole)) = &mut this.then else { return Poll::Pending };
+        let Poll::Ready(of_whole) = Pin::new(&mut **whole).poll(cx) else { return Poll::Pending };
+        match this.then.take() {
+            Some((mut permit, _)) => {
+                permit.of_whole = Some(Box::new(of_whole));
+                Poll::Ready(permit)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Acquire {
+    /// Without what it is a share of.
+    fn poll_share(&mut self, cx: &mut Context<'_>) -> Poll<Permit> {
+        let this = self;
         let mut state = this.budget.lock();
         let at_front = match this.ticket {
             None => state.waiting.is_empty(),
@@ -168,10 +237,11 @@ impl Future for Acquire {
             state.free -= this.bytes;
             if this.ticket.take().is_some() {
                 state.waiting.pop_front();
+                this.budget.count_waiting(-1);
             }
             state.wake_front();
             drop(state);
-            return Poll::Ready(Permit { budget: this.budget.clone(), bytes: this.bytes });
+            return Poll::Ready(Permit { budget: this.budget.clone(), bytes: this.bytes, of_whole: None });
         }
         match this.ticket {
             Some(ticket) => {
@@ -184,6 +254,7 @@ impl Future for Acquire {
                 state.next_ticket += 1;
                 state.waiting.push_back(Waiter { ticket, bytes: this.bytes, waker: cx.waker().clone() });
                 this.ticket = Some(ticket);
+                this.budget.count_waiting(1);
             }
         }
         Poll::Pending
@@ -195,6 +266,7 @@ impl Drop for Acquire {
         if let Some(ticket) = self.ticket {
             let mut state = self.budget.lock();
             state.waiting.retain(|w| w.ticket != ticket);
+            self.budget.count_waiting(-1);
             state.wake_front();
         }
     }
@@ -240,6 +312,40 @@ mod tests {
         let Poll::Ready(whole) = poll(&mut budget.acquire_whole(200)) else { panic!("it waits") };
         assert_eq!(whole.bytes(), 200);
         assert!(poll(&mut budget.acquire_whole(1)).is_pending());
+    }
+
+    #[test]
+    fn who_waits_for_a_share_keeps_nobody_else_waiting() {
+        let budget = Budget::new(800);
+        let (many, few) = (budget.share(200), budget.share(200));
+        let held: Vec<_> = (0..2).map(|_| many.try_acquire(100).unwrap()).collect();
+        assert!(many.try_acquire(1).is_none());
+        let mut waiting: Vec<_> = (0..50).map(|_| many.acquire(100)).collect();
+        assert!(waiting.iter_mut().all(|acquire| poll(acquire).is_pending()));
+        assert_eq!((budget.in_use(), budget.waiting(), few.waiting()), (200, 50, 0));
+        assert!(poll(&mut few.acquire(100)).is_ready());
+        assert!(poll(&mut budget.acquire(100)).is_ready());
+        drop(held);
+        assert!(poll(&mut waiting[0]).is_ready());
+        drop(waiting);
+        assert_eq!((budget.in_use(), budget.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn a_share_is_part_of_the_whole() {
+        let budget = Budget::new(800);
+        let share = budget.share(400).share(200);
+        let mut held: Vec<_> = (0..8).map(|_| budget.try_acquire(100).unwrap()).collect();
+        assert!(share.try_acquire(100).is_none());
+        let mut acquire = share.acquire(usize::MAX);
+        assert!(poll(&mut acquire).is_pending());
+        held.pop();
+        let Poll::Ready(mut permit) = poll(&mut acquire) else { panic!("it waits") };
+        assert_eq!((permit.bytes(), budget.in_use(), share.in_use()), (100, 800, 100));
+        permit.shrink(10);
+        assert_eq!((budget.in_use(), share.in_use()), (710, 10));
+        drop(permit);
+        assert_eq!((budget.in_use(), share.in_use()), (700, 0));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
 pub const MIME_DEPTH: usize = 32;
 /// MIME parts of one message; what follows stays inside the last part that was opened.
 pub const MIME_PARTS: usize = 1000;
+/// Bytes that one of them takes beside its values, while the message is scanned.
+pub const MIME_PART_BYTES: usize = 1024;
 /// Bytes of one header field (folded lines included) that are looked at; the rest is kept but not parsed.
 pub const HEADER_FIELD_BYTES: usize = 64 * 1024;
 /// Bytes of parsed header values kept in one message's structure, all parts together.
@@ -31,7 +33,7 @@ pub const SMTP_RECIPIENTS: usize = 1000;
 /// Accounts that the recipients of one SMTP or LMTP transaction may lead to through aliases.
 pub const SMTP_ACCOUNTS: usize = 10_000;
 /// Bytes of a message that a session holds before it draws on the memory budget.
-pub const SMTP_HEAD_BYTES: usize = 16 * 1024;
+pub const SMTP_HEAD_BYTES: usize = 8 * 1024;
 /// Bytes of a message to several recipients that are held in memory (drawn from the budget); a larger one is spooled.
 pub const SMTP_MEMORY_BYTES: usize = 256 * 1024;
 /// Bytes of one SMTP command line, CRLF included (RFC 5321 §4.5.3.1.4 asks for 512; extensions add to it).

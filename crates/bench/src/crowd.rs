@@ -24,8 +24,6 @@ use crate::{idle, mail};
 
 const HONEST: &str = "honest@localhost";
 const VICTIM: &str = "victim@localhost";
-/// How long the honest client may wait for all it does before it counts as turned away.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// How long it rests between two rounds.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Rounds of the honest client before the first attack.
@@ -51,8 +49,10 @@ pub struct Options {
     pub hold: Duration,
     /// The server's `memory`.
     pub memory: String,
-    /// The most the resident set may be, in MiB.
-    pub limit_mib: u64,
+    /// The most the resident set may be, in MiB; `memory` unless it is said.
+    pub limit_mib: Option<u64>,
+    /// How long the honest client may wait for all it does before it counts as turned away.
+    pub patience: Duration,
     /// A hard limit of the kernel's on the server's private writable memory (RLIMIT_DATA), in MiB.
     pub hard_limit_mib: Option<u64>,
     /// How many times as long the honest client may take (99th percentile) as without an attack; beyond it is an error.
@@ -97,6 +97,10 @@ const ATTACKS: [(Attack, &str); 12] = [
 /// # Errors
 /// Those that hurt, by name.
 pub async fn main(options: &Options, dir: &Path) -> Result<()> {
+    let limit_mib = match options.limit_mib {
+        Some(limit) => limit,
+        None => options.memory.trim_end_matches("MiB").parse().context("say --limit-mib too")?,
+    };
     let most = options.crowd.max(options.half_open);
     ensure!(most + 256 <= idle::open_files(), "too few open files are allowed for {most} attackers");
     let lines = format!("memory = \"{}\"\n", options.memory);
@@ -107,7 +111,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     prepare(&server).await?;
     let mut quiet = Honest::default();
     for _ in 0..QUIET_ROUNDS {
-        quiet.round(&server).await;
+        quiet.round(&server, options.patience).await;
     }
     println!("crowd: nobody else: {}", quiet.summary());
     ensure!(quiet.failed == 0, "the honest client is not served: {:?}", quiet.last_error);
@@ -118,12 +122,12 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         }
         let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };
         server.tree.reset_peak();
-        let (honest, refused) = under(attack, count, options.hold, &server).await?;
+        let (honest, refused) = under(attack, count, options, &server).await?;
         server.alive().with_context(|| name.to_owned())?;
         let peak = server.tree.peak_bytes() >> 20;
         println!("crowd: {count} × {name}: {}; {refused} sent away; peak {peak} MiB", honest.summary());
-        if peak > options.limit_mib {
-            failures.push(format!("{name}: {peak} MiB, more than {}", options.limit_mib));
+        if peak > limit_mib {
+            failures.push(format!("{name}: {peak} MiB, more than {limit_mib}"));
         }
         if honest.failed > 0 || honest.took.is_empty() {
             failures.push(format!("{name}: the honest client was turned away: {:?}", honest.last_error));
@@ -151,7 +155,7 @@ async fn prepare(server: &Server) -> Result<()> {
 }
 
 /// How the honest client fared, and how many attackers the server had sent away in the end.
-async fn under(attack: Attack, count: usize, hold: Duration, server: &Server) -> Result<(Honest, usize)> {
+async fn under(attack: Attack, count: usize, options: &Options, server: &Server) -> Result<(Honest, usize)> {
     let gone = Arc::new(AtomicUsize::new(0));
     let mut attackers = JoinSet::new();
     for nth in 0..count {
@@ -165,8 +169,8 @@ async fn under(attack: Attack, count: usize, hold: Duration, server: &Server) ->
     }
     let clock = SystemClock::new();
     let (start, mut honest) = (clock.monotonic(), Honest::default());
-    while clock.monotonic() - start < hold {
-        honest.round(server).await;
+    while clock.monotonic() - start < options.hold {
+        honest.round(server, options.patience).await;
     }
     let refused = gone.load(Ordering::Relaxed);
     attackers.shutdown().await;
@@ -199,7 +203,7 @@ struct Honest {
 }
 
 impl Honest {
-    async fn round(&mut self, server: &Server) {
+    async fn round(&mut self, server: &Server, patience: Duration) {
         let clock = SystemClock::new();
         let start = clock.monotonic();
         let work = async {
@@ -208,7 +212,7 @@ impl Honest {
             imap.ok("FETCH 1:5 (FLAGS ENVELOPE BODY.PEEK[HEADER])").await?;
             imap.ok("LOGOUT").await
         };
-        match timeout(PATIENCE, work).await.context("not served in time").and_then(|result| result) {
+        match timeout(patience, work).await.context("not served in time").and_then(|result| result) {
             Ok(_) => self.took.push(clock.monotonic() - start),
             Err(error) => {
                 self.failed += 1;

@@ -122,9 +122,12 @@ enum Command {
         /// The server's bound on memory.
         #[arg(long, default_value = "256MiB")]
         memory: String,
-        /// Fail when the server's peak memory is above this, in MiB.
-        #[arg(long, default_value_t = 256)]
-        limit_mib: u64,
+        /// Fail when the server's peak memory is above this, in MiB; it is the bound unless it is said.
+        #[arg(long)]
+        limit_mib: Option<u64>,
+        /// How long the honest client may wait, in seconds, before it counts as turned away.
+        #[arg(long, default_value_t = 60)]
+        patience: u64,
         /// End the server when its private writable memory would be above this, in MiB.
         #[arg(long)]
         hard_limit_mib: Option<u64>,
@@ -237,6 +240,7 @@ async fn run(command: Command) -> Result<()> {
             hold,
             memory,
             limit_mib,
+            patience,
             hard_limit_mib,
             ratio,
             only,
@@ -250,6 +254,7 @@ async fn run(command: Command) -> Result<()> {
                 hold,
                 memory,
                 limit_mib,
+                patience: std::time::Duration::from_secs(patience),
                 hard_limit_mib,
                 ratio,
                 only,

@@ -58,6 +58,7 @@ impl Account {
             damaged: AtomicBool::new(damaged),
             maintaining: AtomicBool::new(false),
             indexes: Indexes::default(),
+            reading: accounts.reading().share(accounts.reading().total() / 2),
         });
         account.maintain_in_background();
         Ok(account)

@@ -7,7 +7,7 @@ use crate::header::{self, address, date, params};
 use crate::structure::{Disposition, Parameter};
 
 /// Bytes that one kept value costs beyond its text, so that a million empty ones are not free.
-const VALUE_OVERHEAD: usize = 64;
+const VALUE_OVERHEAD: usize = 128;
 
 /// Room for parsed values, all parts of a message together (`limits::STRUCTURE_BYTES`).
 #[derive(Debug)]
@@ -38,27 +38,35 @@ impl Room {
         }
     }
 
-    fn keep(&mut self, value: String) -> Option<String> {
+    fn keep(&mut self, mut value: String) -> Option<String> {
+        // It may have been cut out of a whole field.
+        value.shrink_to_fit();
         self.take(value.len()).then_some(value)
     }
 
     fn keep_params(&mut self, mut params: Vec<Parameter>) -> Vec<Parameter> {
         params.retain(|p| self.take(p.name.len() + p.value.len()));
+        params.iter_mut().for_each(|p| p.value.shrink_to_fit());
+        params.shrink_to_fit();
         params
     }
 
-    fn keep_addresses(&mut self, (found, more): (Vec<Address>, bool), to: &mut Vec<Address>) {
+    /// `times`: how often they will be there in the end.
+    fn keep_addresses(&mut self, (found, more): (Vec<Address>, bool), to: &mut Vec<Address>, times: usize) {
         self.limited |= more;
+        to.reserve_exact(found.len().min(limits::ENVELOPE_ADDRESSES - to.len()));
         for address in found {
             if to.len() >= limits::ENVELOPE_ADDRESSES {
                 self.limited = true;
                 return;
             }
             let fields = [&address.name, &address.adl, &address.mailbox, &address.host];
-            if self.take(fields.iter().map(|f| f.as_ref().map_or(0, String::len)).sum()) {
+            let bytes: usize = fields.iter().map(|f| f.as_ref().map_or(0, String::len)).sum();
+            if self.take(times * (bytes + VALUE_OVERHEAD) - VALUE_OVERHEAD) {
                 to.push(address);
             }
         }
+        to.shrink_to_fit();
     }
 }
 
@@ -158,7 +166,9 @@ pub(super) fn envelope(envelope: &mut Envelope, name: &[u8], raw: &[u8], room: &
     ];
     for (wanted, list) in lists {
         if is(wanted) {
-            room.keep_addresses(address::parse_list(&header::unfold(raw)), list);
+            // Those of From stand in for Sender and Reply-To ([`complete`]).
+            let times = if wanted == "from" { 3 } else { 1 };
+            room.keep_addresses(address::parse_list(&header::unfold(raw)), list, times);
             return;
         }
     }
@@ -189,7 +199,7 @@ fn is_broken_up(raw: &[u8]) -> bool {
 
 /// Completes an envelope at the end of its header: "If the Sender or Reply-To lines are absent in the header, or are
 /// present but empty, the server sets the corresponding member of the envelope to be the same value as the from member"
-/// (RFC 3501 §7.4.2). The room they take was not counted: it is that of From, twice.
+/// (RFC 3501 §7.4.2). The room they take was counted with From.
 pub(super) fn complete(envelope: &mut Envelope) {
     if envelope.sender.is_empty() {
         envelope.sender = envelope.from.clone();

@@ -275,6 +275,7 @@ impl Frame {
             && part.params.iter().all(|p| p.name != "charset" && !p.name.starts_with("charset*"))
         {
             // RFC 2046 §4.1.2: the default.
+            part.params.reserve_exact(1);
             part.params.push(Parameter::new("charset", "us-ascii"));
         }
     }
@@ -317,6 +318,7 @@ impl Frame {
                     empty.take_content();
                     parts.push(empty.part);
                 }
+                parts.shrink_to_fit();
                 PartKind::Multipart(parts)
             }
             Holds::Message(inside) => {

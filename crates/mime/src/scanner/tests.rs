@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use sealpost_base::limits;
 
+use crate::envelope::{Address, Envelope};
 use crate::structure::{Part, PartKind, Structure};
 use crate::text::{CappedText, NoText, Text};
 use crate::{Disposition, Parameter, Scanner};
@@ -436,6 +437,71 @@ fn memory_does_not_grow_with_the_message() {
         let (structure, sink) = scanner.finish();
         assert!(structure.encode().len() < 2 * limits::STRUCTURE_BYTES);
         assert!(sink.into_text().encode().len() <= limits::TEXT_BYTES + 6);
+    }
+}
+
+/// Bytes that a part takes on the heap, with all in it: what allocators add to small pieces is 32 bytes at most.
+fn heap_bytes(part: &Part) -> usize {
+    const PIECE: usize = 32;
+    let string = |s: &String| s.capacity() + PIECE;
+    let strings = |all: &[&Option<String>]| all.iter().copied().flatten().map(string).sum::<usize>();
+    let params = |params: &Vec<Parameter>| {
+        let each = params.iter().map(|p| string(&p.name) + string(&p.value));
+        params.capacity() * size_of::<Parameter>() + PIECE + each.sum::<usize>()
+    };
+    let addresses = |list: &Vec<Address>| {
+        let each = list.iter().map(|a| strings(&[&a.name, &a.adl, &a.mailbox, &a.host]));
+        list.capacity() * size_of::<Address>() + each.sum::<usize>()
+    };
+    let envelope = |e: &Envelope| {
+        let lists = [&e.from, &e.sender, &e.reply_to, &e.to, &e.cc, &e.bcc];
+        strings(&[&e.date, &e.subject, &e.in_reply_to, &e.message_id, &e.references])
+            + lists.into_iter().map(addresses).sum::<usize>()
+    };
+    let inside = match &part.kind {
+        PartKind::Leaf => 0,
+        PartKind::Multipart(parts) => {
+            let spare = (parts.capacity() - parts.len()) * size_of::<Part>();
+            spare + PIECE + parts.iter().map(heap_bytes).sum::<usize>()
+        }
+        PartKind::Message(head, part) => {
+            size_of::<Envelope>() + 2 * PIECE + envelope(head) + heap_bytes(part)
+        }
+    };
+    let texts = strings(&[&part.content_id, &part.description, &part.md5, &part.location]);
+    let kinds = string(&part.media_type) + string(&part.subtype) + string(&part.encoding);
+    let language: usize = part.language.iter().map(|tag| string(tag) + size_of::<String>()).sum();
+    let disposition = part.disposition.as_ref().map_or(0, |d| string(&d.kind) + params(&d.params));
+    size_of::<Part>() + texts + kinds + language + disposition + params(&part.params) + inside
+}
+
+#[test]
+fn a_structure_takes_no_more_than_is_drawn_for_it() {
+    let mixed = "Content-Type: multipart/mixed; boundary=b\n\n--b\n";
+    let blank = format!("Content-Description: x\n{}", format!(" {}\n", " ".repeat(60)).repeat(1000));
+    let many = |what: &str| format!("{mixed}{}", format!("{what}\n\nx\n--b\n").repeat(2000));
+    let addresses = "a@b,".repeat(1000);
+    for message in [
+        many(""),
+        many("Content-Type: message/rfc822\n\nSubject: x"),
+        many(&format!("Content-Type: message/rfc822\n\nFrom: {addresses}\nTo: {addresses}")),
+        many(&format!("Content-Type: x/y{}", "; a=b".repeat(100))),
+        many(&format!("Content-Disposition: x{}", "; a=b".repeat(100))),
+        many(&format!("Content-Language: {}", "a,".repeat(100))),
+        many(&format!("{}Content-Type: text/plain", blank)).chars().take(8 << 20).collect(),
+        (0..2000).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n")).collect(),
+    ] {
+        let mut scanner = Scanner::with_sink(NoText);
+        scanner.push(message.as_bytes());
+        let (structure, _) = scanner.finish();
+        let envelope = Part::default();
+        let whole = Part {
+            kind: PartKind::Message(Box::new(structure.envelope), Box::new(structure.root)),
+            ..envelope
+        };
+        let most = limits::STRUCTURE_BYTES + limits::MIME_PARTS * limits::MIME_PART_BYTES;
+        let bytes = heap_bytes(&whole);
+        assert!(bytes <= most, "{bytes} bytes of {most}: {}", &message[..message.len().min(200)]);
     }
 }
 

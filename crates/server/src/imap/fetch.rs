@@ -225,7 +225,7 @@ impl Session {
             return Ok(());
         }
         let account = self.view()?.account().clone();
-        let mut pipeline = Pipeline::new(account, plan.clone(), self.ctx.budget.clone(), rows);
+        let mut pipeline = Pipeline::new(account, plan.clone(), rows);
         while let Some(prepared) = self.patiently(pipeline.next()).await?? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());

@@ -67,6 +67,8 @@ impl Incoming {
             return self.refuse(replies::loops());
         }
         if self.sink.is_none() && self.head.len() + octets.len() <= limits::SMTP_HEAD_BYTES {
+            // No more than that: thousands may wait for their share with it.
+            self.head.reserve_exact(octets.len());
             return self.head.extend_from_slice(octets);
         }
         if let Err(error) = self.write(ctx, accounts, octets).await {

@@ -136,6 +136,66 @@ async fn a_fetch_that_is_not_read_gives_its_memory_to_those_who_wait() {
     use_up(&world.ctx.budget).await;
 }
 
+/// A little memory: a request is a megabyte at most.
+async fn small_world() -> World {
+    let memory = sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, ..Default::default() };
+    let world = World::new(Settings { memory, ..Settings::default() }).await;
+    world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
+    world.add_account("you", None).await;
+    world
+}
+
+/// Stores a message and reads it.
+async fn stores_and_reads(world: &mut World) {
+    let mut client = world.connect();
+    client.login_as("you").await;
+    client.ok("SELECT INBOX").await;
+    client.ok(&format!("APPEND INBOX {{20000+}}\r\n{}", "x".repeat(20_000))).await;
+    assert!(client.ok("FETCH 1 BODY.PEEK[]").await[0].starts_with("* 1 FETCH"));
+}
+
+#[tokio::test]
+async fn who_reads_slowly_keeps_waiting_who_reads_the_same_account() {
+    let mut world = small_world().await;
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        let mut client = world.login().await;
+        client.ok("SELECT INBOX").await;
+        client.send(b"1 FETCH 1 BODY.PEEK[]\r\n").await;
+        slow.push(client);
+    }
+    // The account's share is a quarter of eight megabytes.
+    while world.ctx.budget.waiting() < 10 {
+        tokio::task::yield_now().await;
+    }
+    stores_and_reads(&mut world).await;
+    world.deliver(None, b"Subject: to the account that is read\r\n\r\n").await;
+    drop(slow);
+    while world.ctx.budget.in_use() + world.ctx.budget.waiting() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn who_sends_messages_slowly_keeps_nobody_from_reading() {
+    let mut world = small_world().await;
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        let mut client = world.login().await;
+        client.send(b"1 APPEND INBOX {100000+}\r\nSubject: slow\r\n").await;
+        slow.push(client);
+    }
+    // Their share is three quarters of eight megabytes.
+    while world.ctx.budget.waiting() < 6 {
+        tokio::task::yield_now().await;
+    }
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    client.send(b"1 FETCH 1 BODY.PEEK[]<0.100000>\r\n").await;
+    assert!(client.line().await.starts_with("* 1 FETCH"));
+    client.octets(100_000).await;
+}
+
 #[tokio::test]
 async fn more_mailboxes_than_are_watched_are_said_to_be_too_many() {
     let mut world = World::new(Settings::default()).await;

@@ -2,7 +2,7 @@
 //!
 //! Messages that are wanted whole and are small are read a group at a time: one question to the store, one waking.
 //!
-//! Octets draw from the budget. A session waits for budget only while it holds none: reading ahead takes what is free
+//! Octets draw from the account's share of the budget. A session waits for budget only while it holds none: reading ahead takes what is free
 //! and otherwise does not happen, so that sessions never wait for each other in a circle.
 
 use std::collections::VecDeque;
@@ -78,7 +78,8 @@ impl Drop for Task {
 }
 
 impl Pipeline {
-    pub(super) fn new(account: Arc<Account>, plan: Arc<Plan>, budget: Budget, rows: Vec<FetchRow>) -> Self {
+    pub(super) fn new(account: Arc<Account>, plan: Arc<Plan>, rows: Vec<FetchRow>) -> Self {
+        let budget = account.reading().clone();
         let (running, ready) = (VecDeque::new(), VecDeque::new());
         Pipeline { account, plan, budget, waiting: rows.into(), running, ready }
     }
