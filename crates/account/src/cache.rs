@@ -1,4 +1,4 @@
-//! What was read of messages lately, shared by all accounts, bounded in bytes.
+//! What was read of messages lately, or made of it, shared by all accounts, bounded in bytes.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use sealpost_base::ObjectId;
 /// What an entry costs beside what it holds, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// Something of each of some messages, those that were used last.
-pub(crate) struct Cache<T, K: Hash + Eq = ObjectId> {
+/// Values by key, those that were used last: what something of a message is, if nothing else is said.
+pub struct Cache<T, K: Hash + Eq = ObjectId> {
     capacity: usize,
     entries: Mutex<Entries<T, K>>,
 }
@@ -22,17 +22,18 @@ struct Entries<T, K: Hash + Eq> {
 
 impl<T, K: Hash + Eq> Cache<T, K> {
     /// A cache of about `capacity` bytes.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         let entries = Entries { lru: LruCache::unbounded(), bytes: 0 };
         Cache { capacity, entries: Mutex::new(entries) }
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<Arc<T>> {
+    /// What is kept of `key`, which is used by that.
+    pub fn get(&self, key: &K) -> Option<Arc<T>> {
         self.lock().lru.get(key).map(|(value, _)| value.clone())
     }
 
-    /// Keeps `value`, which takes about `bytes`.
-    pub(crate) fn put(&self, key: K, value: Arc<T>, bytes: usize) {
+    /// Keeps `value`, which takes about `bytes`, unless that is more than there is room for in all.
+    pub fn put(&self, key: K, value: Arc<T>, bytes: usize) {
         let bytes = bytes + ENTRY_BYTES;
         if bytes > self.capacity {
             return;

@@ -30,6 +30,7 @@ pub mod summary;
 
 pub use account::{Account, Committed, NewMessage, StateGuard};
 pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};
+pub use cache::Cache;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
 pub use ingest::{Ingest, Stored};
 pub use metrics::AccountMetrics;

@@ -54,7 +54,7 @@ impl MemoryDivision {
 
     /// For structures of messages: most of the caches.
     pub fn structures(&self) -> usize {
-        self.caches - self.summaries() - self.decoded()
+        self.caches - self.summaries() - self.decoded() - self.orders()
     }
 
     /// For summaries of messages that are in no segment yet.
@@ -64,6 +64,11 @@ impl MemoryDivision {
 
     /// For where to go on decoding large parts.
     pub fn decoded(&self) -> usize {
+        self.caches / 8
+    }
+
+    /// For how mailboxes were sorted.
+    pub fn orders(&self) -> usize {
         self.caches / 8
     }
 

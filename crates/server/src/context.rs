@@ -10,7 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
-use crate::imap::{Compressions, LongCommands, UrlMarks};
+use crate::imap::{Compressions, LongCommands, Orders, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;
@@ -38,6 +38,8 @@ pub struct Context {
     pub budget: Budget,
     /// Turns to hold much of it while waiting for more: SORT and THREAD.
     pub sorting: Arc<tokio::sync::Semaphore>,
+    /// How mailboxes were sorted lately.
+    pub(crate) orders: Arc<Orders>,
     /// What part of it messages with several recipients may hold while they wait for more.
     pub fanout: Fanout,
     /// Marks the URLs that this server authorizes.
@@ -93,6 +95,7 @@ impl Context {
             quotas: Book::default(),
             tls: tls.map(|tls| Arc::clone(tls.config())),
             sorting: crate::imap::sorting_turns(),
+            orders: Arc::new(Orders::new(settings.memory.orders())),
             fanout: Fanout::of(&budget),
             url_marks,
             compressions: Compressions::of(&budget),

@@ -77,6 +77,7 @@ pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {
     sort::turns()
 }
 
+pub(crate) use sort::orders::Orders;
 pub(crate) use urlauth::UrlMarks;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.

@@ -91,6 +91,7 @@ transcripts![
     sharing_create,
     sharing_rights,
     sort,
+    sort_again,
     sort_display,
     starttls,
     status,
@@ -146,5 +147,7 @@ mod revoked;
 mod sessions;
 #[path = "imap/shares.rs"]
 mod shares;
+#[path = "imap/sorting.rs"]
+mod sorting;
 #[path = "imap/vanished.rs"]
 mod vanished;

@@ -12,7 +12,7 @@ pub struct Sort {
 }
 
 /// `sort-criterion`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SortCriterion {
     /// `REVERSE`: descending.
     pub reverse: bool,

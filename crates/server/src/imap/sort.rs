@@ -1,9 +1,10 @@
 //! SORT (RFC 5256), with RETURN (ESORT, RFC 5267 §3) and the keys of SORT=DISPLAY (RFC 5957).
 //!
-//! A SORT is a search, one pass over the summaries of what was found, in which only the keys are kept ([`keys`]), and a
-//! sort of indices. Keys are drawn from the memory budget before they are made.
+//! A SORT is a search, and then an order that is known already ([`orders`]), or one pass over the summaries of what was found,
+//! in which only the keys are kept ([`keys`]), and a sort of indices. Keys are drawn from the memory budget before they are made.
 
 pub(super) mod keys;
+pub(super) mod orders;
 mod strings;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::search::area::Area;
 use super::search::run::Match;
 use super::session::Session;
 use keys::{Keys, Row};
+use orders::{Key, Order};
 
 /// Summaries looked at while the account's state is held.
 const BATCH_ROWS: usize = 512;
@@ -82,19 +84,31 @@ impl Session {
         found: Vec<Match>,
         criteria: &[SortCriterion],
     ) -> Result<Vec<Match>, Failure> {
+        let key = Key::of(area, criteria);
+        if let Some(sorted) = self.sorted_before(area, &found, key.as_ref()).await? {
+            return Ok(sorted);
+        }
         // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
         let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
         let turn = self.patiently(turns.acquire_owned()).await?;
         let permit = self.patiently(budget.acquire(Keys::bytes(found.len(), criteria))).await?;
         let mut keys = Keys::new(criteria, permit.bytes());
-        let parts = keys.parts();
+        let (parts, mut damaged) = (keys.parts(), false);
         self.with_summaries(area, &found, parts, |at, row, summary| {
+            damaged |= parts.is_some() && summary.is_none();
             keys.push(at, Row { relevancy: found[at].relevancy, ..row }, summary);
         })
         .await?;
         let few = found.len() <= FEW;
+        let is_most = found.len() > area.uids.len() / 2;
+        let keeps = is_most && !damaged && keys.are_whole(found.len());
+        let (key, orders) = (key.filter(|_| keeps), self.ctx.orders.clone());
         let sort = move || {
-            let sorted = keys.order().map(|at| found[at]).collect();
+            let order: Vec<u32> = keys.order().map(|at| at as u32).collect();
+            let sorted = order.iter().map(|at| found[*at as usize]).collect();
+            if let Some(key) = key {
+                orders.keep(key, Order::new(&found, order));
+            }
             drop((permit, turn));
             sorted
         };
@@ -105,6 +119,20 @@ impl Session {
             tracing::error!(%error, "sorting failed");
             Reply::no(Code::ServerBug, "internal error").into()
         })
+    }
+
+    /// The messages in an order that is kept, if one knows all of them.
+    async fn sorted_before(
+        &mut self,
+        area: &Area,
+        found: &[Match],
+        key: Option<&Key>,
+    ) -> Result<Option<Vec<Match>>, Failure> {
+        let Some(order) = key.and_then(|key| self.ctx.orders.get(key)) else { return Ok(None) };
+        let budget = self.ctx.budget.clone();
+        let _permit = self.patiently(budget.acquire(order.work_bytes(found.len()))).await?;
+        area.mailbox_in(&area.account.state())?;
+        Ok(order.sort(found))
     }
 
     /// Gives `each` of the messages, which are ascending by UID, with its index, its row and its summary, if one was asked for

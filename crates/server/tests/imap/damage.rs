@@ -89,3 +89,17 @@ async fn damage_in_the_middle_of_a_message_leaves_the_rest_of_it_and_the_connect
     assert!(lines[2].contains("three"));
     assert!(lines[3].starts_with("x NO [CORRUPTION]"));
 }
+
+#[tokio::test]
+async fn an_order_that_a_damaged_message_has_no_place_in_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = world(dir.path()).await;
+    damage_largest(dir.path(), |size| 0..size);
+    let mut client = world.login().await;
+    client.ok("SELECT INBOX").await;
+    for _ in 0..2 {
+        let lines = client.ok("SORT (SUBJECT) UTF-8 ALL").await;
+        let told = "* NO [CORRUPTION] message UID 2 is damaged and has no place in this order";
+        assert_eq!(lines[..2], [told, "* SORT 2 1 3"], "{lines:?}");
+    }
+}

@@ -81,19 +81,15 @@ impl Keys {
 
     /// No keys yet; together they take at most about `bytes`.
     pub(super) fn new(criteria: &[SortCriterion], bytes: usize) -> Self {
-        let mut columns: Vec<Column> = Vec::new();
-        for criterion in criteria {
-            // What was compared before is equal.
-            if columns.iter().any(|column| column.key == criterion.key) {
-                continue;
-            }
-            let values = if is_string(criterion.key) {
+        let column = |SortCriterion { reverse, key }| {
+            let values = if is_string(key) {
                 Values::Strings(Strings::default())
             } else {
                 Values::Numbers(Vec::new())
             };
-            columns.push(Column { key: criterion.key, reverse: criterion.reverse, values });
-        }
+            Column { key, reverse, values }
+        };
+        let columns = distinct(criteria).into_iter().map(column).collect();
         let room = bytes.min(u32::MAX as usize);
         Keys { columns, rows: Vec::new(), room, strings: 0, most: limits::SORT_KEY_BYTES, string: Vec::new() }
     }
@@ -105,6 +101,11 @@ impl Keys {
             return Some(Parts::FIELDS);
         }
         keys().any(|key| key == SortKey::Date).then_some(Parts::DATE)
+    }
+
+    /// Whether the keys are those of so many messages, and nothing was left out of them for lack of memory.
+    pub(super) fn are_whole(&self, messages: usize) -> bool {
+        self.rows.len() == messages && self.most == limits::SORT_KEY_BYTES
     }
 
     /// Adds the keys of a message.
@@ -171,6 +172,17 @@ impl Column {
             Values::Strings(strings) => Ranked::Ranks(strings.ranks()),
         }
     }
+}
+
+/// The criteria without those that compare what was compared before, and is equal then.
+pub(super) fn distinct(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
+    let mut distinct: Vec<SortCriterion> = Vec::new();
+    for criterion in criteria {
+        if distinct.iter().all(|before| before.key != criterion.key) {
+            distinct.push(*criterion);
+        }
+    }
+    distinct
 }
 
 fn is_string(key: SortKey) -> bool {

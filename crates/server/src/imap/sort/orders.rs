@@ -1,0 +1,184 @@
+//! The last orders: what mailboxes came to when they were sorted, for whoever wants them sorted like that again.
+//!
+//! By what never changes, messages have the same order for ever; they only come and go. So an order that is kept serves every
+//! sort of messages that are all in it, and those of it that are not asked for are passed over. With a message that it does
+//! not know there is no use for it: the mailbox is sorted anew. Since UIDs are never given twice, nothing has to be told of
+//! changes. Only what is certain is kept: an order for which all of every message could be read and compared.
+
+use std::sync::Arc;
+
+use sealpost_account::Cache;
+use sealpost_base::{AccountId, MailboxId, UidSet, UidValidity};
+use sealpost_imap::types::{SortCriterion, SortKey};
+
+use super::keys;
+use crate::imap::search::area::Area;
+use crate::imap::search::run::Match;
+
+/// What a range of UIDs takes at most, in bytes.
+const RANGE_BYTES: usize = 24;
+
+/// What was sorted lately, shared by all sessions, bounded in bytes.
+pub(crate) struct Orders(Cache<Order, Key>);
+
+/// What was sorted, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// Whose log the mailbox is in.
+    account: AccountId,
+    mailbox: MailboxId,
+    uid_validity: UidValidity,
+    criteria: Box<[SortCriterion]>,
+}
+
+/// Messages in an order.
+#[derive(Debug)]
+pub(super) struct Order {
+    uids: UidSet,
+    /// The n-th message in the order is this one of `uids`, from 0.
+    ranks: Box<[u32]>,
+}
+
+impl Orders {
+    /// None yet; all that will be kept takes about `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Orders(Cache::new(bytes))
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Order>> {
+        self.0.get(key)
+    }
+
+    pub(super) fn keep(&self, key: Key, order: Order) {
+        let bytes = order.bytes();
+        self.0.put(key, Arc::new(order), bytes);
+    }
+}
+
+impl Key {
+    /// `None` if that order changes.
+    pub(super) fn of(area: &Area, criteria: &[SortCriterion]) -> Option<Self> {
+        let Area { account, mailbox, uid_validity, .. } = area;
+        criteria.iter().all(|criterion| is_lasting(criterion.key)).then(|| Key {
+            account: account.id(),
+            mailbox: *mailbox,
+            uid_validity: *uid_validity,
+            criteria: keys::distinct(criteria).into(),
+        })
+    }
+}
+
+/// Whether it is the message that has it, and not the search or what was done to the message.
+fn is_lasting(key: SortKey) -> bool {
+    match key {
+        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Subject => true,
+        SortKey::From | SortKey::To | SortKey::Cc | SortKey::DisplayFrom | SortKey::DisplayTo => true,
+        SortKey::Relevancy => false,
+    }
+}
+
+impl Order {
+    /// `found`, which ascends by UID; each of `ranks` is the index of one of them.
+    pub(super) fn new(found: &[Match], ranks: Vec<u32>) -> Self {
+        Order { uids: found.iter().map(|found| found.uid).collect(), ranks: ranks.into() }
+    }
+
+    /// What it takes, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.uids.range_count() * RANGE_BYTES + self.ranks.len() * size_of::<u32>()
+    }
+
+    /// What [`Order::sort`] takes meanwhile for so many messages, in bytes.
+    pub(super) fn work_bytes(&self, found: usize) -> usize {
+        self.ranks.len() * size_of::<u32>() + found * size_of::<Match>()
+    }
+
+    /// `found`, which ascends by UID, in this order; `None` if one of them has no place in it. Takes time in proportion to
+    /// what is kept.
+    pub(super) fn sort(&self, found: &[Match]) -> Option<Vec<Match>> {
+        // Where in `found` each message of the order is: there is none at the end.
+        let mut places = vec![u32::MAX; self.ranks.len()];
+        let mut next = 0;
+        for (uid, place) in self.uids.iter().zip(&mut places) {
+            if found.get(next).is_some_and(|found| found.uid == uid) {
+                *place = next as u32;
+                next += 1;
+            }
+        }
+        if next < found.len() {
+            return None;
+        }
+        let mut sorted = Vec::with_capacity(found.len());
+        let place = |rank: &u32| found.get(places[*rank as usize] as usize);
+        sorted.extend(self.ranks.iter().filter_map(place));
+        Some(sorted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use sealpost_base::{SeededRandom, Uid};
+
+    use super::*;
+
+    fn matches(uids: impl IntoIterator<Item = u32>) -> Vec<Match> {
+        uids.into_iter().map(|n| Match { uid: Uid::new(n).unwrap(), relevancy: 100 }).collect()
+    }
+
+    /// Sorted by `value`; equal ones by UID.
+    fn sorted(found: &[Match], value: impl Fn(Uid) -> u64) -> Vec<Match> {
+        let mut sorted = found.to_vec();
+        sorted.sort_by_key(|found| value(found.uid));
+        sorted
+    }
+
+    fn order(found: &[Match], value: impl Fn(Uid) -> u64) -> Order {
+        let ranks = sorted(found, value).into_iter().map(|one| found.binary_search(&one).unwrap() as u32);
+        Order::new(found, ranks.collect())
+    }
+
+    #[test]
+    fn any_part_of_an_order_is_in_order_and_nothing_else_is() {
+        let random = SeededRandom::new(1);
+        for _ in 0..200 {
+            let values: Vec<u64> = (0..100).map(|_| random.below(10)).collect();
+            let value = |uid: Uid| values[uid.get() as usize];
+            let some = |of: u64| matches((1..100).filter(|_| random.below(of) > 0).collect::<Vec<_>>());
+            let whole = some(5);
+            let kept = order(&whole, value);
+            let mut part = whole.clone();
+            part.retain(|_| random.below(3) > 0);
+            part.iter_mut().for_each(|one| one.relevancy = random.below(100) as u8);
+            assert_eq!(kept.sort(&part), Some(sorted(&part, value)), "relevancy is that of the search");
+            assert_eq!(kept.sort(&whole), Some(sorted(&whole, value)));
+            let other = some(2);
+            let known = other.iter().all(|one| whole.contains(one));
+            assert_eq!(kept.sort(&other), known.then(|| sorted(&other, value)));
+        }
+        assert_eq!(order(&[], |_| 0).sort(&[]), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_kept_has_a_bound() {
+        let found = matches(1..=10_000);
+        let key = |mailbox| Key {
+            account: AccountId([1; 16]),
+            mailbox: MailboxId(mailbox),
+            uid_validity: UidValidity(NonZeroU32::MIN),
+            criteria: [SortCriterion { reverse: false, key: SortKey::Size }].into(),
+        };
+        let orders = Orders::new(130_000);
+        for mailbox in 0..20 {
+            orders.keep(key(mailbox), order(&found, |_| 0));
+        }
+        let kept = (0..20).filter(|mailbox| orders.get(&key(*mailbox)).is_some());
+        assert_eq!(kept.collect::<Vec<_>>(), [17, 18, 19], "40,000 bytes each");
+        orders.keep(key(20), order(&matches(1..=40_000), |_| 0));
+        assert!(orders.get(&key(20)).is_none(), "more than there is room for in all");
+        let scattered = matches((1..=5000).map(|n| 2 * n));
+        orders.keep(key(21), order(&scattered, |_| 0));
+        assert!(orders.get(&key(21)).is_none(), "so many gaps take more than the messages");
+    }
+}
