@@ -33,4 +33,4 @@ pub mod fuzz;
 pub use keys::{AccountKeys, PublicKey, RootKey};
 pub use metrics::StoreMetrics;
 pub use sealed::{Hash, Sealed};
-pub use store::{Listed, Put, Store, StoreStats};
+pub use store::{Appends, Backend, Listed, Put, Store, StoreStats};

@@ -32,6 +32,7 @@ pub struct Store(Arc<Shared>);
 struct Shared {
     objects: Arc<dyn ObjectStore>,
     local: Option<Arc<LocalStore>>,
+    appends: Appends,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
     silent: watch::Sender<u64>,
     part_bytes: usize,
@@ -49,6 +50,24 @@ pub enum Put {
     Created,
     /// An object of that path was there already and is unchanged.
     Exists,
+}
+
+/// How writers find out which of them was first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Appends {
+    /// The store creates an object only if it is absent: of two writers of one path one is told [`Put::Exists`].
+    #[default]
+    Conditional,
+    /// It does not, whatever it says: [`Store::put_new`] may answer [`Put::Created`] to both, and one has overwritten the
+    /// other. Whoever must not lose to others writes to a path of its own.
+    Siblings,
+}
+
+/// What [`Store::with`] knows of a backend.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Backend {
+    /// What its conditional writes are worth.
+    pub appends: Appends,
 }
 
 /// One line of [`Store::list`].
@@ -82,7 +101,7 @@ const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
 impl Store {
     /// A store in memory, for tests.
     pub fn memory() -> Self {
-        Self::new(Arc::new(InMemory::new()), None, CHUNK_BYTES)
+        Self::new(Arc::new(InMemory::new()), None, CHUNK_BYTES, Backend::default())
     }
 
     /// The local store in `dir`, which is created if absent. Several processes may open one directory.
@@ -91,20 +110,36 @@ impl Store {
         let opened = tokio::task::spawn_blocking(move || LocalStore::open(&dir)).await;
         let local =
             Arc::new(opened.map_err(|e| Error::internal("opening a store panicked").with_source(e))??);
-        Ok(Self::new(local.clone(), Some(local), CHUNK_BYTES))
+        Ok(Self::new(local.clone(), Some(local), CHUNK_BYTES, Backend::default()))
     }
 
     /// A store over any backend that has conditional create.
     pub fn over(inner: Arc<dyn ObjectStore>) -> Self {
-        Self::new(inner, None, REMOTE_PART_BYTES)
+        Self::with(inner, Backend::default())
     }
 
-    fn new(objects: Arc<dyn ObjectStore>, local: Option<Arc<LocalStore>>, part_bytes: usize) -> Self {
+    /// A store over a backend of which that is known.
+    pub fn with(inner: Arc<dyn ObjectStore>, backend: Backend) -> Self {
+        Self::new(inner, None, REMOTE_PART_BYTES, backend)
+    }
+
+    fn new(
+        objects: Arc<dyn ObjectStore>,
+        local: Option<Arc<LocalStore>>,
+        part_bytes: usize,
+        backend: Backend,
+    ) -> Self {
         let silent = watch::Sender::new(0);
         let (metrics, clock) =
             (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
         let (puts, bytes) = (0.into(), 0.into());
-        Store(Arc::new(Shared { objects, local, silent, part_bytes, puts, bytes, metrics, clock }))
+        let appends = backend.appends;
+        Store(Arc::new(Shared { objects, local, appends, silent, part_bytes, puts, bytes, metrics, clock }))
+    }
+
+    /// How writers to this store find out which of them was first.
+    pub fn appends(&self) -> Appends {
+        self.0.appends
     }
 
     /// Creates the object `path`, unless it exists. Durable when it returns.
