@@ -18,6 +18,7 @@ pub mod date;
 pub mod discover;
 pub mod eml;
 pub mod flags;
+pub mod keep;
 pub mod lines;
 pub mod maildir;
 pub mod mbox;

@@ -224,3 +224,6 @@ pub const IMAP_URLS: usize = 100;
 pub const IMAP_URL_BYTES: usize = 8192;
 /// Messages of one COPY or MOVE into or out of a shared mailbox: they are one log entry.
 pub const COPY_BETWEEN: usize = 10_000;
+/// Bytes of the names of all different sets of flags in one folder of an archive; beyond it keywords are left out of what
+/// is compared and shown.
+pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;

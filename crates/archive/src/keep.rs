@@ -1,0 +1,293 @@
+//! The copy of a mailbox that lives on somebody else's server: what a format on disk has to do, and what the engine
+//! that fills it may count on.
+//!
+//! [`Copy`] is one account's copy, [`Folder`] one folder of it. Whoever implements them decides how things are on disk;
+//! the engine (`pull`) knows nothing but these traits. Calls come from blocking threads, never from async code, and for
+//! one folder from one thread at a time; several folders of a copy may be open at once.
+//!
+//! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there completely or not at all,
+//! whatever ends the process, and durable when `commit` returns. A folder that is dropped forgets what was not committed.
+
+use std::fmt;
+use std::io::Read;
+
+use sealpost_base::Result;
+use sealpost_imap::types::DateTime;
+
+mod known;
+
+pub use known::{Known, Run};
+
+/// One account's copy, in one of the formats.
+pub trait Copy: Send + Sync {
+    /// The folders that were kept so far, in no particular order. Must not read what grows with the number of
+    /// messages: a pull that finds nothing new opens nothing else.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read, `Corrupt` if it is damaged.
+    fn folders(&self) -> Result<Vec<Kept>>;
+
+    /// Opens a folder to change it, and makes it if it is not there. A folder that the copy has under another name with
+    /// the same MAILBOXID was renamed, and is renamed here. With another UIDVALIDITY than the server's, what was kept is
+    /// put aside under another name and the folder begins anew.
+    ///
+    /// # Errors
+    /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name cannot be kept; `Retry`,
+    /// `Corrupt`.
+    fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>>;
+
+    /// Opens a folder as it is, for restore, verify and export.
+    ///
+    /// # Errors
+    /// `NotFound` if the copy does not have it; as [`Copy::open`].
+    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
+}
+
+/// One folder of a copy, opened.
+pub trait Folder: Send {
+    /// What is in it, uncommitted changes included.
+    fn known(&self) -> &Known;
+
+    /// What the last commit said about the server; the default if there was none.
+    fn resume(&self) -> Resume;
+
+    /// Begins a message of `size` octets as far as the server says. One message at a time.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be written (a full disk), `Limit` if it is too large for this format.
+    fn begin(&mut self, size: u64) -> Result<()>;
+
+    /// The next octets of the message, exactly as they came.
+    ///
+    /// # Errors
+    /// As [`Folder::begin`]. The message is to be abandoned then.
+    fn write(&mut self, octets: &[u8]) -> Result<()>;
+
+    /// The message is complete. A UID that is known already replaces nothing: the new octets are dropped.
+    ///
+    /// # Errors
+    /// As [`Folder::begin`].
+    fn finish(&mut self, message: &Arrived) -> Result<()>;
+
+    /// The message begun last did not arrive completely: it is as if it had never begun.
+    ///
+    /// # Errors
+    /// `Retry` if what was written cannot be taken back; nothing but dropping the folder is possible then.
+    fn abandon(&mut self) -> Result<()>;
+
+    /// The flags of a message are these now. Of a message that is not known: nothing happens.
+    ///
+    /// # Errors
+    /// `Retry`.
+    fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()>;
+
+    /// The server no longer has the message, and neither shall the copy.
+    ///
+    /// # Errors
+    /// `Retry`.
+    fn vanished(&mut self, uid: u32) -> Result<()>;
+
+    /// The server no longer has the message; the copy keeps it, and knows ([`Known::is_gone`]).
+    ///
+    /// # Errors
+    /// `Retry`.
+    fn gone(&mut self, uid: u32) -> Result<()>;
+
+    /// Makes everything since the last commit durable, together with `resume`.
+    ///
+    /// # Errors
+    /// `Retry`: nothing of it is in the copy then, and nothing but dropping the folder is possible.
+    fn commit(&mut self, resume: &Resume) -> Result<()>;
+
+    /// The committed messages, in the order of the copy, those that are gone from the server included.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`; an error of an item is about that message, and the next one follows.
+    fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>>;
+
+    /// The exact octets of a committed message.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such message; `Retry`, `Corrupt`, also while reading.
+    fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
+}
+
+/// A folder's name, in UTF-8, and what separates its levels; `None`: it has none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FolderName {
+    name: Box<str>,
+    delimiter: Option<char>,
+}
+
+/// How a server tells mailboxes apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Another one than before: UIDs say nothing about the messages of before (RFC 3501 §2.3.1.1).
+    pub uidvalidity: u32,
+    /// Stays with the mailbox when it is renamed (RFC 8474 §4.1), from servers that have it.
+    pub mailboxid: Option<String>,
+}
+
+/// A folder that is in a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub name: FolderName,
+    /// Which mailbox of the server it is.
+    pub identity: Identity,
+    /// Messages in the copy that the server has too, as far as the copy knows.
+    pub messages: u64,
+    /// Messages in the copy that the server no longer has.
+    pub gone: u64,
+    /// What the last commit said about the server.
+    pub resume: Resume,
+}
+
+/// Up to where a folder is in step with the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resume {
+    /// All changes up to here are in the copy (RFC 7162 §3.1.2.1); 0: not known.
+    pub highestmodseq: u64,
+    /// The server's UIDNEXT; 0: not known.
+    pub uidnext: u32,
+    /// Every message below `uidnext` is in the copy. Otherwise the UIDs have to be compared.
+    pub whole: bool,
+}
+
+/// What is known of a message besides its octets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its UID.
+    pub uid: u32,
+    /// Its flags.
+    pub flags: Flags,
+    /// When the server received it.
+    pub internaldate: Option<DateTime>,
+}
+
+/// A message of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The UID it has on the server.
+    pub uid: u32,
+    /// Its flags.
+    pub flags: Flags,
+    /// When the server received it.
+    pub internaldate: Option<DateTime>,
+    /// Octets that [`Folder::read`] gives.
+    pub size: u64,
+    /// SHA-256 of these octets, if the format keeps it.
+    pub sha256: Option<[u8; 32]>,
+    /// The server no longer has it.
+    pub gone: bool,
+}
+
+/// A message's flags: system flags as bits, keywords, and Gmail's labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Flags {
+    /// Bits of [`Flags::SEEN`] and the others. `\Recent` is never among them: it is not a property of the message.
+    pub system: u8,
+    /// Keywords and flags of extensions (these with their backslash), sorted, each once.
+    pub keywords: Vec<Box<str>>,
+    /// Gmail's labels (X-GM-LABELS), in UTF-8, sorted, each once; `\Inbox` and the like with their backslash.
+    pub labels: Vec<Box<str>>,
+}
+
+impl FolderName {
+    /// A name from its UTF-8 form.
+    pub fn new(name: impl Into<Box<str>>, delimiter: Option<char>) -> Self {
+        FolderName { name: name.into(), delimiter }
+    }
+
+    /// The name, as the server writes it, decoded.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    /// What separates its levels on the server.
+    pub fn delimiter(&self) -> Option<char> {
+        self.delimiter
+    }
+
+    /// Its levels, from the top.
+    pub fn levels(&self) -> impl Iterator<Item = &str> {
+        // NUL cannot be part of a name that came over IMAP.
+        self.name.split(self.delimiter.unwrap_or('\0'))
+    }
+}
+
+impl fmt::Display for FolderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Flags {
+    /// `\Seen`
+    pub const SEEN: u8 = 1;
+    /// `\Answered`
+    pub const ANSWERED: u8 = 2;
+    /// `\Flagged`
+    pub const FLAGGED: u8 = 4;
+    /// `\Deleted`
+    pub const DELETED: u8 = 8;
+    /// `\Draft`
+    pub const DRAFT: u8 = 16;
+
+    /// The system flags with their bits.
+    pub const SYSTEM: [(u8, &'static str); 5] = [
+        (Self::SEEN, "\\Seen"),
+        (Self::ANSWERED, "\\Answered"),
+        (Self::FLAGGED, "\\Flagged"),
+        (Self::DELETED, "\\Deleted"),
+        (Self::DRAFT, "\\Draft"),
+    ];
+
+    /// Flags from their names, in any order; `\Recent` is left out.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut flags = Flags::default();
+        for name in names {
+            flags.add(name);
+        }
+        flags
+    }
+
+    /// Adds the flag called `name`, unless it is there (flags compare without case, RFC 3501 §2.3.2) or `\Recent`.
+    pub fn add(&mut self, name: &str) {
+        if let Some((bit, _)) = Self::SYSTEM.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)) {
+            self.system |= bit;
+        } else if !name.eq_ignore_ascii_case("\\Recent")
+            && !self.keywords.iter().any(|have| have.eq_ignore_ascii_case(name))
+        {
+            let at = self.keywords.partition_point(|have| **have < *name);
+            self.keywords.insert(at, name.into());
+        }
+    }
+
+    /// The names of all flags, labels not included.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let system = Self::SYSTEM.iter().filter(|(bit, _)| self.system & bit != 0).map(|(_, name)| *name);
+        system.chain(self.keywords.iter().map(|keyword| &**keyword))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_sets() {
+        let flags = Flags::from_names(["\\seen", "b", "\\Recent", "a", "B", "\\Draft"]);
+        assert_eq!(flags.names().collect::<Vec<_>>(), ["\\Seen", "\\Draft", "a", "b"]);
+    }
+
+    #[test]
+    fn names_have_levels() {
+        let levels = |name: &str, delimiter| {
+            FolderName::new(name, delimiter).levels().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(levels("a/b.c", Some('/')), ["a", "b.c"]);
+        assert_eq!(levels("a/b.c", Some('.')), ["a/b", "c"]);
+        assert_eq!(levels("a/b.c", None), ["a/b.c"]);
+    }
+}
