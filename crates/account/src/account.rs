@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::time::Duration;
 
 use sealpost_base::{AccountId, Budget, MailboxId, Position, Random, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Seal, Tail};
@@ -20,7 +21,8 @@ use sealpost_mime::decode::Encoding;
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
-use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::time::Instant;
 
 pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
@@ -48,8 +50,10 @@ pub struct Account {
     state: RwLock<AccountState>,
     /// What of the room for accounts this one takes.
     charge: Charge,
-    /// Rings when its room is wanted for others.
-    wanted: Notify,
+    /// Since when it is loaded.
+    loaded: Instant,
+    /// Its room is wanted for others. Gone with the account, which tells those who wait for that.
+    leaving: watch::Sender<bool>,
     work: AsyncMutex<Work>,
     appends: Mutex<Vec<append::Waiting>>,
     recents: Mutex<HashMap<(MailboxId, UidValidity), Uid>>,
@@ -154,11 +158,37 @@ impl Account {
 
     /// Ends when the account's room is wanted for others: whoever only waits lets go of it.
     pub async fn wanted(&self) {
-        self.wanted.notified().await;
+        // The sender is in the account, which is held here.
+        let _ = self.leaving.subscribe().wait_for(|leaving| *leaving).await;
+    }
+
+    /// Whether its room is wanted for others: whoever is between two commands lets go of it, and holds it again in turn
+    /// ([`Accounts::reopen_in_turn`]).
+    pub fn is_leaving(&self) -> bool {
+        *self.leaving.borrow()
     }
 
     pub(crate) fn ask_to_let_go(&self) {
-        self.wanted.notify_waiters();
+        self.leaving.send_replace(true);
+    }
+
+    /// It stays, although its room was wanted.
+    pub(crate) fn stay(&self) {
+        self.leaving.send_replace(false);
+    }
+
+    /// Ends when this account is not loaded any more, or stays; holds nothing of it.
+    pub(crate) fn left(&self) -> impl Future<Output = ()> + use<> {
+        let mut leaving = self.leaving.subscribe();
+        async move {
+            // An error: the account is gone.
+            let _ = leaving.wait_for(|leaving| !leaving).await;
+        }
+    }
+
+    /// How long it has been loaded.
+    pub(crate) fn age(&self) -> Duration {
+        self.loaded.elapsed()
     }
 
     /// What it takes, in bytes.

@@ -17,6 +17,7 @@ use sealpost_base::{AccountId, Budget, Clock, Error, MemoryDivision, Random, Res
 use sealpost_journal::Journal;
 use sealpost_mime::Structure;
 use sealpost_vault::{PublicKey, RootKey, Store};
+use tokio::time::timeout;
 
 use crate::account::Account;
 use crate::cache::Cache;
@@ -36,6 +37,8 @@ pub use ticket::{Bell, Ticket};
 const HEADS: usize = 4096;
 /// What an account takes beside its state, in bytes.
 const ACCOUNT_BYTES: usize = 4096;
+/// How long whoever wants an account that is about to go waits for that. Somebody holds it for longer than that: it stays.
+const LEAVING: Duration = Duration::from_secs(2);
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -172,6 +175,23 @@ impl Accounts {
         let account = self.open(ticket.id(), ticket.root()).await?;
         account.catch_up().await?;
         Ok(account)
+    }
+
+    /// As [`Accounts::reopen`], for whoever holds no account. If others wait for the room that this one takes, it is their
+    /// turn first: this waits until it is unloaded, and then for room as they did.
+    ///
+    /// # Errors
+    /// As [`Accounts::open`].
+    pub async fn reopen_in_turn(&self, ticket: &Ticket) -> Result<Arc<Account>> {
+        let left =
+            self.peek(ticket.id()).filter(|account| account.is_leaving()).map(|account| account.left());
+        if let Some(left) = left
+            && timeout(LEAVING, left).await.is_err()
+            && let Some(account) = self.peek(ticket.id())
+        {
+            account.stay();
+        }
+        self.reopen(ticket).await
     }
 
     /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sealpost_account::{Account, Accounts, Delivery, Options};
 use sealpost_base::{AccountId, FakeClock, Kind, MemoryDivision, SeededRandom, Timestamp};
 use sealpost_vault::{AccountKeys, RootKey, Store};
+use tokio::time::sleep;
 
 struct World {
     accounts: Accounts,
@@ -84,13 +85,58 @@ async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
         let world = world.clone();
         async move { world.open(3).await.id() }
     });
+    while !world.accounts.are_short() {
+        tokio::task::yield_now().await;
+    }
     // A session that only waits for its client hears that the room is wanted.
     one.wanted().await;
-    assert!(world.accounts.are_short());
     drop(one);
     assert_eq!(waiting.await.unwrap(), id(3));
     assert!(world.accounts.peek(id(1)).is_none());
     drop(two);
+}
+
+/// Sessions that are never all between two commands at once.
+#[tokio::test(start_paused = true)]
+async fn accounts_that_are_always_in_use_take_turns() {
+    let each = weight().await;
+    let world = Arc::new(World::new(Store::memory(), 2 * each + each / 2));
+    let mut sessions = Vec::new();
+    for n in 1..=4 {
+        for session in 0..2 {
+            let world = world.clone();
+            sessions.push(tokio::spawn(async move {
+                sleep(Duration::from_millis(30 * session)).await;
+                let mut account = world.open(n).await;
+                for _command in 0..400 {
+                    sleep(Duration::from_millis(60)).await;
+                    if account.is_leaving() {
+                        let ticket = account.ticket();
+                        drop(account);
+                        account = world.accounts.reopen_in_turn(&ticket).await.unwrap();
+                    }
+                }
+            }));
+        }
+    }
+    for session in sessions {
+        session.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_an_account_for_long_does_not_keep_others_from_it() {
+    let each = weight().await;
+    let world = Arc::new(World::new(Store::memory(), each + each / 2));
+    let (held, ticket) = (world.open(1).await, world.open(1).await.ticket());
+    let waiting = tokio::spawn({
+        let world = world.clone();
+        async move { world.accounts.open(id(2), &world.root).await.err().map(|error| error.kind()) }
+    });
+    held.wanted().await;
+    let other = world.accounts.reopen_in_turn(&ticket).await.unwrap();
+    assert!(Arc::ptr_eq(&held, &other));
+    assert_eq!(waiting.await.unwrap(), Some(Kind::Retry));
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_journal::{Content, Entry, Journal, Tail};
 use sealpost_vault::{AccountKeys, RootKey};
-use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::time::Instant;
 
 use super::{Account, Work};
 use crate::accounts::{Accounts, Charge};
@@ -51,7 +52,8 @@ impl Account {
             head,
             state: RwLock::new(state),
             charge,
-            wanted: Notify::new(),
+            loaded: Instant::now(),
+            leaving: watch::Sender::new(false),
             work: AsyncMutex::new(work),
             appends: Mutex::default(),
             recents: Mutex::default(),

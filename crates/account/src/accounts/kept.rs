@@ -11,6 +11,8 @@ use crate::account::Account;
 
 /// How long an account stays loaded after it was last opened.
 const KEEP: Duration = Duration::from_secs(60);
+/// How long an account that is in use stays at least: loading must not be all that is done.
+const LEAST: Duration = Duration::from_millis(250);
 
 pub(super) struct Kept {
     lru: LruCache<AccountId, (Duration, Arc<Account>)>,
@@ -28,7 +30,11 @@ impl Default for Kept {
 pub(super) type Unkept = Vec<Arc<Account>>;
 
 impl Kept {
+    /// Keeps an account that was just opened, unless it is about to go: then whoever holds it last unloads it.
     pub(super) fn keep(&mut self, account: Arc<Account>, now: Duration) -> Option<Arc<Account>> {
+        if account.is_leaving() {
+            return Some(account);
+        }
         self.asked.retain(|asked| !std::ptr::eq(asked.as_ptr(), Arc::as_ptr(&account)));
         self.lru.put(account.id(), (now, account)).map(|(_, before)| before)
     }
@@ -45,12 +51,12 @@ impl Kept {
     }
 
     /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,
-    /// also of others: sessions that wait for their clients are asked to do the same, and the last one unloads it.
+    /// also of others: sessions are asked to do the same after their command, and the last one unloads it.
     pub(super) fn unload(&mut self, bytes: usize) -> Unkept {
         let asked: Vec<_> = self.asked.drain(..).filter_map(|asked| asked.upgrade()).collect();
         let oldest_first = || self.lru.iter().rev().map(|(_, (_, account))| account);
         let unused = oldest_first().filter(|account| Arc::strong_count(account) == 1);
-        let used = oldest_first().filter(|account| Arc::strong_count(account) > 1);
+        let used = oldest_first().filter(|account| Arc::strong_count(account) > 1 && account.age() >= LEAST);
         let mut free = 0;
         let mut unkept = Vec::new();
         for account in unused.chain(&asked).chain(used) {

@@ -8,6 +8,9 @@ use sealpost_base::{Error, Result};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+/// How often those who have some are asked for it while somebody waits.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 /// How long an account waits to be loaded while others are in use.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -59,8 +62,8 @@ impl Room {
         self.0.turn.try_lock().is_err() || self.missing(0) > 0
     }
 
-    /// Takes `bytes`, or all there is if that is less, waiting for it. `unload` is told how much is missing, whenever
-    /// some is.
+    /// Takes `bytes`, or all there is if that is less, waiting for it. `unload` is told how much is missing, again and
+    /// again while some is.
     ///
     /// # Errors
     /// `Retry` if others need what they have for too long.
@@ -77,7 +80,7 @@ impl Room {
                 if let Some(charge) = self.try_take(bytes) {
                     return charge;
                 }
-                freed.await;
+                let _ = timeout(ASK_AGAIN, freed).await;
             }
         };
         timeout(PATIENCE, taken).await.map_err(|_| {

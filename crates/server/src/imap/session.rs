@@ -129,6 +129,7 @@ impl Session {
     /// Takes the next event and answers it.
     async fn step(&mut self) -> Result<(), End> {
         let mut event = self.next_input().await?;
+        self.give_way();
         if self.asleep.is_some()
             && let Err(error) = Box::pin(self.wake()).await
         {

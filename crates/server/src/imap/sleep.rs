@@ -162,6 +162,14 @@ impl Session {
         }
     }
 
+    /// Between two commands: lets go of the accounts if others wait for the room of one of them.
+    pub(super) fn give_way(&mut self) {
+        let viewed = self.view.as_ref().map(|view| view.account());
+        if self.account.iter().chain(viewed).any(|account| account.is_leaving()) {
+            self.fall_asleep();
+        }
+    }
+
     /// Lets go of the accounts.
     fn fall_asleep(&mut self) {
         self.note_usage();
@@ -177,7 +185,7 @@ impl Session {
     pub(super) async fn wake(&mut self) -> Result<(), Error> {
         let Some(asleep) = &self.asleep else { return self.read_on().await };
         let accounts = &self.ctx.accounts;
-        let account = accounts.reopen(&asleep.account).await?;
+        let account = accounts.reopen_in_turn(&asleep.account).await?;
         let viewed = match &asleep.view {
             Some(view) => Some(accounts.reopen(view.ticket()).await?),
             None => None,
