@@ -14,7 +14,18 @@ use std::io::Read;
 use sealpost_base::Result;
 use sealpost_imap::types::DateTime;
 
+mod claim;
+mod digest;
+mod file_copy;
+mod files;
+mod folder;
+pub mod imap_backup;
+mod journal;
 mod known;
+mod line_ends;
+mod octets;
+#[cfg(test)]
+mod testing;
 
 pub use known::{Known, Run};
 
@@ -98,6 +109,20 @@ pub trait Folder: Send {
     /// # Errors
     /// `Retry`: nothing of it is in the copy then, and nothing but dropping the folder is possible.
     fn commit(&mut self, resume: &Resume) -> Result<()>;
+
+    /// The run is done with the folder: what other programs read of the copy is brought up to date. Without it, that is
+    /// done when the folder is opened next; nothing that was committed depends on it.
+    ///
+    /// # Errors
+    /// `Retry`.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+
+    /// What was found damaged, or changed by another program, and repaired when the folder was opened: for the user.
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The committed messages, in the order of the copy, those that are gone from the server included.
     ///

@@ -227,3 +227,5 @@ pub const COPY_BETWEEN: usize = 10_000;
 /// Bytes of the names of all different sets of flags in one folder of an archive; beyond it keywords are left out of what
 /// is compared and shown.
 pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of one record in the journal of an archived folder.
+pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;

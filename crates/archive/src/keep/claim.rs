@@ -1,0 +1,85 @@
+//! Who may write: one run at a time for a copy, one thread at a time for a folder of it.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sealpost_base::{Error, Result};
+
+use crate::io_error;
+
+/// The file that is locked, at the top of a copy. It stays when nobody has it locked: the lock is the system's and ends with
+/// the process, so none is ever stale.
+pub const LOCK_FILE: &str = "sealpost.lock";
+
+/// A whole copy is this process's until it is dropped.
+pub(super) struct Claims {
+    _lock: File,
+    open: Arc<Mutex<HashSet<String>>>,
+}
+
+/// A folder is somebody's until it is dropped.
+pub(super) struct Claim {
+    folder: String,
+    open: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Claims {
+    /// Locks the copy at `directory`.
+    ///
+    /// # Errors
+    /// `Conflict` if another process has it; `Retry` if the lock file cannot be made.
+    pub fn new(directory: &Path) -> Result<Self> {
+        let path = directory.join(LOCK_FILE);
+        let mut options = OpenOptions::new();
+        let lock = options.read(true).write(true).create(true).truncate(false);
+        let lock = lock.open(&path).map_err(|e| io_error(&path, e))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Claims { _lock: lock, open: Arc::default() }),
+            Err(TryLockError::WouldBlock) => Err(Error::conflict(format!(
+                "{}: another sealpost is at work on this copy: wait until it is done",
+                directory.display()
+            ))),
+            Err(TryLockError::Error(e)) => Err(io_error(path, e)),
+        }
+    }
+
+    /// Takes a folder.
+    ///
+    /// # Errors
+    /// `Conflict` if somebody has it.
+    pub fn claim(&self, folder: &str) -> Result<Claim> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !open.insert(folder.to_owned()) {
+            return Err(Error::conflict(format!("the folder {folder} is open already")));
+        }
+        Ok(Claim { folder: folder.to_owned(), open: self.open.clone() })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let claims = Claims::new(directory.path()).unwrap();
+        let error = Claims::new(directory.path()).err().unwrap();
+        assert_eq!(error.kind(), sealpost_base::Kind::Conflict);
+        let first = claims.claim("a").unwrap();
+        assert!(claims.claim("a").is_err());
+        claims.claim("b").unwrap();
+        drop(first);
+        claims.claim("a").unwrap();
+        drop(claims);
+        Claims::new(directory.path()).unwrap();
+    }
+}

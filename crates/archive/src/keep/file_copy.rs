@@ -1,0 +1,337 @@
+//! A copy in files: which folder is where, and folders that are renamed or put aside.
+//!
+//! Where a folder's files are is said by its journal, not by its name: names are only where files are put first. A name
+//! never leads out of the copy's directory, and two names never to one file, also where the file system takes `a` and `A`
+//! for the same.
+//!
+//! Moving a folder's files takes several renames. The journal says so first and is moved last, so whoever opens the copy
+//! after a crash goes on with it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sealpost_base::{Error, Result};
+
+use super::claim::{Claim, Claims};
+use super::digest::digest;
+use super::files::{make_directory, put_aside, sync_directory_of};
+use super::folder::{Contents, FileFolder, Files};
+use super::journal::{Header, Journal, Record};
+use super::{Copy, Folder, FolderName, Identity, Kept, Resume};
+use crate::io_error;
+
+/// How a format arranges its files.
+pub(super) trait Layout: Send + Sync + 'static {
+    /// What it does with messages.
+    type Files: Files + 'static;
+
+    /// Where a folder's files are put: a path below the copy's directory, without extension. Safe, but perhaps taken.
+    fn place(&self, folder: &FolderName) -> String;
+
+    /// The files of a folder at `place`, the journal last.
+    fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf>;
+
+    /// All places below `root` where a folder is: with a journal, or as another program left it, which is then given a
+    /// name and the UIDVALIDITY.
+    fn find(&self, root: &Path) -> Result<Vec<Found>>;
+
+    /// What has to be there before a folder's journal is made.
+    fn prepare(&self, root: &Path, place: &str) -> Result<()>;
+
+    /// Opens the files of a folder and brings them in step with its journal. There is no journal (`header`) where another
+    /// program left the files.
+    fn open(&self, root: &Path, place: &str, header: Header) -> Result<(Self::Files, Contents)>;
+}
+
+/// A folder that was found.
+pub(super) struct Found {
+    /// Where.
+    pub place: String,
+    /// What another program says it is; with a journal, that says it.
+    pub foreign: Option<(FolderName, u32)>,
+}
+
+/// A copy in files.
+pub(super) struct FileCopy<L> {
+    layout: L,
+    root: PathBuf,
+    claims: Claims,
+    index: Mutex<Index>,
+}
+
+/// Where folders are.
+#[derive(Default)]
+struct Index {
+    /// By name.
+    folders: BTreeMap<String, Entry>,
+    /// All places in lower case, those of folders that were put aside too.
+    taken: BTreeMap<String, Arc<str>>,
+}
+
+struct Entry {
+    place: Arc<str>,
+    header: Header,
+    /// There is a journal.
+    ours: bool,
+}
+
+impl<L: Layout> FileCopy<L> {
+    /// Opens the copy in the directory `root`, and makes it if it is not there. It is locked until it is dropped.
+    ///
+    /// # Errors
+    /// `Conflict` if another process has it; `Retry` if it cannot be read or made.
+    pub fn new(root: &Path, layout: L) -> Result<Self> {
+        make_directory(root)?;
+        let claims = Claims::new(root)?;
+        let mut copy =
+            FileCopy { layout, root: root.to_owned(), claims, index: Mutex::new(Index::default()) };
+        copy.find_all()?;
+        Ok(copy)
+    }
+
+    fn find_all(&mut self) -> Result<()> {
+        let mut index = Index::default();
+        let mut damaged = false;
+        for found in self.layout.find(&self.root)? {
+            let mut place: Arc<str> = found.place.into();
+            let (header, ours) = match found.foreign {
+                Some((name, uidvalidity)) => {
+                    (header(&name, &Identity { uidvalidity, mailboxid: None }), false)
+                }
+                None => match Journal::peek(&self.journal(&place)) {
+                    Ok((header, _)) => (header, true),
+                    // What is beside it may say enough.
+                    Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
+                        put_aside(&self.journal(&place))?;
+                        damaged = true;
+                        continue;
+                    }
+                    Err(e) => return Err(e),
+                },
+            };
+            let mut header = header;
+            if let Some(to) = header.moving_to.take() {
+                self.move_parts(&place, &to)?;
+                place = to.into();
+                self.settle(&place, &header)?;
+            }
+            index.taken.insert(place.to_lowercase(), place.clone());
+            if !header.aside {
+                index.folders.insert(header.folder.clone(), Entry { place, header, ours });
+            }
+        }
+        if damaged {
+            return self.find_all();
+        }
+        self.index = Mutex::new(index);
+        Ok(())
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal(&self, place: &str) -> PathBuf {
+        self.layout.parts(&self.root, place).pop().unwrap_or_default()
+    }
+
+    /// A place where nothing is, made of `wanted`.
+    fn free(&self, index: &Index, wanted: &str, name: &str) -> String {
+        let is_free = |place: &str| {
+            !index.taken.contains_key(&place.to_lowercase())
+                && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
+        };
+        let mark = digest(name.as_bytes());
+        let mark = format!("{wanted}~{:02x}{:02x}{:02x}{:02x}", mark[0], mark[1], mark[2], mark[3]);
+        let numbered = (1u32..).map(|n| format!("{mark}-{n}"));
+        let mut places = [wanted.to_owned(), mark.clone()].into_iter().chain(numbered);
+        places.find(|place| is_free(place)).unwrap_or(mark)
+    }
+
+    /// Says that a folder's files are at `to` now, with this header, and moves them there.
+    fn relocate(&self, from: &str, to: &str, header: Header) -> Result<()> {
+        let mut journal = Journal::open(&self.journal(from), |_, _| Ok(()))?;
+        let commit = *journal.last();
+        journal.push(&Record::Header(Header { moving_to: Some(to.to_owned()), ..header.clone() }))?;
+        journal.commit(&commit)?;
+        drop(journal);
+        self.move_parts(from, to)?;
+        self.settle(to, &header)
+    }
+
+    fn move_parts(&self, from: &str, to: &str) -> Result<()> {
+        self.layout.prepare(&self.root, to)?;
+        for (from, to) in self.layout.parts(&self.root, from).iter().zip(self.layout.parts(&self.root, to)) {
+            match fs::rename(from, &to) {
+                Ok(()) => {
+                    sync_directory_of(&to)?;
+                    sync_directory_of(from)?;
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(io_error(to, e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The move is done.
+    fn settle(&self, place: &str, header: &Header) -> Result<()> {
+        let mut journal = Journal::open(&self.journal(place), |_, _| Ok(()))?;
+        let commit = *journal.last();
+        journal.push(&Record::Header(Header { moving_to: None, ..header.clone() }))?;
+        journal.commit(&commit)
+    }
+
+    /// Opens what is at `place`.
+    fn enter(&self, place: &str, header: Header, claim: Claim) -> Result<Box<dyn Folder>> {
+        let (files, contents) = self.layout.open(&self.root, place, header)?;
+        Ok(Box::new(FileFolder::new(files, contents, claim)))
+    }
+
+    /// Makes sure that the folder is in the index with the server's identity; what it was before is put aside or renamed.
+    fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<()> {
+        let name = folder.as_str();
+        if let Some(entry) = index.folders.get_mut(name)
+            && entry.header.uidvalidity == 0
+        {
+            // Another program's, and not to be understood: it is put aside when it is opened.
+            entry.header = header(folder, server);
+        }
+        if let Some(entry) = index.folders.get(name)
+            && entry.header.uidvalidity != server.uidvalidity
+        {
+            self.own(entry)?;
+            let old = entry.header.uidvalidity;
+            let to = self.free_aside(index, &entry.place, old);
+            let header = Header { aside: true, ..entry.header.clone() };
+            self.relocate(&entry.place, &to, header)?;
+            index.taken.insert(to.to_lowercase(), to.into());
+            index.folders.remove(name);
+        }
+        if !index.folders.contains_key(name)
+            && let Some(id) = &server.mailboxid
+            && let Some(before) = index
+                .folders
+                .values()
+                .find(|e| {
+                    e.header.mailboxid.as_ref() == Some(id) && e.header.uidvalidity == server.uidvalidity
+                })
+                .map(|entry| entry.header.folder.clone())
+            && let Some(entry) = index.folders.remove(&before)
+        {
+            let to = self.free(index, &self.layout.place(folder), name);
+            self.relocate(&entry.place, &to, header(folder, server))?;
+            let place: Arc<str> = to.into();
+            index.taken.remove(&entry.place.to_lowercase());
+            index.taken.insert(place.to_lowercase(), place.clone());
+            index
+                .folders
+                .insert(name.to_owned(), Entry { place, header: header(folder, server), ours: true });
+        }
+        Ok(())
+    }
+
+    /// As imap-backup names what it puts aside: with the UIDVALIDITY, and a number if there is one already.
+    fn free_aside(&self, index: &Index, place: &str, uidvalidity: u32) -> String {
+        let plain = format!("{place}-{uidvalidity}");
+        let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
+        let mut all = std::iter::once(plain.clone()).chain(numbered);
+        let is_free = |place: &String| {
+            !index.taken.contains_key(&place.to_lowercase())
+                && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
+        };
+        all.find(is_free).unwrap_or(plain)
+    }
+
+    /// What another program left gets a journal, so that it can be moved.
+    fn own(&self, entry: &Entry) -> Result<()> {
+        if !entry.ours {
+            self.layout.open(&self.root, &entry.place, entry.header.clone())?;
+        }
+        Ok(())
+    }
+}
+
+impl<L: Layout> Copy for FileCopy<L> {
+    fn folders(&self) -> Result<Vec<Kept>> {
+        let index = self.index();
+        let mut kept = Vec::with_capacity(index.folders.len());
+        for entry in index.folders.values() {
+            let (header, last) = match entry.ours {
+                true => Journal::peek(&self.journal(&entry.place))?,
+                false => (entry.header.clone(), Default::default()),
+            };
+            if header.uidvalidity == 0 {
+                continue;
+            }
+            kept.push(Kept {
+                name: FolderName::new(header.folder, header.delimiter),
+                identity: Identity { uidvalidity: header.uidvalidity, mailboxid: header.mailboxid },
+                messages: last.present,
+                gone: last.gone,
+                resume: last.resume(),
+            });
+        }
+        Ok(kept)
+    }
+
+    fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
+        let name = folder.as_str();
+        if name.is_empty() || server.uidvalidity == 0 {
+            return Err(Error::invalid("a folder without a name or a UIDVALIDITY cannot be kept"));
+        }
+        let claim = self.claims.claim(name)?;
+        let mut index = self.index();
+        self.identify(&mut index, folder, server)?;
+        if !index.folders.contains_key(name) {
+            let place: Arc<str> = self.free(&index, &self.layout.place(folder), name).into();
+            self.layout.prepare(&self.root, &place)?;
+            let header = header(folder, server);
+            Journal::create(&self.journal(&place), header.clone())?;
+            index.taken.insert(place.to_lowercase(), place.clone());
+            index.folders.insert(name.to_owned(), Entry { place, header, ours: true });
+        }
+        let Some(entry) = index.folders.get_mut(name) else {
+            return Err(Error::internal("a folder that was just put into the index"));
+        };
+        // What another program began has no MAILBOXID; that of a mailbox does not change.
+        let late = entry.header.mailboxid.is_none() && server.mailboxid.is_some();
+        entry.ours = true;
+        entry.header.mailboxid = entry.header.mailboxid.take().or_else(|| server.mailboxid.clone());
+        let (place, header) = (entry.place.clone(), entry.header.clone());
+        drop(index);
+        let (files, mut contents) = self.layout.open(&self.root, &place, header.clone())?;
+        if late {
+            let resume: Resume = contents.journal.last().resume();
+            let data = contents.journal.last().data;
+            contents.push(Record::Header(header))?;
+            contents.commit(data, &resume)?;
+        }
+        Ok(Box::new(FileFolder::new(files, contents, claim)))
+    }
+
+    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        let name = folder.as_str();
+        let claim = self.claims.claim(name)?;
+        let mut index = self.index();
+        let missing = || Error::not_found(format!("the copy has no folder {name}"));
+        let entry = index.folders.get_mut(name).ok_or_else(missing)?;
+        entry.ours = true;
+        let (place, header) = (entry.place.clone(), entry.header.clone());
+        drop(index);
+        self.enter(&place, header, claim)
+    }
+}
+
+fn header(folder: &FolderName, server: &Identity) -> Header {
+    Header {
+        folder: folder.as_str().to_owned(),
+        delimiter: folder.delimiter(),
+        uidvalidity: server.uidvalidity,
+        mailboxid: server.mailboxid.clone(),
+        moving_to: None,
+        aside: false,
+    }
+}

@@ -1,0 +1,91 @@
+//! Directories that are on disk, and files that are there whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use sealpost_base::Result;
+
+use crate::io_error;
+
+/// Makes names in the directory of `path` durable.
+///
+/// # Errors
+/// `Retry` if that fails.
+pub fn sync_directory_of(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
+        _ => sync_directory(Path::new(".")),
+    }
+}
+
+/// Makes names in `directory` durable.
+///
+/// # Errors
+/// `Retry` if that fails.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    File::open(directory).and_then(|d| d.sync_all()).map_err(|e| io_error(directory, e))
+}
+
+/// Makes a directory that only its owner may enter, and those above it, durably.
+///
+/// # Errors
+/// `Retry` if that fails.
+pub fn make_directory(directory: &Path) -> Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = directory.parent().filter(|p| !p.as_os_str().is_empty()) {
+        make_directory(parent)?;
+    }
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io_error(directory, e)),
+        _ => sync_directory_of(directory),
+    }
+}
+
+/// Writes a file that takes the place of `path` when it is complete and on disk. `temporary` is in the same directory.
+///
+/// # Errors
+/// What `write` says; `Retry` if it cannot be written. `path` is as it was then.
+pub fn replace(
+    path: &Path,
+    temporary: PathBuf,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+) -> Result<()> {
+    let file = File::create(&temporary).map_err(|e| io_error(&temporary, e))?;
+    let mut file = BufWriter::with_capacity(64 * 1024, file);
+    let written = write(&mut file).and_then(|()| {
+        file.flush().and_then(|()| file.get_ref().sync_data()).map_err(|e| io_error(&temporary, e))
+    });
+    if let Err(e) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(e);
+    }
+    fs::rename(&temporary, path).map_err(|e| io_error(path, e))?;
+    sync_directory_of(path)
+}
+
+/// Renames a file that nothing could be made of; nothing if there is none.
+///
+/// # Errors
+/// `Retry` if that fails.
+pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(None);
+    }
+    for n in 1u32.. {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(format!(".damaged-{n}"));
+        let aside = PathBuf::from(aside);
+        if fs::symlink_metadata(&aside).is_err() {
+            fs::rename(path, &aside).map_err(|e| io_error(path, e))?;
+            sync_directory_of(path)?;
+            return Ok(Some(aside));
+        }
+    }
+    Ok(None)
+}

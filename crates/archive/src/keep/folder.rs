@@ -1,0 +1,387 @@
+//! A folder whose messages are in files and whose journal says the rest: what the formats of files have in common.
+//!
+//! A format is a [`Files`]: it takes text with LF, puts it somewhere and gives it back. Exact octets, digests, flags,
+//! transactions and what is known are the same for all of them, and here.
+//!
+//! A commit goes: data on disk ([`Files::sync`]), journal on disk, then whatever the format shows to other programs
+//! ([`Files::committed`]). What a crash leaves undone of the last step is done when the folder is opened.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_imap::types::{Date, DateTime};
+
+use super::claim::Claim;
+use super::digest::Digesting;
+use super::journal::{Commit, FlagsRecord, Journal, Message, Record};
+use super::line_ends::ToText;
+use super::octets::Octets;
+use super::{Arrived, Flags, Folder, Known, Resume, Stored};
+
+/// Bytes of noted line ends that are gathered before they go to the journal.
+const RUNS_BYTES: usize = 8 * 1024;
+
+/// What a format does with messages. Text has LF at its line ends.
+pub(super) trait Files: Send {
+    /// Begins a message.
+    fn begin(&mut self) -> Result<()>;
+    /// The next piece of its text.
+    fn write(&mut self, text: &[u8]) -> Result<()>;
+    /// The message is complete: where it begins, and what it takes.
+    fn finish(&mut self, arrived: &Arrived) -> Result<(u64, u64)>;
+    /// The message that was begun is not to be kept.
+    fn abandon(&mut self) -> Result<()>;
+    /// A message has other flags.
+    fn flags(&mut self, uid: u32, before: &Flags, after: &Flags) -> Result<()>;
+    /// A message is not to be kept.
+    fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()>;
+    /// What was written is on disk when it returns: bytes of the data file, if there is one.
+    fn sync(&mut self) -> Result<u64>;
+    /// The journal says that what was synced is valid.
+    fn committed(&mut self, contents: &Contents, resume: &Resume) -> Result<()>;
+    /// The run ends: what other programs read is brought up to date.
+    fn close(&mut self, contents: &Contents) -> Result<()>;
+    /// The text of a message, and perhaps more of LF after it.
+    fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>>;
+    /// What was found and repaired when it was opened.
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The journal of a folder and what it comes to.
+pub(super) struct Contents {
+    pub journal: Journal,
+    pub known: Known,
+    /// UIDs that were removed.
+    removed: UidSet,
+    /// Of UIDs that came more than once: where the last one's record begins.
+    again: BTreeMap<u32, u64>,
+    index: OnceCell<Vec<(u32, u64)>>,
+}
+
+impl Contents {
+    /// What the journal opened by `open` comes to; `each` sees every record, too.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn read(path: &std::path::Path, mut each: impl FnMut(u64, &Record)) -> Result<Self> {
+        let (mut known, mut removed, mut again) = (Known::new(), UidSet::new(), BTreeMap::new());
+        let journal = Journal::open(path, |at, record| {
+            each(at, &record);
+            take(&mut known, &mut removed, &mut again, at, record);
+            Ok(())
+        })?;
+        Ok(Contents { journal, known, removed, again, index: OnceCell::new() })
+    }
+
+    /// An empty journal.
+    pub fn new(journal: Journal) -> Self {
+        let (known, removed, again) = (Known::new(), UidSet::new(), BTreeMap::new());
+        Contents { journal, known, removed, again, index: OnceCell::new() }
+    }
+
+    /// Adds a record, and what it says.
+    ///
+    /// # Errors
+    /// As [`Journal::push`].
+    pub fn push(&mut self, record: Record) -> Result<()> {
+        let at = self.journal.push(&record)?;
+        take(&mut self.known, &mut self.removed, &mut self.again, at, record);
+        self.index = OnceCell::new();
+        Ok(())
+    }
+
+    /// Commits, with this many bytes of data.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn commit(&mut self, data: u64, resume: &Resume) -> Result<()> {
+        self.journal.commit(&Commit {
+            data,
+            present: self.known.present(),
+            gone: self.known.gone(),
+            highestmodseq: resume.highestmodseq,
+            uidnext: resume.uidnext,
+            whole: resume.whole,
+            ..Commit::default()
+        })
+    }
+
+    /// The committed messages that are still kept, in the order in which they came.
+    ///
+    /// # Errors
+    /// As [`Journal::records`], also for each.
+    pub fn messages(&self) -> Result<impl Iterator<Item = Result<(u64, Message)>> + '_> {
+        Ok(self.journal.records()?.filter_map(|record| match record {
+            Ok((at, Record::Message(message))) => self.is_live(&message, at).then_some(Ok((at, message))),
+            Ok(_) => None,
+            Err(e) => Some(Err(e)),
+        }))
+    }
+
+    /// Whether the message whose record begins at `at` is still kept.
+    pub fn is_live(&self, message: &Message, at: u64) -> bool {
+        self.known.contains(message.uid) && self.again.get(&message.uid).is_none_or(|last| *last == at)
+    }
+
+    /// Whether there is more than one record of the message.
+    pub fn came_again(&self, uid: u32) -> bool {
+        self.again.contains_key(&uid)
+    }
+
+    /// The record of a committed message.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
+    pub fn message(&self, uid: u32) -> Result<Message> {
+        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
+        let index = match self.index.get() {
+            Some(index) => index,
+            None => {
+                let mut index = Vec::new();
+                for message in self.messages()? {
+                    let (at, message) = message?;
+                    index.push((message.uid, at));
+                }
+                index.sort_unstable();
+                self.index.get_or_init(|| index)
+            }
+        };
+        let at = index.binary_search_by_key(&uid, |(uid, _)| *uid).map_err(|_| missing())?;
+        match self.journal.record_at(index[at].1)? {
+            Record::Message(message) => Ok(message),
+            _ => Err(missing()),
+        }
+    }
+}
+
+fn take(known: &mut Known, removed: &mut UidSet, again: &mut BTreeMap<u32, u64>, at: u64, record: Record) {
+    match record {
+        Record::Message(message) => {
+            if let Some(uid) = Uid::new(message.uid)
+                && (removed.contains(uid) || known.contains(message.uid))
+            {
+                again.insert(message.uid, at);
+            }
+            known.insert(message.uid, &message.flags.into_flags());
+        }
+        Record::Flags { uid, flags } if known.contains(uid) => {
+            known.insert(uid, &flags.into_flags());
+        }
+        Record::Vanished { uid } => {
+            known.remove(uid);
+            if let Some(uid) = Uid::new(uid) {
+                removed.insert(uid);
+            }
+        }
+        Record::Gone { uid } => known.set_gone(uid, true),
+        _ => {}
+    }
+}
+
+/// A folder of files, opened.
+pub(super) struct FileFolder<F> {
+    files: F,
+    contents: Contents,
+    writing: Option<Writing>,
+    text: Vec<u8>,
+    /// Something failed after which it is not known what is on disk.
+    broken: bool,
+    /// Nobody else has the folder open.
+    _claim: Claim,
+}
+
+/// The message that is arriving.
+#[derive(Default)]
+struct Writing {
+    digesting: Digesting,
+    octets: u64,
+    to_text: ToText,
+    runs: Vec<u8>,
+    /// Where the first record of line ends begins; 0: there is none.
+    line_ends: u64,
+}
+
+impl<F: Files> FileFolder<F> {
+    /// A folder whose journal was read and whose files are as it says.
+    pub fn new(files: F, contents: Contents, claim: Claim) -> Self {
+        FileFolder { files, contents, writing: None, text: Vec::new(), broken: false, _claim: claim }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.broken {
+            true => Err(Error::retry("the folder has to be opened again after what failed")),
+            false => Ok(()),
+        }
+    }
+
+    fn note_runs(&mut self, least: usize) -> Result<()> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        if writing.runs.len() > least {
+            let runs = std::mem::take(&mut writing.runs);
+            let at = self.contents.journal.push(&Record::LineEnds { runs })?;
+            if writing.line_ends == 0 {
+                writing.line_ends = at;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: Files> Folder for FileFolder<F> {
+    fn known(&self) -> &Known {
+        &self.contents.known
+    }
+
+    fn resume(&self) -> Resume {
+        self.contents.journal.last().resume()
+    }
+
+    fn begin(&mut self, _size: u64) -> Result<()> {
+        self.check()?;
+        if self.writing.is_some() {
+            self.abandon()?;
+        }
+        self.files.begin()?;
+        self.writing = Some(Writing::default());
+        Ok(())
+    }
+
+    fn write(&mut self, octets: &[u8]) -> Result<()> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        writing.digesting.push(octets);
+        writing.octets += octets.len() as u64;
+        self.text.clear();
+        writing.to_text.push(octets, &mut self.text, &mut writing.runs);
+        self.files.write(&self.text)?;
+        self.note_runs(RUNS_BYTES)
+    }
+
+    fn finish(&mut self, arrived: &Arrived) -> Result<()> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        if arrived.uid == 0 || self.contents.known.contains(arrived.uid) {
+            return self.abandon();
+        }
+        self.text.clear();
+        writing.to_text.finish(&mut self.text, &mut writing.runs);
+        self.files.write(&self.text)?;
+        self.note_runs(0)?;
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let (offset, length) = match self.files.finish(arrived) {
+            Ok(place) => place,
+            Err(e) => {
+                self.files.abandon().inspect_err(|_| self.broken = true)?;
+                if writing.line_ends != 0 {
+                    self.contents.journal.push(&Record::Abandoned)?;
+                }
+                return Err(e);
+            }
+        };
+        let mut message = Message {
+            uid: arrived.uid,
+            flags: FlagsRecord::of(&arrived.flags),
+            received: arrived.internaldate.map(|date| date.timestamp().seconds()),
+            zone: arrived.internaldate.map_or(0, DateTime::zone_minutes),
+            octets: writing.octets,
+            digest: writing.digesting.finish(),
+            foreign: false,
+            offset,
+            length,
+            line_ends: writing.line_ends,
+        };
+        message.flags.bound();
+        self.contents.push(Record::Message(message))
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        if writing.line_ends != 0 {
+            self.contents.journal.push(&Record::Abandoned)?;
+        }
+        self.files.abandon().inspect_err(|_| self.broken = true)
+    }
+
+    fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        self.check()?;
+        let Some(before) = self.contents.known.flags(uid).filter(|before| *before != flags) else {
+            return Ok(());
+        };
+        self.files.flags(uid, before, flags)?;
+        let mut flags = FlagsRecord::of(flags);
+        flags.bound();
+        self.contents.push(Record::Flags { uid, flags })
+    }
+
+    fn vanished(&mut self, uid: u32) -> Result<()> {
+        self.check()?;
+        let Some(flags) = self.contents.known.flags(uid) else { return Ok(()) };
+        self.files.vanished(uid, flags)?;
+        self.contents.push(Record::Vanished { uid })
+    }
+
+    fn gone(&mut self, uid: u32) -> Result<()> {
+        self.check()?;
+        if !self.contents.known.contains(uid) || self.contents.known.is_gone(uid) {
+            return Ok(());
+        }
+        self.contents.push(Record::Gone { uid })
+    }
+
+    fn commit(&mut self, resume: &Resume) -> Result<()> {
+        self.check()?;
+        if !self.contents.journal.is_dirty() && *resume == self.resume() {
+            return Ok(());
+        }
+        let committed = (|| {
+            let data = self.files.sync()?;
+            self.contents.commit(data, resume)?;
+            self.files.committed(&self.contents, resume)
+        })();
+        committed.inspect_err(|_| self.broken = true)
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.check()?;
+        if self.writing.is_some() {
+            self.abandon()?;
+        }
+        self.files.close(&self.contents)
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.files.notices()
+    }
+
+    fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {
+        let known = &self.contents.known;
+        Ok(Box::new(self.contents.messages()?.map(move |message| {
+            let (_, message) = message?;
+            Ok(Stored {
+                uid: message.uid,
+                flags: known.flags(message.uid).cloned().unwrap_or_default(),
+                internaldate: message.received.and_then(|seconds| date_time(seconds, message.zone)),
+                size: message.octets,
+                sha256: Some(message.digest),
+                gone: known.is_gone(message.uid),
+            })
+        })))
+    }
+
+    fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
+        let message = self.contents.message(uid)?;
+        let flags = self.contents.known.flags(uid).cloned().unwrap_or_default();
+        let text = self.files.text(&message, &flags)?;
+        Ok(Box::new(Octets::new(text, &self.contents.journal, &message)?))
+    }
+}
+
+/// A moment in its zone.
+pub(super) fn date_time(seconds: i64, zone: i16) -> Option<DateTime> {
+    let local = seconds.checked_add(i64::from(zone) * 60)?;
+    let second = local.rem_euclid(86_400);
+    let date = Date::from_days(local.div_euclid(86_400));
+    DateTime::new(date, (second / 3600) as u8, (second / 60 % 60) as u8, (second % 60) as u8, zone)
+}

@@ -1,0 +1,37 @@
+//! The format of imap-backup 16: an mbox and a JSON file for each folder, and our journal beside them.
+//!
+//! `FOLDER.mbox` has the messages, `FOLDER.imap` says where each is; both are as imap-backup writes them, so it can read and
+//! continue the copy. `FOLDER.sealpost` is the journal, which it ignores. The journal is the truth: the JSON is made from
+//! it, at the end of a run and whenever the folder has grown twofold, so that its cost is the same for every message however
+//! large the folder is. In between the JSON tells of the messages of before, which are where it says.
+//!
+//! What imap-backup did since is found by comparing the JSON with the journal when a folder is opened, and taken over
+//! (`adopt`). Nothing of its files is ever removed because it is not understood: it is put aside.
+
+use std::path::Path;
+
+use sealpost_base::Result;
+
+pub(super) use self::layout::ImapBackup;
+use super::Copy;
+use super::file_copy::FileCopy;
+
+mod adopt;
+mod align;
+mod files;
+mod from_line;
+mod json;
+mod layout;
+mod name;
+mod quote;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+/// Opens, or begins, the copy in `directory`.
+///
+/// # Errors
+/// `Conflict` if another process has it; `Retry` if it cannot be read or made.
+pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
+    Ok(Box::new(FileCopy::new(directory, ImapBackup)?))
+}

@@ -1,0 +1,256 @@
+//! Taking over what imap-backup wrote, or changed: every message is looked for where the JSON says, or where it must be if
+//! runs that were killed left bytes that the JSON does not know of; then it is read once, and a new journal takes the place
+//! of the old.
+//!
+//! What the old journal knows of a message that is still the same is kept: its date, its line ends, its digest.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use sealpost_base::{Error, Result};
+
+use super::align::align;
+use super::files::MboxFiles;
+use super::json::{self, Entry};
+use super::quote::Unquoting;
+use super::segments::segments;
+use crate::io_error;
+use crate::keep::digest::Digesting;
+use crate::keep::files::{put_aside, replace};
+use crate::keep::folder::Contents;
+use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
+use crate::keep::line_ends::ToOctets;
+use crate::keep::octets::Octets;
+use crate::keep::{Flags, Resume};
+
+/// The files of a folder.
+pub struct Paths {
+    pub mbox: PathBuf,
+    pub json: PathBuf,
+    pub journal: PathBuf,
+}
+
+/// Makes a journal of what the JSON and the mbox have. `old`: the journal so far, of the same UIDVALIDITY.
+///
+/// # Errors
+/// `Corrupt` if the JSON cannot be read: nothing was changed then. `Retry`.
+pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(MboxFiles, Contents)> {
+    let mut entries: Vec<(u32, u64, u64)> = Vec::new();
+    let mut flags: HashMap<u32, Flags> = HashMap::new();
+    let file = File::open(&paths.json).map_err(|e| io_error(&paths.json, e))?;
+    let read = json::read(file, |entry: Entry| {
+        entries.push((entry.uid, entry.offset, entry.length));
+        if !entry.flags.is_empty() {
+            flags.insert(entry.uid, json::flags(&entry.flags));
+        }
+    });
+    let corrupt = |why: &str| Error::corrupt(format!("{}: {why}", paths.json.display()));
+    let head = read.map_err(|e| corrupt("the metadata cannot be read").with_source(e))?;
+    if head.uid_validity != header.uidvalidity {
+        return Err(corrupt("the metadata is of another UIDVALIDITY"));
+    }
+    let mut mbox = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
+    let error = |e| io_error(&paths.mbox, e);
+    if head.version == 2 {
+        match segments(&mut mbox).map_err(error)? {
+            Some(found) if found.len() == entries.len() => {
+                for (entry, (offset, length)) in entries.iter_mut().zip(found) {
+                    (entry.1, entry.2) = (offset, length);
+                }
+            }
+            _ => return Err(corrupt("the mbox has not as many messages as the metadata")),
+        }
+    }
+    let listed: Vec<(u64, u64)> = entries.iter().map(|(_, offset, length)| (*offset, *length)).collect();
+    let places = align(&mut mbox, &listed).map_err(error)?;
+    let mut new = Contents::new(Journal::begin(&paths.journal, header.clone())?);
+    let mut end = 0;
+    let mut moved = 0;
+    for ((uid, said, length), place) in entries.iter().zip(&places) {
+        let Some(offset) = place.filter(|_| *uid > 0 && !new.known.contains(*uid)) else { continue };
+        moved += usize::from(offset != *said);
+        let flags = flags.get(uid).cloned().unwrap_or_default();
+        take_over(paths, &mut new, old.as_ref(), *uid, flags, (offset, *length))?;
+        end = end.max(offset + length);
+    }
+    let taken = new.known.present();
+    new.commit(end, &Resume::default())?;
+    let lost = entries.len() as u64 - taken;
+    let tail = mbox.metadata().map_err(error)?.len().saturating_sub(end);
+    let orphans = save_orphans(paths, &mut mbox, end, tail, old.is_none())?;
+    new.journal.put_in_place(&paths.journal, true)?;
+    let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, end, None)?;
+    files.notice(format!("{}: took over {taken} messages that imap-backup kept", header.folder));
+    if moved > 0 {
+        files.notice(format!(
+            "{}: {moved} messages were not where imap-backup's metadata says, because a run of it was killed; repaired",
+            header.folder
+        ));
+    }
+    if lost > 0 {
+        files.notice(format!(
+            "{}: where {lost} messages are in the mbox cannot be known; they are fetched again",
+            header.folder
+        ));
+    }
+    if let Some(orphans) = orphans {
+        files.notice(format!(
+            "{}: bytes that belong to no message are in {}",
+            header.folder,
+            orphans.display()
+        ));
+    }
+    files.publish(&new)?;
+    Ok((files, new))
+}
+
+/// Adds a message to the new journal: with all the old one knows if it is that message, else as it reads.
+fn take_over(
+    paths: &Paths,
+    new: &mut Contents,
+    old: Option<&Contents>,
+    uid: u32,
+    flags: Flags,
+    (offset, length): (u64, u64),
+) -> Result<()> {
+    let mut record = Message {
+        uid,
+        flags: FlagsRecord::of(&flags),
+        received: None,
+        zone: 0,
+        octets: 0,
+        digest: [0; 32],
+        foreign: true,
+        offset,
+        length,
+        line_ends: 0,
+    };
+    if let Some(old) = old.filter(|old| old.known.contains(uid)) {
+        let before = Message { offset, length, ..old.message(uid)? };
+        (record.received, record.zone) = (before.received, before.zone);
+        let mut all = flags;
+        if let Some(was) = old.known.flags(uid) {
+            all.labels = was.labels.clone();
+            record.flags = FlagsRecord::of(&all);
+        }
+        if reads_back(paths, old, &before)? {
+            let at = copy_line_ends(new, old, before.line_ends)?;
+            return new.push(Record::Message(Message { flags: record.flags, line_ends: at, ..before }));
+        }
+    }
+    // The line that its format added is not the message's: with it, two LF end it.
+    let mut text = text(paths, offset, length)?;
+    let (mut to_octets, mut piece, mut octets) = (ToOctets::default(), vec![0; 32 * 1024], Vec::new());
+    let (mut digesting, mut held) = (Digesting::default(), Vec::new());
+    loop {
+        let n = text.read(&mut piece).map_err(|e| io_error(&paths.mbox, e))?;
+        if n == 0 {
+            break;
+        }
+        octets.append(&mut held);
+        let _ = to_octets.push(&piece[..n], &mut octets, || Ok::<_, std::convert::Infallible>(None));
+        let keep = octets.len().saturating_sub(4);
+        held.extend_from_slice(&octets[keep..]);
+        octets.truncate(keep);
+        digesting.push(&octets);
+        record.octets += octets.len() as u64;
+        octets.clear();
+    }
+    let rest = held.strip_suffix(b"\r\n").filter(|rest| rest.ends_with(b"\r\n")).unwrap_or(&held);
+    digesting.push(rest);
+    record.octets += rest.len() as u64;
+    record.digest = digesting.finish();
+    new.push(Record::Message(record))
+}
+
+fn text(paths: &Paths, offset: u64, length: u64) -> Result<Unquoting<std::io::Take<File>>> {
+    let mut file = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
+    file.seek(SeekFrom::Start(offset)).map_err(|e| io_error(&paths.mbox, e))?;
+    Ok(Unquoting::new(file.take(length)))
+}
+
+/// Whether the octets of before are what is there now.
+fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bool> {
+    let text = Box::new(text(paths, message.offset, message.length)?);
+    let mut octets = Octets::new(text, &old.journal, message)?;
+    Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())
+}
+
+fn copy_line_ends(new: &mut Contents, old: &Contents, at: u64) -> Result<u64> {
+    if at == 0 {
+        return Ok(0);
+    }
+    let mut first = 0;
+    for record in old.journal.records_from(at)? {
+        match record?.1 {
+            record @ Record::LineEnds { .. } => {
+                let at = new.journal.push(&record)?;
+                if first == 0 {
+                    first = at;
+                }
+            }
+            Record::Message(_) | Record::Abandoned => break,
+            _ => {}
+        }
+    }
+    Ok(first)
+}
+
+/// What follows the last message: copied to a file of its own if it may be another program's.
+fn save_orphans(
+    paths: &Paths,
+    mbox: &mut File,
+    end: u64,
+    tail: u64,
+    foreign: bool,
+) -> Result<Option<PathBuf>> {
+    if tail == 0 || !foreign {
+        return Ok(None);
+    }
+    let mut orphans = paths.mbox.clone().into_os_string();
+    orphans.push(".orphans");
+    let orphans = PathBuf::from(orphans);
+    put_aside(&orphans)?;
+    mbox.seek(SeekFrom::Start(end)).map_err(|e| io_error(&paths.mbox, e))?;
+    let mut temporary = orphans.clone().into_os_string();
+    temporary.push(".new");
+    replace(&orphans, temporary.into(), |out| {
+        std::io::copy(mbox, out).map(|_| ()).map_err(|e| io_error(&orphans, e))
+    })?;
+    Ok(Some(orphans))
+}
+
+/// Whether the JSON says nothing that the journal does not, with every message where the journal has it: it is of an earlier
+/// commit. `None` if it cannot be read.
+///
+/// # Errors
+/// `Retry`, `Corrupt` if the journal cannot be read.
+pub fn is_earlier(json: &Path, contents: &Contents) -> Result<Option<bool>> {
+    let Ok(file) = File::open(json) else { return Ok(None) };
+    let mut records = contents.journal.records()?;
+    let (mut earlier, mut failed) = (true, None);
+    let read = json::read(file, |entry| {
+        while earlier {
+            match records.next() {
+                Some(Ok((_, Record::Message(m)))) if m.uid == entry.uid => {
+                    earlier = (m.offset, m.length) == (entry.offset, entry.length);
+                    return;
+                }
+                Some(Ok((_, Record::Message(m)))) => {
+                    // The JSON may leave out what vanished.
+                    earlier = !contents.known.contains(m.uid) || contents.came_again(m.uid);
+                }
+                Some(Ok(_)) => {}
+                Some(Err(e)) => (earlier, failed) = (false, Some(e)),
+                None => earlier = false,
+            }
+        }
+    });
+    match (failed, read) {
+        (Some(e), _) => Err(e),
+        (None, Ok(head)) => Ok(Some(earlier && head.uid_validity == contents.journal.header().uidvalidity)),
+        (None, Err(_)) => Ok(None),
+    }
+}

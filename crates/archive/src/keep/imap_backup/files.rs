@@ -1,0 +1,331 @@
+//! The mbox and the JSON of one folder, being written.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use sealpost_base::Result;
+
+use super::from_line;
+use super::json;
+use super::quote::{Quoter, Unquoting};
+use crate::io_error;
+use crate::keep::folder::{Contents, Files};
+use crate::keep::journal::Message;
+use crate::keep::{Arrived, Flags, Resume, files};
+
+/// Bytes that are gathered before they are written.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// So many messages more than the JSON has, and as many again as it has, are waited for before it is written anew.
+const PUBLISH_MESSAGES: u64 = 1000;
+
+/// The files of an open folder.
+pub struct MboxFiles {
+    path: PathBuf,
+    json: PathBuf,
+    mbox: File,
+    uidvalidity: u32,
+    /// Bytes of the mbox, `buffer` included.
+    length: u64,
+    buffer: Vec<u8>,
+    message: Option<Current>,
+    /// Written to since it was on disk.
+    dirty: bool,
+    /// Messages that the JSON has; `None`: it is not up to date.
+    published: Option<u64>,
+    published_once: u64,
+    notices: Vec<String>,
+    #[cfg(test)]
+    pub room: Option<u64>,
+}
+
+struct Current {
+    begins: u64,
+    /// The text so far while the header is not complete.
+    head: Option<Vec<u8>>,
+    quoter: Quoter,
+    /// How many LF it ends with.
+    line_feeds: usize,
+}
+
+impl MboxFiles {
+    /// Opens, or makes, the files; `length`: bytes of the mbox that are to be kept. `published`: messages in the JSON, if
+    /// that is up to date.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn open(
+        path: PathBuf,
+        json: PathBuf,
+        uidvalidity: u32,
+        length: u64,
+        published: Option<u64>,
+    ) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let new = !path.exists();
+        let mut mbox = options.open(&path).map_err(|e| io_error(&path, e))?;
+        if mbox.metadata().map_err(|e| io_error(&path, e))?.len() > length {
+            mbox.set_len(length).map_err(|e| io_error(&path, e))?;
+        }
+        mbox.seek(SeekFrom::Start(length)).map_err(|e| io_error(&path, e))?;
+        if new {
+            files::sync_directory_of(&path)?;
+        }
+        Ok(MboxFiles {
+            path,
+            json,
+            mbox,
+            uidvalidity,
+            length,
+            buffer: Vec::new(),
+            message: None,
+            dirty: false,
+            published,
+            published_once: published.unwrap_or(0),
+            notices: Vec::new(),
+            #[cfg(test)]
+            room: None,
+        })
+    }
+
+    /// Adds something that the user is to be told.
+    pub fn notice(&mut self, text: String) {
+        self.notices.push(text);
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        self.length += bytes.len() as u64;
+        if self.buffer.len() >= BUFFER_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.dirty = true;
+        #[cfg(test)]
+        if let Some(room) = self.room
+            && self.length > room
+        {
+            return Err(io_error(&self.path, io::ErrorKind::StorageFull.into()));
+        }
+        self.mbox.write_all(&self.buffer).map_err(|e| io_error(&self.path, e))?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// The mbox ends at `length` again.
+    fn cut(&mut self, length: u64) -> Result<()> {
+        let written = self.length - self.buffer.len() as u64;
+        if length >= written {
+            self.buffer.truncate(usize::try_from(length - written).unwrap_or(usize::MAX));
+        } else {
+            // A write that failed may have left more than was counted.
+            self.buffer.clear();
+            self.mbox.set_len(length).map_err(|e| io_error(&self.path, e))?;
+            self.mbox.seek(SeekFrom::Start(length)).map_err(|e| io_error(&self.path, e))?;
+            self.dirty = true;
+        }
+        self.length = length;
+        Ok(())
+    }
+
+    /// Writes what is known of the message, quoted, with its `From` line if that did not go out.
+    fn put_text(&mut self, text: &[u8]) -> Result<()> {
+        let Some(mut current) = self.message.take() else { return Ok(()) };
+        let mut out = Vec::with_capacity(text.len() + 64);
+        let feed = |current: &mut Current, text: &[u8], out: &mut Vec<u8>| {
+            current.quoter.push(text, out);
+            if let Some(last) = text.iter().rposition(|b| *b != b'\n') {
+                current.line_feeds = text.len() - 1 - last;
+            } else {
+                current.line_feeds += text.len();
+            }
+        };
+        match current.head.take() {
+            None => feed(&mut current, text, &mut out),
+            Some(mut head) => {
+                let known = head.len();
+                head.extend_from_slice(text);
+                match from_line::header_end(&head, known) {
+                    None if head.len() < from_line::HEAD_BYTES => current.head = Some(head),
+                    end => {
+                        from_line::write(&head[..end.unwrap_or(head.len())], &mut out);
+                        feed(&mut current, &head, &mut out);
+                    }
+                }
+            }
+        }
+        self.message = Some(current);
+        self.put(&out)
+    }
+
+    /// Writes the JSON of what is kept, and cuts the mbox where its last message ends: imap-backup goes on there.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`: the JSON is as it was then.
+    pub fn publish(&mut self, contents: &Contents) -> Result<()> {
+        let mut temporary = self.json.clone().into_os_string();
+        temporary.push(".new");
+        let mut written = (0, 0);
+        files::replace(&self.json, temporary.into(), |file| {
+            written = write_json(file, self.uidvalidity, contents).map_err(|e| io_error(&self.json, e))??;
+            Ok(())
+        })?;
+        let (messages, end) = written;
+        if self.message.is_none() && end < self.length {
+            self.write_out()?;
+            self.cut(end)?;
+            self.mbox.sync_all().map_err(|e| io_error(&self.path, e))?;
+        }
+        (self.published, self.published_once) = (Some(messages), messages);
+        Ok(())
+    }
+}
+
+/// Writes the JSON; returns how many messages there are and where the last one ends.
+fn write_json(out: impl Write, uidvalidity: u32, contents: &Contents) -> io::Result<Result<(u64, u64)>> {
+    let mut writer = json::Writer::new(out, uidvalidity)?;
+    let (mut messages, mut end) = (0, 0);
+    let found = match contents.messages() {
+        Ok(found) => found,
+        Err(e) => return Ok(Err(e)),
+    };
+    let none = Flags::default();
+    for message in found {
+        let message = match message {
+            Ok((_, message)) => message,
+            Err(e) => return Ok(Err(e)),
+        };
+        let flags = contents.known.flags(message.uid).unwrap_or(&none);
+        writer.message(message.uid, message.offset, message.length, flags)?;
+        messages += 1;
+        end = end.max(message.offset + message.length);
+    }
+    writer.finish()?.flush()?;
+    Ok(Ok((messages, end)))
+}
+
+/// Whether the JSON at `path` is what would be written now; then how many messages it has.
+///
+/// # Errors
+/// `Retry`, `Corrupt` if the journal cannot be read.
+pub fn is_published(path: &Path, uidvalidity: u32, contents: &Contents) -> Result<Option<u64>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io_error(path, e)),
+    };
+    let mut same = Same { file: io::BufReader::with_capacity(64 * 1024, file), piece: Vec::new() };
+    match write_json(io::BufWriter::with_capacity(64 * 1024, &mut same), uidvalidity, contents) {
+        Ok(written) => {
+            let (messages, _) = written?;
+            let ends = same.file.read(&mut [0]).map_err(|e| io_error(path, e))? == 0;
+            Ok(ends.then_some(messages))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Takes only what the file has.
+struct Same {
+    file: io::BufReader<File>,
+    piece: Vec<u8>,
+}
+
+impl Write for Same {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.resize(bytes.len(), 0);
+        self.file.read_exact(&mut self.piece)?;
+        if self.piece == bytes { Ok(bytes.len()) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Files for MboxFiles {
+    fn begin(&mut self) -> Result<()> {
+        self.message = Some(Current {
+            begins: self.length,
+            head: Some(Vec::new()),
+            quoter: Quoter::default(),
+            line_feeds: 0,
+        });
+        Ok(())
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<()> {
+        if text.is_empty() { Ok(()) } else { self.put_text(text) }
+    }
+
+    fn finish(&mut self, _arrived: &Arrived) -> Result<(u64, u64)> {
+        let Some(mut current) = self.message.take() else { return Ok((self.length, 0)) };
+        let mut out = Vec::new();
+        if let Some(head) = current.head.take() {
+            from_line::write(&head, &mut out);
+            current.quoter.push(&head, &mut out);
+            current.line_feeds = head.iter().rev().take_while(|b| **b == b'\n').count();
+        }
+        current.quoter.finish(&mut out);
+        out.extend_from_slice(&b"\n\n"[current.line_feeds.min(2)..]);
+        let begins = current.begins;
+        self.message = Some(current);
+        self.put(&out)?;
+        self.message = None;
+        self.published = None;
+        Ok((begins, self.length - begins))
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        match self.message.take() {
+            Some(current) => self.cut(current.begins),
+            None => Ok(()),
+        }
+    }
+
+    fn flags(&mut self, _uid: u32, _before: &Flags, _after: &Flags) -> Result<()> {
+        self.published = None;
+        Ok(())
+    }
+
+    fn vanished(&mut self, _uid: u32, _flags: &Flags) -> Result<()> {
+        self.published = None;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<u64> {
+        self.write_out()?;
+        if std::mem::take(&mut self.dirty) {
+            self.mbox.sync_data().map_err(|e| io_error(&self.path, e))?;
+        }
+        Ok(self.length)
+    }
+
+    fn committed(&mut self, contents: &Contents, _resume: &Resume) -> Result<()> {
+        let messages = contents.known.present() + contents.known.gone();
+        if self.published.is_none() && messages >= 2 * self.published_once + PUBLISH_MESSAGES {
+            self.publish(contents)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, contents: &Contents) -> Result<()> {
+        if self.published.is_none() { self.publish(contents) } else { Ok(()) }
+    }
+
+    fn text(&self, message: &Message, _flags: &Flags) -> Result<Box<dyn Read + '_>> {
+        let mut file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        file.seek(SeekFrom::Start(message.offset)).map_err(|e| io_error(&self.path, e))?;
+        Ok(Box::new(Unquoting::new(file.take(message.length))))
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}

@@ -1,0 +1,144 @@
+//! Where the files of imap-backup's format are, and how they are opened after whatever happened.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use sealpost_base::{Kind, Result, limits};
+
+use super::adopt::{Paths, adopt, is_earlier};
+use super::files::{MboxFiles, is_published};
+use super::{json, name};
+use crate::io_error;
+use crate::keep::file_copy::{Found, Layout};
+use crate::keep::files::{make_directory, put_aside};
+use crate::keep::folder::Contents;
+use crate::keep::journal::{Header, Journal, Record};
+use crate::keep::{FolderName, Resume};
+
+/// `FOLDER.mbox`, `FOLDER.imap`, `FOLDER.sealpost`.
+pub struct ImapBackup;
+
+impl Layout for ImapBackup {
+    type Files = MboxFiles;
+
+    fn place(&self, folder: &FolderName) -> String {
+        name::path(folder.as_str())
+    }
+
+    fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf> {
+        ["mbox", "imap", "mirror", "sealpost"].map(|end| root.join(format!("{place}.{end}"))).to_vec()
+    }
+
+    fn find(&self, root: &Path) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        walk(root, "", 0, &mut found)?;
+        Ok(found)
+    }
+
+    fn prepare(&self, root: &Path, place: &str) -> Result<()> {
+        match root.join(place).parent() {
+            Some(parent) => make_directory(parent),
+            None => Ok(()),
+        }
+    }
+
+    fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MboxFiles, Contents)> {
+        let mut parts = self.parts(root, place).into_iter();
+        let (mbox, json, _, journal) =
+            (parts.next(), parts.next(), parts.next(), parts.next().unwrap_or_default());
+        let paths = Paths { mbox: mbox.unwrap_or_default(), json: json.unwrap_or_default(), journal };
+        if paths.journal.exists() {
+            return open_ours(&paths, header);
+        }
+        match adopt(&paths, header.clone(), None) {
+            Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
+                begin_anew(&paths, header, &e.to_string())
+            }
+            adopted => adopted,
+        }
+    }
+}
+
+/// What cannot be understood is put aside, whole, and the folder begins with nothing.
+fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Contents)> {
+    let mut aside = Vec::new();
+    for path in [&paths.mbox, &paths.json] {
+        aside.extend(put_aside(path)?.map(|path| path.display().to_string()));
+    }
+    let folder = header.folder.clone();
+    let contents = Contents::new(Journal::create(&paths.journal, header.clone())?);
+    let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, 0, None)?;
+    files.notice(format!("{folder}: {why}. Nothing was removed: it is kept as {}", aside.join(" and ")));
+    Ok((files, contents))
+}
+
+fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
+    let mut contents = Contents::read(&paths.journal, |_, _| {})?;
+    let uidvalidity = header.uidvalidity;
+    let length = match fs::metadata(&paths.mbox) {
+        Ok(metadata) => metadata.len(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => 0,
+        Err(e) => return Err(io_error(&paths.mbox, e)),
+    };
+    let published = is_published(&paths.json, uidvalidity, &contents)?;
+    if published.is_none() && is_earlier(&paths.json, &contents)? == Some(false) {
+        return adopt(paths, header, Some(contents));
+    }
+    let (mut end, mut lost) = (0, Vec::new());
+    for message in contents.messages()? {
+        let (_, message) = message?;
+        match message.offset + message.length {
+            ends if ends > length => lost.push(message.uid),
+            ends => end = end.max(ends),
+        }
+    }
+    let some_lost = !lost.is_empty();
+    for uid in &lost {
+        contents.push(Record::Vanished { uid: *uid })?;
+    }
+    if some_lost {
+        contents.commit(end, &Resume::default())?;
+    }
+    let published = published.filter(|_| !some_lost);
+    let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, end, published)?;
+    if some_lost {
+        let count = lost.len();
+        files.notice(format!(
+            "{}: the mbox has become shorter; {count} messages are fetched again",
+            header.folder
+        ));
+    }
+    if published.is_none() && (some_lost || paths.json.exists() || contents.known.present() > 0) {
+        files.publish(&contents)?;
+    }
+    Ok((files, contents))
+}
+
+fn walk(root: &Path, below: &str, depth: usize, found: &mut Vec<Found>) -> Result<()> {
+    if depth > limits::MAILBOX_LEVELS {
+        return Ok(());
+    }
+    let directory = root.join(below);
+    for entry in fs::read_dir(&directory).map_err(|e| io_error(&directory, e))? {
+        let entry = entry.map_err(|e| io_error(&directory, e))?;
+        let kind = entry.file_type().map_err(|e| io_error(entry.path(), e))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+        if kind.is_dir() {
+            walk(root, &path, depth + 1, found)?;
+        } else if !kind.is_file() {
+            continue;
+        } else if let Some(place) = path.strip_suffix(".sealpost") {
+            found.push(Found { place: place.to_owned(), foreign: None });
+        } else if let Some(place) = path.strip_suffix(".imap")
+            && !root.join(format!("{place}.sealpost")).exists()
+        {
+            let file = File::open(entry.path()).map_err(|e| io_error(entry.path(), e))?;
+            // Without a UIDVALIDITY it is put aside when the folder is opened.
+            let uidvalidity = json::head(file).map_or(0, |head| head.uid_validity);
+            let name = FolderName::new(name::name(place), Some('/'));
+            found.push(Found { place: place.to_owned(), foreign: Some((name, uidvalidity)) });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,487 @@
+//! The format against random messages, crashes at every byte, and what imap-backup does.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::keep::testing::*;
+use crate::keep::{Flags, Folder, Resume};
+
+const INBOX: &str = "INBOX";
+
+fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Copy>, Box<dyn Folder>) {
+    let copy = open(root).unwrap();
+    let folder = copy.open(&folder_name(folder), &identity(uidvalidity)).unwrap();
+    (copy, folder)
+}
+
+/// A folder of three messages, closed.
+fn three(root: &Path) -> Mails {
+    let mails: Mails = [
+        (1, mail("A: b\r\n\r\none\r\n")),
+        (2, mail("A: b\r\n\r\ntwo\r\n")),
+        (9, mail("A: b\r\n\r\nnine\r\n")),
+    ]
+    .into();
+    let (_copy, mut folder) = opened(root, INBOX, 7);
+    mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
+    folder.commit(&resume(10)).unwrap();
+    folder.close().unwrap();
+    mails
+}
+
+fn text(root: &Path, name: &str) -> String {
+    String::from_utf8(fs::read(root.join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn what_is_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let (_copy, mut folder) = opened(root, "Wörk/a:b", 1_606_316_666);
+    let first = mail("From: A <a@example.org>\r\nDate: Mon, 16 Nov 2020 09:05:07 +0100\r\n\r\nFromage\r\n");
+    give(&mut *folder, 1, &first, 3).unwrap();
+    give(&mut *folder, 2, &Mail { flags: Flags::default(), ..mail("X: y\r\n\r\nno end") }, 100).unwrap();
+    folder.commit(&Resume::default()).unwrap();
+    folder.close().unwrap();
+    let one = "From a@example.org Mon Nov 16 09:05:07 2020\nFrom: A <a@example.org>\nDate: Mon, 16 Nov 2020 09:05:07 +0100\n\n>Fromage\n\n";
+    let two = "From \nX: y\n\nno end\n\n";
+    assert_eq!(text(root, "Wörk/a%3a;b.mbox"), format!("{one}{two}"));
+    let expected = format!(
+        r#"{{"version":3,"uid_validity":1606316666,"messages":[{{"uid":1,"offset":0,"length":{},"flags":["Seen","$Work"]}},{{"uid":2,"offset":{},"length":{},"flags":[]}}]}}"#,
+        one.len(),
+        one.len(),
+        two.len()
+    );
+    assert_eq!(text(root, "Wörk/a%3a;b.imap"), expected);
+}
+
+#[test]
+fn copies_go_on_where_they_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mut mails = three(root);
+    let copy = open(root).unwrap();
+    assert!(open(root).is_err(), "it is locked");
+    let kept = copy.folders().unwrap();
+    assert_eq!((kept.len(), kept[0].messages, kept[0].resume), (1, 3, resume(10)));
+    let mut folder = copy.open(&folder_name(INBOX), &identity(7)).unwrap();
+    assert!(copy.open(&folder_name(INBOX), &identity(7)).is_err(), "it is open");
+    assert_eq!(folder.resume(), resume(10));
+    // A UID that is known, a message that is abandoned, flags, and messages that go.
+    give(&mut *folder, 2, &mail("other\r\n"), 9).unwrap();
+    folder.begin(9).unwrap();
+    folder.write(b"bare\nLF").unwrap();
+    folder.abandon().unwrap();
+    mails.insert(3, mail("bare\nLF\r\n"));
+    give(&mut *folder, 3, &mails[&3], 4).unwrap();
+    mails.get_mut(&1).unwrap().flags = Flags::from_names(["\\Flagged"]);
+    folder.flags(1, &mails[&1].flags).unwrap();
+    folder.flags(99, &mails[&1].flags).unwrap();
+    mails.remove(&2);
+    folder.vanished(2).unwrap();
+    folder.gone(9).unwrap();
+    folder.commit(&resume(11)).unwrap();
+    assert_eq!(read_all(&*folder), mails);
+    assert!(folder.known().is_gone(9));
+    drop(folder);
+    let mut folder = copy.open(&folder_name(INBOX), &identity(7)).unwrap();
+    assert_eq!(read_all(&*folder), mails);
+    assert!(
+        text(root, "INBOX.imap").contains(r#"{"uid":1,"offset":0,"length":"#),
+        "it was brought up to date"
+    );
+    // The last message goes: the mbox ends where imap-backup will go on.
+    folder.vanished(3).unwrap();
+    mails.remove(&3);
+    give(&mut *folder, 4, &mail("four\r\n"), 4).unwrap();
+    folder.vanished(4).unwrap();
+    folder.commit(&resume(12)).unwrap();
+    folder.close().unwrap();
+    let folder = copy.look(&folder_name(INBOX)).unwrap();
+    assert_eq!(read_all(&*folder), mails);
+    assert_eq!(
+        imap_backup_reads(root, INBOX),
+        [(1, "A: b\r\n\r\none\r\n".into()), (9, "A: b\r\n\r\nnine\r\n".into())]
+    );
+}
+
+/// What imap-backup reads: by offsets, and the next one where the mbox ends.
+fn imap_backup_reads(root: &Path, folder: &str) -> Vec<(u32, String)> {
+    let mbox = fs::read(root.join(format!("{folder}.mbox"))).unwrap();
+    let mut found = Vec::new();
+    let mut end = 0;
+    json::read(fs::File::open(root.join(format!("{folder}.imap"))).unwrap(), |entry| {
+        let message = &mbox[entry.offset as usize..(entry.offset + entry.length) as usize];
+        assert!(message.starts_with(b"From ") && message.ends_with(b"\n\n"));
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut quote::Unquoting::new(message), &mut text).unwrap();
+        found.push((entry.uid, text.strip_suffix('\n').unwrap().replace('\n', "\r\n")));
+        end = entry.offset + entry.length;
+    })
+    .unwrap();
+    assert_eq!(end, mbox.len() as u64, "imap-backup would go on at the wrong place");
+    found
+}
+
+/// A run of imap-backup with its default strategy: messages go to the mbox at once, metadata at the end unless it is killed.
+fn imap_backup_runs(root: &Path, messages: &[(u32, &str)], torn: &str, killed: bool) {
+    let (mbox_path, json_path) = (root.join("INBOX.mbox"), root.join("INBOX.imap"));
+    let mut mbox = fs::read(&mbox_path).unwrap_or_default();
+    let mut entries = Vec::new();
+    if let Ok(file) = fs::File::open(&json_path) {
+        json::read(file, |entry| entries.push(entry)).unwrap();
+    }
+    for (uid, text) in messages {
+        let message = format!("From a@b Mon Nov 16 09:05:07 2020\n{text}\n\n");
+        let offset = entries.last().map_or(0, |e: &json::Entry| e.offset + e.length);
+        let flags = vec!["Seen".to_owned(), "Recent".to_owned()];
+        entries.push(json::Entry { uid: *uid, offset, length: message.len() as u64, flags });
+        mbox.extend_from_slice(message.as_bytes());
+    }
+    mbox.extend_from_slice(torn.as_bytes());
+    fs::write(mbox_path, mbox).unwrap();
+    if !killed {
+        let mut writer = json::Writer::new(Vec::new(), 7).unwrap();
+        for e in entries {
+            writer.message(e.uid, e.offset, e.length, &json::flags(&e.flags)).unwrap();
+        }
+        fs::write(json_path, writer.finish().unwrap()).unwrap();
+    }
+}
+
+fn texts(folder: &dyn Folder) -> Vec<(u32, String)> {
+    read_all(folder).into_iter().map(|(uid, m)| (uid, String::from_utf8(m.octets).unwrap())).collect()
+}
+
+fn expected(messages: &[(u32, &str)]) -> Vec<(u32, String)> {
+    messages.iter().map(|(uid, text)| (*uid, format!("{text}\r\n"))).collect()
+}
+
+/// 1: Ctrl-C throws away the work of a whole folder.
+#[test]
+fn an_interrupted_run_keeps_what_was_committed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
+    for uid in 1..=100 {
+        give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 100).unwrap();
+        if uid % 10 == 0 {
+            folder.commit(&Resume { whole: false, ..resume(uid) }).unwrap();
+        }
+    }
+    give(&mut *folder, 101, &mail("lost"), 100).unwrap();
+    drop((_copy, folder));
+    let (_copy, folder) = opened(directory.path(), INBOX, 7);
+    assert_eq!(folder.known().uids().to_string(), "1:100");
+    assert_eq!(imap_backup_reads(directory.path(), INBOX).len(), 100);
+}
+
+/// 2: A run that was killed, and the next one, leave messages that read back wrong.
+#[test]
+fn orphans_of_killed_runs_are_found_out() {
+    let all = [(1, "A: 1\n\none"), (2, "A: 2\n\ntwo"), (3, "A: 3\n\nthr"), (4, "A: 4\n\nfour")];
+    for torn in ["", "From a@b Mo", "From a@b Mon Nov 16 09:05:07 2020\nA: 3\n"] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        imap_backup_runs(root, &all[..2], torn, true);
+        imap_backup_runs(root, &all, "", false);
+        assert_eq!(imap_backup_would_misread(root), torn.len() + 2 * 45, "as it is with imap-backup alone");
+        let (_copy, mut folder) = opened(root, INBOX, 7);
+        let wanted: Vec<_> = expected(&all).into_iter().map(|(uid, t)| (uid, crlf(&t))).collect();
+        assert_eq!(texts(&*folder), wanted);
+        assert!(folder.notices().iter().any(|n| n.contains("killed")));
+        assert_eq!(imap_backup_reads(root, INBOX), wanted);
+    }
+}
+
+fn crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+fn imap_backup_would_misread(root: &Path) -> usize {
+    let mut end = 0;
+    json::read(fs::File::open(root.join("INBOX.imap")).unwrap(), |e| end = e.offset + e.length).unwrap();
+    fs::metadata(root.join("INBOX.mbox")).unwrap().len() as usize - end as usize
+}
+
+/// 3: A truncated `.imap` makes the next run delete the mbox.
+#[test]
+fn damaged_metadata_costs_no_mail() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mails = three(root);
+    let whole = fs::read(root.join("INBOX.imap")).unwrap();
+    for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
+        fs::write(root.join("INBOX.imap"), &whole[..cut]).unwrap();
+        let (_copy, folder) = opened(root, INBOX, 7);
+        assert_eq!(read_all(&*folder), mails);
+        assert_eq!(fs::read(root.join("INBOX.imap")).unwrap(), whole);
+    }
+    // Without our journal there is nothing else to go by: everything is put aside, and nothing removed.
+    let mbox = fs::read(root.join("INBOX.mbox")).unwrap();
+    fs::remove_file(root.join("INBOX.sealpost")).unwrap();
+    fs::write(root.join("INBOX.imap"), &whole[..20]).unwrap();
+    let (_copy, mut folder) = opened(root, INBOX, 7);
+    assert!(folder.known().uids().is_empty() && !folder.notices().is_empty());
+    assert_eq!(fs::read(root.join("INBOX.mbox.damaged-1")).unwrap(), mbox);
+    assert_eq!(fs::read(root.join("INBOX.imap.damaged-1")).unwrap(), &whole[..20]);
+}
+
+/// 4: A message whose first line begins `From ` is skipped, every time.
+#[test]
+fn a_first_line_that_looks_like_a_separator_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
+    let odd = mail("From me to you\r\nA: b\r\n\r\nFrom here\r\n");
+    give(&mut *folder, 5, &odd, 3).unwrap();
+    give(&mut *folder, 6, &mail(">From me\r\n\r\nx\r\n"), 3).unwrap();
+    folder.commit(&resume(7)).unwrap();
+    assert_eq!(read_all(&*folder)[&5], odd);
+    folder.close().unwrap();
+    let wanted = ["From me to you\r\nA: b\r\n\r\nFrom here\r\n", ">From me\r\n\r\nx\r\n"];
+    assert_eq!(imap_backup_reads(directory.path(), INBOX), [(5, wanted[0].into()), (6, wanted[1].into())]);
+    let mut mbox = fs::File::open(directory.path().join("INBOX.mbox")).unwrap();
+    assert_eq!(segments::segments(&mut mbox).unwrap().unwrap().len(), 2, "by separators, too");
+}
+
+/// 5: Not byte-exact, no INTERNALDATE, no keywords.
+#[test]
+fn octets_dates_and_keywords_are_exact() {
+    let directory = tempfile::tempdir().unwrap();
+    let octets: [&[u8]; 8] =
+        [b"", b"\n", b"\r", b"a\nb\r\nc\rd\n\n\n", b"\r\n\r\nno header", b"x\0y\r\n", b"From", &[0xff; 3000]];
+    let mails: Mails = octets.iter().zip(1..).map(|(octets, uid)| (uid, mail_of(octets))).collect();
+    let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
+    mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 1).unwrap());
+    folder.commit(&resume(9)).unwrap();
+    assert_eq!(read_all(&*folder), mails);
+}
+
+#[test]
+fn imap_backup_continues_and_so_do_we() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mails = three(root);
+    imap_backup_runs(root, &[(20, "A: b\n\ntwenty")], "", false);
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    let mut now = read_all(&*folder);
+    assert_eq!(now.remove(&20).unwrap().octets, b"A: b\r\n\r\ntwenty\r\n");
+    assert_eq!(now, mails, "with dates and keywords, although it went through imap-backup");
+    assert_eq!(folder.resume(), Resume::default(), "flags have to be looked at");
+    give(&mut *folder, 21, &mail("bare\nLF"), 9).unwrap();
+    folder.commit(&resume(22)).unwrap();
+    folder.close().unwrap();
+    drop(copy);
+    // A run of ours that ended before the metadata was written, then imap-backup, which goes on in the wrong place.
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    give(&mut *folder, 22, &mail("A: b\r\n\r\ntwenty-two\r\n"), 9).unwrap();
+    folder.commit(&resume(23)).unwrap();
+    drop((folder, copy));
+    imap_backup_runs(root, &[(22, "A: b\n\ntwenty-two"), (23, "A: b\n\ntwenty-three")], "", false);
+    let (_copy, folder) = opened(root, INBOX, 7);
+    let now = read_all(&*folder);
+    assert_eq!(now.keys().copied().collect::<Vec<_>>(), [1, 2, 9, 20, 21, 22, 23]);
+    assert_eq!(now[&21].octets, b"bare\nLF");
+    assert_eq!(now[&22].octets, b"A: b\r\n\r\ntwenty-two\r\n");
+    assert_eq!(now[&23].octets, b"A: b\r\n\r\ntwenty-three\r\n");
+    assert_eq!(imap_backup_reads(root, INBOX).len(), 7);
+}
+
+#[test]
+fn version_2_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let all = [(4, "A: 1\n\none"), (5, "A: 2\n\ntwo")];
+    imap_backup_runs(root, &all, "", false);
+    fs::write(root.join("INBOX.imap"), r#"{"version":2,"uid_validity":7,"uids":[4,5]}"#).unwrap();
+    let copy = open(root).unwrap();
+    assert_eq!(copy.folders().unwrap()[0].identity.uidvalidity, 7);
+    let folder = copy.open(&folder_name(INBOX), &identity(7)).unwrap();
+    let wanted: Vec<_> = expected(&all).into_iter().map(|(uid, t)| (uid, crlf(&t))).collect();
+    assert_eq!(texts(&*folder), wanted);
+    assert!(text(root, "INBOX.imap").starts_with(r#"{"version":3,"#));
+}
+
+#[test]
+fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mails = three(root);
+    let before = (fs::read(root.join("INBOX.mbox")).unwrap(), fs::read(root.join("INBOX.imap")).unwrap());
+    let copy = open(root).unwrap();
+    let server =
+        |mailboxid: &str| crate::keep::Identity { uidvalidity: 8, mailboxid: Some(mailboxid.into()) };
+    let mut folder = copy.open(&folder_name(INBOX), &server("F1")).unwrap();
+    assert!(folder.known().uids().is_empty());
+    let aside = (fs::read(root.join("INBOX-7.mbox")).unwrap(), fs::read(root.join("INBOX-7.imap")).unwrap());
+    assert_eq!(aside, before);
+    give(&mut *folder, 1, &mails[&1], 9).unwrap();
+    folder.commit(&resume(2)).unwrap();
+    drop(folder);
+    let folder = copy.open(&folder_name("Old/inbox"), &server("F1")).unwrap();
+    assert_eq!(read_all(&*folder).len(), 1);
+    drop(folder);
+    assert_eq!(
+        copy.folders().unwrap().iter().map(|k| k.name.as_str().to_owned()).collect::<Vec<_>>(),
+        ["Old/inbox"]
+    );
+    assert!(root.join("Old/inbox.mbox").exists() && !root.join("INBOX.mbox").exists());
+    let folder = copy.open(&folder_name(INBOX), &server("F2")).unwrap();
+    assert!(folder.known().uids().is_empty());
+    drop((folder, copy));
+    assert_eq!(open(root).unwrap().folders().unwrap().len(), 2);
+}
+
+#[test]
+fn names_never_share_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let names = ["a", "A", "a.mbox/b", "a.mbox", "../x", "..", "a/../b", "b", "ä", "Ä", "x\0y"];
+    {
+        let copy = open(&root).unwrap();
+        for (name, uid) in names.iter().zip(1..) {
+            let mut folder = copy.open(&folder_name(name), &identity(7)).unwrap();
+            give(&mut *folder, uid, &mail(name), 9).unwrap();
+            folder.commit(&resume(uid + 1)).unwrap();
+            folder.close().unwrap();
+        }
+    }
+    let copy = open(&root).unwrap();
+    for (name, uid) in names.iter().zip(1..) {
+        let folder = copy.open(&folder_name(name), &identity(7)).unwrap();
+        assert_eq!(read_all(&*folder), [(uid, mail(name))].into(), "{name}");
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing beside it");
+    let mut paths: Vec<String> = Vec::new();
+    gather(&root, &mut paths);
+    let lower: std::collections::HashSet<_> = paths.iter().map(|p| p.to_lowercase()).collect();
+    assert_eq!(lower.len(), paths.len(), "{paths:?}");
+}
+
+fn gather(directory: &Path, paths: &mut Vec<String>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { gather(&path, paths) } else { paths.push(path.display().to_string()) }
+    }
+}
+
+#[test]
+fn a_full_disk_costs_what_was_not_committed() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mails = three(root);
+    let contents = crate::keep::folder::Contents::read(&root.join("INBOX.sealpost"), |_, _| {}).unwrap();
+    let length = fs::metadata(root.join("INBOX.mbox")).unwrap().len();
+    let mut files =
+        files::MboxFiles::open(root.join("INBOX.mbox"), root.join("INBOX.imap"), 7, length, Some(3)).unwrap();
+    files.room = Some(length + 1000);
+    let claims = crate::keep::claim::Claims::new(root).unwrap();
+    let mut folder: Box<dyn Folder> =
+        Box::new(crate::keep::folder::FileFolder::new(files, contents, claims.claim(INBOX).unwrap()));
+    give(&mut *folder, 20, &mail("fits"), 9).unwrap();
+    folder.commit(&resume(21)).unwrap();
+    folder.begin(1).unwrap();
+    let error = (0..1000).find_map(|_| folder.write(&[b'x'; 1000]).err()).unwrap();
+    assert_eq!(error.kind(), sealpost_base::Kind::Retry);
+    folder.abandon().unwrap();
+    drop((folder, claims));
+    let (_copy, folder) = opened(root, INBOX, 7);
+    let mut now = read_all(&*folder);
+    assert_eq!(now.remove(&20), Some(mail("fits")));
+    assert_eq!(now, mails);
+}
+
+#[test]
+fn whatever_a_crash_leaves_of_the_files_is_a_commit_or_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (before, after) = (directory.path().join("before"), directory.path().join("after"));
+    let mails = three(&before);
+    copy_tree(&before, &after);
+    let mut more = mails.clone();
+    more.insert(10, mail("ten\nbare\r\n"));
+    more.insert(11, mail("From x\r\n"));
+    {
+        let (_copy, mut folder) = opened(&after, INBOX, 7);
+        for uid in [10, 11] {
+            give(&mut *folder, uid, &more[&uid], 4).unwrap();
+        }
+        folder.commit(&resume(12)).unwrap();
+    }
+    let file = |root: &Path, name: &str| fs::read(root.join(name)).unwrap();
+    let lengths = |name: &str| (file(&before, name).len(), file(&after, name).len());
+    let (mbox, journal) = (lengths("INBOX.mbox"), lengths("INBOX.sealpost"));
+    // First the mbox grows, then the journal.
+    let steps = (mbox.0..mbox.1).map(|mbox| (mbox, journal.0));
+    let steps = steps.chain((journal.0..=journal.1).map(|journal| (mbox.1, journal)));
+    for (at, (mbox, journal)) in steps.enumerate() {
+        let root = directory.path().join(format!("crash{at}"));
+        copy_tree(&after, &root);
+        fs::write(root.join("INBOX.mbox"), &file(&after, "INBOX.mbox")[..mbox]).unwrap();
+        fs::write(root.join("INBOX.sealpost"), &file(&after, "INBOX.sealpost")[..journal]).unwrap();
+        // What other programs see at this moment is what it was.
+        let mut seen = 0;
+        json::read(fs::File::open(root.join("INBOX.imap")).unwrap(), |e| {
+            seen += 1;
+            let message = &file(&root, "INBOX.mbox")[e.offset as usize..(e.offset + e.length) as usize];
+            assert!(message.starts_with(b"From ") && message.ends_with(b"\n\n"));
+        })
+        .unwrap();
+        assert_eq!(seen, 3);
+        let committed = journal == file(&after, "INBOX.sealpost").len();
+        let (copy, mut folder) = opened(&root, INBOX, 7);
+        assert_eq!(read_all(&*folder), if committed { more.clone() } else { mails.clone() });
+        imap_backup_reads(&root, INBOX);
+        // And on to the complete copy.
+        for uid in [10, 11] {
+            give(&mut *folder, uid, &more[&uid], 4).unwrap();
+        }
+        folder.commit(&resume(12)).unwrap();
+        assert_eq!(read_all(&*folder), more);
+        drop((copy, folder));
+        fs::remove_dir_all(root).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_given_is_read(transactions in prop::collection::vec((mails(), any::<bool>()), 1..4)) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let mut mails = Mails::new();
+        let mut uid = 0;
+        for (given, committed) in transactions {
+            let (_copy, mut folder) = opened(root, "a/b", 7);
+            prop_assert_eq!(&read_all(&*folder), &mails);
+            let mut now = mails.clone();
+            for (mail, piece) in given {
+                uid += 1;
+                give(&mut *folder, uid, &mail, piece).unwrap();
+                now.insert(uid, mail);
+            }
+            if let Some(gone) = now.keys().next().copied().filter(|uid| uid % 3 == 0) {
+                folder.vanished(gone).unwrap();
+                now.remove(&gone);
+            }
+            if committed {
+                folder.commit(&resume(uid + 1)).unwrap();
+                prop_assert_eq!(&read_all(&*folder), &now);
+                mails = now;
+                if uid % 2 == 0 {
+                    folder.close().unwrap();
+                }
+            }
+        }
+        let (_copy, folder) = opened(root, "a/b", 7);
+        prop_assert_eq!(&read_all(&*folder), &mails);
+        drop((_copy, folder));
+        // The same from imap-backup's files alone, but for what they cannot hold.
+        fs::remove_file(root.join("a/b.sealpost")).unwrap();
+        if root.join("a/b.imap").exists() {
+            let (_copy, folder) = opened(root, "a/b", 7);
+            prop_assert!(read_all(&*folder).keys().eq(mails.keys()));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The journal beside a folder's files: what the formats of the world cannot say about a message, and how much of the
+//! data file is valid.
+//!
+//! Append-only. Records follow each other; a [`Commit`] and its checksum make those before it valid. The checksum covers
+//! all bytes since the commit before and that commit's checksum, so nothing can be left out, exchanged or half written
+//! unseen. A journal's end says where its last transaction begins, so that this one alone has to be read to know how the
+//! folder stands. Whoever commits has the data file on disk first, so what a valid commit says of it holds. What follows the last
+//! valid commit never happened: it is cut off when the journal is opened.
+//!
+//! Nothing here is held in memory but one buffer, whatever the journal's length.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use sealpost_base::{Error, Result, limits};
+
+pub use self::reader::Records;
+pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
+use super::digest::{CHECK_BYTES, Check, Digesting};
+use crate::io_error;
+
+mod reader;
+mod record;
+#[cfg(test)]
+mod tests;
+
+/// What a journal begins with: its name and version.
+const MAGIC: &[u8; 8] = b"SPKEEP\x01\n";
+/// What follows a commit: its checksum, and how far back the commit begins.
+const TRAILER_BYTES: usize = CHECK_BYTES + 4;
+/// Records are gathered up to here before they are written.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// A journal that is open for writing. One at a time: the copy's lock sees to that.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    last: Commit,
+    /// Where the last header begins.
+    header_at: u64,
+    /// Bytes up to the end of the last commit.
+    committed: u64,
+    /// Bytes up to the end of the last record, `buffer` included.
+    length: u64,
+    buffer: Vec<u8>,
+    check: Check,
+    digesting: Digesting,
+    /// Writing failed: what is in the file is not known any more.
+    broken: bool,
+}
+
+impl Journal {
+    /// Makes a journal with nothing but `header` in it. It is there whole or not at all.
+    ///
+    /// # Errors
+    /// `Conflict` if there is one; `Retry` if it cannot be written.
+    pub fn create(path: &Path, header: Header) -> Result<Self> {
+        let mut new = Self::begin(path, header)?;
+        new.commit(&Commit::default())?;
+        new.put_in_place(path, false)?;
+        Ok(new)
+    }
+
+    /// Begins a journal that is to take the place of the one at `path`; [`Journal::put_in_place`] does it.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be written.
+    pub fn begin(path: &Path, header: Header) -> Result<Self> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".new");
+        let temporary = PathBuf::from(temporary);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&temporary).map_err(|e| io_error(&temporary, e))?;
+        let digesting = seeded_at(0, &Check::default());
+        let mut journal = Journal {
+            path: temporary,
+            file,
+            header: header.clone(),
+            last: Commit::default(),
+            header_at: MAGIC.len() as u64,
+            committed: 0,
+            length: MAGIC.len() as u64,
+            buffer: MAGIC.to_vec(),
+            check: Check::default(),
+            digesting,
+            broken: false,
+        };
+        journal.push(&Record::Header(header))?;
+        Ok(journal)
+    }
+
+    /// Gives a journal that was begun its name, in the place of the one that has it if `replace`.
+    ///
+    /// # Errors
+    /// `Conflict` if the name is taken and `replace` is false; `Retry` if it cannot be done.
+    pub fn put_in_place(&mut self, path: &Path, replace: bool) -> Result<()> {
+        if !replace && path.exists() {
+            return Err(Error::conflict(format!("{}: there is a journal already", path.display())));
+        }
+        std::fs::rename(&self.path, path).map_err(|e| io_error(path, e))?;
+        self.path = path.to_owned();
+        super::files::sync_directory_of(path)
+    }
+
+    /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and cuts off what
+    /// follows the last commit.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; what `each` says; `Retry` if it cannot be
+    /// read.
+    pub fn open(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).open(path).map_err(|e| io_error(path, e))?;
+        let found = reader::scan(&file, path)?;
+        for record in Records::of(&file, path, found.end)? {
+            let (offset, record) = record?;
+            each(offset, record)?;
+        }
+        let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+        if length > found.end {
+            file.set_len(found.end).map_err(|e| io_error(path, e))?;
+        }
+        Ok(Journal {
+            path: path.to_owned(),
+            file,
+            header: found.header,
+            last: found.last,
+            header_at: found.last.header,
+            committed: found.end,
+            length: found.end,
+            buffer: Vec::new(),
+            check: found.check,
+            digesting: seeded(&found.check),
+            broken: false,
+        })
+    }
+
+    /// What a journal says of its folder, and its last commit, without changing anything. Only the last transaction is
+    /// read, unless it is not valid.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn peek(path: &Path) -> Result<(Header, Commit)> {
+        let file = File::open(path).map_err(|e| io_error(path, e))?;
+        if let Some(found) = reader::last(&file, path)? {
+            return Ok(found);
+        }
+        let found = reader::scan(&file, path)?;
+        Ok((found.header, found.last))
+    }
+
+    /// Whose copy it is.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The last commit.
+    pub fn last(&self) -> &Commit {
+        &self.last
+    }
+
+    /// Whether there are records that are not committed.
+    pub fn is_dirty(&self) -> bool {
+        self.length > self.committed
+    }
+
+    /// Adds a record; returns where it begins. Valid after the next [`Journal::commit`].
+    ///
+    /// # Errors
+    /// `Limit` if it is too large; `Retry` if it cannot be written.
+    pub fn push(&mut self, record: &Record) -> Result<u64> {
+        let at = self.length;
+        let from = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; 4]);
+        minicbor::encode(record, &mut self.buffer)
+            .map_err(|e| Error::internal("a record cannot be encoded").with_source(e))?;
+        let bytes = self.buffer.len() - from - 4;
+        if bytes > limits::ARCHIVE_RECORD_BYTES {
+            self.buffer.truncate(from);
+            return Err(Error::limit(format!("{}: a record of {bytes} bytes", self.path.display())));
+        }
+        let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.buffer[from..from + 4].copy_from_slice(&length.to_le_bytes());
+        self.digesting.push(&self.buffer[from..]);
+        self.length += bytes as u64 + 4;
+        if let Record::Header(header) = record {
+            (self.header, self.header_at) = (header.clone(), at);
+        }
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.write_out()?;
+        }
+        Ok(at)
+    }
+
+    /// Makes everything up to here valid: on disk when it returns. Where things are in the journal is filled in here.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be written; nothing more can be written then, open it again.
+    pub fn commit(&mut self, commit: &Commit) -> Result<()> {
+        let from = self.committed.max(MAGIC.len() as u64);
+        let commit = Commit { header: self.header_at, from, before: self.check, ..*commit };
+        let at = self.push(&Record::Commit(commit))?;
+        let check = self.digesting.clone().check();
+        self.buffer.extend_from_slice(&check);
+        self.length += TRAILER_BYTES as u64;
+        let back = u32::try_from(self.length - at).unwrap_or(u32::MAX);
+        self.buffer.extend_from_slice(&back.to_le_bytes());
+        self.write_out()?;
+        if let Err(e) = self.file.sync_data() {
+            self.broken = true;
+            return Err(io_error(&self.path, e));
+        }
+        self.digesting = seeded(&check);
+        (self.check, self.last, self.committed) = (check, commit, self.length);
+        Ok(())
+    }
+
+    /// The valid records, from the first one on.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read.
+    pub fn records(&self) -> Result<Records> {
+        let file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        Records::of(&file, &self.path, self.committed)
+    }
+
+    /// As [`Journal::records`], those from `offset` on, at which one begins.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read.
+    pub fn records_from(&self, offset: u64) -> Result<Records> {
+        let file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        Records::from(&file, &self.path, offset, self.committed)
+    }
+
+    /// The record that begins at `offset`.
+    ///
+    /// # Errors
+    /// `Corrupt` if none does; `Retry` if it cannot be read.
+    pub fn record_at(&self, offset: u64) -> Result<Record> {
+        let file = File::open(&self.path).map_err(|e| io_error(&self.path, e))?;
+        reader::one(&file, &self.path, offset)
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        if self.broken {
+            let why = "an earlier write failed: what is on disk is found out when it is opened again";
+            return Err(Error::retry(format!("{}: {why}", self.path.display())));
+        }
+        let at = self.length - self.buffer.len() as u64;
+        let write = |file: &mut File, buffer: &[u8]| {
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(buffer)
+        };
+        if let Err(e) = write(&mut self.file, &self.buffer) {
+            self.broken = true;
+            return Err(io_error(&self.path, e));
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+fn seeded(check: &Check) -> Digesting {
+    let mut digesting = Digesting::default();
+    digesting.push(check);
+    digesting
+}
+
+/// Before the first commit there is no checksum, and the name and version of the journal count.
+fn seeded_at(from: u64, before: &Check) -> Digesting {
+    if from > MAGIC.len() as u64 {
+        return seeded(before);
+    }
+    let mut digesting = Digesting::default();
+    digesting.push(MAGIC);
+    digesting
+}
+
+/// Reads exactly `out.len()` bytes; false if the file ends before.
+fn read_exactly(from: &mut impl Read, out: &mut [u8]) -> std::io::Result<bool> {
+    match from.read_exact(out) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,178 @@
+//! What was committed is read, and nothing else, wherever the file is cut or changed.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn header(name: &str) -> Header {
+    Header {
+        folder: name.to_owned(),
+        delimiter: Some('/'),
+        uidvalidity: 7,
+        mailboxid: Some("F1".to_owned()),
+        moving_to: None,
+        aside: false,
+    }
+}
+
+fn message(uid: u32) -> Record {
+    Record::Message(Message {
+        uid,
+        flags: FlagsRecord { system: 1, keywords: Some(vec!["$Work".into()]), labels: None },
+        received: Some(1_600_000_000),
+        zone: -90,
+        octets: 52,
+        digest: [uid as u8; 32],
+        foreign: false,
+        offset: u64::from(uid) * 80,
+        length: 80,
+        line_ends: 0,
+    })
+}
+
+fn uids(records: &[Record]) -> Vec<u32> {
+    let uid = |record: &Record| match record {
+        Record::Message(message) => Some(message.uid),
+        _ => None,
+    };
+    records.iter().filter_map(uid).collect()
+}
+
+fn read(path: &Path) -> (Journal, Vec<Record>) {
+    let mut records = Vec::new();
+    let journal = Journal::open(path, |_, record| {
+        records.push(record);
+        Ok(())
+    });
+    (journal.unwrap(), records)
+}
+
+/// Three transactions, and where each ends.
+fn written(path: &Path) -> Vec<u64> {
+    let mut journal = Journal::create(path, header("INBOX")).unwrap();
+    let mut ends = vec![journal.committed];
+    for transaction in 0..3 {
+        for uid in 1..=4 {
+            journal.push(&message(transaction * 4 + uid)).unwrap();
+        }
+        let commit = Commit { present: u64::from(transaction + 1) * 4, ..Commit::default() };
+        journal.commit(&commit).unwrap();
+        ends.push(journal.committed);
+    }
+    ends
+}
+
+#[test]
+fn wherever_it_is_cut_what_was_committed_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let ends = written(&path);
+    let whole = fs::read(&path).unwrap();
+    assert_eq!(*ends.last().unwrap(), whole.len() as u64);
+    for cut in 0..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let complete = ends.iter().filter(|end| **end <= cut as u64).count();
+        if complete == 0 {
+            assert_eq!(Journal::peek(&path).unwrap_err().kind(), sealpost_base::Kind::Corrupt);
+            assert!(Journal::open(&path, |_, _| Ok(())).is_err());
+            assert_eq!(fs::read(&path).unwrap(), &whole[..cut], "what is damaged is left as it is");
+            continue;
+        }
+        let (name, last) = Journal::peek(&path).unwrap();
+        assert_eq!((name, last.present), (header("INBOX"), (complete as u64 - 1) * 4));
+        let (mut journal, records) = read(&path);
+        assert_eq!(uids(&records), (1..=(complete as u32 - 1) * 4).collect::<Vec<_>>(), "{cut}");
+        assert_eq!(fs::metadata(&path).unwrap().len(), ends[complete - 1]);
+        // And it goes on.
+        journal.push(&message(99)).unwrap();
+        journal.commit(&Commit { present: 99, ..*journal.last() }).unwrap();
+        assert_eq!(Journal::peek(&path).unwrap().1.present, 99);
+        assert_eq!(uids(&read(&path).1).last(), Some(&99));
+    }
+}
+
+#[test]
+fn every_changed_byte_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let ends = written(&path);
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x10;
+        fs::write(&path, &changed).unwrap();
+        // Transactions before the changed one are valid, it and those after it are not.
+        let complete = ends.iter().filter(|end| **end <= at as u64).count();
+        match Journal::open(&path, |_, _| Ok(())) {
+            Ok(journal) => assert_eq!(journal.committed, ends[complete - 1], "{at}"),
+            Err(_) => assert_eq!(complete, 0, "{at}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_not_committed_was_never_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let mut journal = Journal::create(&path, header("a")).unwrap();
+    assert_eq!(Journal::create(&path, header("b")).err().unwrap().kind(), sealpost_base::Kind::Conflict);
+    let at = journal.push(&message(3)).unwrap();
+    journal.commit(&Commit::default()).unwrap();
+    assert_eq!(uids(&read(&path).1), [3]);
+    assert_eq!(journal.record_at(at).unwrap(), message(3));
+    assert_eq!(journal.records().unwrap().count(), 4);
+    // Records that are not committed when the process ends, some of them written.
+    for uid in 4..5000 {
+        journal.push(&message(uid)).unwrap();
+    }
+    assert!(journal.is_dirty());
+    drop(journal);
+    assert_eq!(uids(&read(&path).1), [3]);
+}
+
+#[test]
+fn a_header_may_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let mut journal = Journal::create(&path, header("old")).unwrap();
+    journal.push(&Record::Header(header("new"))).unwrap();
+    assert_eq!(Journal::peek(&path).unwrap().0.folder, "old");
+    journal.commit(&Commit::default()).unwrap();
+    journal.push(&message(1)).unwrap();
+    journal.commit(&Commit::default()).unwrap();
+    assert_eq!(Journal::peek(&path).unwrap().0.folder, "new");
+    assert_eq!(read(&path).0.header().folder, "new");
+}
+
+#[test]
+fn a_record_that_is_too_large_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut journal = Journal::create(&directory.path().join("a"), header("a")).unwrap();
+    let runs = vec![1; limits::ARCHIVE_RECORD_BYTES];
+    let error = journal.push(&Record::LineEnds { runs }).unwrap_err();
+    assert_eq!(error.kind(), sealpost_base::Kind::Limit);
+    journal.push(&message(1)).unwrap();
+    journal.commit(&Commit::default()).unwrap();
+    assert_eq!(uids(&read(&journal.path).1), [1]);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..300), after in any::<bool>()) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let mut file = Vec::new();
+        if after {
+            written(&path);
+            file = fs::read(&path).unwrap();
+        }
+        let valid = file.len();
+        file.extend_from_slice(&bytes);
+        fs::write(&path, &file).unwrap();
+        let _ = Journal::peek(&path);
+        let opened = Journal::open(&path, |_, _| Ok(()));
+        prop_assert_eq!(opened.ok().map(|journal| journal.committed), after.then_some(valid as u64));
+    }
+}

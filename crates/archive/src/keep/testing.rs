@@ -1,0 +1,125 @@
+//! What the tests of every format use: messages as mail has them and as it has not, and copies filled and read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A message of a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    pub flags: Flags,
+    pub date: Option<DateTime>,
+    pub octets: Vec<u8>,
+}
+
+/// By UID.
+pub type Mails = BTreeMap<u32, Mail>;
+
+pub fn mail(text: &str) -> Mail {
+    mail_of(text.as_bytes())
+}
+
+pub fn mail_of(octets: &[u8]) -> Mail {
+    let date = sealpost_imap::types::Date::new(2020, 11, 16).and_then(|d| DateTime::new(d, 9, 5, 7, 60));
+    Mail { flags: Flags::from_names(["\\Seen", "$Work"]), date, octets: octets.to_vec() }
+}
+
+pub fn identity(uidvalidity: u32) -> Identity {
+    Identity { uidvalidity, mailboxid: None }
+}
+
+pub fn folder_name(name: &str) -> FolderName {
+    FolderName::new(name, Some('/'))
+}
+
+pub fn resume(uidnext: u32) -> Resume {
+    Resume { highestmodseq: u64::from(uidnext) * 10, uidnext, whole: true }
+}
+
+/// Gives a message to a folder, in pieces.
+pub fn give(folder: &mut dyn Folder, uid: u32, mail: &Mail, piece: usize) -> Result<()> {
+    folder.begin(mail.octets.len() as u64)?;
+    for piece in mail.octets.chunks(piece.max(1)) {
+        folder.write(piece)?;
+    }
+    folder.finish(&Arrived { uid, flags: mail.flags.clone(), internaldate: mail.date })
+}
+
+/// Everything in a folder, read.
+pub fn read_all(folder: &dyn Folder) -> Mails {
+    let mut mails = Mails::new();
+    for stored in folder.messages().unwrap() {
+        let stored = stored.unwrap();
+        let mut octets = Vec::new();
+        folder
+            .read(stored.uid)
+            .unwrap()
+            .read_to_end(&mut octets)
+            .unwrap_or_else(|e| panic!("{}: {e}", stored.uid));
+        assert_eq!(stored.size, octets.len() as u64);
+        let known = folder.known().flags(stored.uid).unwrap();
+        assert_eq!(*known, stored.flags);
+        let twice = mails.insert(stored.uid, Mail { flags: stored.flags, date: stored.internaldate, octets });
+        assert!(twice.is_none(), "{} twice", stored.uid);
+    }
+    assert_eq!(folder.known().uids().len(), mails.len());
+    mails
+}
+
+/// Octets that are hard on formats, more often than chance would have it.
+pub fn octets() -> impl Strategy<Value = Vec<u8>> {
+    let tokens: Vec<&[u8]> = vec![
+        b"From ",
+        b"From a@b Thu Jan  1 00:00:10 1970",
+        b">From ",
+        b">",
+        b"From: Me <me@example.org>\r\n",
+        b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\n",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"\xff\xfe",
+        b"x",
+        b" ",
+    ];
+    let token = prop::sample::select(tokens);
+    prop::collection::vec(token, 0..16).prop_map(|tokens| tokens.concat())
+}
+
+pub fn mails() -> impl Strategy<Value = Vec<(Mail, usize)>> {
+    let flags = prop::collection::vec(
+        prop::sample::select(vec!["\\Seen", "\\Flagged", "\\Draft", "$Junk", "wörk", "\\X", "a\"b"]),
+        0..4,
+    );
+    let date = prop::option::of((0i64..4_000_000_000, -720i16..720)).prop_map(|date| {
+        let (seconds, zone) = date?;
+        folder::date_time(seconds, zone)
+    });
+    let mail = (octets(), flags, date, 1usize..20).prop_map(|(octets, flags, date, piece)| {
+        (Mail { flags: Flags::from_names(flags), date, octets }, piece)
+    });
+    prop::collection::vec(mail, 0..6)
+}
+
+/// Copies a directory tree as it is now: what a crash would leave.
+pub fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), &to).unwrap();
+            let modified = entry.metadata().unwrap().modified().unwrap();
+            fs::File::options().append(true).open(&to).unwrap().set_modified(modified).unwrap();
+        }
+    }
+}
