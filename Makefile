@@ -25,6 +25,8 @@ KILLS_SHORT ?= 200
 CROWD_SHORT ?= --crowd 60 --half-open 500 --hold 2 --memory 64MiB --hard-limit-mib 256 --patience 600
 # Of `make fuzz`.
 SECONDS ?= 60
+# Of `make sim`.
+SECONDS_MAX ?= 60
 
 .PHONY: help
 help: ## List these targets
@@ -84,6 +86,11 @@ interop: ## Drive a release binary with clients that are not ours (ARGS="--stric
 .PHONY: crash
 crash: ## Kill a release binary under load, KILLS times (3000), and verify what it acknowledged (SEED=…)
 	@KILLS=$(KILLS) tests/crash/run.sh $(ARGS)
+
+.PHONY: sim
+sim: ## Simulate histories of several nodes on one store (SEED=…, SECONDS_MAX=…)
+	@cargo build --release $(LOCKED) -p sealpost-sim
+	@"$(RELEASE)/sealpost-sim" --seconds-max $(SECONDS_MAX) $(and $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: memory
 memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall, flood and never finish

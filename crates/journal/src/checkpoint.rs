@@ -6,7 +6,7 @@
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
-use sealpost_base::{Error, Position, Result};
+use sealpost_base::{Error, Position, Result, Timestamp};
 use sealpost_vault::{AccountKeys, Hash, checkpoint};
 use zeroize::Zeroizing;
 
@@ -58,6 +58,15 @@ impl Journal {
         }
         positions.sort_unstable_by(|a, b| b.cmp(a));
         Ok(positions)
+    }
+
+    /// When a checkpoint was written last, by the store's clock.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn last_checkpoint_written(&self) -> Result<Option<Timestamp>> {
+        let listed = self.store.list(&self.manifest_prefix(), None);
+        listed.try_fold(None, |last, object| async move { Ok(last.max(Some(object.modified))) }).await
     }
 
     /// Whether the entry at `position` may have been removed, now or at any time before.

@@ -55,6 +55,10 @@ pub enum Content {
     Damaged(String),
 }
 
+fn trimmed_while_written(position: Position) -> Error {
+    Error::retry(format!("log entry {position}: trimmed while written; it may count or not"))
+}
+
 impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
@@ -86,9 +90,7 @@ impl Journal {
         // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
         // while it was written: on ours, or long before it.
         if self.is_trimmed(position).await? && !self.is_followed(position, hash).await? {
-            return Err(Error::retry(format!(
-                "log entry {position}: trimmed while written; it may count or not"
-            )));
+            return Err(trimmed_while_written(position));
         }
         self.metrics.appended.increment();
         Ok(Append::Done(Tail { position, hash }))
@@ -101,15 +103,19 @@ impl Journal {
     }
 
     /// Takes the position, or finds that it is taken. When the outcome is unknown the same bytes are put again: the
-    /// position holds either them or somebody else's.
+    /// position holds either them or somebody else's. Even the first attempt may find its own bytes there, because what is
+    /// between here and the store repeats requests too.
     async fn put(&self, position: Position, sealed: Sealed, hash: Hash) -> Result<bool> {
         let path = self.log_path(position);
         let mut attempt = 1;
         loop {
             match self.store.put_new(&path, sealed.clone()).await {
                 Ok(Put::Created) => return Ok(true),
-                Ok(Put::Exists) if attempt == 1 => return Ok(false),
-                Ok(Put::Exists) => return Ok(entry::hash(&self.store.read(&path).await?) == hash),
+                Ok(Put::Exists) => match self.store.read(&path).await {
+                    // Trimmed by now, whosever it was.
+                    Err(e) if e.kind() == Kind::NotFound => return Err(trimmed_while_written(position)),
+                    found => return Ok(entry::hash(&found?) == hash),
+                },
                 Err(e) if e.kind() == Kind::Retry && attempt < APPEND_ATTEMPTS => attempt += 1,
                 Err(e) => return Err(e.context(format!("append {position}"))),
             }

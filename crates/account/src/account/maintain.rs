@@ -127,7 +127,7 @@ impl Account {
         let purged = self.purge().await?;
         // Whatever the grace period: an object may be older than the event that will refer to it by as long as a client
         // takes for the rest of its command.
-        let before = self.ended(self.accounts.grace().max(UNDER_WAY));
+        let period = self.accounts.grace().max(UNDER_WAY);
         // An event that refers to an object older than that is old too: reading on now is enough to know it.
         self.refresh().await?;
         let known = {
@@ -136,29 +136,30 @@ impl Account {
             known.sort_unstable();
             known
         };
-        let mut orphans = Vec::new();
+        // How old an object is, the store says: the time here may be wrong by more than any period. What the store wrote last
+        // tells the time there; it was just now if this follows a checkpoint.
+        let mut store_time =
+            self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN));
+        let mut unknown = Vec::new();
         let mut listed = self.accounts.store().list(&format!("acct/{}/msg", self.id), None);
         while let Some(object) = listed.try_next().await? {
+            store_time = store_time.max(object.modified);
             let id = object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok());
-            let unknown = |id: &ObjectId| known.binary_search(id).is_err();
-            if object.modified < before {
-                orphans.extend(id.filter(unknown));
-            }
+            let id = id.filter(|id| known.binary_search(id).is_err());
+            unknown.extend(id.map(|id| (id, object.modified)));
         }
         drop(listed);
+        let old = unknown.into_iter().filter(|(_, modified)| store_time.since(*modified) > period);
+        let orphans: Vec<ObjectId> = old.map(|(object, _)| object).collect();
         for object in &orphans {
             self.remove_object(*object).await?;
         }
         Ok(Maintenance { purged, orphans: orphans.len() })
     }
 
+    /// What was expunged before this has been gone for as long.
     fn grace_ends(&self) -> Timestamp {
-        self.ended(self.accounts.grace())
-    }
-
-    /// What is older than this has been there for that long.
-    fn ended(&self, period: Duration) -> Timestamp {
-        let period = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+        let period = i64::try_from(self.accounts.grace().as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.accounts.clock().now().0.saturating_sub(period))
     }
 

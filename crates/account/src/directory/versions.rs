@@ -71,17 +71,19 @@ impl Versions {
     }
 
     /// Creates `path`; `false` if somebody else's object is there. A write that failed may have happened, so the
-    /// same bytes are put again, and then the bytes that are there already may be these.
+    /// same bytes are put again. What is there already may be these bytes even the first time, because what is between
+    /// here and the store repeats requests too.
     async fn put(&self, path: &str, object: Sealed) -> Result<bool> {
-        match self.store.put_new(path, object.clone()).await {
-            Err(e) if e.kind() == Kind::Retry => {}
-            put => return Ok(put? == Put::Created),
-        }
-        match self.store.put_new(path, object.clone()).await? {
+        let put = match self.store.put_new(path, object.clone()).await {
+            Err(e) if e.kind() == Kind::Retry => self.store.put_new(path, object.clone()).await?,
+            put => put?,
+        };
+        match put {
             Put::Created => Ok(true),
             Put::Exists => match self.store.read(path).await {
-                // Gone by now: whoever won has gone on.
-                Err(e) if e.kind() == Kind::NotFound => Ok(false),
+                Err(e) if e.kind() == Kind::NotFound => Err(Error::retry(format!(
+                    "{path} was written and is gone again; the change may count or not"
+                ))),
                 found => Ok(*found? == *object.as_ref()),
             },
         }

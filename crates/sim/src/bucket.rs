@@ -1,0 +1,376 @@
+//! The store of a history: in memory, with everything that may go wrong between a node and an object store.
+//!
+//! What it promises, and all that it promises: a write that was acknowledged is seen by every request that begins after
+//! that. A write that is under way, or whose reply was an error, may happen now, later, twice or never. With
+//! [`Appends::Conditional`] creates are serialized. With [`Appends::Siblings`] a create overwrites, and a write that was not
+//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+};
+use sealpost_base::SeededRandom;
+use sealpost_vault::Appends;
+use tokio::time::{Instant, sleep};
+
+use crate::node::Gate;
+use crate::plan::Plan;
+
+/// Objects of one page of a list.
+const PAGE: usize = 5;
+/// Where the store's time begins, in seconds since 1970.
+pub const EPOCH_SECONDS: u64 = 1_700_000_000;
+
+/// The bucket itself. Cloning shares it.
+#[derive(Clone)]
+pub struct Bucket(Arc<Shared>);
+
+struct Shared {
+    plan: Plan,
+    random: SeededRandom,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calm: bool,
+    objects: BTreeMap<String, Object>,
+    /// Everything that was ever written below a `log` folder.
+    archive: Vec<(String, Bytes)>,
+    faults: u64,
+    requests: u64,
+}
+
+#[derive(Clone)]
+struct Object {
+    bytes: Bytes,
+    /// By the store's clock.
+    modified: Duration,
+    /// Everybody sees it.
+    whole: bool,
+}
+
+/// What becomes of a write.
+struct Fate {
+    before: Duration,
+    after: Duration,
+    fails: bool,
+    sticks: bool,
+    reply_lost: bool,
+    again: Option<Duration>,
+}
+
+enum Write {
+    Put { bytes: Bytes, create: bool },
+    Delete,
+}
+
+impl Bucket {
+    /// An empty bucket.
+    pub fn new(plan: Plan, seed: u64) -> Self {
+        let (random, began) = (SeededRandom::new(seed), Instant::now());
+        Bucket(Arc::new(Shared { plan, random, began, state: Mutex::default() }))
+    }
+
+    /// The bucket as one node reaches it.
+    pub fn seen_by(&self, gate: Gate) -> Access {
+        Access { bucket: self.clone(), gate }
+    }
+
+    /// Ends all faults and delays.
+    pub fn calm(&self) {
+        self.lock().calm = true;
+    }
+
+    /// Faults so far, delays not counted.
+    pub fn faults(&self) -> u64 {
+        self.lock().faults
+    }
+
+    /// Requests so far.
+    pub fn requests(&self) -> u64 {
+        self.lock().requests
+    }
+
+    /// Everything that was ever written below a `log` folder: path and content, in the order in which it came.
+    pub fn archive(&self) -> Vec<(String, Bytes)> {
+        self.lock().archive.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn chance(&self, per_thousand: u64) -> bool {
+        per_thousand > 0 && self.0.random.below(1000) < per_thousand
+    }
+
+    fn delay(&self) -> Duration {
+        if self.lock().calm || self.chance(500) {
+            return Duration::ZERO;
+        }
+        Duration::from_micros(self.0.random.below(self.0.plan.delay.as_micros() as u64 + 1))
+    }
+
+    fn faulty(&self, per_thousand: u64) -> bool {
+        let mut state = self.lock();
+        let faulty = !state.calm && self.chance(per_thousand);
+        state.faults += u64::from(faulty);
+        faulty
+    }
+
+    fn fate(&self) -> Fate {
+        let plan = &self.0.plan;
+        let again = self.faulty(plan.repeat).then(|| {
+            let longest = if self.0.random.below(2) == 0 { 1_000 } else { 3 * 3600 * 1000 };
+            Duration::from_millis(self.0.random.below(longest))
+        });
+        Fate {
+            before: self.delay(),
+            after: self.delay(),
+            fails: self.faulty(plan.fail),
+            sticks: self.faulty(plan.stick),
+            reply_lost: self.faulty(plan.lose_reply),
+            again,
+        }
+    }
+
+    /// Goes its way whether or not anybody waits for it any more.
+    async fn write(&self, path: &Path, write: Write) -> object_store::Result<()> {
+        self.lock().requests += 1;
+        let fate = self.fate();
+        let (bucket, path, write) = (self.clone(), path.to_string(), Arc::new(write));
+        if let Some(again) = fate.again {
+            let (bucket, path, write) = (bucket.clone(), path.clone(), write.clone());
+            tokio::spawn(async move {
+                sleep(again).await;
+                // Nobody hears what becomes of it.
+                let _ = bucket.take_effect(&path, &write, Duration::ZERO, false).await;
+            });
+        }
+        let request = tokio::spawn(async move {
+            sleep(fate.before).await;
+            if fate.fails {
+                return Err(failure("failed before it had an effect"));
+            }
+            bucket.take_effect(&path, &write, fate.after, fate.sticks).await?;
+            if fate.reply_lost { Err(failure("the reply was lost")) } else { Ok(()) }
+        });
+        request.await.unwrap_or_else(|_| Err(failure("the store ended")))
+    }
+
+    async fn take_effect(
+        &self,
+        path: &str,
+        write: &Write,
+        after: Duration,
+        sticks: bool,
+    ) -> object_store::Result<()> {
+        let Write::Put { bytes, create } = write else {
+            self.lock().objects.remove(path);
+            sleep(after).await;
+            return Ok(());
+        };
+        let modified = self.0.began.elapsed();
+        let serialized = self.0.plan.appends == Appends::Conditional;
+        {
+            let mut state = self.lock();
+            let before = state.objects.get(path);
+            if serialized && *create && before.is_some() {
+                let source = "exists".into();
+                return Err(object_store::Error::AlreadyExists { path: path.to_owned(), source });
+            }
+            let same = before.is_some_and(|before| before.whole && before.bytes == *bytes);
+            if path.contains("/log/") {
+                state.archive.push((path.to_owned(), bytes.clone()));
+            }
+            let object = Object { bytes: bytes.clone(), modified, whole: serialized || same };
+            state.objects.insert(path.to_owned(), object);
+        }
+        sleep(after).await;
+        if sticks {
+            return Err(failure("stuck half-way"));
+        }
+        if let Some(object) = self.lock().objects.get_mut(path)
+            && object.bytes == *bytes
+        {
+            object.whole = true;
+        }
+        Ok(())
+    }
+
+    async fn read<T>(&self, read: impl FnOnce(&Self) -> object_store::Result<T>) -> object_store::Result<T> {
+        self.lock().requests += 1;
+        sleep(self.delay()).await;
+        if self.faulty(self.0.plan.fail) {
+            return Err(failure("failed"));
+        }
+        let done = read(self);
+        sleep(self.delay()).await;
+        done
+    }
+
+    /// Whether this request sees the object.
+    fn sees(&self, object: &Object, calm: bool) -> bool {
+        object.whole || (!calm && self.0.random.below(2) == 0)
+    }
+
+    fn find(&self, path: &Path) -> object_store::Result<(ObjectMeta, Bytes)> {
+        let state = self.lock();
+        match state.objects.get(path.as_ref()) {
+            Some(object) if self.sees(object, state.calm) => {
+                Ok((meta(path.clone(), object), object.bytes.clone()))
+            }
+            _ => {
+                let source = "no such object".into();
+                Err(object_store::Error::NotFound { path: path.to_string(), source })
+            }
+        }
+    }
+
+    /// One page of the objects below `prefix` after `after`; whether there may be more.
+    fn page(&self, prefix: &str, after: &str) -> (Vec<ObjectMeta>, Option<String>) {
+        let state = self.lock();
+        let range = (std::ops::Bound::Excluded(after.to_owned()), std::ops::Bound::Unbounded);
+        let below = state.objects.range(range).take_while(|(path, _)| path.starts_with(prefix));
+        let mut next = None;
+        let mut found = Vec::new();
+        for (path, object) in below.take(PAGE) {
+            next = Some(path.clone());
+            if self.sees(object, state.calm)
+                && let Ok(location) = Path::parse(path)
+            {
+                found.push(meta(location, object));
+            }
+        }
+        (found, next)
+    }
+}
+
+fn meta(location: Path, object: &Object) -> ObjectMeta {
+    let modified = UNIX_EPOCH + Duration::from_secs(EPOCH_SECONDS) + object.modified;
+    let size = object.bytes.len() as u64;
+    ObjectMeta { location, last_modified: modified.into(), size, e_tag: None, version: None }
+}
+
+fn failure(what: &'static str) -> object_store::Error {
+    object_store::Error::Generic { store: "sim", source: what.into() }
+}
+
+/// The bucket as one node reaches it: nothing passes while the node stands still.
+#[derive(Clone)]
+pub struct Access {
+    bucket: Bucket,
+    gate: Gate,
+}
+
+impl Access {
+    async fn through<T>(&self, request: impl Future<Output = T>) -> T {
+        self.gate.pass().await;
+        let done = request.await;
+        self.gate.pass().await;
+        done
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Access {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        let create = matches!(options.mode, PutMode::Create);
+        let write = Write::Put { bytes: payload.into(), create };
+        self.through(self.bucket.write(location, write)).await?;
+        Ok(PutResult { e_tag: None, version: None })
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        _: &Path,
+        _: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        Err(object_store::Error::NotImplemented)
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        let found = self.through(self.bucket.read(|bucket| bucket.find(location))).await;
+        let (meta, bytes) = found?;
+        let len = bytes.len() as u64;
+        let range = match options.range {
+            None => 0..len,
+            Some(GetRange::Bounded(range)) => range.start.min(len)..range.end.min(len),
+            Some(GetRange::Offset(from)) => from.min(len)..len,
+            Some(GetRange::Suffix(last)) => len.saturating_sub(last)..len,
+        };
+        let part = bytes.slice(range.start as usize..range.end as usize);
+        let payload = GetResultPayload::Stream(stream::once(async { Ok(part) }).boxed());
+        Ok(GetResult { payload, meta, range, attributes: Default::default() })
+    }
+
+    async fn delete(&self, location: &Path) -> object_store::Result<()> {
+        self.through(self.bucket.write(location, Write::Delete)).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.list_with_offset(prefix, &Path::default())
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        let prefix = prefix.map_or_else(String::new, |prefix| format!("{prefix}/"));
+        let access = self.clone();
+        let pages = stream::try_unfold(Some(offset.to_string()), move |after| {
+            let (access, prefix) = (access.clone(), prefix.clone());
+            async move {
+                let Some(after) = after else { return Ok(None) };
+                // What is before the folder is none of its.
+                let after = after.max(prefix.clone());
+                let read = access.bucket.read(|bucket| Ok(bucket.page(&prefix, &after)));
+                let (found, next) = access.through(read).await?;
+                Ok::<_, object_store::Error>(Some((stream::iter(found.into_iter().map(Ok)), next)))
+            }
+        });
+        pages.try_flatten().boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> object_store::Result<ListResult> {
+        Err(object_store::Error::NotImplemented)
+    }
+
+    async fn copy(&self, _: &Path, _: &Path) -> object_store::Result<()> {
+        Err(object_store::Error::NotImplemented)
+    }
+
+    async fn copy_if_not_exists(&self, _: &Path, _: &Path) -> object_store::Result<()> {
+        Err(object_store::Error::NotImplemented)
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sim")
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sim")
+    }
+}

@@ -1,0 +1,137 @@
+//! A node: accounts of its own over the shared bucket, a clock of its own, and a gate that holds it still.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealpost_account::{Account, Accounts, Options};
+use sealpost_base::{AccountId, Clock, Random, Result, Timestamp};
+use sealpost_vault::{Backend, RootKey, Store};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::bucket::{Bucket, EPOCH_SECONDS};
+
+/// Whether a node goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Goes,
+    Stands,
+    Dead,
+}
+
+/// Between a node and the rest of the world. Cloning shares it.
+///
+/// Not a `watch` channel: that one wakes its receivers in an order of its own, and histories would not repeat.
+#[derive(Clone)]
+pub struct Gate(Arc<(Mutex<Pace>, Notify)>);
+
+impl Gate {
+    fn new() -> Self {
+        Gate(Arc::new((Mutex::new(Pace::Goes), Notify::new())))
+    }
+
+    /// Ends when the node goes on; never once it is dead.
+    pub async fn pass(&self) {
+        self.becomes(Pace::Goes).await;
+    }
+
+    /// Ends when the node dies.
+    pub async fn died(&self) {
+        self.becomes(Pace::Dead).await;
+    }
+
+    async fn becomes(&self, wanted: Pace) {
+        loop {
+            let mut changed = pin!(self.0.1.notified());
+            changed.as_mut().enable();
+            if *self.lock() == wanted {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn set(&self, pace: Pace) {
+        let mut now = self.lock();
+        if *now != Pace::Dead {
+            *now = pace;
+        }
+        drop(now);
+        self.0.1.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pace> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A clock that is wrong by the same amount all the time.
+struct Skewed {
+    began: Instant,
+    seconds: i64,
+}
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        let store = Timestamp::from_seconds(EPOCH_SECONDS as i64 + self.seconds);
+        store.after(self.began.elapsed())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+/// One node. Cloning gives another handle on it.
+#[derive(Clone)]
+pub struct Node {
+    /// Its accounts.
+    pub accounts: Accounts,
+    /// Its store.
+    pub store: Store,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// What holds it still.
+    pub gate: Gate,
+}
+
+impl Node {
+    /// A node over `bucket` whose clock is wrong by so many seconds.
+    pub fn start(
+        bucket: &Bucket,
+        backend: Backend,
+        began: Instant,
+        skew: i64,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let gate = Gate::new();
+        let store = Store::with(Arc::new(bucket.seen_by(gate.clone())), backend);
+        let clock: Arc<dyn Clock> = Arc::new(Skewed { began, seconds: skew });
+        let accounts = Accounts::with(store.clone(), clock.clone(), random, Options::default());
+        Node { accounts, store, clock, gate }
+    }
+
+    /// The account, as this node sees it.
+    ///
+    /// # Errors
+    /// As [`Accounts::open`].
+    pub async fn open(&self, id: AccountId, root: &RootKey) -> Result<Arc<Account>> {
+        self.accounts.open(id, root).await
+    }
+
+    /// Nothing of it goes on until [`Node::resume`].
+    pub fn pause(&self) {
+        self.gate.set(Pace::Stands);
+    }
+
+    /// It goes on, not knowing that it stood.
+    pub fn resume(&self) {
+        self.gate.set(Pace::Goes);
+    }
+
+    /// Nothing of it ever goes on. Requests that it had sent do.
+    pub fn kill(&self) {
+        self.gate.set(Pace::Dead);
+    }
+}

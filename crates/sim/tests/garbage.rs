@@ -1,0 +1,44 @@
+//! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the nodes' clocks say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use sealpost_account::Delivery;
+use sealpost_base::{Random, SeededRandom};
+use sealpost_sim::Plan;
+use sealpost_sim::bucket::Bucket;
+use sealpost_sim::node::Node;
+use sealpost_sim::world::ID;
+use sealpost_vault::{AccountKeys, Backend, RootKey};
+use tokio::time::{Instant, sleep};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() {
+    let bucket = Bucket::new(Plan::new(1), 1);
+    bucket.calm();
+    let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
+    let root = RootKey::generate(&*random);
+    let public = AccountKeys::derive(&root, ID).public();
+    // A clock that is ahead by a year.
+    let skew = 365 * DAY.as_secs() as i64;
+    let node = Node::start(&bucket, Backend::default(), Instant::now(), skew, random);
+    let message = || async {
+        let mut ingest = node.accounts.ingest(ID).await.unwrap();
+        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
+        ingest.finish().await.unwrap()
+    };
+    let objects = || async { node.store.list(&format!("acct/{ID}/msg"), None).count().await };
+    message().await;
+    node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
+    let account = node.open(ID, &root).await.unwrap();
+    assert_eq!(account.collect_garbage().await.unwrap().orphans, 0);
+    assert_eq!(objects().await, 2);
+    sleep(8 * DAY).await;
+    // It is the store that says how late it is.
+    node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
+    assert_eq!(account.collect_garbage().await.unwrap().orphans, 1);
+    assert_eq!(objects().await, 2);
+}
