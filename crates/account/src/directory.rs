@@ -63,7 +63,12 @@ impl Directory {
     /// The directory in `store`, whose records are authenticated with `key`.
     pub fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let local = Local { hostname: "localhost".to_owned(), postmaster: None };
-        Directory { versions: Versions::new(store, key), clock, random, local: Arc::new(local) }
+        Directory {
+            versions: Versions::new(store, key, random.clone()),
+            clock,
+            random,
+            local: Arc::new(local),
+        }
     }
 
     /// The same directory on a host called `hostname`, which completes names without a domain, and where mail for

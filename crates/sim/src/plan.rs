@@ -60,7 +60,7 @@ impl Plan {
                 [below(3) as usize],
             skew: [Duration::ZERO, Duration::from_secs(3600), Duration::from_secs(30 * 24 * 3600)]
                 [below(3) as usize],
-            records: below(16) == 0,
+            records: below(8) == 0,
         }
     }
 }

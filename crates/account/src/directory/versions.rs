@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use sealpost_base::{Error, Kind, Result, limits};
+use sealpost_base::{Error, Kind, Random, Result, limits};
 use sealpost_vault::record::{ServerKey, open_record, seal_record};
 use sealpost_vault::{Put, Sealed, Store};
 
@@ -13,6 +13,7 @@ use sealpost_vault::{Put, Sealed, Store};
 pub(super) struct Versions {
     store: Store,
     key: Arc<ServerKey>,
+    random: Arc<dyn Random>,
 }
 
 /// The newest version of a record.
@@ -24,10 +25,12 @@ pub(super) struct Newest {
 /// Versions of a record that are kept: the one in force, and the one before for a reader that is just about to
 /// read it.
 const KEPT_VERSIONS: u64 = 2;
+/// Random bytes behind a record, which nobody reads.
+const NONCE_BYTES: usize = 16;
 
 impl Versions {
-    pub(super) fn new(store: Store, key: ServerKey) -> Self {
-        Versions { store, key: Arc::new(key) }
+    pub(super) fn new(store: Store, key: ServerKey, random: Arc<dyn Random>) -> Self {
+        Versions { store, key: Arc::new(key), random }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -61,7 +64,11 @@ impl Versions {
         let next =
             version.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
         let path = path(directory, next);
-        if !self.put(&path, seal_record(&self.key, &path, bytes)).await? {
+        // Two who change a record alike must not take each other's for their own.
+        let mut distinct = bytes.to_vec();
+        distinct.resize(bytes.len() + NONCE_BYTES, 0);
+        self.random.fill(&mut distinct[bytes.len()..]);
+        if !self.put(&path, seal_record(&self.key, &path, &distinct)).await? {
             return Ok(false);
         }
         if let Err(e) = self.prune(directory, next).await {
