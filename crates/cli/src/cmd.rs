@@ -10,6 +10,7 @@ mod import;
 mod recovery;
 mod serve;
 mod stats;
+mod store;
 mod token;
 mod top;
 mod r#try;
@@ -41,6 +42,8 @@ pub enum Command {
     Check(check::Args),
     /// Say how much there is
     Stats(stats::Args),
+    /// Find out what the store does
+    Store(store::Args),
     /// Watch what the server is doing
     Top(top::Args),
     /// Load any IMAP, SMTP or LMTP server and report how it does
@@ -67,6 +70,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Export(args) => export::run(args, global).await,
         Command::Check(args) => check::run(args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
+        Command::Store(args) => store::run(args, global).await,
         Command::Top(args) => top::run(args, global).await,
         Command::Bench(args) => bench::run(args, global).await,
         Command::Config(args) => config::run(args, global).await,

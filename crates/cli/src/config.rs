@@ -18,6 +18,7 @@ use sealpost_server::settings::{Listen, TlsSource};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::log::Log;
+use crate::store::StoreConfig;
 use keys::KEYS;
 use memory::MemoryOption;
 
@@ -34,6 +35,8 @@ pub struct Config {
     pub directory: PathBuf,
     /// What the server is told.
     pub settings: Settings,
+    /// Where objects are.
+    pub store: StoreConfig,
     /// What is logged.
     pub log: Log,
     /// The file with the certificate; empty: a self-signed one.
@@ -67,6 +70,7 @@ impl Default for Config {
         let mut config = Config {
             directory: DEFAULT_DIRECTORY.into(),
             settings: Settings { listen, ..Settings::default() },
+            store: StoreConfig::default(),
             log: Log::default(),
             certificate: PathBuf::new(),
             certificate_key: PathBuf::new(),
@@ -173,6 +177,7 @@ impl Config {
         // These have no default.
         join(&mut self.certificate);
         join(&mut self.certificate_key);
+        join(&mut self.store.credentials);
         self.settings.listen.lmtp_unix.iter_mut().for_each(join);
     }
 
@@ -191,12 +196,15 @@ impl Config {
         let (certificate, key) = (&self.certificate, &self.certificate_key);
         let settings = &self.settings;
         let wrong_memory = memory::check(&settings.memory);
+        let (wrong_url, wrong_endpoint) = (self.store.wrong_url(), self.store.wrong_endpoint());
         when(
             certificate.as_os_str().is_empty() != key.as_os_str().is_empty(),
             if certificate.as_os_str().is_empty() { "tls.key" } else { "tls.certificate" },
             "tls.certificate and tls.key belong together; without both, a self-signed certificate is made",
         );
         when(wrong_memory.is_some(), "memory", &wrong_memory.unwrap_or_default());
+        when(wrong_url.is_some(), "store.url", &wrong_url.unwrap_or_default());
+        when(wrong_endpoint.is_some(), "store.endpoint", &wrong_endpoint.unwrap_or_default());
         when(settings.recipients < 100, "recipients", "at least 100 (RFC 5321 §4.5.3.1.8)");
         when(settings.message_size < 64 * 1024, "message_size", "at least \"64KiB\" (RFC 5321 §4.5.3.1.7)");
         when(self.directory.as_os_str().is_empty(), "directory", "a directory is needed");

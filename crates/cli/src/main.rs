@@ -2,7 +2,7 @@
 //!
 //! Only this crate prints, prompts or reads configuration; everything else is done by the crates below it. One file
 //! per command in `cmd/`; what they share is a noun each: [`global`] options, the [`place`] where the data is,
-//! [`secret`]s, [`output`], [`exit`] codes, [`config`], [`log`].
+//! [`secret`]s, the [`store`], [`output`], [`exit`] codes, [`config`], [`log`].
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -17,6 +17,7 @@ mod place;
 mod running;
 mod samples;
 mod secret;
+mod store;
 
 use std::process::ExitCode;
 use std::time::Duration;

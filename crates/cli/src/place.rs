@@ -2,6 +2,8 @@
 //!
 //! Several processes may have one open, so every command works while the server runs.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ impl Place {
             let why = format!("there is no mail in {dir}; name the data directory with --dir or --config");
             return Err(Error::not_found(why).into());
         }
-        Self::at(&config.directory.clone(), config.settings).await
+        Self::of(&config).await
     }
 
     /// The same, and makes the data directory if there is none.
@@ -61,17 +63,18 @@ impl Place {
     /// # Errors
     /// What the store and the configuration say.
     pub async fn open_or_make(global: &Global) -> Result<Self> {
-        let config = Config::load(global)?;
-        Self::at(&config.directory.clone(), config.settings).await
+        Self::of(&Config::load(global)?).await
     }
 
-    /// Opens, or makes, the data directory `dir` under these settings.
+    /// Opens, or makes, the data directory of a configuration.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn at(dir: &Path, settings: Settings) -> Result<Self> {
+    pub async fn of(config: &Config) -> Result<Self> {
+        let (dir, settings) = (config.directory.as_path(), config.settings.clone());
         let opened = || format!("the data directory {}", dir.display());
-        let store = Store::local(dir).await.with_context(opened)?;
+        make(dir).with_context(opened)?;
+        let store = config.store.open(dir).await?;
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let key_file = dir.join(KEY_FILE);
@@ -100,4 +103,9 @@ impl Place {
         let options = Options { budget: self.budget.clone(), memory, grace };
         Accounts::with(self.store.clone(), clock, random, options)
     }
+}
+
+/// The data directory, for this user alone. A local store in it would make it just so.
+fn make(dir: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }

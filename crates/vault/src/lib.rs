@@ -14,6 +14,7 @@ mod cipher;
 mod compress;
 mod local;
 mod metrics;
+mod remote;
 mod sealed;
 
 pub mod checkpoint;
@@ -22,6 +23,7 @@ pub mod faulty;
 pub mod index;
 pub mod keys;
 pub mod message;
+pub mod probe;
 pub mod record;
 pub mod slot;
 pub mod spool;
@@ -32,5 +34,6 @@ pub mod fuzz;
 
 pub use keys::{AccountKeys, PublicKey, RootKey};
 pub use metrics::StoreMetrics;
+pub use remote::{Addressing, Credentials, Patience, S3};
 pub use sealed::{Hash, Sealed};
 pub use store::{Appends, Backend, Listed, Put, Store, StoreStats};

@@ -13,6 +13,10 @@ pub struct StoreMetrics {
     pub deletes: Histogram,
     /// Operations that failed, those not counted that found an object absent, or there already.
     pub failures: Counter,
+    /// Requests sent to a remote store; a page of a listing and a part of an upload are one each.
+    pub requests: Counter,
+    /// Those of them that repeated one that had failed.
+    pub retries: Counter,
     /// Transactions of the local backend, from its beginning to the end of the wait for the disk.
     pub commits: Histogram,
     /// Writes and removals in one such transaction.
@@ -28,6 +32,8 @@ impl Default for StoreMetrics {
             writes: Histogram::times(),
             deletes: Histogram::times(),
             failures: Counter::default(),
+            requests: Counter::default(),
+            retries: Counter::default(),
             commits: Histogram::times(),
             commit_jobs: Histogram::counts(),
             wal_checkpoints: Counter::default(),

@@ -18,11 +18,13 @@ use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::metrics::Histogram;
-use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
+use sealpost_base::{Clock, Error, Random, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
 use crate::local::{Damaged, LocalStore, Parts};
 pub use crate::local::{Mark, Newer};
+use crate::probe::{self, Conditions};
+use crate::remote::{Patience, Remote, S3};
 use crate::{Sealed, StoreMetrics};
 
 /// A handle on an object store; cloning shares it.
@@ -32,6 +34,7 @@ pub struct Store(Arc<Shared>);
 struct Shared {
     objects: Arc<dyn ObjectStore>,
     local: Option<Arc<LocalStore>>,
+    remote: Option<Remote>,
     appends: Appends,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
     silent: watch::Sender<u64>,
@@ -123,6 +126,36 @@ impl Store {
         Self::new(inner, None, REMOTE_PART_BYTES, backend)
     }
 
+    /// A bucket of S3 or its kin. What the server's conditional writes are worth is found out first, by a few requests.
+    ///
+    /// # Errors
+    /// `Invalid` if there can be no such bucket; `Retry` if the server does not answer as it should.
+    pub async fn s3(s3: &S3, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
+        let remote = s3.connect(patience, random.clone())?;
+        let store = Self::remote(remote.clone(), Appends::Conditional);
+        let found = probe::conditions(&store, &*random, probe::Effort::Quick).await;
+        Ok(match found? {
+            Conditions::Kept => store,
+            Conditions::Ignored | Conditions::Raced => Self::remote(remote, Appends::Siblings),
+            Conditions::Refused => Self::remote(remote.without_conditions(), Appends::Siblings),
+        })
+    }
+
+    pub(crate) fn remote(remote: Remote, appends: Appends) -> Self {
+        let mut store = Self::new(Arc::new(remote.clone()), None, REMOTE_PART_BYTES, Backend { appends });
+        if let Some(shared) = Arc::get_mut(&mut store.0) {
+            shared.metrics = remote.metrics();
+            shared.remote = Some(remote);
+        }
+        store
+    }
+
+    /// The same store, writing without conditions; `None` if it cannot be told to.
+    pub(crate) fn without_conditions(&self) -> Option<Self> {
+        let remote = self.0.remote.as_ref()?.without_conditions();
+        Some(Self::remote(remote, Appends::Siblings))
+    }
+
     fn new(
         objects: Arc<dyn ObjectStore>,
         local: Option<Arc<LocalStore>>,
@@ -134,7 +167,19 @@ impl Store {
             (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
         let (puts, bytes) = (0.into(), 0.into());
         let appends = backend.appends;
-        Store(Arc::new(Shared { objects, local, appends, silent, part_bytes, puts, bytes, metrics, clock }))
+        let remote = None;
+        Store(Arc::new(Shared {
+            objects,
+            local,
+            remote,
+            appends,
+            silent,
+            part_bytes,
+            puts,
+            bytes,
+            metrics,
+            clock,
+        }))
     }
 
     /// How writers to this store find out which of them was first.

@@ -68,7 +68,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if config.settings.listen == Listen::default() {
         return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
     }
-    let place = Place::at(&config.directory, config.settings).await?;
+    let place = Place::of(&config).await?;
     let signals = Signals::listen()?;
     let server = start(&place).await?;
     let ready = Ready::of(&place, server.addresses());

@@ -57,14 +57,14 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     log::start(config.log);
     args.ports.check_free()?;
     let memory_is_default = config.is_default("memory");
-    let mut settings = config.settings;
+    let settings = &mut config.settings;
     settings.listen = args.ports.listen();
     settings.hostname = "localhost".to_owned();
     settings.tls = TlsSource::SelfSigned { directory: config.directory.clone() };
     if memory_is_default {
         settings.memory = MemoryDivision::of(MEMORY);
     }
-    let mut place = Place::at(&config.directory, settings).await?;
+    let mut place = Place::of(&config).await?;
     place.dir = std::fs::canonicalize(&place.dir).context("the data directory")?;
 
     let login = match &args.password_file {

@@ -10,6 +10,7 @@ use toml::de::DeValue;
 use crate::global::Level;
 use crate::log::Format;
 use sealpost_server::settings::PlaintextLogin;
+use sealpost_vault::Addressing;
 
 /// A value as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -253,6 +254,22 @@ impl Form<Level> for Choice {
         Written::Text(value.name().to_owned())
     }
 }
+
+impl Form<Addressing> for Choice {
+    const NAME: &'static str = "\"auto\", \"path\" or \"virtual\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Addressing, String> {
+        choose(value, &ADDRESSING)
+    }
+
+    fn write(value: &Addressing) -> Written {
+        let found = ADDRESSING.iter().find(|(_, addressing)| addressing == value);
+        Written::Text(found.map_or("auto", |(word, _)| *word).to_owned())
+    }
+}
+
+const ADDRESSING: [(&str, Addressing); 3] =
+    [("auto", Addressing::Auto), ("path", Addressing::Path), ("virtual", Addressing::Virtual)];
 
 impl Form<Format> for Choice {
     const NAME: &'static str = "\"text\" or \"json\"";

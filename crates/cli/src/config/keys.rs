@@ -37,8 +37,12 @@ pub fn position(name: &str) -> Option<usize> {
 }
 
 /// What a section is about.
-pub const SECTIONS: [(&str, &str); 8] = [
+pub const SECTIONS: [(&str, &str); 9] = [
     ("", ""),
+    (
+        "store",
+        "Where objects are: mail, accounts, everything but the server's key. The data directory, unless a URL is named here.",
+    ),
     (
         "listen",
         "Where to listen. Every key is a list; an empty one turns that protocol off, port 0 takes any free port.",
@@ -126,6 +130,48 @@ pub const KEYS: &[Key] = &[
         Span,
         settings.retention,
         "How long removed accounts and expunged messages are kept before they are deleted for good."
+    ),
+    key!(
+        "store.url",
+        Text,
+        store.url,
+        "s3://bucket/prefix for a bucket of S3 or a store that speaks its protocol, file:///directory for a directory; empty: the data directory."
+    ),
+    key!(
+        "store.endpoint",
+        Text,
+        store.endpoint,
+        "The server of the bucket, such as https://s3.example.org or http://127.0.0.1:3900; empty: Amazon's."
+    ),
+    key!(
+        "store.region",
+        Text,
+        store.region,
+        "The region that requests are signed for; for Garage what its configuration calls s3_region."
+    ),
+    key!(
+        "store.addressing",
+        Choice,
+        store.addressing,
+        "Where the bucket's name goes: into the path of requests, into the name of the host, or (auto) into the path if there is an endpoint."
+    ),
+    key!(
+        "store.credentials",
+        File,
+        store.credentials,
+        "A file with the access key as Amazon's programs write it: lines aws_access_key_id = …, aws_secret_access_key = … and perhaps aws_session_token = …; empty: the environment variables of these names, in capitals."
+    ),
+    key!(
+        "store.requests",
+        Several,
+        store.requests,
+        "Requests to a bucket that are under way at a time; one more waits."
+    ),
+    key!(
+        "store.timeout",
+        Wait,
+        store.timeout,
+        "For one request to a bucket, its whole answer included. What fails is tried again a few times, for about twice as long at most, and then answered as a temporary failure."
     ),
     key!(
         "listen.smtp",

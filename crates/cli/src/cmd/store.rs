@@ -1,0 +1,30 @@
+//! `sealpost store`: the store itself, whatever is in it.
+
+mod probe;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::global::Global;
+
+/// Arguments of `sealpost store`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find out what the store does and how long it takes, by writing and removing a few small objects
+    Probe(probe::Args),
+}
+
+/// Does it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    match args.command {
+        Command::Probe(args) => probe::run(args, global).await,
+    }
+}

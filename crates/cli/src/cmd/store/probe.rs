@@ -1,0 +1,155 @@
+//! `sealpost store probe`: what a store does, in plain words.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use sealpost_base::{SystemClock, SystemRandom};
+use sealpost_vault::Appends;
+use sealpost_vault::probe::{self, Conditions, Probe};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::exit::FAILED;
+use crate::global::Global;
+
+/// Arguments of `sealpost store probe`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "It writes below probe/ and removes what it wrote; nothing else is touched, and the server may \
+                        run. Exit status 1 if the store lacks something that is needed.\n
+Examples:
+  sealpost store probe --config /etc/sealpost.toml
+  sealpost store probe s3://mail-test --json"
+)]
+pub struct Args {
+    /// The store, if it is not the one of the configuration: s3://bucket/prefix, file:///directory or a directory
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Found {
+    store: String,
+    usable: bool,
+    /// `kept`, `ignored`, `raced` or `refused`.
+    conditional_create: &'static str,
+    /// `conditional` or `siblings`.
+    appends: &'static str,
+    list_after_write: bool,
+    list_after_delete: bool,
+    ranges: bool,
+    multipart: bool,
+    clock_ahead_ms: i64,
+    write_us: u128,
+    read_us: u128,
+    list_us: u128,
+    delete_us: u128,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let config = Config::load(global)?;
+    let store = match &args.url {
+        Some(url) => config.store.at(url).await?,
+        None => config.store.open(&config.directory).await?,
+    };
+    let name = match args.url {
+        Some(url) => url,
+        None if config.store.url.is_empty() => config.directory.display().to_string(),
+        None => config.store.url,
+    };
+    let found = Found::new(name, &probe::probe(&store, &SystemClock::new(), &SystemRandom).await?);
+    global.output().show(&found, Found::to_text)?;
+    Ok(if found.usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+impl Found {
+    fn new(store: String, probe: &Probe) -> Self {
+        let conditional_create = match probe.conditions {
+            Conditions::Kept => "kept",
+            Conditions::Ignored => "ignored",
+            Conditions::Raced => "raced",
+            Conditions::Refused => "refused",
+        };
+        let appends = match probe.conditions.appends() {
+            Appends::Conditional => "conditional",
+            Appends::Siblings => "siblings",
+        };
+        Found {
+            store,
+            usable: probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,
+            conditional_create,
+            appends,
+            list_after_write: probe.lists_what_was_written,
+            list_after_delete: probe.forgets_what_was_removed,
+            ranges: probe.reads_ranges,
+            multipart: probe.uploads_in_parts,
+            clock_ahead_ms: probe.clock_ahead_ms,
+            write_us: probe.write.as_micros(),
+            read_us: probe.read.as_micros(),
+            list_us: probe.list.as_micros(),
+            delete_us: probe.delete.as_micros(),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let conditional = match self.conditional_create {
+            "kept" => "works: of several writers of one object the first wins, and the others are told",
+            "ignored" => "is ignored: a second writer replaces what the first one wrote, and neither is told",
+            "raced" => {
+                "fails when it counts: of several writers at once more than one was told that it was first"
+            }
+            _ => "is refused: the store accepts no writes with a condition",
+        };
+        let appends = match self.appends {
+            "conditional" => "one entry for each position: writers are put in order by the store",
+            _ => "siblings: each writer has entries of its own, which readers put in order",
+        };
+        let yes = |good: bool, yes: &str, no: &str| if good { yes.to_owned() } else { no.to_owned() };
+        let ms = |micros: u128| format!("{:.1} ms", Duration::from_micros(micros as u64).as_secs_f64() * 1e3);
+        let clock = match self.clock_ahead_ms / 1000 {
+            -2..=2 => "as this machine's, to about a second".to_owned(),
+            ahead if ahead > 0 => format!("{ahead} s ahead of this machine's"),
+            behind => format!("{} s behind this machine's", -behind),
+        };
+        let lines = [
+            ("conditional create", conditional.to_owned()),
+            ("log entries", appends.to_owned()),
+            (
+                "list after write",
+                yes(
+                    self.list_after_write,
+                    "shows what was written",
+                    "MISSES what was written: this store cannot be used",
+                ),
+            ),
+            (
+                "list after remove",
+                yes(
+                    self.list_after_delete,
+                    "no longer shows what was removed",
+                    "still shows what was removed; that does no harm",
+                ),
+            ),
+            (
+                "parts of objects",
+                yes(self.ranges, "are read as asked", "CANNOT BE READ: this store cannot be used"),
+            ),
+            (
+                "large objects",
+                yes(self.multipart, "are written in parts", "CANNOT BE WRITTEN: this store cannot be used"),
+            ),
+            ("clock", clock),
+            ("write 1 KiB", ms(self.write_us)),
+            ("read it", ms(self.read_us)),
+            ("list", ms(self.list_us)),
+            ("remove", ms(self.delete_us)),
+        ];
+        let mut text = format!("{}\n", self.store);
+        for (name, what) in lines {
+            text.push_str(&format!("  {name:<20}{what}\n"));
+        }
+        text
+    }
+}

@@ -1,0 +1,234 @@
+//! `[store]`: where objects are, and how to get at them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sealpost_base::{Error, SystemRandom};
+use sealpost_vault::{Addressing, Credentials, Patience, S3, Store};
+use zeroize::Zeroizing;
+
+use crate::exit::Usage;
+
+/// What the configuration says of the store.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// `s3://…`, `file:///…`; empty: the data directory.
+    pub url: String,
+    /// The server of an `s3://` URL.
+    pub endpoint: Option<String>,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// Where the bucket's name goes.
+    pub addressing: Addressing,
+    /// The file with the access key; empty: the environment.
+    pub credentials: PathBuf,
+    /// Requests under way at a time.
+    pub requests: usize,
+    /// For one request.
+    pub timeout: Duration,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        let Patience { requests, timeout, .. } = Patience::default();
+        StoreConfig {
+            url: String::new(),
+            endpoint: None,
+            region: "us-east-1".to_owned(),
+            addressing: Addressing::Auto,
+            credentials: PathBuf::new(),
+            requests,
+            timeout,
+        }
+    }
+}
+
+/// Largest file with an access key that is read, in bytes.
+const CREDENTIALS_BYTES: u64 = 64 * 1024;
+
+/// A place for objects, named by a URL.
+enum Location {
+    Directory(PathBuf),
+    Bucket { bucket: String, prefix: String },
+}
+
+impl Location {
+    /// Reads a URL; whatever has no scheme is a directory.
+    fn parse(url: &str) -> Result<Self, String> {
+        if url.starts_with("s3://") {
+            let (bucket, prefix) = S3::parse_url(url).map_err(|e| e.to_string())?;
+            return Ok(Location::Bucket { bucket, prefix });
+        }
+        if let Some(path) = url.strip_prefix("file://") {
+            if !path.starts_with('/') {
+                return Err(format!(
+                    "{url:?}: the path of a file:// URL begins with /, as in file:///var/lib/mail"
+                ));
+            }
+            return Ok(Location::Directory(path.into()));
+        }
+        match url.split_once("://") {
+            Some((scheme, _)) => {
+                Err(format!("there are no stores at {scheme}:// URLs, but at s3:// and file://"))
+            }
+            None => Ok(Location::Directory(url.into())),
+        }
+    }
+}
+
+impl StoreConfig {
+    /// What is wrong with the URL, if something is.
+    pub fn wrong_url(&self) -> Option<String> {
+        if self.url.is_empty() || self.url.contains("://") {
+            return Location::parse(&self.url).err();
+        }
+        Some(format!("{:?} is no URL, such as s3://bucket/prefix or file:///directory", self.url))
+    }
+
+    /// What is wrong with the endpoint, if something is.
+    pub fn wrong_endpoint(&self) -> Option<String> {
+        let endpoint = self.endpoint.as_ref()?;
+        let host = endpoint.strip_prefix("https://").or_else(|| endpoint.strip_prefix("http://"));
+        match host.map(|host| host.trim_end_matches('/')) {
+            Some(host) if !host.is_empty() && !host.contains('/') => None,
+            _ => Some("it begins with https:// or http://, and ends with the host or its port".to_owned()),
+        }
+    }
+
+    /// The directory that the objects are in, if they are in one: `data` unless the URL says otherwise.
+    fn directory(&self, data: &Path) -> Option<PathBuf> {
+        match Location::parse(&self.url) {
+            _ if self.url.is_empty() => Some(data.to_owned()),
+            Ok(Location::Directory(directory)) => Some(directory),
+            _ => None,
+        }
+    }
+
+    /// Opens the store of the data directory `data`.
+    ///
+    /// # Errors
+    /// `Usage` if there are no credentials; what the store says.
+    pub async fn open(&self, data: &Path) -> Result<Store> {
+        match self.directory(data) {
+            Some(dir) => {
+                let opened = || format!("the data directory {}", dir.display());
+                Store::local(&dir).await.with_context(opened)
+            }
+            None => self.at(&self.url).await,
+        }
+    }
+
+    /// Opens the store at `url` with what is said here of servers. A local one is made if there is none.
+    ///
+    /// # Errors
+    /// As [`StoreConfig::open`].
+    pub async fn at(&self, url: &str) -> Result<Store> {
+        let store = match Location::parse(url).map_err(Usage)? {
+            Location::Directory(directory) => Store::local(&directory).await,
+            Location::Bucket { bucket, prefix } => {
+                let s3 = S3 {
+                    bucket,
+                    prefix,
+                    endpoint: self.endpoint.clone(),
+                    region: self.region.clone(),
+                    addressing: self.addressing,
+                    credentials: self.access_key()?,
+                };
+                let patience =
+                    Patience { requests: self.requests, timeout: self.timeout, ..Patience::default() };
+                Store::s3(&s3, patience, Arc::new(SystemRandom)).await
+            }
+        };
+        store.with_context(|| format!("the store {url}"))
+    }
+
+    fn access_key(&self) -> Result<Credentials> {
+        let named = |name: &str| std::env::var_os(name).and_then(|value| value.into_string().ok());
+        let text;
+        let found = if self.credentials.as_os_str().is_empty() {
+            key_of(|name| named(&name.to_ascii_uppercase()).map(Zeroizing::new))
+        } else {
+            text = read_key_file(&self.credentials)?;
+            key_of(|name| value_in(&text, name))
+        };
+        found.ok_or_else(|| {
+            let place = match self.credentials.as_os_str().is_empty() {
+                true => "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or store.credentials names no file".to_owned(),
+                false => format!("{} (aws_access_key_id = …, aws_secret_access_key = …)", self.credentials.display()),
+            };
+            Usage(format!("there is no access key for the store in {place}")).into()
+        })
+    }
+}
+
+fn key_of(value: impl Fn(&str) -> Option<Zeroizing<String>>) -> Option<Credentials> {
+    let value = |name| value(name).filter(|value| !value.is_empty());
+    Some(Credentials {
+        key_id: value("aws_access_key_id")?.to_string(),
+        secret: value("aws_secret_access_key")?,
+        session_token: value("aws_session_token"),
+    })
+}
+
+fn read_key_file(path: &Path) -> Result<Zeroizing<String>> {
+    let name = || format!("the access key in {}", path.display());
+    if std::fs::metadata(path).with_context(name)?.len() > CREDENTIALS_BYTES {
+        return Err(Error::limit(format!("{} is larger than 64 KiB", path.display())).into());
+    }
+    Ok(Zeroizing::new(std::fs::read_to_string(path).with_context(name)?))
+}
+
+/// The value of `name` in a file as Amazon's programs write it: `name = value`, one a line. Of several sections the first one
+/// that has it counts.
+fn value_in(text: &str, name: &str) -> Option<Zeroizing<String>> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    let found = pairs.map(|(n, value)| (n.trim(), value.trim())).find(|(n, _)| *n == name);
+    found.map(|(_, value)| Zeroizing::new(value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_buckets_and_directories() {
+        let data = Path::new("/data");
+        let directory = |url: &str| StoreConfig { url: url.into(), ..StoreConfig::default() }.directory(data);
+        assert_eq!(directory(""), Some("/data".into()));
+        assert_eq!(directory("file:///mail"), Some("/mail".into()));
+        assert_eq!(directory("s3://bucket/a/b"), None);
+        let wrong = |url: &str| StoreConfig { url: url.into(), ..StoreConfig::default() }.wrong_url();
+        for url in ["", "s3://bucket", "s3://bucket/a/b", "file:///mail"] {
+            assert_eq!(wrong(url), None, "{url}");
+        }
+        for url in ["mail", "file://mail", "ftp://mail", "s3://", "s3://no", "s3://buck et"] {
+            assert!(wrong(url).is_some(), "{url}");
+        }
+    }
+
+    #[test]
+    fn endpoints_are_hosts() {
+        let wrong = |endpoint: &str| {
+            StoreConfig { endpoint: Some(endpoint.into()), ..StoreConfig::default() }.wrong_endpoint()
+        };
+        assert_eq!(StoreConfig::default().wrong_endpoint(), None);
+        for endpoint in ["https://s3.example.org", "http://127.0.0.1:3900", "http://[::1]:3900/"] {
+            assert_eq!(wrong(endpoint), None, "{endpoint}");
+        }
+        for endpoint in ["s3.example.org", "https://", "https://host/path", "ftp://host"] {
+            assert!(wrong(endpoint).is_some(), "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn access_keys_are_read_as_others_write_them() {
+        let text = "[default]\naws_access_key_id=AK\naws_secret_access_key = s=/+\n\n[other]\naws_access_key_id = BK\n";
+        let key = key_of(|name| value_in(text, name)).unwrap();
+        assert_eq!((key.key_id.as_str(), key.secret.as_str()), ("AK", "s=/+"));
+        assert!(key.session_token.is_none());
+        assert!(key_of(|name| value_in("aws_access_key_id = AK", name)).is_none());
+        assert!(key_of(|name| value_in("aws_access_key_id =\naws_secret_access_key = x", name)).is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! Stores behind a network: every request is bounded in time, repeated when that may help, and waits its turn.
+//!
+//! What a backend of `object_store` does for one request is kept; what has to be right for write-once objects is done
+//! here: a conditional write whose reply was lost is repeated, and if something is there by then, it is read to find out whose
+//! it is. So [`PutMode::Create`] answers `AlreadyExists` for another's object only, as long as the network lets it find out;
+//! else it fails, and the outcome is unknown.
+//!
+//! Whole answers are held while they are received (the callers bound what they ask for), so that a body that breaks off
+//! is asked for again like everything else.
+
+mod attempts;
+mod s3;
+mod upload;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::{
+    Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use sealpost_base::Random;
+
+use crate::StoreMetrics;
+pub use attempts::Patience;
+use attempts::{Attempts, conflicts};
+pub use s3::{Addressing, Credentials, S3};
+use upload::RemoteUpload;
+
+/// What a remote store is made of: a backend that can upload in parts, each part again if need be.
+pub(crate) trait Bucket: ObjectStore + MultipartStore {}
+
+impl<T: ObjectStore + MultipartStore> Bucket for T {}
+
+/// A store behind a network. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    shared: Arc<Shared>,
+    /// Whether writes say that nothing may be there yet.
+    conditional: bool,
+}
+
+struct Shared {
+    bucket: Arc<dyn Bucket>,
+    /// What every path begins with.
+    prefix: Path,
+    attempts: Attempts,
+    metrics: Arc<StoreMetrics>,
+}
+
+/// Objects that a listing hands on at once: as many as come in one answer of S3.
+const PAGE: usize = 1000;
+
+impl Remote {
+    /// All of `bucket` below `prefix`.
+    pub fn new(bucket: Arc<dyn Bucket>, prefix: Path, patience: Patience, random: Arc<dyn Random>) -> Self {
+        let metrics = Arc::new(StoreMetrics::default());
+        let attempts = Attempts::new(patience, random, metrics.clone());
+        let shared = Arc::new(Shared { bucket, prefix, attempts, metrics });
+        Remote { shared, conditional: true }
+    }
+
+    /// The same, for a server that refuses writes with a condition.
+    pub fn without_conditions(&self) -> Self {
+        Remote { shared: self.shared.clone(), conditional: false }
+    }
+
+    /// What it measures; [`crate::Store`] adds what its callers wait.
+    pub fn metrics(&self) -> Arc<StoreMetrics> {
+        self.shared.metrics.clone()
+    }
+}
+
+impl Shared {
+    fn full(&self, path: &Path) -> Path {
+        self.prefix.parts().chain(path.parts()).collect()
+    }
+
+    fn short(&self, mut meta: ObjectMeta) -> Option<ObjectMeta> {
+        let location = meta.location.prefix_match(&self.prefix)?.collect();
+        meta.location = location;
+        Some(meta)
+    }
+
+    async fn create(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let put = |attempt| {
+            let (payload, options) = (payload.clone(), options.clone());
+            async move {
+                match self.bucket.put_opts(path, payload.clone(), options).await {
+                    // Whose it is is known only if nothing of ours may have arrived yet.
+                    Err(e @ Error::AlreadyExists { .. }) if attempt > 1 && !conflicts(&e) => {
+                        self.is_there(path, payload, e).await
+                    }
+                    put => put,
+                }
+            }
+        };
+        self.attempts.run("writing", put).await
+    }
+
+    /// Whether what exists is what was written, when `exists` was the answer to writing it again.
+    async fn is_there(&self, path: &Path, payload: PutPayload, exists: Error) -> Result<PutResult> {
+        let there = async { self.bucket.get(path).await?.bytes().await };
+        match there.await {
+            Ok(there) if there == Bytes::from(payload) => Ok(PutResult { e_tag: None, version: None }),
+            Ok(_) | Err(Error::NotFound { .. }) => Err(exists),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn get(&self, path: &Path, options: GetOptions) -> Result<(GetResult, Bytes)> {
+        let get = |_| {
+            let options = options.clone();
+            async {
+                let head = options.head;
+                let got = self.bucket.get_opts(path, options).await?;
+                let (meta, range, attributes) = (got.meta.clone(), got.range.clone(), got.attributes.clone());
+                let bytes = if head { Bytes::new() } else { got.bytes().await? };
+                let payload = GetResultPayload::Stream(stream::empty().boxed());
+                Ok((GetResult { payload, meta, range, attributes }, bytes))
+            }
+        };
+        self.attempts.run("reading", get).await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Remote {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let path = self.shared.full(location);
+        if options.mode == PutMode::Create && self.conditional {
+            return self.shared.create(&path, payload, options).await;
+        }
+        let options = PutOptions { mode: PutMode::Overwrite, ..options };
+        let put = |_| self.shared.bucket.put_opts(&path, payload.clone(), options.clone());
+        self.shared.attempts.run("writing", put).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        _: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        Ok(Box::new(RemoteUpload::begin(self.shared.clone(), self.shared.full(location)).await?))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let (mut got, bytes) = self.shared.get(&self.shared.full(location), options).await?;
+        got.meta.location = location.clone();
+        got.payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
+        Ok(got)
+    }
+
+    async fn delete(&self, location: &Path) -> Result<()> {
+        let path = self.shared.full(location);
+        self.shared.attempts.run("removing", |_| self.shared.bucket.delete(&path)).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        list(self.shared.clone(), prefix, None)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        list(self.shared.clone(), prefix, Some(self.shared.full(offset)))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let path = prefix.map_or_else(|| self.shared.prefix.clone(), |prefix| self.shared.full(prefix));
+        let listed = |_| self.shared.bucket.list_with_delimiter(Some(&path));
+        let ListResult { common_prefixes, objects } = self.shared.attempts.run("listing", listed).await?;
+        let short = |path: Path| path.prefix_match(&self.shared.prefix).map(|parts| parts.collect());
+        Ok(ListResult {
+            common_prefixes: common_prefixes.into_iter().filter_map(short).collect(),
+            objects: objects.into_iter().filter_map(|meta| self.shared.short(meta)).collect(),
+        })
+    }
+
+    async fn copy(&self, _: &Path, _: &Path) -> Result<()> {
+        Err(Error::NotImplemented)
+    }
+
+    async fn copy_if_not_exists(&self, _: &Path, _: &Path) -> Result<()> {
+        Err(Error::NotImplemented)
+    }
+}
+
+/// A listing, a page at a time. It has a request under way only while its reader waits for a page; after a failure it goes on
+/// behind the last object that it had.
+fn list(
+    shared: Arc<Shared>,
+    prefix: Option<&Path>,
+    after: Option<Path>,
+) -> BoxStream<'static, Result<ObjectMeta>> {
+    struct Walk {
+        shared: Arc<Shared>,
+        below: Path,
+        after: Option<Path>,
+        listed: Option<BoxStream<'static, Result<ObjectMeta>>>,
+    }
+    let below = prefix.map_or_else(|| shared.prefix.clone(), |prefix| shared.full(prefix));
+    let walk = Walk { shared, below, after, listed: None };
+    let pages = stream::try_unfold(walk, |mut walk| async move {
+        let shared = walk.shared.clone();
+        let (below, after) = (walk.below.clone(), walk.after.clone());
+        let begun = std::sync::Mutex::new(walk.listed.take());
+        let page = |_| {
+            // What failed once says nothing any more: a new listing from where that one was.
+            let going_on = begun.lock().ok().and_then(|mut begun| begun.take());
+            let (shared, below, after) = (&shared, &below, &after);
+            async move {
+                let mut listed = going_on.unwrap_or_else(|| match after {
+                    Some(after) => shared.bucket.list_with_offset(Some(below), after).fuse().boxed(),
+                    None => shared.bucket.list(Some(below)).fuse().boxed(),
+                });
+                let mut page = Vec::new();
+                page.extend(listed.try_next().await?);
+                while page.len() < PAGE
+                    && let Some(Some(next)) = listed.next().now_or_never()
+                {
+                    page.push(next?);
+                }
+                Ok((page, listed))
+            }
+        };
+        let (page, listed) = shared.attempts.run("listing", page).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        walk.after = Some(last.location.clone());
+        walk.listed = Some(listed);
+        let page: Vec<_> = page.into_iter().filter_map(|meta| shared.short(meta)).map(Ok).collect();
+        Ok::<_, Error>(Some((stream::iter(page), walk)))
+    });
+    pages.try_flatten().boxed()
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remote({}, {})", self.shared.bucket, self.shared.prefix)
+    }
+}
+
+#[cfg(test)]
+mod lookalike;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! One request after the other until one succeeds: bounded in number, in time, and in how many are under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::{Error, Result};
+use sealpost_base::Random;
+use sealpost_base::limits::STORE_REQUESTS;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::StoreMetrics;
+
+/// How often a request is made, the first time included.
+const ATTEMPTS: u32 = 5;
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long to wait for a remote store, and for how many of its answers at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Requests under way at a time; one more waits.
+    pub requests: usize,
+    /// For one request, its whole answer included. After twice as long no further attempt is made.
+    pub timeout: Duration,
+    /// About how long after the first failure to try again; twice that after each further one.
+    pub pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let (timeout, pause) = (Duration::from_secs(30), Duration::from_millis(100));
+        Patience { requests: STORE_REQUESTS, timeout, pause }
+    }
+}
+
+/// Makes requests.
+pub(super) struct Attempts {
+    patience: Patience,
+    under_way: Semaphore,
+    random: Arc<dyn Random>,
+    metrics: Arc<StoreMetrics>,
+}
+
+impl Attempts {
+    pub fn new(patience: Patience, random: Arc<dyn Random>, metrics: Arc<StoreMetrics>) -> Self {
+        let under_way = Semaphore::new(patience.requests.clamp(1, Semaphore::MAX_PERMITS));
+        Attempts { patience, under_way, random, metrics }
+    }
+
+    /// The first answer of `call` (which is told the number of the attempt, from 1) that repeating it would not change; its
+    /// last failure if there is none.
+    pub async fn run<T, F: Future<Output = Result<T>>>(
+        &self,
+        what: &'static str,
+        mut call: impl FnMut(u32) -> F,
+    ) -> Result<T> {
+        let began = Instant::now();
+        let mut attempt = 1;
+        loop {
+            let turn = self.under_way.acquire().await.map_err(|e| generic(e.to_string()))?;
+            self.metrics.requests.increment();
+            let answer = timeout(self.patience.timeout, call(attempt)).await;
+            drop(turn);
+            let failure = match answer {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(e)) if !may_pass(&e) => return Err(e),
+                Ok(Err(e)) => e,
+                Err(_) => generic(format!("{what} took longer than {:?}", self.patience.timeout)),
+            };
+            if attempt == ATTEMPTS || began.elapsed() >= self.patience.timeout * 2 {
+                return Err(failure);
+            }
+            self.metrics.retries.increment();
+            tracing::debug!(what, attempt, error = %failure, "the store failed; trying again");
+            sleep(self.pause(attempt)).await;
+            attempt += 1;
+        }
+    }
+
+    /// Between half of what is due and all of it: many that failed together do not come back together.
+    fn pause(&self, attempt: u32) -> Duration {
+        let due = self.patience.pause.saturating_mul(1 << (attempt - 1)).min(LONGEST_PAUSE);
+        let half = due / 2;
+        half + Duration::from_micros(self.random.next_u64() % (half.as_micros() as u64 + 1))
+    }
+}
+
+/// Whether the same request may have another answer later.
+fn may_pass(e: &Error) -> bool {
+    matches!(e, Error::Generic { .. } | Error::JoinError { .. }) || conflicts(e)
+}
+
+/// Whether this is S3's "409 Conflict": somebody else's write of that path is under way, and it is open whether the object will
+/// be there. The crate calls it `AlreadyExists`, as it does the 412 of an object that is there, which it wraps into an error
+/// of its own first; the type of what it wraps otherwise is not public.
+pub(super) fn conflicts(e: &Error) -> bool {
+    let Error::AlreadyExists { source, .. } = e else { return false };
+    !source.is::<Error>() && source.to_string().contains("409 Conflict")
+}
+
+fn generic(why: String) -> Error {
+    Error::Generic { store: "remote", source: why.into() }
+}

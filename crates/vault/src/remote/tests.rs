@@ -1,0 +1,269 @@
+//! Against a server that looks like S3 and does wrong what it is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use futures::future::{join_all, try_join_all};
+use sealpost_base::{Kind, SeededRandom, SystemClock};
+
+use super::lookalike::{Fault, Lookalike, Manners, Request};
+use super::{Patience, S3};
+use crate::probe::{Conditions, probe};
+use crate::{Appends, Put, Sealed, Store};
+
+const PATIENCE: Patience =
+    Patience { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
+
+async fn start() -> (Lookalike, Store) {
+    let server = Lookalike::start(Manners::Keeps, 3).await;
+    let store = open(&server, PATIENCE).await;
+    server.seen();
+    (server, store)
+}
+
+async fn open(server: &Lookalike, patience: Patience) -> Store {
+    Store::s3(&server.s3("a/prefix"), patience, Arc::new(SeededRandom::new(7))).await.unwrap()
+}
+
+fn sealed(bytes: &[u8]) -> Sealed {
+    Sealed::new(bytes.to_vec())
+}
+
+fn is_put(request: &Request) -> bool {
+    request.method == "PUT"
+}
+
+async fn paths(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String> {
+    store.list(prefix, after).map_ok(|object| object.path).try_collect().await.unwrap()
+}
+
+#[tokio::test]
+async fn objects_come_and_go_below_the_prefix() {
+    let (server, store) = start().await;
+    assert_eq!(store.appends(), Appends::Conditional);
+    for n in 0..8 {
+        assert_eq!(store.put_new(&format!("x/{n}"), sealed(&[n; 10])).await.unwrap(), Put::Created);
+    }
+    assert_eq!(store.put_new("x/3", sealed(b"other")).await.unwrap(), Put::Exists);
+    assert_eq!(server.keys().len(), 8);
+    assert!(server.keys().iter().all(|key| key.starts_with("a/prefix/x/")));
+    assert_eq!(store.read("x/3").await.unwrap()[..], [3; 10]);
+    assert_eq!(store.read_range("x/3", 2..5).await.unwrap()[..], [3; 3]);
+    assert_eq!(store.read_range("x/3", 5..11).await.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(store.read_range("x/3", 11..12).await.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(store.read("x/9").await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(store.size("x/3").await.unwrap(), 10);
+    assert_eq!(paths(&store, "x", None).await, (0..8).map(|n| format!("x/{n}")).collect::<Vec<_>>());
+    assert_eq!(paths(&store, "x", Some("x/5")).await, ["x/6", "x/7"]);
+    assert_eq!(store.last("x").await.unwrap().unwrap().0, "x/7");
+    store.delete_in_order(vec!["x/0".into(), "x/1".into(), "x/nothing".into()]).await.unwrap();
+    assert_eq!(paths(&store, "x", None).await.len(), 6);
+}
+
+#[tokio::test]
+async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
+    let late = Fault::AnsweredLate(Duration::from_millis(700));
+    for fault in [Fault::ReplyLost, Fault::DoneBut(500), Fault::DoneBut(503), late] {
+        let (server, store) = start().await;
+        server.once(fault, is_put);
+        assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created, "{fault:?}");
+        assert_eq!(server.seen().iter().filter(|r| is_put(r)).count(), 2);
+        // And from then on it is there like any other.
+        assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Exists);
+    }
+}
+
+#[tokio::test]
+async fn anothers_object_is_not_taken_for_ones_own() {
+    for fault in [Fault::Dropped, Fault::Refused(503), Fault::Refused(409)] {
+        let (server, store) = start().await;
+        store.put_new("x", sealed(b"others")).await.unwrap();
+        server.once(fault, is_put);
+        assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Exists, "{fault:?}");
+        assert_eq!(store.read("x").await.unwrap()[..], *b"others");
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_with_a_write_that_came_to_nothing_is_no_object() {
+    let (server, store) = start().await;
+    server.once(Fault::Refused(409), is_put);
+    assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created);
+}
+
+#[tokio::test]
+async fn when_nobody_can_find_out_the_outcome_is_said_to_be_unknown() {
+    let (server, store) = start().await;
+    // The write gets through, and from then on nothing does.
+    let mut begun = false;
+    server.plan(move |_| match std::mem::replace(&mut begun, true) {
+        false => Fault::ReplyLost,
+        true => Fault::Refused(500),
+    });
+    assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap_err().kind(), Kind::Retry);
+    server.plan(|_| Fault::None);
+    // As the contract says: the same write again, and reading it.
+    assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Exists);
+    assert_eq!(store.read("x").await.unwrap()[..], *b"mine");
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_says_retry_and_all_is_well_when_it_is_back() {
+    let (server, store) = start().await;
+    store.put_new("x", sealed(b"before")).await.unwrap();
+    server.plan(|_| Fault::Dropped);
+    server.seen();
+    assert_eq!(store.put_new("y", sealed(b"during")).await.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(store.read("x").await.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(store.delete("x").await.unwrap_err().kind(), Kind::Retry);
+    let listed = store.list("x", None).try_collect::<Vec<_>>().await;
+    assert_eq!(listed.unwrap_err().kind(), Kind::Retry);
+    assert!(server.seen().len() <= 4 * 5 * 2, "attempts are bounded");
+    server.plan(|_| Fault::None);
+    assert_eq!(store.read("x").await.unwrap()[..], *b"before");
+    assert_eq!(store.put_new("y", sealed(b"after")).await.unwrap(), Put::Created);
+}
+
+#[tokio::test]
+async fn what_cannot_pass_is_not_repeated() {
+    let (server, store) = start().await;
+    server.plan(|_| Fault::Refused(403));
+    assert_eq!(store.read("x").await.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn answers_that_break_off_are_asked_for_again() {
+    let (server, store) = start().await;
+    store.put_new("x", sealed(&[7; 100_000])).await.unwrap();
+    server.once(Fault::CutShort, |r| r.method == "GET");
+    assert_eq!(store.read("x").await.unwrap()[..], [7; 100_000]);
+    server.once(Fault::CutShort, |r| r.method == "GET");
+    assert_eq!(store.read_range("x", 1..50_001).await.unwrap()[..], [7; 50_000]);
+    server.once(Fault::Late(Duration::from_secs(3)), |r| r.method == "GET");
+    assert_eq!(store.read("x").await.unwrap().len(), 100_000);
+    assert!(store.metrics().retries.read() >= 3);
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_where_it_was_interrupted() {
+    let (server, store) = start().await;
+    for n in 0..10 {
+        store.put_new(&format!("x/{n}"), sealed(&[n])).await.unwrap();
+    }
+    let mut count = 0;
+    server.plan(move |_| {
+        count += 1;
+        match count % 3 {
+            1 => Fault::None,
+            2 => Fault::Refused(500),
+            _ => Fault::CutShort,
+        }
+    });
+    assert_eq!(paths(&store, "x", None).await, (0..10).map(|n| format!("x/{n}")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn requests_under_way_are_bounded() {
+    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let store = open(&server, Patience { requests: 5, ..PATIENCE }).await;
+    server.plan(|_| Fault::Late(Duration::from_millis(5)));
+    let puts = (0..100).map(|n| {
+        let store = store.clone();
+        async move {
+            let path = format!("x/{n:03}");
+            store.put_new(&path, sealed(b"bytes")).await?;
+            store.read(&path).await
+        }
+    });
+    try_join_all(puts).await.unwrap();
+    let reads = store.read_ranges((0..100).map(|n| (format!("x/{n:03}"), 0..3)).collect()).await;
+    assert!(reads.iter().all(|read| read.as_ref().is_ok_and(|bytes| bytes[..] == *b"byt")));
+    assert_eq!(server.most_under_way(), 5);
+}
+
+#[tokio::test]
+async fn a_large_object_is_there_once_it_was_acknowledged_whatever_went_wrong() {
+    let faults = [Fault::None, Fault::ReplyLost, Fault::DoneBut(500), Fault::Refused(503), Fault::Dropped];
+    for (n, fault) in faults.into_iter().enumerate() {
+        for which in ["uploads", "partNumber", "uploadId"] {
+            let (server, store) = start().await;
+            let method = if which == "partNumber" { "PUT" } else { "POST" };
+            server.once(fault, move |r| r.method == method && r.query.contains_key(which));
+            let mut upload = store.upload("large").await.unwrap();
+            let first = vec![n as u8; store.part_bytes()];
+            upload.part(sealed(&first)).await.unwrap();
+            upload.part(sealed(b"the end")).await.unwrap();
+            upload.complete().await.unwrap();
+            let found = store.read("large").await.unwrap();
+            assert_eq!(found.len(), first.len() + 7, "{fault:?} {which}");
+            assert_eq!(found[first.len()..], *b"the end");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_fails_leaves_nothing() {
+    let (server, store) = start().await;
+    server.plan(|r| match r.query.contains_key("partNumber") {
+        true => Fault::Refused(500),
+        false => Fault::None,
+    });
+    let mut upload = store.upload("large").await.unwrap();
+    assert_eq!(upload.part(sealed(b"part")).await.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(upload.complete().await.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(store.size("large").await.unwrap_err().kind(), Kind::NotFound);
+    // What was dropped is aborted by a task of its own.
+    while server.uploads() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_conditional_writes_are_worth_is_found_out() {
+    let expected = [
+        (Manners::Keeps, Conditions::Kept),
+        (Manners::Ignores, Conditions::Ignored),
+        (Manners::Refuses, Conditions::Refused),
+        (Manners::Races, Conditions::Raced),
+    ];
+    for (manners, conditions) in expected {
+        let server = Lookalike::start(manners, 1000).await;
+        let store = open(&server, PATIENCE).await;
+        assert_eq!(store.appends(), conditions.appends(), "{manners:?}");
+        let asked = store.metrics().requests.read();
+        assert!(asked <= 24, "{asked} requests at the start: {manners:?}");
+        let found = probe(&store, &SystemClock::new(), &SeededRandom::new(1)).await.unwrap();
+        if manners != Manners::Refuses {
+            // A store that knows that much does not ask again.
+            assert_eq!(found.conditions, conditions);
+        }
+        assert!(found.lists_what_was_written && found.forgets_what_was_removed);
+        assert!(found.reads_ranges && found.uploads_in_parts);
+        assert_eq!(server.keys(), Vec::<String>::new(), "nothing is left");
+        store.put_new("x", sealed(b"it can be written")).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_many_writers_one_creates() {
+    let (_server, store) = start().await;
+    let objects: Vec<_> = (0..40u8).map(|n| sealed(&[n; 20])).collect();
+    let puts = join_all(objects.iter().map(|object| store.put_new("x", object.clone()))).await;
+    assert_eq!(puts.iter().filter(|put| matches!(put, Ok(Put::Created))).count(), 1);
+}
+
+#[test]
+fn urls() {
+    let good =
+        [("s3://mail", ("mail", "")), ("s3://mail/", ("mail", "")), ("s3://m_L.1/a/b/", ("m_L.1", "a/b"))];
+    for (url, (bucket, prefix)) in good {
+        assert_eq!(S3::parse_url(url).unwrap(), (bucket.to_owned(), prefix.to_owned()), "{url}");
+    }
+    for url in
+        ["http://mail", "s3://", "s3:///x", "s3://ab", "s3://ma il", "s3://mail/a//b", "s3://.ab/c", "mail"]
+    {
+        assert_eq!(S3::parse_url(url).unwrap_err().kind(), Kind::Invalid, "{url}");
+    }
+}

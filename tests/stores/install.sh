@@ -1,0 +1,44 @@
+#!/bin/bash
+# Builds the stores that `make stores` runs against, from their sources in the public registries, once: into the cache
+# directory of this user, beside everything else that is built. Says what cannot be had; that is not an error, the checks
+# then run with what there is.
+#
+# Not the releases that their authors publish: less is compiled in (no telemetry, no LMDB) and it is optimised less, because
+# it is built more often than it runs.
+set -uo pipefail
+
+CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/sealpost"
+ROOT="$CACHE/stores"
+GARAGE=2.5.0
+VERSITY=v1.8.0
+mkdir -p "$ROOT/bin"
+
+missing=0
+say() { echo "stores: $*"; }
+
+if [ ! -x "$ROOT/bin/garage" ]; then
+    say "building Garage $GARAGE"
+    # Its own target directory: RUSTC_WRAPPERs and flags of this project are not for it.
+    if env -u RUSTC_WORKSPACE_WRAPPER -u CLIPPY_ARGS -u RUSTFLAGS \
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
+        CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_TARGET_DIR="$ROOT/target-garage" \
+        nice -n 19 cargo install garage --version "$GARAGE" --locked --root "$ROOT" \
+        --no-default-features --features bundled-libs,sqlite >"$ROOT/garage.log" 2>&1; then
+        rm -rf "$ROOT/target-garage"
+    else
+        say "Garage could not be built: $ROOT/garage.log"
+        missing=1
+    fi
+fi
+
+if [ ! -x "$ROOT/bin/versitygw" ]; then
+    say "building Versity S3 Gateway $VERSITY"
+    if ! GOBIN="$ROOT/bin" nice -n 19 go install -p 1 "github.com/versity/versitygw/cmd/versitygw@$VERSITY" \
+        >"$ROOT/versitygw.log" 2>&1; then
+        say "Versity S3 Gateway could not be built: $ROOT/versitygw.log"
+        missing=1
+    fi
+fi
+
+[ "$missing" = 0 ] && say "ready in $ROOT/bin"
+exit 0
