@@ -23,6 +23,7 @@ pub mod imap_backup;
 mod journal;
 mod known;
 mod line_ends;
+pub mod maildir;
 mod octets;
 #[cfg(test)]
 mod testing;

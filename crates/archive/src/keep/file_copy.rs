@@ -37,6 +37,16 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// name and the UIDVALIDITY.
     fn find(&self, root: &Path) -> Result<Vec<Found>>;
 
+    /// What the place of a folder that is put aside begins with.
+    fn aside(&self, place: &str) -> String {
+        place.to_owned()
+    }
+
+    /// All parts have left this place.
+    fn moved(&self, _root: &Path, _from: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// What has to be there before a folder's journal is made.
     fn prepare(&self, root: &Path, place: &str) -> Result<()>;
 
@@ -173,7 +183,7 @@ impl<L: Layout> FileCopy<L> {
                 Err(e) => return Err(io_error(to, e)),
             }
         }
-        Ok(())
+        self.layout.moved(&self.root, from)
     }
 
     /// The move is done.
@@ -208,7 +218,9 @@ impl<L: Layout> FileCopy<L> {
             let header = Header { aside: true, ..entry.header.clone() };
             self.relocate(&entry.place, &to, header)?;
             index.taken.insert(to.to_lowercase(), to.into());
-            index.folders.remove(name);
+            if let Some(entry) = index.folders.remove(name) {
+                index.taken.remove(&entry.place.to_lowercase());
+            }
         }
         if !index.folders.contains_key(name)
             && let Some(id) = &server.mailboxid
@@ -235,7 +247,7 @@ impl<L: Layout> FileCopy<L> {
 
     /// As imap-backup names what it puts aside: with the UIDVALIDITY, and a number if there is one already.
     fn free_aside(&self, index: &Index, place: &str, uidvalidity: u32) -> String {
-        let plain = format!("{place}-{uidvalidity}");
+        let plain = format!("{}-{uidvalidity}", self.layout.aside(place));
         let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
         let mut all = std::iter::once(plain.clone()).chain(numbered);
         let is_free = |place: &String| {

@@ -314,6 +314,7 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
         |mailboxid: &str| crate::keep::Identity { uidvalidity: 8, mailboxid: Some(mailboxid.into()) };
     let mut folder = copy.open(&folder_name(INBOX), &server("F1")).unwrap();
     assert!(folder.known().uids().is_empty());
+    assert!(root.join("INBOX.mbox").exists());
     let aside = (fs::read(root.join("INBOX-7.mbox")).unwrap(), fs::read(root.join("INBOX-7.imap")).unwrap());
     assert_eq!(aside, before);
     give(&mut *folder, 1, &mails[&1], 9).unwrap();

@@ -1,0 +1,38 @@
+//! The format Maildir, as mbsync names and numbers things: Maildir++ folders (its `SubFolders Maildir++`, which Dovecot and
+//! Courier share), the UID in the file name, UIDVALIDITY in `.uidvalidity`; and our journal beside it.
+//!
+//! A message is written to `tmp`, is on disk, is in the journal, and then gets its name in `cur`; what a crash leaves in
+//! `tmp` is moved when the folder is opened. Flags are in the file names as letters; keywords, dates with their zone and
+//! digests are in the journal. Text has LF at its line ends as programs expect there; the journal knows where the message had
+//! others.
+//!
+//! Another program may mark messages here: its letters stay until the server's flags change.
+
+use std::path::Path;
+
+use sealpost_base::{Error, Result};
+
+use self::layout::Maildir;
+use super::Copy;
+use super::file_copy::FileCopy;
+
+mod files;
+mod layout;
+mod name;
+#[cfg(test)]
+mod tests;
+
+/// Opens, or begins, the copy in `directory`, which is the Maildir of INBOX.
+///
+/// # Errors
+/// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry` if it cannot be read or
+/// made.
+pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
+    if directory.join("cur").exists() && !layout::journal(directory).exists() {
+        return Err(Error::invalid(format!(
+            "{}: there is a Maildir of another program: choose another directory",
+            directory.display()
+        )));
+    }
+    Ok(Box::new(FileCopy::new(directory, Maildir)?))
+}

@@ -1,0 +1,304 @@
+//! The files of one folder, being written.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use sealpost_base::Result;
+
+use super::name;
+use crate::io_error;
+use crate::keep::files::{replace, sync_directory};
+use crate::keep::folder::{Contents, Files};
+use crate::keep::journal::Message;
+use crate::keep::{Arrived, Flags, Known, Resume};
+
+/// Bytes of a message that are gathered before its file is written.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// From so many messages on, all of the file system is put on disk at once rather than one file after the other.
+const TOGETHER: usize = 8;
+
+/// The files of an open folder.
+pub struct MaildirFiles {
+    directory: PathBuf,
+    uidvalidity: u32,
+    buffer: Vec<u8>,
+    message: Option<(PathBuf, File)>,
+    /// Written to `tmp` since the last commit: UID and flags.
+    arrived: Vec<(u32, Flags)>,
+    /// To be done when it is committed.
+    changes: Vec<Change>,
+    /// The UID in `.uidvalidity`.
+    last_uid: u32,
+    numbered: u64,
+    notices: Vec<String>,
+}
+
+/// What changes in `cur`.
+enum Change {
+    Flags { uid: u32, before: Flags, after: Flags },
+    Vanished { uid: u32, flags: Flags },
+}
+
+impl MaildirFiles {
+    /// Opens the folder in `directory`, where everything is, and moves what a crash left in `tmp`.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn open(directory: PathBuf, uidvalidity: u32, known: &Known) -> Result<Self> {
+        let mut files = MaildirFiles {
+            directory,
+            uidvalidity,
+            buffer: Vec::new(),
+            message: None,
+            arrived: Vec::new(),
+            changes: Vec::new(),
+            last_uid: known.uids().last().map_or(0, sealpost_base::Uid::get),
+            numbered: 0,
+            notices: Vec::new(),
+        };
+        files.settle(known)?;
+        files.number()?;
+        Ok(files)
+    }
+
+    /// Adds something that the user is to be told.
+    pub fn notice(&mut self, text: String) {
+        self.notices.push(text);
+    }
+
+    fn cur(&self) -> PathBuf {
+        self.directory.join("cur")
+    }
+
+    fn tmp(&self) -> PathBuf {
+        self.directory.join("tmp")
+    }
+
+    /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run that did not commit.
+    fn settle(&mut self, known: &Known) -> Result<()> {
+        let tmp = self.tmp();
+        let mut moved = false;
+        for entry in fs::read_dir(&tmp).map_err(|e| io_error(&tmp, e))? {
+            let entry = entry.map_err(|e| io_error(&tmp, e))?;
+            let Ok(found) = entry.file_name().into_string() else { continue };
+            if found.starts_with("sealpost.") {
+                fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?;
+            }
+            let Some(uid) = name::uid(&found, self.uidvalidity) else { continue };
+            match known.flags(uid) {
+                Some(flags) => {
+                    self.place(uid, flags)?;
+                    moved = true;
+                }
+                None => fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?,
+            }
+        }
+        if moved { sync_directory(&self.cur()) } else { Ok(()) }
+    }
+
+    /// A message that arrived gets its name.
+    fn place(&self, uid: u32, flags: &Flags) -> Result<()> {
+        let from = self.tmp().join(name::stem(self.uidvalidity, uid));
+        let to = self.cur().join(name::file(self.uidvalidity, uid, flags));
+        fs::rename(&from, &to).map_err(|e| io_error(from, e))
+    }
+
+    /// Where a message is: under the name that its flags give it, or one that another program gave it.
+    fn find(&self, uid: u32, flags: &Flags) -> Result<Option<PathBuf>> {
+        let expected = self.cur().join(name::file(self.uidvalidity, uid, flags));
+        if expected.exists() {
+            return Ok(Some(expected));
+        }
+        for part in ["cur", "new"] {
+            let part = self.directory.join(part);
+            for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
+                let entry = entry.map_err(|e| io_error(&part, e))?;
+                if entry.file_name().to_str().and_then(|n| name::uid(n, self.uidvalidity)) == Some(uid) {
+                    return Ok(Some(entry.path()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn change(&self, change: &Change) -> Result<()> {
+        match change {
+            Change::Flags { uid, before, after } => {
+                let wanted = name::file(self.uidvalidity, *uid, after);
+                if name::file(self.uidvalidity, *uid, before) == wanted {
+                    return Ok(());
+                }
+                match self.find(*uid, before)? {
+                    Some(path) => fs::rename(&path, self.cur().join(wanted)).map_err(|e| io_error(path, e)),
+                    None => Ok(()),
+                }
+            }
+            Change::Vanished { uid, flags } => match self.find(*uid, flags)? {
+                Some(path) => fs::remove_file(&path).map_err(|e| io_error(path, e)),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Does again what the last transaction was to do in `cur`; what was done stays so.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn redo(&mut self, changed: &[u32], vanished: &[u32], known: &Known) -> Result<()> {
+        for uid in changed {
+            if let Some(flags) = known.flags(*uid) {
+                let change = Change::Flags { uid: *uid, before: Flags::default(), after: flags.clone() };
+                let wanted = self.cur().join(name::file(self.uidvalidity, *uid, flags));
+                if !wanted.exists() {
+                    self.change(&change)?;
+                }
+            }
+        }
+        for uid in vanished.iter().filter(|uid| !known.contains(**uid)) {
+            self.change(&Change::Vanished { uid: *uid, flags: Flags::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Writes `.uidvalidity`: the UIDVALIDITY, and the highest UID.
+    fn number(&mut self) -> Result<()> {
+        let wanted = u64::from(self.last_uid) + 1;
+        if self.numbered == wanted {
+            return Ok(());
+        }
+        let path = self.directory.join(".uidvalidity");
+        let text = format!("{}\n{}\n", self.uidvalidity, self.last_uid);
+        if fs::read_to_string(&path).ok().as_deref() != Some(&text) {
+            replace(&path, self.tmp().join("sealpost.uidvalidity"), |out| {
+                out.write_all(text.as_bytes()).map_err(|e| io_error(&path, e))
+            })?;
+        }
+        self.numbered = wanted;
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        if let Some((path, file)) = &mut self.message {
+            file.write_all(&self.buffer).map_err(|e| io_error(&*path, e))?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Files for MaildirFiles {
+    fn begin(&mut self) -> Result<()> {
+        let path = self.tmp().join("sealpost.arriving");
+        let file = File::create(&path).map_err(|e| io_error(&path, e))?;
+        self.buffer.clear();
+        self.message = Some((path, file));
+        Ok(())
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(text);
+        if self.buffer.len() >= BUFFER_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    fn finish(&mut self, arrived: &Arrived) -> Result<(u64, u64)> {
+        self.write_out()?;
+        let Some((path, file)) = &self.message else { return Ok((0, 0)) };
+        let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+        let seconds = arrived.internaldate.map(|date| date.timestamp().seconds());
+        if let Some(seconds) = seconds.and_then(|seconds| u64::try_from(seconds).ok())
+            && let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        {
+            file.set_modified(time).map_err(|e| io_error(path, e))?;
+        }
+        let to = self.tmp().join(name::stem(self.uidvalidity, arrived.uid));
+        fs::rename(path, &to).map_err(|e| io_error(to, e))?;
+        self.message = None;
+        self.arrived.push((arrived.uid, arrived.flags.clone()));
+        self.last_uid = self.last_uid.max(arrived.uid);
+        Ok((0, length))
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        match self.message.take() {
+            Some((path, _)) => fs::remove_file(&path).map_err(|e| io_error(path, e)),
+            None => Ok(()),
+        }
+    }
+
+    fn flags(&mut self, uid: u32, before: &Flags, after: &Flags) -> Result<()> {
+        if let Some(message) = self.arrived.iter_mut().find(|(arrived, _)| *arrived == uid) {
+            message.1 = after.clone();
+        } else {
+            self.changes.push(Change::Flags { uid, before: before.clone(), after: after.clone() });
+        }
+        Ok(())
+    }
+
+    fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        self.changes.push(Change::Vanished { uid, flags: flags.clone() });
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<u64> {
+        let tmp = self.tmp();
+        if self.arrived.len() >= TOGETHER {
+            sync_file_system(&tmp)?;
+        } else if !self.arrived.is_empty() {
+            for (uid, _) in &self.arrived {
+                let path = tmp.join(name::stem(self.uidvalidity, *uid));
+                File::open(&path).and_then(|file| file.sync_all()).map_err(|e| io_error(path, e))?;
+            }
+            sync_directory(&tmp)?;
+        }
+        Ok(0)
+    }
+
+    fn committed(&mut self, _contents: &Contents, _resume: &Resume) -> Result<()> {
+        let (arrived, changes) = (std::mem::take(&mut self.arrived), std::mem::take(&mut self.changes));
+        for (uid, flags) in &arrived {
+            self.place(*uid, flags)?;
+        }
+        for change in &changes {
+            self.change(change)?;
+        }
+        self.number()?;
+        if arrived.is_empty() && changes.is_empty() { Ok(()) } else { sync_directory(&self.cur()) }
+    }
+
+    fn close(&mut self, _contents: &Contents) -> Result<()> {
+        Ok(())
+    }
+
+    fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>> {
+        match self.find(message.uid, flags)? {
+            Some(path) => Ok(Box::new(File::open(&path).map_err(|e| io_error(path, e))?)),
+            None => {
+                let path = self.cur().join(name::file(self.uidvalidity, message.uid, flags));
+                Err(io_error(path, io::ErrorKind::NotFound.into()))
+            }
+        }
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
+/// Puts all that was written to the file system of `directory` on disk.
+#[cfg(target_os = "linux")]
+fn sync_file_system(directory: &Path) -> Result<()> {
+    let open = File::open(directory).map_err(|e| io_error(directory, e))?;
+    rustix::fs::syncfs(&open).map_err(|e| io_error(directory, e.into()))
+}
+
+/// Puts all files in `directory`, and it, on disk.
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).map_err(|e| io_error(directory, e))? {
+        let path = entry.map_err(|e| io_error(directory, e))?.path();
+        File::open(&path).and_then(|file| file.sync_all()).map_err(|e| io_error(path, e))?;
+    }
+    sync_directory(directory)
+}

@@ -1,0 +1,132 @@
+//! Where Maildir folders are, and how they are opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sealpost_base::Result;
+
+use super::files::MaildirFiles;
+use super::name;
+use crate::io_error;
+use crate::keep::file_copy::{Found, Layout};
+use crate::keep::files::{make_directory, sync_directory};
+use crate::keep::folder::Contents;
+use crate::keep::journal::{Header, Record};
+use crate::keep::{FolderName, Resume};
+
+/// The journal of the folder in `directory`.
+pub fn journal(directory: &Path) -> PathBuf {
+    directory.join("sealpost.journal")
+}
+
+/// Maildir++, with our journal.
+pub struct Maildir;
+
+impl Layout for Maildir {
+    type Files = MaildirFiles;
+
+    fn place(&self, folder: &FolderName) -> String {
+        name::directory(folder)
+    }
+
+    fn aside(&self, place: &str) -> String {
+        if place.is_empty() { ".INBOX".to_owned() } else { place.to_owned() }
+    }
+
+    fn parts(&self, root: &Path, place: &str) -> Vec<PathBuf> {
+        let directory = root.join(place);
+        let parts = ["cur", "new", "tmp", ".uidvalidity", "maildirfolder"].map(|part| directory.join(part));
+        parts.into_iter().chain([journal(&directory)]).collect()
+    }
+
+    fn find(&self, root: &Path) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        if journal(root).exists() {
+            found.push(Found { place: String::new(), foreign: None });
+        }
+        for entry in fs::read_dir(root).map_err(|e| io_error(root, e))? {
+            let entry = entry.map_err(|e| io_error(root, e))?;
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if let Ok(name) = entry.file_name().into_string()
+                && is_directory
+                && name.starts_with('.')
+                && journal(&entry.path()).exists()
+            {
+                found.push(Found { place: name, foreign: None });
+            }
+        }
+        Ok(found)
+    }
+
+    fn prepare(&self, root: &Path, place: &str) -> Result<()> {
+        make_directory(&root.join(place))
+    }
+
+    fn moved(&self, root: &Path, from: &str) -> Result<()> {
+        // INBOX is the copy's own directory; others are empty now, or somebody put something there.
+        if !from.is_empty() {
+            let _ = fs::remove_dir(root.join(from));
+        }
+        Ok(())
+    }
+
+    fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MaildirFiles, Contents)> {
+        let directory = root.join(place);
+        // What the last transaction changed in file names.
+        let (mut now, mut last) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+        let mut contents = Contents::read(&journal(&directory), |_, record| match record {
+            Record::Flags { uid, .. } => now.0.push(*uid),
+            Record::Vanished { uid } => now.1.push(*uid),
+            Record::Commit(_) => last = std::mem::take(&mut now),
+            _ => {}
+        })?;
+        for part in ["tmp", "new", "cur"] {
+            make_directory(&directory.join(part))?;
+        }
+        let mark = directory.join("maildirfolder");
+        if !place.is_empty() && !mark.exists() {
+            fs::File::create(&mark).map_err(|e| io_error(&mark, e))?;
+            sync_directory(&directory)?;
+        }
+        let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents.known)?;
+        files.redo(&last.0, &last.1, &contents.known)?;
+        forget_lost(&mut files, &directory, &header, &mut contents)?;
+        Ok((files, contents))
+    }
+}
+
+/// Messages whose files are no longer there are fetched again. Files are counted; only if there are too few, it is looked
+/// which.
+fn forget_lost(
+    files: &mut MaildirFiles,
+    directory: &Path,
+    header: &Header,
+    contents: &mut Contents,
+) -> Result<()> {
+    let mut found = sealpost_base::UidSet::new();
+    for part in ["cur", "new"] {
+        let part = directory.join(part);
+        let mut uids = Vec::new();
+        for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
+            let entry = entry.map_err(|e| io_error(&part, e))?;
+            let name = entry.file_name();
+            uids.extend(name.to_str().and_then(|name| name::uid(name, header.uidvalidity)));
+        }
+        uids.sort_unstable();
+        found = found.union(&uids.into_iter().filter_map(sealpost_base::Uid::new).collect());
+    }
+    let lost = contents.known.uids().difference(&found);
+    if lost.is_empty() {
+        return Ok(());
+    }
+    for uid in lost.iter() {
+        contents.push(Record::Vanished { uid: uid.get() })?;
+    }
+    contents.commit(0, &Resume::default())?;
+    files.notice(format!(
+        "{}: {} files are gone; their messages are fetched again",
+        header.folder,
+        lost.len()
+    ));
+    Ok(())
+}

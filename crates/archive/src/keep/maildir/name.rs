@@ -1,0 +1,111 @@
+//! Names: of folders, and of messages.
+
+use sealpost_base::limits;
+use sealpost_imap::utf7;
+
+use crate::flags::MAILDIR_LETTERS;
+use crate::keep::digest::digest;
+use crate::keep::{Flags, FolderName};
+
+/// Bytes of a directory's name; file systems have 255.
+const DIRECTORY_BYTES: usize = 220;
+
+/// The directory of a folder below that of INBOX: `.top.sub`, `..sub` for what is below INBOX, empty for INBOX itself. As
+/// mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3); a dot within a level is written `\2e`, and so is what cannot
+/// be in a name.
+pub fn directory(folder: &FolderName) -> String {
+    let name = folder.as_str();
+    if name == "INBOX" {
+        return String::new();
+    }
+    let levels: Vec<&str> = folder.levels().collect();
+    let mut out = String::new();
+    for (at, level) in levels.iter().enumerate() {
+        out.push('.');
+        if at == 0 && levels.len() > 1 && *level == "INBOX" {
+            continue;
+        }
+        if level.is_empty() {
+            out.push_str("\\2f");
+        }
+        for c in utf7::encode(level).chars() {
+            match c {
+                '.' | '/' | '\\' | '~' => out.push_str(&format!("\\{:02x}", u32::from(c))),
+                c if c.is_control() => out.push_str(&format!("\\{:02x}", u32::from(c))),
+                c => out.push(c),
+            }
+        }
+    }
+    if out.len() > DIRECTORY_BYTES || name.len() > limits::MAILBOX_NAME_BYTES {
+        let mark: String = digest(name.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        // Modified UTF-7 is ASCII.
+        out.truncate(DIRECTORY_BYTES - 40);
+        out = format!("{out}~{mark}");
+    }
+    out
+}
+
+/// What the file name of a message begins with; it stays while flags change. Letters come first: programs take digits for
+/// the time of delivery, which is the file's.
+pub fn stem(uidvalidity: u32, uid: u32) -> String {
+    format!("V{uidvalidity}U{uid}.sealpost,U={uid}")
+}
+
+/// The whole file name.
+pub fn file(uidvalidity: u32, uid: u32, flags: &Flags) -> String {
+    let mut name = stem(uidvalidity, uid);
+    name.push_str(":2,");
+    for (letter, flag) in MAILDIR_LETTERS {
+        if flags.names().any(|name| name.eq_ignore_ascii_case(flag)) {
+            name.push(letter);
+        }
+    }
+    name
+}
+
+/// The UID in a file name of this UIDVALIDITY that we gave.
+pub fn uid(name: &str, uidvalidity: u32) -> Option<u32> {
+    let rest = name.strip_prefix('V')?.strip_prefix(&uidvalidity.to_string())?.strip_prefix('U')?;
+    let uid = rest.split('.').next()?.parse().ok()?;
+    let stem = stem(uidvalidity, uid);
+    let after = name.strip_prefix(&stem)?;
+    (after.is_empty() || after.starts_with(":2,") || after.starts_with(',')).then_some(uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names() {
+        let directory = |name: &str, delimiter| directory(&FolderName::new(name, Some(delimiter)));
+        assert_eq!(directory("INBOX", '/'), "");
+        assert_eq!(directory("top/sub/x", '/'), ".top.sub.x");
+        assert_eq!(directory("top.sub", '.'), ".top.sub");
+        assert_eq!(directory("INBOX.sub", '.'), "..sub");
+        assert_eq!(directory("v1.2", '/'), ".v1\\2e2");
+        assert_eq!(directory("Entwürfe", '/'), ".Entw&APw-rfe");
+        assert_eq!(directory("/", '/'), ".\\2f.\\2f");
+        assert_eq!(directory("../x", '/'), ".\\2e\\2e.x");
+        assert!(directory(&"x".repeat(900), '/').len() <= DIRECTORY_BYTES);
+        let flags = Flags::from_names(["\\Seen", "\\Flagged", "$forwarded", "work"]);
+        assert_eq!(file(7, 12, &flags), "V7U12.sealpost,U=12:2,FPS");
+        assert_eq!(uid("V7U12.sealpost,U=12:2,FPS", 7), Some(12));
+        assert_eq!(uid("V7U12.sealpost,U=12", 7), Some(12));
+        for name in ["V7U12.sealpost,U=13:2,", "V8U12.sealpost,U=12:2,", "V7U12.sealpost,U=123", "x", "V7Ux"]
+        {
+            assert_eq!(uid(name, 7), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_leaves_the_directory(name in "(\\PC|[./\\\\~\\x00-\\x1f]){1,40}") {
+            let directory = directory(&FolderName::new(name.as_str(), Some('/')));
+            prop_assert!(directory.starts_with('.') || name == "INBOX");
+            prop_assert!(!directory.contains(['/', '\0']) && directory != "." && directory != "..");
+        }
+    }
+}

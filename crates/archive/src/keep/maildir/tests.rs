@@ -1,0 +1,212 @@
+//! The format against random messages, and crashes at every step.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::keep::testing::*;
+use crate::keep::{Flags, Folder, Resume};
+
+const INBOX: &str = "INBOX";
+
+fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Copy>, Box<dyn Folder>) {
+    let copy = open(root).unwrap();
+    let folder = copy.open(&folder_name(folder), &identity(uidvalidity)).unwrap();
+    (copy, folder)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    for folder in [INBOX, "Work/2026"] {
+        let (_copy, mut folder) = opened(root, folder, 1_606_316_666);
+        give(&mut *folder, 3, &mail("A: b\r\n\r\nbare\nFrom x\r\n"), 3).unwrap();
+        give(&mut *folder, 12, &Mail { flags: Flags::default(), ..mail("x") }, 3).unwrap();
+        folder.begin(3).unwrap();
+        folder.write(b"abandoned").unwrap();
+        folder.abandon().unwrap();
+        folder.commit(&resume(13)).unwrap();
+        folder.close().unwrap();
+    }
+    let files = ["V1606316666U12.sealpost,U=12:2,", "V1606316666U3.sealpost,U=3:2,S"];
+    for directory in [root.to_owned(), root.join(".Work.2026")] {
+        assert_eq!(names(&directory.join("cur")), files);
+        assert!(names(&directory.join("tmp")).is_empty() && names(&directory.join("new")).is_empty());
+        assert_eq!(fs::read_to_string(directory.join(".uidvalidity")).unwrap(), "1606316666\n12\n");
+        let file = directory.join("cur").join(files[1]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "A: b\n\nbare\nFrom x\n");
+        let modified = fs::metadata(&file).unwrap().modified().unwrap();
+        let seconds = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!(seconds, 1_605_513_907);
+    }
+    assert!(open(&root.join("..").join("x")).is_ok());
+    fs::remove_dir_all(root.join("../x")).unwrap();
+}
+
+#[test]
+fn a_maildir_of_another_program_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("cur")).unwrap();
+    assert_eq!(open(directory.path()).err().unwrap().kind(), sealpost_base::Kind::Invalid);
+    assert_eq!(names(directory.path()), ["cur"]);
+}
+
+#[test]
+fn flags_change_names_and_others_may_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let cur = root.join("cur");
+    let mut mails: Mails = (1..=20).map(|uid| (uid, mail("A: b\r\n\r\nx\r\n"))).collect();
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
+    folder.flags(4, &Flags::from_names(["\\Draft"])).unwrap();
+    folder.commit(&resume(21)).unwrap();
+    // Another program marks a message.
+    fs::rename(cur.join("V7U1.sealpost,U=1:2,S"), cur.join("V7U1.sealpost,U=1:2,FS")).unwrap();
+    fs::rename(cur.join("V7U2.sealpost,U=2:2,S"), root.join("new/V7U2.sealpost,U=2")).unwrap();
+    mails.get_mut(&4).unwrap().flags = Flags::from_names(["\\Draft"]);
+    assert_eq!(read_all(&*folder), mails);
+    for uid in [1, 3] {
+        mails.get_mut(&uid).unwrap().flags = Flags::from_names(["\\Answered", "$Forwarded"]);
+        folder.flags(uid, &mails[&uid].flags).unwrap();
+    }
+    folder.vanished(2).unwrap();
+    mails.remove(&2);
+    folder.commit(&resume(21)).unwrap();
+    assert_eq!(read_all(&*folder), mails);
+    assert_eq!(names(&cur).len(), 19);
+    assert!(cur.join("V7U1.sealpost,U=1:2,PR").exists() && cur.join("V7U3.sealpost,U=3:2,PR").exists());
+    // And one loses a file.
+    fs::remove_file(cur.join("V7U9.sealpost,U=9:2,S")).unwrap();
+    drop((copy, folder));
+    let (_copy, mut folder) = opened(root, INBOX, 7);
+    mails.remove(&9);
+    assert_eq!((folder.known().contains(9), folder.resume()), (false, Resume::default()));
+    assert_eq!(folder.notices().len(), 1);
+    give(&mut *folder, 9, &mail("again"), 5).unwrap();
+    folder.commit(&resume(21)).unwrap();
+    mails.insert(9, mail("again"));
+    assert_eq!(read_all(&*folder), mails);
+}
+
+#[test]
+fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let copy = open(root).unwrap();
+    let server = |uidvalidity, id: &str| crate::keep::Identity { uidvalidity, mailboxid: Some(id.into()) };
+    for (name, id) in [(INBOX, "F1"), ("a", "F2")] {
+        let mut folder = copy.open(&folder_name(name), &server(7, id)).unwrap();
+        give(&mut *folder, 1, &mail(name), 9).unwrap();
+        folder.commit(&resume(2)).unwrap();
+    }
+    let folder = copy.open(&folder_name(INBOX), &server(8, "F3")).unwrap();
+    assert!(folder.known().uids().is_empty());
+    drop(folder);
+    assert_eq!(names(&root.join(".INBOX-7/cur")).len(), 1);
+    let folder = copy.open(&folder_name("b/c"), &server(7, "F2")).unwrap();
+    assert_eq!(read_all(&*folder), [(1, mail("a"))].into());
+    drop((folder, copy));
+    assert_eq!(open(root).unwrap().folders().unwrap().len(), 2);
+    assert!(!root.join(".a").exists() && root.join(".b.c/cur").exists());
+}
+
+/// What a crash leaves between the journal and the names: everything in `tmp` still, or some of it.
+#[test]
+fn names_are_given_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let mut mails: Mails = (1..=10).map(|uid| (uid, mail("A: b\r\n\r\nx\r\n"))).collect();
+    {
+        let (_copy, mut folder) = opened(&root, INBOX, 7);
+        mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
+        folder.commit(&resume(11)).unwrap();
+        // Not committed: a whole message, and a part of one.
+        give(&mut *folder, 11, &mail("lost"), 5).unwrap();
+        folder.begin(5).unwrap();
+        folder.write(b"x").unwrap();
+    }
+    for uid in [2, 5] {
+        let stem = format!("V7U{uid}.sealpost,U={uid}");
+        fs::rename(root.join(format!("cur/{stem}:2,S")), root.join(format!("tmp/{stem}"))).unwrap();
+    }
+    let (copy, mut folder) = opened(&root, INBOX, 7);
+    assert_eq!(read_all(&*folder), mails);
+    assert!(names(&root.join("tmp")).is_empty());
+    // Flags and removals of the last transaction are done again.
+    let flags = Flags::from_names(["\\Flagged"]);
+    folder.flags(3, &flags).unwrap();
+    folder.vanished(4).unwrap();
+    folder.commit(&resume(11)).unwrap();
+    drop((copy, folder));
+    fs::rename(root.join("cur/V7U3.sealpost,U=3:2,F"), root.join("cur/V7U3.sealpost,U=3:2,S")).unwrap();
+    fs::write(root.join("cur/V7U4.sealpost,U=4:2,S"), "x").unwrap();
+    mails.get_mut(&3).unwrap().flags = flags;
+    mails.remove(&4);
+    let (_copy, folder) = opened(&root, INBOX, 7);
+    assert_eq!(read_all(&*folder), mails);
+    assert!(root.join("cur/V7U3.sealpost,U=3:2,F").exists());
+    assert_eq!(names(&root.join("cur")).len(), 9);
+}
+
+#[test]
+fn names_never_share_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let all = ["a", "A", "a.b", "a/b", "/", "..", ".", "INBOX/x", "inbox", "x\0y", "x~y", ""];
+    let copy = open(&root).unwrap();
+    for (name, uid) in all.iter().zip(1..) {
+        let opened = copy.open(&folder_name(name), &identity(7));
+        if name.is_empty() {
+            assert!(opened.is_err());
+            continue;
+        }
+        let mut folder = opened.unwrap();
+        give(&mut *folder, uid, &mail(name), 9).unwrap();
+        folder.commit(&resume(uid + 1)).unwrap();
+    }
+    for (name, uid) in all.iter().zip(1..).filter(|(name, _)| !name.is_empty()) {
+        let folder = copy.look(&folder_name(name)).unwrap();
+        assert_eq!(read_all(&*folder), [(uid, mail(name))].into(), "{name}");
+    }
+    let lower: std::collections::HashSet<_> = names(&root).iter().map(|n| n.to_lowercase()).collect();
+    assert_eq!(lower.len(), names(&root).len());
+    assert_eq!(names(directory.path()), ["copy"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn what_is_given_is_read(transactions in prop::collection::vec((mails(), any::<bool>()), 1..4)) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let (mut mails, mut uid) = (Mails::new(), 0);
+        for (given, committed) in transactions {
+            let (_copy, mut folder) = opened(root, INBOX, 7);
+            prop_assert_eq!(&read_all(&*folder), &mails);
+            let mut now = mails.clone();
+            for (mail, piece) in given {
+                uid += 1;
+                give(&mut *folder, uid, &mail, piece).unwrap();
+                now.insert(uid, mail);
+            }
+            if committed {
+                folder.commit(&resume(uid + 1)).unwrap();
+                prop_assert_eq!(&read_all(&*folder), &now);
+                mails = now;
+            }
+        }
+        let (_copy, folder) = opened(root, INBOX, 7);
+        prop_assert_eq!(&read_all(&*folder), &mails);
+    }
+}
