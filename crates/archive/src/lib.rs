@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use sealpost_base::{Error, Result, Timestamp};
 
+pub mod client;
 pub mod date;
 pub mod discover;
 pub mod eml;
@@ -22,6 +23,7 @@ pub mod keep;
 pub mod lines;
 pub mod maildir;
 pub mod mbox;
+pub mod pull;
 
 /// What an archive says about a message besides its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -231,3 +231,9 @@ pub const COPY_BETWEEN: usize = 10_000;
 pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes of one record in the journal of an archived folder.
 pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;
+/// Bytes of one response of a server that an archive is made of, messages not included: a SEARCH that names a million UIDs.
+pub const ARCHIVE_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
+/// Octets of a message that is handed from a server to the copy in one piece; a larger one streams.
+pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;
+/// Mailboxes that are read from a server's LIST.
+pub const ARCHIVE_FOLDERS: usize = 100_000;

@@ -206,7 +206,8 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-fn base64_text(bytes: &[u8]) -> String {
+/// Bytes as base64 without line ends, padded.
+pub fn base64_text(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

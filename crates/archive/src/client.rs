@@ -1,0 +1,27 @@
+//! A client of IMAP servers as they are: connections with TLS, logins and compression, commands in a pipeline.
+//!
+//! [`Connection`] is one connection, logged in. It holds a bounded number of bytes however much a server sends: a message
+//! of any size comes in pieces ([`sealpost_imap::client`]), a response that is too long ends the connection. What a
+//! server does wrong is an error of kind `Retry` as long as a new connection may do better: whoever uses a connection
+//! makes a new one then, after a while ([`Backoff`]), and goes on where it was.
+
+mod backoff;
+mod capabilities;
+mod connection;
+mod deflate;
+mod io;
+mod listing;
+mod login;
+mod refusal;
+mod select;
+mod server;
+mod tls;
+
+pub use backoff::Backoff;
+pub use capabilities::Capabilities;
+pub use connection::{Connection, Done};
+pub use listing::{Found, Listing, Numbers};
+pub use refusal::{is_later, suggested_wait};
+pub use select::Selected;
+pub use server::{Compress, Credential, Credentials, Patience, Security, Server};
+pub use tls::Trust;

@@ -1,0 +1,65 @@
+//! [`Backoff`]: how long to wait before the next attempt.
+
+use std::time::Duration;
+
+use sealpost_base::{Error, Random};
+
+use super::suggested_wait;
+
+/// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew after progress. What a
+/// server asks for is waited for. A quarter is random, so that many clients do not return at once.
+#[derive(Debug, Clone)]
+pub struct Backoff {
+    first: Duration,
+    attempts: u32,
+}
+
+impl Backoff {
+    /// Attempts without progress after which to give up.
+    pub const ATTEMPTS: u32 = 8;
+    const LONGEST: u32 = 256;
+
+    /// After the first failure, about `first` is waited.
+    pub fn new(first: Duration) -> Self {
+        Backoff { first, attempts: 0 }
+    }
+
+    /// Something was done: the next failure is a first one.
+    pub fn progress(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// How long to wait after `error`; `None`: it has failed too often.
+    pub fn next(&mut self, error: &Error, random: &dyn Random) -> Option<Duration> {
+        self.attempts += 1;
+        if self.attempts >= Self::ATTEMPTS {
+            return None;
+        }
+        let doubled = self.first.saturating_mul((1 << (self.attempts - 1).min(20)).min(Self::LONGEST));
+        let jitter = doubled.as_millis() as u64 / 4;
+        let random = if jitter == 0 { 0 } else { random.next_u64() % jitter };
+        let wait = doubled - Duration::from_millis(random);
+        Some(suggested_wait(&error.to_string()).map_or(wait, |suggested| suggested.max(wait)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::SeededRandom;
+
+    use super::*;
+
+    #[test]
+    fn waits_grow_are_bounded_and_end() {
+        let (mut backoff, random) = (Backoff::new(Duration::from_secs(1)), SeededRandom::new(1));
+        let error = Error::retry("x");
+        let waits: Vec<_> = std::iter::from_fn(|| backoff.next(&error, &random)).collect();
+        assert_eq!(waits.len() as u32, Backoff::ATTEMPTS - 1);
+        assert!(waits[0] <= Duration::from_secs(1) && waits[0] >= Duration::from_millis(750));
+        assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(256)));
+        assert!(waits[5] > waits[3]);
+        backoff.progress();
+        let throttled = Error::retry("Suggested Backoff Time: 20000 milliseconds");
+        assert_eq!(backoff.next(&throttled, &random), Some(Duration::from_secs(20)));
+    }
+}

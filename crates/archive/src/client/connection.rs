@@ -1,0 +1,292 @@
+//! [`Connection`]: one connection to a server: commands out, events in.
+
+use bytes::BytesMut;
+use sealpost_base::{Error, Result, limits};
+use sealpost_imap::client::{Event, Limits, ResponseDecoder};
+use sealpost_imap::types::{Code, Response, Status, Tag};
+use sealpost_imap::write::{Literals, Writer};
+
+use super::io::Io;
+use super::refusal;
+use super::{Capabilities, Compress, Security, Server, login};
+
+/// A connection that is logged in. After an error it is good for nothing but being dropped, except where a command was
+/// refused ([`Connection::run`]).
+pub struct Connection {
+    io: Io,
+    decoder: ResponseDecoder,
+    /// Commands that were not sent yet.
+    writer: Writer,
+    tag: u32,
+    capabilities: Capabilities,
+    qresync: bool,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// OK, NO or BAD.
+    pub status: Status,
+    /// Its response code.
+    pub code: Option<Code>,
+    /// Its text.
+    pub text: String,
+}
+
+impl Done {
+    /// Nothing if it was OK.
+    ///
+    /// # Errors
+    /// What the server said, with a kind that tells what can be done; `what` was attempted.
+    pub fn ok(self, what: &str) -> Result<Option<Code>> {
+        if self.status == Status::Ok {
+            return Ok(self.code);
+        }
+        Err(refusal::error(what, self.status, self.code.as_ref(), &self.text))
+    }
+}
+
+impl Connection {
+    /// Connects, secures the connection as `server` says, logs in, and compresses where it helps.
+    ///
+    /// # Errors
+    /// `Retry` if a later attempt may do better; `Denied` if the login is refused; `Invalid` if the server cannot what
+    /// was asked for, or its certificate is not trusted.
+    pub async fn open(server: &Server) -> Result<Self> {
+        let patience = server.patience;
+        let io = Io::connect(&server.host, server.port, patience.connect, patience.answer).await?;
+        let limits = Limits {
+            inline_bytes: limits::ARCHIVE_INLINE_BYTES,
+            response_bytes: limits::ARCHIVE_RESPONSE_BYTES,
+        };
+        let mut connection = Connection {
+            io,
+            decoder: ResponseDecoder::new(limits),
+            writer: Writer::with_literals(Literals::Synchronizing),
+            tag: 0,
+            capabilities: Capabilities::default(),
+            qresync: false,
+        };
+        if server.security == Security::Implicit {
+            connection.io.start_tls(&server.host, server.tls.clone(), patience.connect).await?;
+        }
+        let authenticated = connection.greeting().await?;
+        if server.security == Security::StartTls {
+            if authenticated {
+                // What stands between could have said so to keep the connection in the clear (RFC 9051 §6.2.1).
+                return Err(Error::invalid("the server greets with PREAUTH, so STARTTLS is not possible"));
+            }
+            connection.start_tls(server).await?;
+        }
+        if !authenticated {
+            login::login(&mut connection, server).await?;
+        }
+        connection.learn_capabilities().await?;
+        connection.compress(server.compress).await?;
+        if connection.capabilities.literal_plus() {
+            connection.writer = Writer::with_literals(Literals::NonSynchronizing);
+        }
+        Ok(connection)
+    }
+
+    /// What the server can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Has the server say which messages went (RFC 7162 §3.2.3) if it can: with the next command, without waiting.
+    pub fn enable_qresync(&mut self) {
+        if self.capabilities.has("QRESYNC") && self.capabilities.has("ENABLE") && !self.qresync {
+            self.qresync = true;
+            self.queue(|w| w.raw(b"ENABLE QRESYNC"));
+        }
+    }
+
+    /// Whether it was asked to.
+    pub fn qresync(&self) -> bool {
+        self.qresync
+    }
+
+    /// Bytes received so far, as they came over the line.
+    pub fn received(&self) -> u64 {
+        self.io.received()
+    }
+
+    /// Writes a command, `body` without tag and line end, to be sent with the next [`Connection::flush`]; its tag.
+    pub fn queue(&mut self, body: impl FnOnce(&mut Writer) -> &mut Writer) -> u32 {
+        self.tag += 1;
+        self.writer.raw(b"s").number(u64::from(self.tag)).space();
+        body(&mut self.writer);
+        self.writer.crlf();
+        self.tag
+    }
+
+    /// Sends what was queued. Commands with literals that have to be waited for go by [`Connection::run`] alone.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost.
+    pub async fn flush(&mut self) -> Result<()> {
+        if !self.writer.is_empty() {
+            let bytes = self.writer.take();
+            self.io.send(&bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends octets of a literal that the server waits for.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost.
+    pub async fn send(&mut self, octets: &[u8]) -> Result<()> {
+        self.io.send(octets).await
+    }
+
+    /// The next event, if it came already.
+    ///
+    /// # Errors
+    /// `Retry` if the server said BYE or cannot be understood.
+    pub fn ready(&mut self) -> Result<Option<Event>> {
+        match self.decoder.next() {
+            Some(Event::Broken(reason)) => {
+                Err(Error::retry(format!("what the server sent cannot be read: {reason}")))
+            }
+            Some(Event::Response(Response::Status { tag: None, status: Status::Bye, code, text })) => {
+                Err(refusal::error("the connection was ended", Status::Bye, code.as_ref(), &text))
+            }
+            event => Ok(event),
+        }
+    }
+
+    /// The next event. Waits for it as long as the server is given; may be dropped while waiting, and called again.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost or ended.
+    pub async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.ready()? {
+                return Ok(event);
+            }
+            self.io.receive(self.decoder.buffer()).await?;
+        }
+    }
+
+    /// How the command with this tag ended, if the event says so.
+    pub fn completion(event: &Event) -> Option<u32> {
+        let Event::Response(Response::Status { tag: Some(tag), .. }) = event else { return None };
+        number(tag)
+    }
+
+    /// Runs one command and gives all events up to its end to `on`.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost; that of `on`, after which the connection is of no use. A refusal is no error
+    /// here ([`Done::ok`]).
+    pub async fn run(
+        &mut self,
+        body: impl FnOnce(&mut Writer) -> &mut Writer,
+        mut on: impl FnMut(Event) -> Result<()>,
+    ) -> Result<Done> {
+        let tag = self.queue(body);
+        let mut pieces = self.writer.take_pieces().into_iter();
+        if let Some(first) = pieces.next() {
+            self.io.send(&first).await?;
+        }
+        loop {
+            match self.next().await? {
+                Event::Response(Response::Continue(_)) => {
+                    let piece = pieces.next().unwrap_or_else(|| BytesMut::from(&b"\r\n"[..]));
+                    self.io.send(&piece).await?;
+                }
+                Event::Response(Response::Status { tag: Some(its), status, code, text }) => {
+                    if number(&its) == Some(tag) {
+                        return Ok(Done { status, code, text });
+                    }
+                }
+                event => on(event)?,
+            }
+        }
+    }
+
+    /// Says goodbye. Nobody waits for the answer.
+    pub async fn logout(mut self) {
+        self.queue(|w| w.raw(b"LOGOUT"));
+        let _ = self.flush().await;
+    }
+
+    /// Whether the session is authenticated already.
+    async fn greeting(&mut self) -> Result<bool> {
+        match self.next().await? {
+            Event::Response(Response::Status { tag: None, status, code, text }) => {
+                if let Some(Code::Capability(names)) = code {
+                    self.capabilities = Capabilities::new(&names);
+                }
+                match status {
+                    Status::Ok => Ok(false),
+                    Status::PreAuth => Ok(true),
+                    status => Err(refusal::error("the greeting", status, None, &text)),
+                }
+            }
+            _ => Err(Error::retry("the server does not greet as IMAP servers do")),
+        }
+    }
+
+    async fn start_tls(&mut self, server: &Server) -> Result<()> {
+        if !self.capabilities.is_empty() && !self.capabilities.has("STARTTLS") {
+            let why = "the server does not offer STARTTLS; try implicit TLS, port 993";
+            return Err(Error::invalid(why));
+        }
+        let done = self.run(|w| w.raw(b"STARTTLS"), |_| Ok(())).await?;
+        done.ok("STARTTLS")?;
+        // Bytes that came in the clear must not be taken for the server's over TLS.
+        if self.decoder.pending() > 0 {
+            return Err(Error::invalid("somebody put data before the beginning of TLS"));
+        }
+        self.io.start_tls(&server.host, server.tls.clone(), server.patience.connect).await?;
+        // RFC 9051 §6.2.1: what was announced before may have been forged.
+        self.capabilities = Capabilities::default();
+        Ok(())
+    }
+
+    /// Asks for the capabilities unless the server has told them.
+    pub(super) async fn learn_capabilities(&mut self) -> Result<()> {
+        if !self.capabilities.is_empty() {
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        let on = |event| {
+            if let Event::Response(Response::Capability(list)) = event {
+                names = list;
+            }
+            Ok(())
+        };
+        self.run(|w| w.raw(b"CAPABILITY"), on).await?.ok("CAPABILITY")?;
+        self.capabilities = Capabilities::new(&names);
+        Ok(())
+    }
+
+    /// What the server said it can do from now on; nothing: it has to be asked.
+    pub(super) fn set_capabilities(&mut self, capabilities: Capabilities) {
+        self.capabilities = capabilities;
+    }
+
+    async fn compress(&mut self, compress: Compress) -> Result<()> {
+        let wanted = match compress {
+            Compress::Always => true,
+            Compress::Auto => !self.io.is_near(),
+            Compress::Never => false,
+        };
+        if !wanted || !self.capabilities.has("COMPRESS=DEFLATE") {
+            return Ok(());
+        }
+        let done = self.run(|w| w.raw(b"COMPRESS DEFLATE"), |_| Ok(())).await?;
+        if done.status == Status::Ok {
+            let received = self.decoder.buffer().split();
+            self.io.start_deflate(received);
+        }
+        Ok(())
+    }
+}
+
+fn number(tag: &Tag) -> Option<u32> {
+    tag.as_str().strip_prefix('s')?.parse().ok()
+}

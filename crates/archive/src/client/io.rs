@@ -1,0 +1,173 @@
+//! [`Io`]: bytes to and from a server, whatever is between: TCP, TLS, DEFLATE.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use sealpost_base::{Error, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::deflate::Deflate;
+
+/// Bytes that are received at a time.
+const READ_BYTES: usize = 64 * 1024;
+
+enum Stream {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    /// While it changes.
+    None,
+}
+
+/// A connection's bytes.
+pub(super) struct Io {
+    stream: Stream,
+    deflate: Option<Deflate>,
+    packed: Vec<u8>,
+    received: u64,
+    answer: Duration,
+}
+
+impl Io {
+    /// Connects over TCP. `answer`: how long to wait for bytes.
+    pub(super) async fn connect(host: &str, port: u16, connect: Duration, answer: Duration) -> Result<Self> {
+        let what = || format!("cannot connect to {host} port {port}");
+        let stream = timeout(connect, TcpStream::connect((host, port)))
+            .await
+            .map_err(|_| Error::retry(format!("{}: no answer in {} s", what(), connect.as_secs())))?
+            .map_err(|e| Error::retry(what()).with_source(e))?;
+        // Commands are short and are waited for.
+        stream.set_nodelay(true).map_err(|e| Error::retry(what()).with_source(e))?;
+        Ok(Io { stream: Stream::Tcp(stream), deflate: None, packed: Vec::new(), received: 0, answer })
+    }
+
+    /// Goes on with TLS.
+    pub(super) async fn start_tls(
+        &mut self,
+        host: &str,
+        config: Arc<ClientConfig>,
+        patience: Duration,
+    ) -> Result<()> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|e| Error::invalid(format!("{host} cannot be in a certificate")).with_source(e))?;
+        let Stream::Tcp(tcp) = std::mem::replace(&mut self.stream, Stream::None) else {
+            return Err(Error::internal("TLS within TLS"));
+        };
+        let tls = timeout(patience, TlsConnector::from(config).connect(name, tcp))
+            .await
+            .map_err(|_| Error::retry(format!("{host} does not finish its TLS handshake")))?
+            .map_err(|e| tls_error(host, e))?;
+        self.stream = Stream::Tls(Box::new(tls));
+        Ok(())
+    }
+
+    /// Goes on with DEFLATE in both directions; `received` came already.
+    pub(super) fn start_deflate(&mut self, received: BytesMut) {
+        let mut deflate = Deflate::new();
+        deflate.input = received;
+        self.deflate = Some(deflate);
+    }
+
+    /// Bytes received so far, as they came over the line.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether the server is on this machine or in the same network.
+    pub(super) fn is_near(&self) -> bool {
+        let tcp = match &self.stream {
+            Stream::Tcp(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref().0,
+            Stream::None => return false,
+        };
+        match tcp.peer_addr().map(|address| address.ip().to_canonical()) {
+            Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+            Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+            Err(_) => false,
+        }
+    }
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost, or nothing goes out for too long.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let (stream, packed) = (&mut self.stream, &mut self.packed);
+        let mut bytes = bytes;
+        if let Some(deflate) = &mut self.deflate {
+            packed.clear();
+            deflate.compress(bytes, packed);
+            bytes = packed;
+        }
+        let sent = timeout(self.answer, async {
+            match stream {
+                Stream::Tcp(tcp) => tcp.write_all(bytes).await,
+                Stream::Tls(tls) => {
+                    tls.write_all(bytes).await?;
+                    tls.flush().await
+                }
+                Stream::None => Err(std::io::ErrorKind::NotConnected.into()),
+            }
+        });
+        sent.await.map_err(|_| Error::retry("the server takes nothing any more"))?.map_err(lost)
+    }
+
+    /// Appends what comes next to `to`, at least a byte.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost, or nothing comes for too long.
+    pub(super) async fn receive(&mut self, to: &mut BytesMut) -> Result<()> {
+        loop {
+            if let Some(deflate) = &mut self.deflate
+                && deflate.expand(to)? > 0
+            {
+                return Ok(());
+            }
+            let buffer = match &mut self.deflate {
+                Some(deflate) => &mut deflate.input,
+                None => &mut *to,
+            };
+            buffer.reserve(READ_BYTES);
+            let stream = &mut self.stream;
+            let read = timeout(self.answer, async {
+                match stream {
+                    Stream::Tcp(tcp) => tcp.read_buf(buffer).await,
+                    Stream::Tls(tls) => tls.read_buf(buffer).await,
+                    Stream::None => Ok(0),
+                }
+            });
+            let patience = self.answer.as_secs();
+            let silent = |_| Error::retry(format!("the server has said nothing for {patience} s"));
+            match read.await.map_err(silent)?.map_err(lost)? {
+                0 => return Err(Error::retry("the server closed the connection")),
+                n => self.received += n as u64,
+            }
+            if self.deflate.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn lost(error: std::io::Error) -> Error {
+    Error::retry("the connection was lost").with_source(error)
+}
+
+/// A certificate that is not believed today will not be in a minute; anything else may be the network.
+fn tls_error(host: &str, error: std::io::Error) -> Error {
+    let cause = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
+            let why = format!("the certificate of {host} is not trusted (--ca names other issuers to trust)");
+            Error::invalid(why).with_source(error)
+        }
+        _ => Error::retry(format!("no TLS with {host}")).with_source(error),
+    }
+}

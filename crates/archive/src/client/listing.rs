@@ -1,0 +1,177 @@
+//! [`Listing`]: all mailboxes of an account and what is in them, in one round trip where the server can (RFC 5819).
+
+use std::collections::HashMap;
+
+use sealpost_base::{Error, Result, limits};
+use sealpost_imap::client::Event;
+use sealpost_imap::types::{
+    ListItem, Mailbox, MailboxAttribute, Response, Status, StatusData, StatusItem, StatusValue,
+};
+use sealpost_imap::utf7;
+
+use super::Connection;
+use crate::keep::FolderName;
+
+/// STATUS commands that are sent before the answer to the first is waited for.
+const STATUS_AT_ONCE: usize = 64;
+
+/// The mailboxes of an account.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// In the order of the server.
+    pub folders: Vec<Found>,
+}
+
+/// A mailbox of a server.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its name.
+    pub name: FolderName,
+    /// Its name as commands have to send it.
+    pub wire: Box<[u8]>,
+    /// Whether there may be messages in it.
+    pub selectable: bool,
+    /// What it is for (RFC 6154), and other attributes.
+    pub attributes: Vec<MailboxAttribute>,
+    /// What STATUS says; `None` if it said nothing.
+    pub numbers: Option<Numbers>,
+}
+
+/// What STATUS says of a mailbox; 0: not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// MESSAGES
+    pub messages: u32,
+    /// UIDNEXT
+    pub uidnext: u32,
+    /// UIDVALIDITY
+    pub uidvalidity: u32,
+    /// HIGHESTMODSEQ
+    pub highestmodseq: u64,
+    /// MAILBOXID
+    pub mailboxid: Option<String>,
+}
+
+impl Connection {
+    /// Lists all mailboxes, with their numbers.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDERS`]; what the server says.
+    pub async fn listing(&mut self) -> Result<Listing> {
+        let capabilities = self.capabilities().clone();
+        let mut items = "MESSAGES UIDNEXT UIDVALIDITY".to_owned();
+        if capabilities.condstore() {
+            items.push_str(" HIGHESTMODSEQ");
+        }
+        if capabilities.has("OBJECTID") {
+            items.push_str(" MAILBOXID");
+        }
+        let mut gathering = Gathering::default();
+        let with_status = capabilities.list_status();
+        let uses = if capabilities.special_use() { " SPECIAL-USE" } else { "" };
+        let returns = if with_status { format!(" RETURN (STATUS ({items}){uses})") } else { String::new() };
+        let list = |event| gathering.take(event);
+        let mut done = self.run(|w| w.raw(b"LIST \"\" \"*\"").raw(&returns), list).await?;
+        let mut statuses = with_status;
+        if with_status && done.status != Status::Ok {
+            // A mailbox that cannot be opened has made whole LIST commands fail.
+            gathering = Gathering::default();
+            statuses = false;
+            done = self.run(|w| w.raw(b"LIST \"\" \"*\""), |event| gathering.take(event)).await?;
+        }
+        done.ok("LIST")?;
+        if !statuses {
+            self.statuses(&mut gathering, &items).await?;
+        }
+        Ok(Listing { folders: gathering.folders })
+    }
+
+    /// STATUS for every mailbox, in a pipeline. One that is refused has no numbers.
+    async fn statuses(&mut self, gathering: &mut Gathering, items: &str) -> Result<()> {
+        let names: Vec<_> = gathering
+            .folders
+            .iter()
+            .filter(|found| found.selectable)
+            .map(|found| found.wire.clone())
+            .collect();
+        for names in names.chunks(STATUS_AT_ONCE) {
+            let mut last = 0;
+            for name in names {
+                last = self.queue(|w| w.raw(b"STATUS ").astring(name).raw(format!(" ({items})")));
+            }
+            self.flush().await?;
+            loop {
+                let event = self.next().await?;
+                if Connection::completion(&event) == Some(last) {
+                    break;
+                }
+                gathering.take(event)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A listing that is not complete.
+#[derive(Default)]
+struct Gathering {
+    folders: Vec<Found>,
+    by_name: HashMap<Box<str>, usize>,
+}
+
+impl Gathering {
+    fn take(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Response(Response::List(ListItem { attributes, delimiter, mailbox, .. })) => {
+                let wire = utf7::encode(mailbox.given()).into_bytes().into();
+                self.add(FolderName::new(mailbox.as_str(), delimiter), wire, attributes)
+            }
+            Event::Response(Response::ListUndecodable { attributes, delimiter, wire }) => {
+                let name = String::from_utf8_lossy(wire.as_bytes()).replace(char::is_control, "\u{fffd}");
+                self.add(FolderName::new(name, delimiter), wire.into_bytes().into(), attributes)
+            }
+            Event::Response(Response::MailboxStatus { mailbox, values }) => {
+                self.status(&mailbox, values);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, name: FolderName, wire: Box<[u8]>, attributes: Vec<MailboxAttribute>) -> Result<()> {
+        if self.by_name.contains_key(name.as_str()) {
+            return Ok(());
+        }
+        if self.folders.len() == limits::ARCHIVE_FOLDERS {
+            return Err(Error::new(sealpost_base::Kind::Limit, "the server has too many mailboxes"));
+        }
+        let not = [MailboxAttribute::NoSelect, MailboxAttribute::NonExistent];
+        let selectable = !attributes.iter().any(|attribute| not.contains(attribute));
+        self.by_name.insert(name.as_str().into(), self.folders.len());
+        self.folders.push(Found { name, wire, selectable, attributes, numbers: None });
+        Ok(())
+    }
+
+    fn status(&mut self, mailbox: &Mailbox, values: Vec<StatusValue>) {
+        let place = self.by_name.get(mailbox.as_str()).and_then(|at| self.folders.get_mut(*at));
+        let Some(found) = place else { return };
+        let mut numbers = Numbers::default();
+        for StatusValue { item, value } in values {
+            match (item, value) {
+                (StatusItem::Messages, StatusData::Number(n)) => numbers.messages = narrow(n),
+                (StatusItem::UidNext, StatusData::Number(n)) => numbers.uidnext = narrow(n),
+                (StatusItem::UidValidity, StatusData::Number(n)) => numbers.uidvalidity = narrow(n),
+                (StatusItem::HighestModSeq, StatusData::Number(n)) => numbers.highestmodseq = n,
+                (StatusItem::MailboxId, StatusData::Id(id)) => {
+                    numbers.mailboxid = Some(id.as_str().to_owned())
+                }
+                _ => {}
+            }
+        }
+        found.numbers = Some(numbers);
+    }
+}
+
+fn narrow(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,106 @@
+//! [`Server`]: where a server is, how to talk to it, and as whom.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use sealpost_base::Result;
+use sealpost_imap::types::Secret;
+
+/// When TLS begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Security {
+    /// Never. Everybody on the way reads mail and password.
+    None,
+    /// After STARTTLS (RFC 3501 §6.2.1); a server without it is not talked to.
+    StartTls,
+    /// From the first byte (RFC 8314 §3).
+    Implicit,
+}
+
+/// Whether to compress (RFC 4978).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compress {
+    /// Where the server is not in the same network: there the line is slower than the processors.
+    #[default]
+    Auto,
+    /// If the server can.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// What proves who somebody is.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// A password: PLAIN (RFC 4616) or LOGIN.
+    Password(Secret),
+    /// An OAuth 2.0 access token: OAUTHBEARER (RFC 7628) or XOAUTH2.
+    Token(Secret),
+}
+
+/// Where credentials come from. Asked again for every connection: tokens expire.
+pub trait Credentials: Send + Sync {
+    /// A credential that is good now.
+    ///
+    /// # Errors
+    /// As the source of it says.
+    fn credential(&self) -> Pin<Box<dyn Future<Output = Result<Credential>> + Send + '_>>;
+}
+
+/// A credential that does not change.
+impl Credentials for Credential {
+    fn credential(&self) -> Pin<Box<dyn Future<Output = Result<Credential>> + Send + '_>> {
+        Box::pin(std::future::ready(Ok(self.clone())))
+    }
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a connection, its TLS included.
+    pub connect: Duration,
+    /// For the next byte while the server owes an answer.
+    pub answer: Duration,
+    /// Before the second attempt; before later ones longer ([`super::Backoff`]).
+    pub retry: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        // Servers have been seen to take minutes for the SELECT of a large mailbox.
+        Patience {
+            connect: Duration::from_secs(30),
+            answer: Duration::from_secs(300),
+            retry: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A server and the account there.
+#[derive(Clone)]
+pub struct Server {
+    /// Its name or address; certificates are checked against it.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+    /// When TLS begins.
+    pub security: Security,
+    /// Whose certificates are good.
+    pub tls: Arc<ClientConfig>,
+    /// The account's name.
+    pub user: String,
+    /// What opens it.
+    pub credentials: Arc<dyn Credentials>,
+    /// Whether to compress.
+    pub compress: Compress,
+    /// How long to wait.
+    pub patience: Patience,
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} port {}", self.user, self.host, self.port)
+    }
+}

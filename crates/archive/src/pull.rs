@@ -1,0 +1,114 @@
+//! Bringing a copy up to date with its server, and nothing the other way.
+//!
+//! One LIST with STATUS says which folders changed ([`plan`]). A few connections share these folders; each brings what is
+//! known in step ([`sync`]) and then fetches what is missing in a pipeline that never runs dry ([`fetch`]), several
+//! connections together where a folder is huge. A thread for each folder writes ([`writer`]): it commits every few thousand
+//! messages, so that many share a sync, and whatever ends the process costs what came since.
+//!
+//! What goes wrong with a message is about that message, what goes wrong with a folder about that folder; a lost
+//! connection is made again and the work goes on where it was ([`worker`]).
+
+mod batches;
+mod fetch;
+mod gmail;
+mod incoming;
+mod job;
+mod plan;
+mod report;
+mod shared;
+mod sync;
+mod worker;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use sealpost_base::{Clock, Error, Random, Result};
+use tokio::sync::watch;
+
+use crate::client::{Connection, Found, Server};
+use crate::keep::Copy;
+use shared::Shared;
+
+pub use plan::{Plan, Reason, plan};
+pub use report::{Failure, FolderReport, Observer, Report, Silent};
+
+/// What to pull, and how.
+#[derive(Clone)]
+pub struct Options {
+    /// Connections at once, at least 1.
+    pub connections: usize,
+    /// What the server no longer has goes from the copy too.
+    pub delete: bool,
+    /// Which folders.
+    pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
+    /// Say what would be done, and do nothing.
+    pub dry_run: bool,
+}
+
+/// What a pull works with.
+#[derive(Clone)]
+pub struct Tools {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness, for waiting.
+    pub random: Arc<dyn Random>,
+    /// Who watches.
+    pub observer: Arc<dyn Observer>,
+    /// Becomes true when the pull is to stop: what is complete is committed.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// Brings `copy` up to date with `server`.
+///
+/// # Errors
+/// What keeps it from beginning: the login, the list of folders; and what the copy says if it cannot be written. What
+/// happens to single folders and messages is in the report.
+pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools: &Tools) -> Result<Report> {
+    let began = tools.clock.monotonic();
+    let (connection, listing) = worker::begin(server, tools).await?;
+    let kept = {
+        let copy = copy.clone();
+        blocking(move || copy.folders()).await?
+    };
+    let found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
+    let plans = plan(&found, &kept, connection.capabilities().condstore());
+    let mut report = Report { folders: found.len() as u64, ..Report::default() };
+    if options.dry_run {
+        report.of = plans.iter().map(FolderReport::planned).collect();
+        connection.logout().await;
+        return Ok(report);
+    }
+    let shared = Arc::new(Shared::new(server.clone(), copy, options.clone(), tools.clone(), plans));
+    worker::run(&shared, connection).await;
+    report.interrupted = *tools.stop.borrow();
+    shared.complete(&mut report);
+    report.elapsed = tools.clock.monotonic().saturating_sub(began);
+    match report.broken.take() {
+        Some(error) => Err(error),
+        None => Ok(report),
+    }
+}
+
+/// Runs `work` on a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|e| Error::internal("a task did not finish").with_source(e))?
+}
+
+/// Connects, unless told to stop.
+async fn connect(server: &Server, tools: &Tools) -> Result<Connection> {
+    let mut stop = tools.stop.clone();
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => Err(stopped()),
+        connection = Connection::open(server) => connection,
+    }
+}
+
+fn stopped() -> Error {
+    Error::retry("interrupted")
+}

@@ -1,0 +1,198 @@
+//! [`Batches`]: the messages of a folder that are still to be fetched, divided into commands.
+
+use std::collections::HashMap;
+
+use sealpost_base::{Uid, UidSet};
+
+use super::report::Failure;
+
+/// Octets that one command is to bring: enough that the next one is always there before it is done.
+const BATCH_OCTETS: u64 = 2 * 1024 * 1024;
+/// Messages of one command.
+const BATCH_MESSAGES: u64 = 2048;
+/// What a message is taken for while none was seen.
+const FIRST_GUESS: u64 = 8 * 1024;
+/// Ranges of one command: lines of more than 8 KiB are refused by some servers.
+const BATCH_RANGES: usize = 500;
+/// How often a message may be what a connection ended with.
+const ATTEMPTS: u32 = 3;
+
+/// What is still to be fetched, shared by the connections that work on a folder.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    left: UidSet,
+    /// To be asked for again, in commands of their own.
+    again: Vec<UidSet>,
+    attempts: HashMap<u32, u32>,
+    messages: u64,
+    octets: u64,
+    failed: Vec<Failure>,
+}
+
+impl Batches {
+    /// Everything in `left`.
+    pub(super) fn new(left: UidSet) -> Self {
+        Batches { left, ..Self::default() }
+    }
+
+    /// Messages that nobody has asked for.
+    pub(super) fn len(&self) -> u64 {
+        self.left.len() as u64 + self.again.iter().map(|set| set.len() as u64).sum::<u64>()
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.left.is_empty() && self.again.is_empty()
+    }
+
+    /// Octets that are left to be fetched, about.
+    pub(super) fn octets_left(&self) -> u64 {
+        self.len().saturating_mul(self.average())
+    }
+
+    /// The next command's messages.
+    pub(super) fn next(&mut self) -> Option<UidSet> {
+        if let Some(set) = self.again.pop() {
+            return Some(set);
+        }
+        if self.left.is_empty() {
+            return None;
+        }
+        let count = (BATCH_OCTETS / self.average()).clamp(1, BATCH_MESSAGES) as usize;
+        let mut set = self.left.slice(0..count.min(self.left.len()));
+        if set.range_count() > BATCH_RANGES {
+            set = UidSet::from_ranges(set.ranges().take(BATCH_RANGES));
+        }
+        if let (Some(first), Some(last)) = (set.first(), set.last()) {
+            self.left.remove_range(first, last);
+        }
+        Some(set)
+    }
+
+    /// A message came.
+    pub(super) fn arrived(&mut self, octets: u64) {
+        self.messages += 1;
+        self.octets += octets;
+    }
+
+    /// The connection was lost before these came; `guilty`: it was their turn. The first of them is asked for alone then,
+    /// and after some attempts not again.
+    pub(super) fn lost(&mut self, mut set: UidSet, guilty: bool, reason: &str) {
+        let Some(first) = set.first() else { return };
+        if !guilty {
+            self.again.push(set);
+            return;
+        }
+        set.remove(first);
+        if !set.is_empty() {
+            self.again.push(set);
+        }
+        let attempts = self.attempts.entry(first.get()).or_default();
+        *attempts += 1;
+        if *attempts < ATTEMPTS {
+            self.again.push(UidSet::range(first, first));
+        } else {
+            self.failed.push(Failure { uid: first.get(), reason: reason.to_owned() });
+        }
+    }
+
+    /// The server refused a command and did not send these: they are asked for in two halves, and one alone not again.
+    pub(super) fn refused(&mut self, set: UidSet, reason: &str) {
+        match (set.len(), set.first()) {
+            (0, _) | (_, None) => {}
+            (1, Some(uid)) => self.failed.push(Failure { uid: uid.get(), reason: reason.to_owned() }),
+            (n, _) => {
+                self.again.push(set.slice(n / 2..n));
+                self.again.push(set.slice(0..n / 2));
+            }
+        }
+    }
+
+    /// These could not be had so far.
+    pub(super) fn take_failed(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.failed)
+    }
+
+    fn average(&self) -> u64 {
+        if self.messages == 0 {
+            return FIRST_GUESS;
+        }
+        // What FETCH adds to the octets counts too, and keeps this from being 0.
+        self.octets / self.messages + 128
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u32, last: u32) -> UidSet {
+        UidSet::range(Uid::new(first).unwrap(), Uid::new(last).unwrap())
+    }
+
+    #[test]
+    fn commands_grow_with_small_messages_and_shrink_with_large_ones() {
+        let mut batches = Batches::new(range(1, 100_000));
+        assert_eq!(batches.next().unwrap().len(), 256);
+        for _ in 0..100 {
+            batches.arrived(52);
+        }
+        assert_eq!(batches.next().unwrap().len() as u64, BATCH_MESSAGES);
+        for _ in 0..100 {
+            batches.arrived(50_000_000);
+        }
+        assert_eq!(batches.next().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_command_has_a_bounded_number_of_ranges() {
+        let mut batches = Batches::new((1..5000).filter_map(|n| Uid::new(2 * n)).collect());
+        batches.arrived(1);
+        let (mut total, mut commands) = (0, 0);
+        while let Some(set) = batches.next() {
+            assert!(set.range_count() <= BATCH_RANGES);
+            total += set.len();
+            commands += 1;
+        }
+        assert_eq!((total, commands), (4999, 10));
+    }
+
+    #[test]
+    fn a_message_that_ends_connections_is_given_up_and_no_other() {
+        let mut batches = Batches::new(range(1, 10));
+        let mut lost = 0;
+        let mut fetched = UidSet::new();
+        while let Some(set) = batches.next() {
+            let mut set = set;
+            while let Some(uid) = set.first() {
+                if uid.get() == 7 {
+                    lost += 1;
+                    batches.lost(set, true, "gone");
+                    break;
+                }
+                set.remove(uid);
+                fetched.insert(uid);
+            }
+        }
+        assert_eq!(lost, ATTEMPTS);
+        assert_eq!(fetched.len(), 9);
+        assert_eq!(batches.take_failed(), [Failure { uid: 7, reason: "gone".into() }]);
+    }
+
+    #[test]
+    fn a_message_that_is_refused_is_found_by_halves() {
+        let mut batches = Batches::new(range(1, 64));
+        let mut fetched = UidSet::new();
+        let mut commands = 0;
+        while let Some(set) = batches.next() {
+            commands += 1;
+            if set.contains(Uid::new(13).unwrap()) {
+                batches.refused(set, "no");
+            } else {
+                fetched = fetched.union(&set);
+            }
+        }
+        assert_eq!((fetched.len(), batches.take_failed().len()), (63, 1));
+        assert!(commands < 20, "{commands}");
+    }
+}

@@ -1,0 +1,236 @@
+//! [`Incoming`]: FETCH responses put together to messages and changes of flags, and handed to the writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Clock, Error, Result};
+use sealpost_imap::client::{BodyName, Event, FetchData, Value};
+use sealpost_imap::types::{DateTime, Flag, Section};
+use sealpost_imap::utf7;
+use tokio::sync::mpsc;
+
+use super::writer::{BATCH_MESSAGES, BATCH_OCTETS, Piece, Work, pieces};
+use crate::keep::{Arrived, Flags};
+
+/// The longest that a complete message waits for others.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// What came of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Nothing complete.
+    Nothing,
+    /// A message, of so many octets.
+    Message(u32, u64),
+    /// A message of which the server says that it has no octets.
+    Empty(u32),
+    /// A message's flags.
+    Flags(u32),
+}
+
+/// Puts responses together.
+pub(super) struct Incoming {
+    to: mpsc::Sender<Work>,
+    clock: Arc<dyn Clock>,
+    messages: Vec<(Arrived, Vec<u8>)>,
+    octets: usize,
+    since: Duration,
+    changes: Vec<(u32, Flags)>,
+    current: Current,
+    labels: bool,
+}
+
+/// The response that is being read.
+#[derive(Default)]
+struct Current {
+    uid: Option<u32>,
+    flags: Option<Flags>,
+    labels: Option<Vec<Box<str>>>,
+    internaldate: Option<DateTime>,
+    body: Body,
+}
+
+#[derive(Default)]
+enum Body {
+    #[default]
+    None,
+    /// NIL.
+    Nil,
+    Whole(Vec<u8>),
+    Pieces(mpsc::Sender<Piece>, u64),
+    /// Another part than the whole message, which nobody asked for.
+    Ignored,
+}
+
+impl Incoming {
+    /// Hands everything to `to`. `labels`: X-GM-LABELS are asked for.
+    pub(super) fn new(to: mpsc::Sender<Work>, clock: Arc<dyn Clock>, labels: bool) -> Self {
+        Incoming {
+            to,
+            clock,
+            messages: Vec::new(),
+            octets: 0,
+            since: Duration::ZERO,
+            changes: Vec::new(),
+            current: Current::default(),
+            labels,
+        }
+    }
+
+    /// Takes an event.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended.
+    pub(super) async fn take(&mut self, event: Event) -> Result<Came> {
+        match event {
+            // Some servers answer UID FETCH with UIDFETCH only when asked to (RFC 9586 §3.3).
+            Event::UidFetchBegin(uid) => self.current = Current { uid: Some(uid), ..Current::default() },
+            Event::FetchBegin(_) => self.current = Current::default(),
+            Event::Fetch(data) => self.item(data),
+            Event::LiteralBegin(name, size) if is_whole(&name) => {
+                // What came before it is written before it.
+                self.flush().await?;
+                let (sender, receiver) = pieces();
+                self.send(Work::Large(size, receiver)).await?;
+                self.current.body = Body::Pieces(sender, size);
+            }
+            Event::LiteralBegin(..) => self.current.body = Body::Ignored,
+            Event::LiteralData(bytes) => {
+                if let Body::Pieces(sender, _) = &self.current.body {
+                    sender.send(Piece::Octets(bytes)).await.map_err(|_| ended())?;
+                }
+            }
+            Event::FetchEnd => return self.complete().await,
+            _ => {}
+        }
+        Ok(Came::Nothing)
+    }
+
+    fn item(&mut self, data: FetchData) {
+        let current = &mut self.current;
+        match data {
+            FetchData::Uid(uid) => current.uid = Some(uid),
+            FetchData::Flags(flags) => current.flags = Some(keep(&flags)),
+            FetchData::InternalDate(date) => current.internaldate = Some(date),
+            FetchData::Body(name, octets) if is_whole(&name) => {
+                current.body = octets.map_or(Body::Nil, Body::Whole);
+            }
+            FetchData::Other(name, value) if &*name == "X-GM-LABELS" => current.labels = Some(labels(&value)),
+            _ => {}
+        }
+    }
+
+    async fn complete(&mut self) -> Result<Came> {
+        let current = std::mem::take(&mut self.current);
+        let Some(uid) = current.uid.filter(|uid| *uid > 0) else { return Ok(Came::Nothing) };
+        // Flags that come without being asked for come without labels: the next pull asks for both.
+        let told = current.flags.is_some() && current.labels.is_some() == self.labels;
+        let mut flags = current.flags.unwrap_or_default();
+        flags.labels = current.labels.unwrap_or_default();
+        let arrived = |flags| Arrived { uid, flags, internaldate: current.internaldate };
+        match current.body {
+            Body::Whole(octets) => {
+                let size = octets.len();
+                if self.messages.is_empty() {
+                    self.since = self.clock.monotonic();
+                }
+                self.octets += size;
+                self.messages.push((arrived(flags), octets));
+                if self.messages.len() >= BATCH_MESSAGES || self.octets >= BATCH_OCTETS || self.lingers() {
+                    self.flush().await?;
+                }
+                Ok(Came::Message(uid, size as u64))
+            }
+            Body::Pieces(sender, size) => {
+                sender.send(Piece::End(arrived(flags))).await.map_err(|_| ended())?;
+                Ok(Came::Message(uid, size))
+            }
+            Body::Nil => Ok(Came::Empty(uid)),
+            Body::None | Body::Ignored if told => {
+                self.changes.push((uid, flags));
+                if self.changes.len() >= BATCH_MESSAGES {
+                    self.flush().await?;
+                }
+                Ok(Came::Flags(uid))
+            }
+            Body::None | Body::Ignored => Ok(Came::Nothing),
+        }
+    }
+
+    fn lingers(&self) -> bool {
+        // Reading the clock costs as much as a small message's parsing.
+        self.messages.len() % 16 == 1 && self.clock.monotonic().saturating_sub(self.since) >= LINGER
+    }
+
+    /// Hands over what is complete.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended.
+    pub(super) async fn flush(&mut self) -> Result<()> {
+        if !self.messages.is_empty() {
+            self.octets = 0;
+            let messages = std::mem::replace(&mut self.messages, Vec::with_capacity(BATCH_MESSAGES));
+            self.send(Work::Messages(messages)).await?;
+        }
+        if !self.changes.is_empty() {
+            let changes = std::mem::take(&mut self.changes);
+            self.send(Work::Flags(changes)).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands over other work, after what is complete.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended.
+    pub(super) async fn then(&mut self, work: Work) -> Result<()> {
+        self.flush().await?;
+        self.send(work).await
+    }
+
+    async fn send(&mut self, work: Work) -> Result<()> {
+        self.to.send(work).await.map_err(|_| ended())
+    }
+}
+
+/// The writer says itself why it ended.
+fn ended() -> Error {
+    Error::internal("nothing can be written to the folder any more")
+}
+
+/// Whether it is the whole message.
+fn is_whole(name: &BodyName) -> bool {
+    match name {
+        BodyName::Section { section, start } => *section == Section::default() && start.is_none(),
+        BodyName::Rfc822 => true,
+        BodyName::Rfc822Header | BodyName::Rfc822Text => false,
+    }
+}
+
+fn keep(flags: &[Flag]) -> Flags {
+    let mut kept = Flags::default();
+    for flag in flags {
+        match flag {
+            Flag::Seen => kept.system |= Flags::SEEN,
+            Flag::Answered => kept.system |= Flags::ANSWERED,
+            Flag::Flagged => kept.system |= Flags::FLAGGED,
+            Flag::Deleted => kept.system |= Flags::DELETED,
+            Flag::Draft => kept.system |= Flags::DRAFT,
+            Flag::Recent => {}
+            Flag::Keyword(name) => kept.add(name.as_str()),
+            Flag::Extension(_) => kept.add(&flag.to_string()),
+        }
+    }
+    kept
+}
+
+/// X-GM-LABELS: a list of strings in modified UTF-7.
+fn labels(value: &Value) -> Vec<Box<str>> {
+    let names = value.as_list().unwrap_or_default().iter().filter_map(Value::as_bytes);
+    let mut labels: Vec<Box<str>> = names
+        .map(|name| utf7::decode(name).unwrap_or_else(|| String::from_utf8_lossy(name).into_owned()).into())
+        .collect();
+    labels.sort();
+    labels.dedup();
+    labels
+}

@@ -1,0 +1,248 @@
+//! [`Job`]: one folder that is being pulled, by one connection or several.
+
+use std::sync::{Mutex, MutexGuard};
+
+use sealpost_base::{Error, Result, Uid, UidSet};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::batches::Batches;
+use super::blocking;
+use super::plan::Plan;
+use super::report::{Failure, FolderReport};
+use super::shared::Shared;
+use super::writer::{self, Work, Writer, Written};
+use crate::client::Selected;
+use crate::keep::{Identity, Resume};
+
+/// A folder that is being pulled.
+pub(super) struct Job {
+    pub(super) plan: Plan,
+    state: Mutex<State>,
+}
+
+/// What the copy had before.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Before {
+    pub(super) resume: Resume,
+    /// Messages that the server had too.
+    pub(super) present: UidSet,
+    /// All messages.
+    pub(super) all: UidSet,
+}
+
+#[derive(Default)]
+struct State {
+    identity: Option<Identity>,
+    work: Option<mpsc::Sender<Work>>,
+    writer: Option<JoinHandle<Result<Written>>>,
+    /// What the copy had before; nothing once what to fetch is known.
+    before: Option<Before>,
+    /// What to fetch is known.
+    synced: bool,
+    batches: Batches,
+    /// The server said that it has every message of `batches`.
+    exact: bool,
+    /// Messages that did not come although the command was completed.
+    unanswered: UidSet,
+    /// What the last commit is to say.
+    resume: Resume,
+    /// Something was left out that the next pull has to look at.
+    unfinished: bool,
+    connections: usize,
+    /// The last connection left.
+    closed: bool,
+    planned: u64,
+    error: Option<String>,
+}
+
+/// What to do with a folder, once it is known.
+#[derive(Debug, Default)]
+pub(super) struct Todo {
+    /// Messages to fetch.
+    pub(super) missing: UidSet,
+    /// The server said that it has each of them.
+    pub(super) exact: bool,
+    /// What to say when all is done.
+    pub(super) resume: Resume,
+    /// Something was left out that the next pull has to look at.
+    pub(super) unfinished: bool,
+}
+
+impl Job {
+    pub(super) fn new(plan: Plan) -> Self {
+        Job { plan, state: Mutex::default() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.plan.found.name.as_str()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Opens the folder of the copy, unless it is open, and gives what it had. Afterwards the mailbox must be the same.
+    ///
+    /// # Errors
+    /// `Conflict` if the mailbox is another one by now; what the copy says.
+    pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<Option<Before>> {
+        let identity = selected.identity();
+        if let Some(known) = &self.state().identity {
+            if known.uidvalidity == identity.uidvalidity {
+                return Ok(None);
+            }
+            let why = "the mailbox was replaced by another one meanwhile; the next pull will begin with it";
+            return Err(Error::conflict(why));
+        }
+        let (copy, name) = (shared.copy.clone(), self.plan.found.name.clone());
+        let server = identity.clone();
+        let (folder, before) = blocking(move || {
+            let folder = copy.open(&name, &server)?;
+            let known = folder.known();
+            let before = Before { resume: folder.resume(), present: known.present_uids(), all: known.uids() };
+            Ok((folder, before))
+        })
+        .await?;
+        let (sender, receiver) = writer::work();
+        let tools = &shared.tools;
+        let writer = Writer::new(
+            folder,
+            self.name(),
+            shared.options.delete,
+            tools.clock.clone(),
+            tools.observer.clone(),
+        );
+        let mut state = self.state();
+        state.identity = Some(identity);
+        state.work = Some(sender);
+        state.writer = Some(tokio::task::spawn_blocking(move || writer.run(receiver)));
+        Ok(Some(before))
+    }
+
+    /// Where to send work.
+    ///
+    /// # Errors
+    /// `Internal` if the folder is not open.
+    pub(super) fn work(&self) -> Result<mpsc::Sender<Work>> {
+        self.state().work.clone().ok_or_else(|| Error::internal("the folder is not open"))
+    }
+
+    pub(super) fn set_before(&self, before: Before) {
+        self.state().before = Some(before);
+    }
+
+    /// What the copy had before, if what to fetch is not known yet.
+    pub(super) fn before_sync(&self) -> Option<Before> {
+        let state = self.state();
+        if state.synced { None } else { state.before.clone() }
+    }
+
+    /// From now on there is something to fetch.
+    pub(super) fn set_todo(&self, todo: Todo) -> u64 {
+        let mut state = self.state();
+        state.planned = todo.missing.len() as u64;
+        state.batches = Batches::new(todo.missing);
+        state.exact = todo.exact;
+        state.resume = todo.resume;
+        state.unfinished = todo.unfinished;
+        state.synced = true;
+        state.before = None;
+        state.planned
+    }
+
+    pub(super) fn batches<T>(&self, with: impl FnOnce(&mut Batches) -> T) -> T {
+        with(&mut self.state().batches)
+    }
+
+    /// A command was completed and these did not come.
+    pub(super) fn unanswered(&self, set: &UidSet) {
+        let mut state = self.state();
+        if state.exact && !set.is_empty() {
+            state.unanswered = state.unanswered.union(set);
+        }
+    }
+
+    /// A connection works on it.
+    pub(super) fn join(&self) {
+        self.state().connections += 1;
+    }
+
+    /// A connection has nothing more to do here; whether it was the last one.
+    pub(super) fn leave(&self) -> bool {
+        let mut state = self.state();
+        state.connections = state.connections.saturating_sub(1);
+        state.closed |= state.connections == 0;
+        state.closed
+    }
+
+    /// Another connection works on it, if it could be of use: if more is left for each than this.
+    pub(super) fn help(&self, octets: u64, messages: u64) -> bool {
+        let mut state = self.state();
+        let each = state.connections.max(1) as u64;
+        let much = state.batches.octets_left() / each > octets || state.batches.len() / each > messages;
+        let helps = state.synced && !state.closed && much;
+        state.connections += usize::from(helps);
+        helps
+    }
+
+    /// Something kept the folder from being complete.
+    pub(super) fn set_error(&self, error: &Error) {
+        let mut state = self.state();
+        state.unfinished = true;
+        state.error.get_or_insert_with(|| error.to_string());
+    }
+
+    /// Messages that were asked for and did not come, and why.
+    pub(super) fn doubtful(&self) -> Vec<Failure> {
+        let mut state = self.state();
+        let mut doubtful = state.batches.take_failed();
+        let unanswered = std::mem::take(&mut state.unanswered);
+        let reason = "the server lists it and does not send it";
+        doubtful.extend(unanswered.iter().map(|uid| Failure { uid: uid.get(), reason: reason.into() }));
+        doubtful
+    }
+
+    /// Commits what is left, and says what was done. `failed`: messages that could not be had.
+    ///
+    /// # Errors
+    /// What the copy says.
+    pub(super) async fn finish(&self, failed: Vec<Failure>) -> Result<FolderReport> {
+        let (work, writer, resume, mut report) = {
+            let mut state = self.state();
+            let whole = state.synced && !state.unfinished && failed.is_empty() && state.batches.is_empty();
+            let report = FolderReport {
+                name: self.name().to_owned(),
+                reason: Some(self.plan.reason),
+                planned: state.planned,
+                error: state.error.take(),
+                ..FolderReport::default()
+            };
+            let resume = Resume { whole, ..state.resume };
+            let resume = state.synced.then_some(resume);
+            (state.work.take(), state.writer.take(), resume, report)
+        };
+        if let (Some(work), Some(resume)) = (work, resume) {
+            // If it has ended, it says why below.
+            let _ = work.send(Work::Resume(resume)).await;
+        }
+        failed.into_iter().for_each(|failure| report.fail(failure));
+        let Some(writer) = writer else { return Ok(report) };
+        let written =
+            writer.await.map_err(|e| Error::internal("the writer did not finish").with_source(e))??;
+        report.new = written.new;
+        report.octets = written.octets;
+        report.flags = written.flags;
+        report.gone = written.gone;
+        written.failed.into_iter().for_each(|failure| report.fail(failure));
+        Ok(report)
+    }
+}
+
+/// The UIDs from `first` to `last`; none if there are none.
+pub(super) fn range(first: u32, last: u32) -> UidSet {
+    match (Uid::new(first.max(1)), Uid::new(last)) {
+        (Some(first), Some(last)) => UidSet::range(first, last),
+        _ => UidSet::new(),
+    }
+}

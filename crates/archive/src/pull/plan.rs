@@ -1,0 +1,156 @@
+//! Which folders have to be looked into, from what STATUS says and what the last commits said.
+
+use std::collections::HashMap;
+
+use crate::client::Found;
+use crate::keep::Kept;
+
+/// A folder that has to be looked into.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The mailbox.
+    pub found: Found,
+    /// Why.
+    pub reason: Reason,
+    /// About how many messages there are to be fetched.
+    pub estimate: u64,
+}
+
+/// Why a folder is looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// It is not in the copy.
+    New,
+    /// It has another UIDVALIDITY than the copy: it is another mailbox of the same name.
+    Begun,
+    /// It may have been renamed: the copy has its MAILBOXID under another name.
+    Renamed,
+    /// The last pull did not finish it.
+    Unfinished,
+    /// Its numbers changed.
+    Changed,
+    /// Nothing says that it did not change: the server has no mod-sequences.
+    Unknown,
+}
+
+/// Those of `found` that have to be looked into, those with most to fetch first. `condstore`: mod-sequences can be
+/// believed.
+pub fn plan(found: &[Found], kept: &[Kept], condstore: bool) -> Vec<Plan> {
+    let by_name: HashMap<&str, &Kept> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
+    let by_id: HashMap<&str, &Kept> =
+        kept.iter().filter_map(|kept| Some((kept.identity.mailboxid.as_deref()?, kept))).collect();
+    let selectable = found.iter().filter(|found| found.selectable);
+    let mut plans: Vec<Plan> = selectable
+        .filter_map(|found| {
+            let id = found.numbers.as_ref().and_then(|numbers| numbers.mailboxid.as_deref());
+            let renamed = id.and_then(|id| by_id.get(id)).filter(|kept| kept.name != found.name);
+            let (reason, estimate) = match by_name.get(found.name.as_str()) {
+                Some(kept) => look(found, kept, condstore)?,
+                None => match renamed {
+                    Some(kept) => (Reason::Renamed, more(found, kept)),
+                    None => (Reason::New, all(found)),
+                },
+            };
+            Some(Plan { found: found.clone(), reason, estimate })
+        })
+        .collect();
+    plans.sort_by_key(|plan| std::cmp::Reverse(plan.estimate));
+    plans
+}
+
+/// Why this folder of the copy has to be looked into; `None`: it does not.
+fn look(found: &Found, kept: &Kept, condstore: bool) -> Option<(Reason, u64)> {
+    let Some(numbers) = &found.numbers else { return Some((Reason::Unknown, 0)) };
+    if numbers.uidvalidity != kept.identity.uidvalidity {
+        return Some((Reason::Begun, all(found)));
+    }
+    let resume = &kept.resume;
+    if !resume.whole {
+        return Some((Reason::Unfinished, more(found, kept)));
+    }
+    if numbers.uidnext == 0
+        || numbers.uidnext != resume.uidnext
+        || u64::from(numbers.messages) != kept.messages
+        || (condstore && numbers.highestmodseq != resume.highestmodseq)
+    {
+        return Some((Reason::Changed, more(found, kept)));
+    }
+    // RFC 7162 §3.1.2.2: without mod-sequences flags may have changed.
+    let sure = condstore && numbers.highestmodseq > 0;
+    let empty = numbers.messages == 0;
+    (!sure && !empty).then_some((Reason::Unknown, 0))
+}
+
+fn all(found: &Found) -> u64 {
+    found.numbers.as_ref().map_or(0, |numbers| u64::from(numbers.messages))
+}
+
+fn more(found: &Found, kept: &Kept) -> u64 {
+    all(found).saturating_sub(kept.messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Numbers;
+    use crate::keep::{FolderName, Identity, Resume};
+
+    fn found(name: &str, numbers: Option<Numbers>) -> Found {
+        let name = FolderName::new(name, Some('/'));
+        Found { wire: name.as_str().as_bytes().into(), name, selectable: true, attributes: vec![], numbers }
+    }
+
+    fn numbers() -> Numbers {
+        Numbers { messages: 10, uidnext: 11, uidvalidity: 5, highestmodseq: 7, mailboxid: Some("M".into()) }
+    }
+
+    fn kept(name: &str) -> Kept {
+        Kept {
+            name: FolderName::new(name, Some('/')),
+            identity: Identity { uidvalidity: 5, mailboxid: Some("M".into()) },
+            messages: 10,
+            gone: 0,
+            resume: Resume { highestmodseq: 7, uidnext: 11, whole: true },
+        }
+    }
+
+    fn reason(numbers: Numbers, kept: Kept, condstore: bool) -> Option<Reason> {
+        plan(&[found("a", Some(numbers))], &[kept], condstore).first().map(|plan| plan.reason)
+    }
+
+    #[test]
+    fn what_has_not_changed_is_left_alone() {
+        assert_eq!(reason(numbers(), kept("a"), true), None);
+        assert_eq!(reason(numbers(), kept("a"), false), Some(Reason::Unknown));
+        assert_eq!(
+            reason(Numbers { highestmodseq: 0, ..numbers() }, kept("a"), false),
+            Some(Reason::Unknown)
+        );
+    }
+
+    #[test]
+    fn every_change_is_seen() {
+        let changes = [
+            (Numbers { uidnext: 12, ..numbers() }, Reason::Changed),
+            (Numbers { highestmodseq: 8, ..numbers() }, Reason::Changed),
+            (Numbers { messages: 9, ..numbers() }, Reason::Changed),
+            (Numbers { uidvalidity: 6, ..numbers() }, Reason::Begun),
+        ];
+        for (numbers, expected) in changes {
+            assert_eq!(reason(numbers, kept("a"), true), Some(expected));
+        }
+        let mut unfinished = kept("a");
+        unfinished.resume.whole = false;
+        assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
+        assert_eq!(reason(numbers(), kept("b"), true), Some(Reason::Renamed));
+        assert_eq!(plan(&[found("a", None)], &[kept("a")], true)[0].reason, Reason::Unknown);
+    }
+
+    #[test]
+    fn the_largest_come_first() {
+        let many = Numbers { messages: 1000, mailboxid: None, ..numbers() };
+        let few = Numbers { messages: 1, mailboxid: None, ..numbers() };
+        let plans = plan(&[found("few", Some(few)), found("many", Some(many))], &[], true);
+        assert_eq!(plans[0].found.name.as_str(), "many");
+    }
+}

@@ -1,0 +1,124 @@
+//! What a pull did, and who is told while it goes on.
+
+use std::time::Duration;
+
+use sealpost_base::Error;
+
+use super::plan::{Plan, Reason};
+
+/// What a pull did.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Folders that were looked at.
+    pub folders: u64,
+    /// Those of them in which something was to be done.
+    pub of: Vec<FolderReport>,
+    /// Bytes received, as they came over the line.
+    pub received: u64,
+    /// Connections that were made again.
+    pub reconnects: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// It was told to stop before it was done.
+    pub interrupted: bool,
+    /// Why the copy cannot be written.
+    pub(super) broken: Option<Error>,
+}
+
+/// What was done in one folder.
+#[derive(Debug, Default, Clone)]
+pub struct FolderReport {
+    /// Its name.
+    pub name: String,
+    /// Why it was looked into.
+    pub reason: Option<Reason>,
+    /// Messages that were to be fetched.
+    pub planned: u64,
+    /// Messages that are in the copy now and were not before.
+    pub new: u64,
+    /// Their octets.
+    pub octets: u64,
+    /// Messages whose flags changed.
+    pub flags: u64,
+    /// Messages that the server no longer has.
+    pub gone: u64,
+    /// Messages that could not be had, and will be tried again next time.
+    pub failed: Vec<Failure>,
+    /// How many more there are of these.
+    pub failed_more: u64,
+    /// What kept the folder from being complete.
+    pub error: Option<String>,
+}
+
+/// A message that could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its UID.
+    pub uid: u32,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Failures of a folder that are told one by one.
+const FAILURES_TOLD: usize = 1000;
+
+impl FolderReport {
+    /// What would be done.
+    pub(super) fn planned(plan: &Plan) -> Self {
+        FolderReport {
+            name: plan.found.name.as_str().to_owned(),
+            reason: Some(plan.reason),
+            planned: plan.estimate,
+            ..FolderReport::default()
+        }
+    }
+
+    /// Adds a failure, up to a number of them.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        if self.failed.len() < FAILURES_TOLD {
+            self.failed.push(failure);
+        } else {
+            self.failed_more += 1;
+        }
+    }
+
+    /// Whether everything that was to be done was done.
+    pub fn is_complete(&self) -> bool {
+        self.failed.is_empty() && self.error.is_none()
+    }
+}
+
+impl Report {
+    /// New messages, and their octets.
+    pub fn new_messages(&self) -> (u64, u64) {
+        self.of.iter().fold((0, 0), |(n, octets), folder| (n + folder.new, octets + folder.octets))
+    }
+
+    /// Whether the copy is what the server has.
+    pub fn is_complete(&self) -> bool {
+        !self.interrupted && self.of.iter().all(FolderReport::is_complete)
+    }
+}
+
+/// Who is told how it goes.
+pub trait Observer: Send + Sync {
+    /// So many messages of the folder will be fetched.
+    fn begins(&self, folder: &str, messages: u64);
+    /// So many more are in the copy.
+    fn stored(&self, folder: &str, messages: u64, octets: u64);
+    /// Nothing more will be done in the folder.
+    fn ended(&self, folder: &FolderReport);
+    /// Something a person may want to know: a connection was lost, and when the next one is tried.
+    fn note(&self, text: &str);
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn begins(&self, _: &str, _: u64) {}
+    fn stored(&self, _: &str, _: u64, _: u64) {}
+    fn ended(&self, _: &FolderReport) {}
+    fn note(&self, _: &str) {}
+}

@@ -1,0 +1,154 @@
+//! [`Shared`]: what the connections of a pull have in common.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use sealpost_base::Error;
+use tokio::sync::{Notify, watch};
+
+use super::job::Job;
+use super::plan::Plan;
+use super::report::{FolderReport, Report};
+use super::{Options, Tools};
+use crate::client::Server;
+use crate::keep::Copy;
+
+/// What must be left in a folder, for each connection that works on it, for another one to join: less is done before the
+/// other has logged in and selected it.
+const HELP_OCTETS: u64 = 32 * 1024 * 1024;
+const HELP_MESSAGES: u64 = 200_000;
+
+/// A pull.
+pub(super) struct Shared {
+    pub(super) server: Server,
+    pub(super) copy: Arc<dyn Copy>,
+    pub(super) options: Options,
+    pub(super) tools: Tools,
+    /// True when the pull ends early: told to, or because the copy cannot be written.
+    stop: watch::Sender<bool>,
+    /// There may be something to help with, or nothing left to do.
+    changed: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    plans: VecDeque<Plan>,
+    running: Vec<Arc<Job>>,
+    done: Vec<FolderReport>,
+    broken: Option<Error>,
+    received: u64,
+    reconnects: u64,
+}
+
+impl Shared {
+    pub(super) fn new(
+        server: Server,
+        copy: Arc<dyn Copy>,
+        options: Options,
+        tools: Tools,
+        plans: Vec<Plan>,
+    ) -> Self {
+        let state = State { plans: plans.into(), ..State::default() };
+        let stop = watch::Sender::new(false);
+        Shared { server, copy, options, tools, stop, changed: Notify::new(), state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Becomes true when the pull is to end.
+    pub(super) fn stop(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Ends the pull.
+    pub(super) fn end(&self) {
+        self.stop.send_replace(true);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// The next thing to work on: a folder of one's own, or one that can be helped with. `None`: there is nothing left to
+    /// do. May wait until that is clear.
+    pub(super) async fn next(&self) -> Option<Arc<Job>> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no notification is missed.
+            changed.as_mut().enable();
+            if self.is_ending() {
+                return None;
+            }
+            {
+                let mut state = self.state();
+                if let Some(plan) = state.plans.pop_front() {
+                    let job = Arc::new(Job::new(plan));
+                    job.join();
+                    state.running.push(job.clone());
+                    return Some(job);
+                }
+                if let Some(job) = state.running.iter().find(|job| job.help(HELP_OCTETS, HELP_MESSAGES)) {
+                    return Some(job.clone());
+                }
+                if state.running.is_empty() {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// There may be something to help with.
+    pub(super) fn notify(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Nothing more will be done in this folder.
+    pub(super) fn done(&self, job: &Arc<Job>, report: Result<FolderReport, Error>) {
+        match report {
+            Ok(report) => {
+                self.tools.observer.ended(&report);
+                self.state().done.push(report);
+            }
+            Err(e) => self.broken(e),
+        }
+        self.state().running.retain(|running| !Arc::ptr_eq(running, job));
+        self.notify();
+    }
+
+    /// The copy cannot be written: nothing else makes sense.
+    pub(super) fn broken(&self, error: Error) {
+        self.state().broken.get_or_insert(error);
+        self.end();
+    }
+
+    /// A connection ended after so many bytes.
+    pub(super) fn received(&self, bytes: u64) {
+        self.state().received += bytes;
+    }
+
+    /// A connection was made again.
+    pub(super) fn reconnected(&self) {
+        self.state().reconnects += 1;
+    }
+
+    /// Completes the report.
+    pub(super) fn complete(&self, report: &mut Report) {
+        let mut state = self.state();
+        report.of = std::mem::take(&mut state.done);
+        report.received = state.received;
+        report.reconnects = state.reconnects;
+        report.broken = state.broken.take();
+        let left = state.plans.drain(..).map(|plan| FolderReport {
+            error: Some("it was not its turn before the end".into()),
+            ..FolderReport::planned(&plan)
+        });
+        report.of.extend(left);
+        report.of.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+}

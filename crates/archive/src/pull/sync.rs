@@ -1,0 +1,228 @@
+//! Bringing what is known of a folder in step, and finding out what is missing.
+//!
+//! With mod-sequences the server says what changed (RFC 7162 §3.1.4.1), with QRESYNC also what went (§3.2.6). Otherwise
+//! all UIDs and flags are compared. Nothing is taken for gone unless the server named as many messages as it said it has.
+
+use sealpost_base::{Result, Uid, UidSet};
+use sealpost_imap::client::Event;
+use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
+
+use super::incoming::{Came, Incoming};
+use super::job::{Before, Todo, range};
+use super::stopped;
+use super::writer::Work;
+use crate::client::{Connection, Done, Selected};
+use crate::keep::Resume;
+
+/// More UIDs than messages that may be in a range are asked for without looking which there are.
+const LOOSE: u64 = 256;
+/// Messages above which all UIDs of a server without ESEARCH come as FETCH responses instead of one line.
+const SEARCH_LINE: u32 = 500_000;
+
+/// A folder that is selected, and what the copy had.
+pub(super) struct Sync<'a> {
+    pub(super) connection: &'a mut Connection,
+    pub(super) selected: &'a Selected,
+    pub(super) before: &'a Before,
+    pub(super) incoming: &'a mut Incoming,
+    pub(super) stop: &'a mut tokio::sync::watch::Receiver<bool>,
+}
+
+impl Sync<'_> {
+    /// Hands changes of what is known to the writer, and says what is missing.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost: then it can be done again.
+    pub(super) async fn run(mut self) -> Result<Todo> {
+        let (selected, before) = (self.selected, self.before);
+        let resume =
+            Resume { highestmodseq: selected.highestmodseq, uidnext: selected.uidnext, whole: false };
+        let todo = |missing, exact, unfinished| Todo { missing, exact, resume, unfinished };
+        if before.all.is_empty() {
+            let todo = match self.contiguous() {
+                Some(all) => todo(all, true, false),
+                None => {
+                    let (all, complete) = self.all_uids().await?;
+                    todo(all, true, !complete)
+                }
+            };
+            self.incoming.then(Work::Resume(resume)).await?;
+            return Ok(todo);
+        }
+        let marked = selected.highestmodseq > 0 && before.resume.highestmodseq > 0;
+        let mut vanished = UidSet::new();
+        let mut listed = None;
+        if !marked {
+            listed = Some(self.all_flags().await?);
+        } else if selected.highestmodseq != before.resume.highestmodseq {
+            vanished = self.changes().await?;
+        }
+        if marked && self.connection.qresync() && before.resume.whole {
+            let present = before.present.difference(&vanished).len() as u64;
+            let new = u64::from(selected.messages).saturating_sub(present);
+            let news = range(before.resume.uidnext, selected.uidnext.saturating_sub(1));
+            if news.len() as u64 <= new + LOOSE && selected.uidnext > 0 {
+                self.incoming.then(Work::Gone(before.present.intersection(&vanished))).await?;
+                self.incoming.then(Work::Resume(resume)).await?;
+                return Ok(todo(news.difference(&before.all), false, false));
+            }
+        }
+        let (all, complete) = match listed {
+            Some(listed) => listed,
+            None => self.all_uids().await?,
+        };
+        if complete {
+            self.incoming.then(Work::Gone(before.present.difference(&all))).await?;
+            self.incoming.then(Work::Resume(resume)).await?;
+        }
+        Ok(todo(all.difference(&before.all), true, !complete))
+    }
+
+    /// All UIDs, if there are no gaps between them.
+    fn contiguous(&self) -> Option<UidSet> {
+        let Selected { messages, uidnext, .. } = *self.selected;
+        if messages == 0 {
+            return Some(UidSet::new());
+        }
+        (uidnext > 0 && uidnext - 1 == messages).then(|| range(1, messages))
+    }
+
+    /// All UIDs of the mailbox, and whether they are as many as it has messages.
+    async fn all_uids(&mut self) -> Result<(UidSet, bool)> {
+        let esearch = self.connection.capabilities().esearch();
+        if !esearch && self.selected.messages > SEARCH_LINE {
+            return self.all_flags().await;
+        }
+        let command = if esearch { "UID SEARCH RETURN (ALL) ALL" } else { "UID SEARCH ALL" };
+        let mut found = UidSet::new();
+        let done = self
+            .run_command(command, |event| match event {
+                Event::Response(Response::ESearch(answer)) => {
+                    for data in answer.data {
+                        if let SearchData::All(set) = data {
+                            found = found.union(&uids(&set));
+                        }
+                    }
+                }
+                Event::Response(Response::Search { numbers, .. }) => {
+                    found = found.union(&numbers.into_iter().filter_map(Uid::new).collect());
+                }
+                _ => {}
+            })
+            .await?;
+        if done.status != Status::Ok || !self.is_complete(&found) {
+            // More ranges than are read of a set, or a search that is not to be relied on.
+            return self.all_flags().await;
+        }
+        Ok((found, true))
+    }
+
+    /// All UIDs and flags, message by message.
+    async fn all_flags(&mut self) -> Result<(UidSet, bool)> {
+        if self.selected.messages == 0 {
+            return Ok((UidSet::new(), true));
+        }
+        let labels = self.labels();
+        let mut runs = Runs::default();
+        self.fetch(&format!("UID FETCH 1:* (UID FLAGS{labels})"), |uid| runs.add(uid)).await?;
+        let found = runs.into_set();
+        let complete = self.is_complete(&found);
+        Ok((found, complete))
+    }
+
+    /// Whether as many messages were named as there are. More come in meanwhile, but not any number.
+    fn is_complete(&self, found: &UidSet) -> bool {
+        let messages = u64::from(self.selected.messages);
+        (messages..=messages + messages / 4 + LOOSE).contains(&(found.len() as u64))
+    }
+
+    /// What changed since the last pull; what vanished, if the server says so.
+    async fn changes(&mut self) -> Result<UidSet> {
+        let Some(last) = self.before.all.last() else { return Ok(UidSet::new()) };
+        let vanished = if self.connection.qresync() { " VANISHED" } else { "" };
+        let (labels, since) = (self.labels(), self.before.resume.highestmodseq);
+        let command = format!("UID FETCH 1:{last} (UID FLAGS{labels}) (CHANGEDSINCE {since}{vanished})");
+        self.fetch(&command, |_| {}).await
+    }
+
+    fn labels(&self) -> &'static str {
+        if self.connection.capabilities().gmail() { " X-GM-LABELS" } else { "" }
+    }
+
+    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; which messages vanished.
+    async fn fetch(&mut self, command: &str, mut on: impl FnMut(u32)) -> Result<UidSet> {
+        let mut vanished = UidSet::new();
+        let tag = self.connection.queue(|w| w.raw(command));
+        self.connection.flush().await?;
+        loop {
+            let event = self.next().await?;
+            if Connection::completion(&event) == Some(tag)
+                && let Event::Response(Response::Status { status, code, text, .. }) = event
+            {
+                Done { status, code, text }.ok("comparing flags")?;
+                return Ok(vanished);
+            }
+            if let Event::Response(Response::Vanished { uids: set, .. }) = &event {
+                vanished = vanished.union(&uids(set));
+            }
+            if let Came::Flags(uid) = self.incoming.take(event).await? {
+                on(uid);
+            }
+        }
+    }
+
+    async fn run_command(&mut self, command: &str, mut on: impl FnMut(Event)) -> Result<Done> {
+        let tag = self.connection.queue(|w| w.raw(command));
+        self.connection.flush().await?;
+        loop {
+            let event = self.next().await?;
+            if Connection::completion(&event) == Some(tag)
+                && let Event::Response(Response::Status { status, code, text, .. }) = event
+            {
+                return Ok(Done { status, code, text });
+            }
+            on(event);
+        }
+    }
+
+    async fn next(&mut self) -> Result<Event> {
+        if let Some(event) = self.connection.ready()? {
+            return Ok(event);
+        }
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => Err(stopped()),
+            event = self.connection.next() => event,
+        }
+    }
+}
+
+/// UIDs as they come, mostly ascending.
+#[derive(Default)]
+struct Runs(Vec<(Uid, Uid)>);
+
+impl Runs {
+    fn add(&mut self, uid: u32) {
+        let Some(uid) = Uid::new(uid) else { return };
+        match self.0.last_mut() {
+            Some((_, last)) if last.get().checked_add(1) == Some(uid.get()) => *last = uid,
+            _ => self.0.push((uid, uid)),
+        }
+    }
+
+    fn into_set(mut self) -> UidSet {
+        self.0.sort_unstable();
+        UidSet::from_ranges(self.0)
+    }
+}
+
+/// The set's UIDs; `*` is no UID.
+pub(super) fn uids(set: &SequenceSet) -> UidSet {
+    let ranges = set.ranges().iter().filter_map(|range| {
+        let (a, b) = (Uid::new(range.start.number()?)?, Uid::new(range.end.number()?)?);
+        Some((a.min(b), a.max(b)))
+    });
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.sort_unstable();
+    UidSet::from_ranges(ranges)
+}

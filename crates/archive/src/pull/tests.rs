@@ -1,0 +1,5 @@
+//! The engine against servers that misbehave, each written down line by line, with a copy in memory.
+
+mod memory;
+mod server;
+mod whole;

@@ -1,0 +1,197 @@
+//! A copy in memory: what was committed, and nothing else.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::{Arc, Mutex};
+
+use sealpost_base::{Error, Result};
+
+use crate::keep::{Arrived, Copy, Flags, Folder, FolderName, Identity, Kept, Known, Resume, Stored};
+
+/// A message that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) arrived: Arrived,
+    pub(super) octets: Vec<u8>,
+    pub(super) gone: bool,
+}
+
+/// What a folder holds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Contents {
+    pub(super) identity: Option<Identity>,
+    pub(super) messages: BTreeMap<u32, Message>,
+    pub(super) resume: Resume,
+    pub(super) commits: u64,
+}
+
+/// A copy in memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    pub(super) folders: Arc<Mutex<BTreeMap<String, Contents>>>,
+    /// Messages of more octets than this are refused.
+    pub(super) most: Option<u64>,
+    /// Commits fail once there are so many messages.
+    pub(super) full: Option<usize>,
+}
+
+impl Memory {
+    pub(super) fn folder(&self, name: &str) -> Contents {
+        self.folders.lock().unwrap().get(name).cloned().unwrap_or_default()
+    }
+
+    /// The octets of each message that is kept, by UID.
+    pub(super) fn texts(&self, name: &str) -> Vec<(u32, String)> {
+        let text = |m: &Message| String::from_utf8_lossy(&m.octets).into_owned();
+        self.folder(name).messages.iter().map(|(uid, message)| (*uid, text(message))).collect()
+    }
+}
+
+struct Open {
+    copy: Memory,
+    name: String,
+    now: Contents,
+    known: Known,
+    octets: Option<Vec<u8>>,
+}
+
+impl Copy for Memory {
+    fn folders(&self) -> Result<Vec<Kept>> {
+        let folders = self.folders.lock().unwrap();
+        let kept = folders.iter().filter_map(|(name, contents)| {
+            let gone = contents.messages.values().filter(|m| m.gone).count() as u64;
+            Some(Kept {
+                name: FolderName::new(&**name, Some('/')),
+                identity: contents.identity.clone()?,
+                messages: contents.messages.len() as u64 - gone,
+                gone,
+                resume: contents.resume,
+            })
+        });
+        Ok(kept.collect())
+    }
+
+    fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
+        let mut folders = self.folders.lock().unwrap();
+        let name = folder.as_str().to_owned();
+        let renamed = folders
+            .iter()
+            .find(|(_, c)| {
+                let same = |i: &Identity| i.mailboxid.is_some() && i == server;
+                c.identity.as_ref().is_some_and(same)
+            })
+            .map(|(name, _)| name.clone());
+        if !folders.contains_key(&name)
+            && let Some(old) = renamed
+            && let Some(contents) = folders.remove(&old)
+        {
+            folders.insert(name.clone(), contents);
+        }
+        let contents = folders.entry(name.clone()).or_default();
+        if contents.identity.as_ref().is_some_and(|i| i.uidvalidity != server.uidvalidity) {
+            let old = std::mem::take(contents);
+            let aside = format!("{name}-{}", old.identity.as_ref().map_or(0, |i| i.uidvalidity));
+            folders.insert(aside, old);
+        }
+        let contents = folders.entry(name.clone()).or_default();
+        contents.identity = Some(server.clone());
+        let mut known = Known::new();
+        for (uid, message) in &contents.messages {
+            known.insert(*uid, &message.arrived.flags);
+            known.set_gone(*uid, message.gone);
+        }
+        let now = contents.clone();
+        Ok(Box::new(Open { copy: self.clone(), name, now, known, octets: None }))
+    }
+
+    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        let identity =
+            self.folder(folder.as_str()).identity.ok_or_else(|| Error::not_found("no such folder"))?;
+        self.open(folder, &identity)
+    }
+}
+
+impl Folder for Open {
+    fn known(&self) -> &Known {
+        &self.known
+    }
+
+    fn resume(&self) -> Resume {
+        self.now.resume
+    }
+
+    fn begin(&mut self, size: u64) -> Result<()> {
+        assert!(self.octets.is_none(), "a message within a message");
+        self.octets = Some(Vec::new());
+        match self.copy.most {
+            Some(most) if size > most => Err(Error::limit("too large for this copy")),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, octets: &[u8]) -> Result<()> {
+        self.octets.as_mut().expect("a message was begun").extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn finish(&mut self, message: &Arrived) -> Result<()> {
+        let octets = self.octets.take().expect("a message was begun");
+        assert!(!self.known.contains(message.uid), "{} comes twice", message.uid);
+        self.known.insert(message.uid, &message.flags);
+        let kept = Message { arrived: message.clone(), octets, gone: false };
+        self.now.messages.insert(message.uid, kept);
+        Ok(())
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        self.octets = None;
+        Ok(())
+    }
+
+    fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        if let Some(message) = self.now.messages.get_mut(&uid) {
+            message.arrived.flags = flags.clone();
+            self.known.insert(uid, flags);
+        }
+        Ok(())
+    }
+
+    fn vanished(&mut self, uid: u32) -> Result<()> {
+        self.now.messages.remove(&uid);
+        self.known.remove(uid);
+        Ok(())
+    }
+
+    fn gone(&mut self, uid: u32) -> Result<()> {
+        if let Some(message) = self.now.messages.get_mut(&uid) {
+            message.gone = true;
+            self.known.set_gone(uid, true);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, resume: &Resume) -> Result<()> {
+        assert!(self.octets.is_none(), "a commit within a message");
+        if self.copy.full.is_some_and(|full| self.now.messages.len() > full) {
+            return Err(Error::retry("no space left on device"));
+        }
+        self.now.resume = *resume;
+        self.now.commits += 1;
+        self.copy.folders.lock().unwrap().insert(self.name.clone(), self.now.clone());
+        Ok(())
+    }
+
+    fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {
+        let stored = self.now.messages.values().map(|message| {
+            let Arrived { uid, flags, internaldate } = message.arrived.clone();
+            let size = message.octets.len() as u64;
+            Ok(Stored { uid, flags, internaldate, size, sha256: None, gone: message.gone })
+        });
+        Ok(Box::new(stored))
+    }
+
+    fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
+        let message = self.now.messages.get(&uid).ok_or_else(|| Error::not_found("no such message"))?;
+        Ok(Box::new(&message.octets[..]))
+    }
+}

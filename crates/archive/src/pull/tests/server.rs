@@ -1,0 +1,457 @@
+//! A scripted IMAP server: a small honest one, and ways in which it misbehaves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::client::{Compress, Credential, Patience, Security, Server, Trust};
+
+/// A mailbox of the script.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Box_ {
+    pub(super) uidvalidity: u32,
+    pub(super) mailboxid: Option<String>,
+    /// UID, flags, octets.
+    pub(super) messages: BTreeMap<u32, (String, Vec<u8>)>,
+    /// Mod-sequence of each message.
+    pub(super) modseqs: BTreeMap<u32, u64>,
+    /// UIDs that went, and when.
+    pub(super) vanished: BTreeMap<u32, u64>,
+    pub(super) modseq: u64,
+    pub(super) uidnext: u32,
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// BYE after so many messages, once for each time that it is listed.
+    Bye(usize, &'static str),
+    /// The connection ends in the middle of this message's literal, always.
+    CutAt(u32),
+    /// The same, once.
+    CutOnceAt(u32),
+    /// A command that asks for this message is answered NO, and the message is left out.
+    RefuseAt(u32),
+    /// The message is left out and the command OK.
+    Skip(u32),
+    /// RFC822.SIZE and the order of items are wrong: flags and UID come after the octets.
+    Reordered,
+    /// `BODY[] NIL` for this message.
+    NilAt(u32),
+    /// The body of this message is a quoted string, of that one a literal8.
+    Quoted(u32),
+    Literal8(u32),
+    /// Before a message comes, the mailbox is gone: SELECT is answered NO.
+    MailboxGone,
+    /// A line that never ends.
+    EndlessLine,
+    /// So many logins are refused with "too many connections".
+    Busy(usize),
+    /// SEARCH and FETCH of flags leave out half of the messages.
+    HalfListed,
+    /// Another UIDVALIDITY at each SELECT.
+    RestlessUidValidity,
+    /// Nothing is answered to FETCH.
+    Silent,
+}
+
+/// The server's state, and what it was asked.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    pub(super) boxes: BTreeMap<String, Box_>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) capabilities: String,
+    /// Command lines without their tags.
+    pub(super) asked: Vec<String>,
+    pub(super) connections: usize,
+}
+
+/// A script that runs.
+pub(super) struct Script {
+    pub(super) world: Arc<Mutex<World>>,
+    pub(super) port: u16,
+}
+
+impl Box_ {
+    /// A mailbox with messages 1 to `n`.
+    pub(super) fn with(n: u32) -> Self {
+        let mut mailbox = Box_ { uidvalidity: 7, uidnext: 1, ..Box_::default() };
+        for _ in 0..n {
+            mailbox.add(None);
+        }
+        mailbox
+    }
+
+    /// Adds a message; its UID.
+    pub(super) fn add(&mut self, octets: Option<Vec<u8>>) -> u32 {
+        let uid = self.uidnext;
+        self.uidnext += 1;
+        self.modseq += 1;
+        let octets = octets.unwrap_or_else(|| text(uid).into_bytes());
+        self.messages.insert(uid, ("\\Seen".into(), octets));
+        self.modseqs.insert(uid, self.modseq);
+        uid
+    }
+
+    pub(super) fn set_flags(&mut self, uid: u32, flags: &str) {
+        self.modseq += 1;
+        self.messages.get_mut(&uid).unwrap().0 = flags.into();
+        self.modseqs.insert(uid, self.modseq);
+    }
+
+    pub(super) fn expunge(&mut self, uid: u32) {
+        self.modseq += 1;
+        self.messages.remove(&uid);
+        self.modseqs.remove(&uid);
+        self.vanished.insert(uid, self.modseq);
+    }
+}
+
+/// What message `uid` says.
+pub(super) fn text(uid: u32) -> String {
+    format!("Subject: message {uid}\r\n\r\n{}", "x".repeat(uid as usize % 7))
+}
+
+impl Script {
+    /// Serves a mailbox called INBOX. `capabilities` beside IMAP4rev1.
+    pub(super) async fn start(inbox: Box_, capabilities: &str, faults: &[Fault]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let world = World {
+            boxes: [("INBOX".to_owned(), inbox)].into(),
+            faults: faults.to_vec(),
+            capabilities: capabilities.to_owned(),
+            ..World::default()
+        };
+        let world = Arc::new(Mutex::new(world));
+        let serving = world.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let session = Session { world: serving.clone(), selected: None, sent: 0 };
+                // A client that goes away ends its session and nothing else.
+                tokio::spawn(async move { drop(session.serve(stream).await) });
+            }
+        });
+        Script { world, port }
+    }
+
+    pub(super) fn server(&self) -> Server {
+        Server {
+            host: "127.0.0.1".into(),
+            port: self.port,
+            security: Security::None,
+            tls: Trust::nobody().config().unwrap(),
+            user: "me".into(),
+            credentials: Arc::new(Credential::Password(sealpost_imap::types::Secret::new(
+                b"secret".to_vec(),
+            ))),
+            compress: Compress::Never,
+            patience: Patience {
+                connect: Duration::from_secs(60),
+                answer: Duration::from_secs(60),
+                retry: Duration::from_millis(1),
+            },
+        }
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut World)) {
+        change(&mut self.world.lock().unwrap());
+    }
+
+    pub(super) fn inbox(&self, change: impl FnOnce(&mut Box_)) {
+        self.change(|world| change(world.boxes.get_mut("INBOX").unwrap()));
+    }
+
+    /// How many commands began with this.
+    pub(super) fn asked(&self, begin: &str) -> usize {
+        self.world.lock().unwrap().asked.iter().filter(|line| line.starts_with(begin)).count()
+    }
+}
+
+struct Session {
+    world: Arc<Mutex<World>>,
+    selected: Option<String>,
+    /// Messages sent on this connection.
+    sent: usize,
+}
+
+/// The connection is to end.
+struct End;
+
+impl From<std::io::Error> for End {
+    fn from(_: std::io::Error) -> Self {
+        End
+    }
+}
+
+impl Session {
+    async fn serve(mut self, stream: TcpStream) -> Result<(), End> {
+        let (read, mut write) = stream.into_split();
+        let mut lines = BufReader::new(read).lines();
+        self.world.lock().unwrap().connections += 1;
+        write.write_all(b"* OK ready\r\n").await?;
+        while let Some(line) = lines.next_line().await? {
+            let (tag, command) = line.split_once(' ').unwrap_or((&line, ""));
+            self.world.lock().unwrap().asked.push(command.to_owned());
+            let (mut out, completion) = self.answer(command);
+            let silent = completion.is_none();
+            if let Some(completion) = completion {
+                out.extend_from_slice(format!("{tag} {completion}\r\n").as_bytes());
+            }
+            if let Some(at) = find(&out, CUT) {
+                write.write_all(&out[..at]).await?;
+                return Err(End);
+            }
+            if let Some(at) = find(&out, ENDLESS) {
+                write.write_all(&out[..at]).await?;
+                loop {
+                    write.write_all(&[b'x'; 4096]).await?;
+                }
+            }
+            if !silent || !out.is_empty() {
+                write.write_all(&out).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, fault: &Fault) -> bool {
+        self.world.lock().unwrap().faults.contains(fault)
+    }
+
+    /// Takes a fault that happens once.
+    fn once(&self, which: impl Fn(&Fault) -> bool) -> Option<Fault> {
+        let mut world = self.world.lock().unwrap();
+        let at = world.faults.iter().position(which)?;
+        Some(world.faults.remove(at))
+    }
+
+    /// The untagged responses, and the completion.
+    fn answer(&mut self, command: &str) -> (Vec<u8>, Option<String>) {
+        let done = |text: &str| Some(text.to_owned());
+        let word = command.split(' ').next().unwrap_or("").to_ascii_uppercase();
+        match &*word {
+            "CAPABILITY" => {
+                let capabilities = self.world.lock().unwrap().capabilities.clone();
+                (format!("* CAPABILITY IMAP4rev1 {capabilities}\r\n").into_bytes(), done("OK done"))
+            }
+            "LOGIN" => {
+                let busy = self.once(|fault| matches!(fault, Fault::Busy(_)));
+                match busy {
+                    Some(Fault::Busy(left)) => {
+                        if left > 1 {
+                            self.world.lock().unwrap().faults.push(Fault::Busy(left - 1));
+                        }
+                        (Vec::new(), done("NO Too many simultaneous connections"))
+                    }
+                    _ => (Vec::new(), done("OK logged in")),
+                }
+            }
+            "LIST" => (self.list(command), done("OK listed")),
+            "STATUS" => (self.status(&unquoted(command.split(' ').nth(1).unwrap_or(""))), done("OK")),
+            "EXAMINE" | "SELECT" => self.select(&unquoted(command.split(' ').nth(1).unwrap_or(""))),
+            "UID" => self.uid(command),
+            _ => (Vec::new(), done("OK")),
+        }
+    }
+
+    fn list(&self, command: &str) -> Vec<u8> {
+        let names: Vec<String> = self.world.lock().unwrap().boxes.keys().cloned().collect();
+        let mut out = Vec::new();
+        for name in names {
+            out.extend_from_slice(format!("* LIST () \"/\" \"{name}\"\r\n").as_bytes());
+            if command.contains("STATUS") {
+                out.extend(self.status(&name));
+            }
+        }
+        out
+    }
+
+    fn status(&self, name: &str) -> Vec<u8> {
+        let world = self.world.lock().unwrap();
+        let Some(mailbox) = world.boxes.get(name) else { return Vec::new() };
+        let mut items = format!(
+            "MESSAGES {} UIDNEXT {} UIDVALIDITY {}",
+            mailbox.messages.len(),
+            mailbox.uidnext,
+            mailbox.uidvalidity
+        );
+        if world.capabilities.contains("CONDSTORE") {
+            items.push_str(&format!(" HIGHESTMODSEQ {}", mailbox.modseq.max(1)));
+        }
+        if let Some(id) = &mailbox.mailboxid {
+            items.push_str(&format!(" MAILBOXID ({id})"));
+        }
+        format!("* STATUS \"{name}\" ({items})\r\n").into_bytes()
+    }
+
+    fn select(&mut self, name: &str) -> (Vec<u8>, Option<String>) {
+        if self.has(&Fault::MailboxGone) {
+            return (Vec::new(), Some("NO [NONEXISTENT] no such mailbox".into()));
+        }
+        let restless = self.has(&Fault::RestlessUidValidity);
+        let mut world = self.world.lock().unwrap();
+        let condstore = world.capabilities.contains("CONDSTORE");
+        let Some(mailbox) = world.boxes.get_mut(name) else {
+            return (Vec::new(), Some("NO [NONEXISTENT] no such mailbox".into()));
+        };
+        mailbox.uidvalidity += u32::from(restless);
+        let mut out = format!(
+            "* {} EXISTS\r\n* OK [UIDVALIDITY {}] x\r\n* OK [UIDNEXT {}] x\r\n",
+            mailbox.messages.len(),
+            mailbox.uidvalidity,
+            mailbox.uidnext
+        );
+        if condstore {
+            out.push_str(&format!("* OK [HIGHESTMODSEQ {}] x\r\n", mailbox.modseq.max(1)));
+        }
+        if let Some(id) = &mailbox.mailboxid {
+            out.push_str(&format!("* OK [MAILBOXID ({id})] x\r\n"));
+        }
+        self.selected = Some(name.to_owned());
+        (out.into_bytes(), Some("OK [READ-ONLY] selected".into()))
+    }
+
+    fn uid(&mut self, command: &str) -> (Vec<u8>, Option<String>) {
+        let Some(mailbox) = self.selected.clone() else {
+            return (Vec::new(), Some("BAD nothing selected".into()));
+        };
+        let mailbox = self.world.lock().unwrap().boxes.get(&mailbox).cloned();
+        let Some(mailbox) = mailbox else { return (Vec::new(), Some("NO it is gone".into())) };
+        let words: Vec<&str> = command.split(' ').collect();
+        if words.get(1) == Some(&"SEARCH") {
+            let half = self.has(&Fault::HalfListed);
+            let wanted = if words.get(2) == Some(&"UID") { words.get(3).copied() } else { None };
+            let all = mailbox.messages.keys().filter(|uid| wanted.is_none_or(|set| contains(set, **uid)));
+            let uids: Vec<String> = all.filter(|uid| !half || **uid % 2 == 0).map(u32::to_string).collect();
+            let answer = if command.contains("RETURN") {
+                let all = if uids.is_empty() { String::new() } else { format!(" ALL {}", uids.join(",")) };
+                format!("* ESEARCH (TAG \"x\") UID{all}\r\n")
+            } else {
+                format!("* SEARCH {}\r\n", uids.join(" "))
+            };
+            return (answer.into_bytes(), Some("OK searched".into()));
+        }
+        let set = words.get(2).copied().unwrap_or("");
+        if command.contains("BODY.PEEK[]") {
+            self.bodies(&mailbox, set)
+        } else {
+            self.flags(&mailbox, set, command)
+        }
+    }
+
+    fn flags(&self, mailbox: &Box_, set: &str, command: &str) -> (Vec<u8>, Option<String>) {
+        let since: u64 = command
+            .split_once("CHANGEDSINCE ")
+            .and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse().ok())
+            .unwrap_or(0);
+        let half = self.has(&Fault::HalfListed);
+        let mut out = String::new();
+        if command.contains("VANISHED") {
+            let gone: Vec<String> = mailbox
+                .vanished
+                .iter()
+                .filter(|(_, at)| **at > since)
+                .map(|(uid, _)| uid.to_string())
+                .collect();
+            if !gone.is_empty() {
+                out.push_str(&format!("* VANISHED (EARLIER) {}\r\n", gone.join(",")));
+            }
+        }
+        for (nth, (uid, (flags, _))) in mailbox.messages.iter().enumerate() {
+            let changed = mailbox.modseqs.get(uid).is_some_and(|modseq| *modseq > since);
+            if contains(set, *uid) && changed && !(half && uid % 2 == 1) {
+                out.push_str(&format!("* {} FETCH (UID {uid} FLAGS ({flags}))\r\n", nth + 1));
+            }
+        }
+        (out.into_bytes(), Some("OK fetched".into()))
+    }
+
+    fn bodies(&mut self, mailbox: &Box_, set: &str) -> (Vec<u8>, Option<String>) {
+        if self.has(&Fault::Silent) {
+            return (Vec::new(), None);
+        }
+        if self.has(&Fault::EndlessLine) {
+            return ([b"* 1 FETCH (FLAGS (", ENDLESS].concat(), None);
+        }
+        let mut out = Vec::new();
+        let mut refused = false;
+        for (nth, (uid, (flags, octets))) in mailbox.messages.iter().enumerate() {
+            if !contains(set, *uid) || self.has(&Fault::Skip(*uid)) {
+                continue;
+            }
+            if self.has(&Fault::RefuseAt(*uid)) {
+                refused = true;
+                continue;
+            }
+            let sent = self.sent;
+            let bye = self.once(|fault| matches!(fault, Fault::Bye(after, _) if *after <= sent));
+            if let Some(Fault::Bye(_, text)) = bye {
+                out.extend_from_slice(format!("* BYE {text}\r\n").as_bytes());
+                out.extend_from_slice(CUT);
+                return (out, None);
+            }
+            let n = nth + 1;
+            let date = "INTERNALDATE \"17-Jul-1996 02:44:25 -0700\"";
+            let size = octets.len();
+            let cut = self.has(&Fault::CutAt(*uid))
+                || self.once(|fault| *fault == Fault::CutOnceAt(*uid)).is_some();
+            if cut {
+                out.extend_from_slice(
+                    format!("* {n} FETCH (UID {uid} FLAGS () {date} BODY[] {{{size}}}\r\n").as_bytes(),
+                );
+                out.extend_from_slice(&octets[..size / 2]);
+                out.extend_from_slice(CUT);
+                return (out, None);
+            }
+            if self.has(&Fault::NilAt(*uid)) {
+                out.extend_from_slice(
+                    format!("* {n} FETCH (UID {uid} FLAGS ({flags}) BODY[] NIL)\r\n").as_bytes(),
+                );
+                continue;
+            }
+            let literal = if self.has(&Fault::Quoted(*uid)) {
+                b"\"quoted \\\"text\\\"\"".to_vec()
+            } else if self.has(&Fault::Literal8(*uid)) {
+                [format!("~{{{size}}}\r\n").as_bytes(), octets].concat()
+            } else {
+                [format!("{{{size}}}\r\n").as_bytes(), octets].concat()
+            };
+            let (before, after) = if self.has(&Fault::Reordered) {
+                ("RFC822.SIZE 3 ".to_owned(), format!(" {date} FLAGS ({flags}) UID {uid}"))
+            } else {
+                (format!("UID {uid} FLAGS ({flags}) {date} "), String::new())
+            };
+            out.extend_from_slice(format!("* {n} FETCH ({before}BODY[] ").as_bytes());
+            out.extend_from_slice(&literal);
+            out.extend_from_slice(after.as_bytes());
+            out.extend_from_slice(b")\r\n");
+            self.sent += 1;
+        }
+        let completion = if refused { "NO some messages cannot be read" } else { "OK fetched" };
+        (out, Some(completion.into()))
+    }
+}
+
+/// Where the connection is cut, and where a line does not end.
+const CUT: &[u8] = b"\0cut here\0";
+const ENDLESS: &[u8] = b"\0endless\0";
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    memchr::memmem::find(bytes, what)
+}
+
+fn unquoted(word: &str) -> String {
+    word.trim_matches('"').to_owned()
+}
+
+fn contains(set: &str, uid: u32) -> bool {
+    set.split(',').any(|part| {
+        let (first, last) = part.split_once(':').unwrap_or((part, part));
+        let last = if last == "*" { u32::MAX } else { last.parse().unwrap() };
+        (first.parse().unwrap()..=last).contains(&uid)
+    })
+}

@@ -1,0 +1,311 @@
+//! Whole pulls: what is in the copy afterwards, and what was said about what is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{FakeClock, Kind, SeededRandom, Timestamp};
+use tokio::sync::watch;
+
+use super::super::{Options, Report, Silent, Tools, pull};
+use super::memory::Memory;
+use super::server::{Box_, Fault, Script, text};
+use crate::keep::Flags;
+
+const QRESYNC: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
+
+fn options() -> Options {
+    Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false }
+}
+
+fn tools() -> (watch::Sender<bool>, Tools) {
+    let (stop, watched) = watch::channel(false);
+    let tools = Tools {
+        clock: Arc::new(FakeClock::new(Timestamp(0))),
+        random: Arc::new(SeededRandom::new(1)),
+        observer: Arc::new(Silent),
+        stop: watched,
+    };
+    (stop, tools)
+}
+
+async fn pulled_with(script: &Script, copy: &Memory, options: Options) -> sealpost_base::Result<Report> {
+    let (_stop, tools) = tools();
+    pull(&script.server(), Arc::new(copy.clone()), &options, &tools).await
+}
+
+async fn pulled(script: &Script, copy: &Memory) -> Report {
+    pulled_with(script, copy, options()).await.unwrap()
+}
+
+fn texts(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
+    uids.into_iter().map(|uid| (uid, text(uid))).collect()
+}
+
+#[tokio::test]
+async fn everything_comes_and_the_second_time_nothing_is_asked() {
+    for capabilities in ["", "LIST-STATUS", "ESEARCH", "CONDSTORE LIST-STATUS", QRESYNC] {
+        let script = Script::start(Box_::with(1000), capabilities, &[]).await;
+        let copy = Memory::default();
+        let report = pulled(&script, &copy).await;
+        assert!(report.is_complete(), "{capabilities}: {report:?}");
+        assert_eq!(copy.texts("INBOX"), texts(1..=1000), "{capabilities}");
+        let message = &copy.folder("INBOX").messages[&3].arrived;
+        assert_eq!(message.flags.system, Flags::SEEN);
+        assert_eq!(message.internaldate.unwrap().zone_minutes(), -420);
+        let asked = script.asked("UID FETCH");
+        let report = pulled(&script, &copy).await;
+        assert!(report.is_complete() && report.new_messages().0 == 0);
+        let again = script.asked("UID FETCH") - asked;
+        // Without mod-sequences all flags are compared, by one command.
+        assert_eq!(again, usize::from(!capabilities.contains("CONDSTORE")), "{capabilities}");
+        assert_eq!(script.asked("EXAMINE") > 1, !capabilities.contains("CONDSTORE"));
+    }
+}
+
+#[tokio::test]
+async fn changes_are_followed() {
+    for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
+        for delete in [false, true] {
+            let script = Script::start(Box_::with(20), capabilities, &[]).await;
+            let copy = Memory::default();
+            pulled(&script, &copy).await;
+            script.inbox(|inbox| {
+                inbox.set_flags(3, "\\Flagged work");
+                inbox.expunge(5);
+                inbox.expunge(20);
+                inbox.add(None);
+                let short_lived = inbox.add(None);
+                inbox.expunge(short_lived);
+            });
+            let report = pulled_with(&script, &copy, Options { delete, ..options() }).await.unwrap();
+            assert!(report.is_complete(), "{capabilities}: {report:?}");
+            let folder = copy.folder("INBOX");
+            let flags = &folder.messages[&3].arrived.flags;
+            assert_eq!(flags.names().collect::<Vec<_>>(), ["\\Flagged", "work"]);
+            let gone: Vec<u32> =
+                folder.messages.iter().filter(|(_, m)| m.gone).map(|(uid, _)| *uid).collect();
+            if delete {
+                assert_eq!(copy.texts("INBOX"), texts((1..=4).chain(6..=19).chain([21])), "{capabilities}");
+            } else {
+                assert_eq!(copy.texts("INBOX"), texts(1..=21), "{capabilities}");
+                assert_eq!(gone, [5, 20]);
+            }
+            assert_eq!(
+                (report.of[0].new, report.of[0].flags, report.of[0].gone),
+                (1, 1, 2),
+                "{capabilities}"
+            );
+            assert!(folder.resume.whole);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_connection_costs_nothing() {
+    let faults = [
+        Fault::Bye(10, "restarting"),
+        Fault::Bye(300, "Request is throttled. Suggested Backoff Time: 3 milliseconds"),
+        Fault::CutOnceAt(700),
+        Fault::CutOnceAt(701),
+        Fault::Busy(2),
+    ];
+    let script = Script::start(Box_::with(1000), QRESYNC, &faults).await;
+    let copy = Memory::default();
+    let report = pulled(&script, &copy).await;
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(copy.texts("INBOX"), texts(1..=1000));
+    assert!(report.reconnects >= 4, "{}", report.reconnects);
+}
+
+#[tokio::test]
+async fn messages_that_cannot_be_had_are_told_skipped_and_tried_again() {
+    for fault in [Fault::CutAt(77), Fault::RefuseAt(77), Fault::Skip(77), Fault::NilAt(77)] {
+        let script = Script::start(Box_::with(200), QRESYNC, std::slice::from_ref(&fault)).await;
+        let copy = Memory::default();
+        let report = pulled(&script, &copy).await;
+        let failed: Vec<u32> = report.of[0].failed.iter().map(|failure| failure.uid).collect();
+        assert_eq!(failed, [77], "{fault:?}: {report:?}");
+        assert!(!report.is_complete());
+        assert_eq!(copy.texts("INBOX"), texts((1..=76).chain(78..=200)), "{fault:?}");
+        script.change(|world| world.faults.clear());
+        let report = pulled(&script, &copy).await;
+        assert!(report.is_complete(), "{fault:?}: {report:?}");
+        assert_eq!(copy.texts("INBOX"), texts(1..=200));
+    }
+}
+
+#[tokio::test]
+async fn responses_in_other_shapes_are_understood() {
+    let faults = [Fault::Reordered, Fault::Quoted(2), Fault::Literal8(3)];
+    let mut inbox = Box_::with(3);
+    let large = inbox.add(Some([vec![0, b'\n', 0xff], vec![b'y'; 300_000]].concat()));
+    let script = Script::start(inbox, "", &faults).await;
+    let copy = Memory::default();
+    let report = pulled(&script, &copy).await;
+    assert!(report.is_complete(), "{report:?}");
+    let folder = copy.folder("INBOX");
+    assert_eq!(folder.messages[&2].octets, b"quoted \"text\"");
+    assert_eq!(folder.messages[&3].octets, text(3).as_bytes());
+    assert_eq!(folder.messages[&large].octets.len(), 300_003);
+    assert_eq!(folder.messages[&large].arrived.flags.system, Flags::SEEN);
+}
+
+#[tokio::test]
+async fn a_large_message_that_is_cut_is_not_there() {
+    let mut inbox = Box_::with(3);
+    let large = inbox.add(Some(vec![b'z'; 1_000_000]));
+    inbox.add(None);
+    let script = Script::start(inbox, QRESYNC, &[Fault::CutAt(large)]).await;
+    let copy = Memory::default();
+    let report = pulled(&script, &copy).await;
+    assert_eq!(report.of[0].failed.len(), 1);
+    assert_eq!(copy.texts("INBOX"), texts([1, 2, 3, 5]));
+}
+
+#[tokio::test]
+async fn what_the_copy_refuses_is_told_and_the_rest_comes() {
+    let mut inbox = Box_::with(3);
+    inbox.add(Some(vec![b'z'; 1000]));
+    inbox.add(Some(vec![b'z'; 100_000]));
+    inbox.add(None);
+    let script = Script::start(inbox, QRESYNC, &[]).await;
+    let copy = Memory { most: Some(500), ..Memory::default() };
+    let report = pulled(&script, &copy).await;
+    assert_eq!(report.of[0].failed.iter().map(|f| f.uid).collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(copy.texts("INBOX"), texts([1, 2, 3, 6]));
+    assert!(!copy.folder("INBOX").resume.whole);
+}
+
+#[tokio::test]
+async fn a_full_disk_ends_the_pull_and_what_was_committed_stays() {
+    let script = Script::start(Box_::with(10_000), QRESYNC, &[]).await;
+    let copy = Memory { full: Some(5000), ..Memory::default() };
+    let error = pulled_with(&script, &copy, options()).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Retry);
+    let committed = copy.texts("INBOX").len();
+    assert!((4096..=5000).contains(&committed), "{committed}");
+    let copy = Memory { full: None, ..copy };
+    assert!(pulled(&script, &copy).await.is_complete());
+    assert_eq!(copy.texts("INBOX"), texts(1..=10_000));
+}
+
+#[tokio::test]
+async fn another_uidvalidity_begins_anew_and_keeps_the_old() {
+    let script = Script::start(Box_::with(10), QRESYNC, &[]).await;
+    let copy = Memory::default();
+    pulled(&script, &copy).await;
+    script.inbox(|inbox| *inbox = Box_ { uidvalidity: 8, ..Box_::with(4) });
+    assert!(pulled(&script, &copy).await.is_complete());
+    assert_eq!(copy.texts("INBOX"), texts(1..=4));
+    assert_eq!(copy.texts("INBOX-7"), texts(1..=10));
+}
+
+#[tokio::test]
+async fn uidvalidity_that_changes_while_pulling_mixes_nothing() {
+    let faults = [Fault::RestlessUidValidity, Fault::Bye(50, "restarting")];
+    let script = Script::start(Box_::with(200), QRESYNC, &faults).await;
+    let copy = Memory::default();
+    let report = pulled(&script, &copy).await;
+    assert!(report.of[0].error.as_deref().is_some_and(|e| e.contains("replaced")), "{report:?}");
+    assert!(!copy.folder("INBOX").resume.whole);
+}
+
+#[tokio::test]
+async fn a_mailbox_that_is_gone_does_not_stop_the_others() {
+    let script = Script::start(Box_::with(5), QRESYNC, &[]).await;
+    script.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(6))));
+    let copy = Memory::default();
+    // It is in the list, and gone when its turn comes.
+    script.change(|world| world.faults.push(Fault::MailboxGone));
+    let report = pulled(&script, &copy).await;
+    assert!(report.of.iter().all(|folder| folder.error.is_some()));
+    script.change(|world| world.faults.clear());
+    assert!(pulled(&script, &copy).await.is_complete());
+    assert_eq!(copy.texts("Work"), texts(1..=6));
+}
+
+#[tokio::test]
+async fn a_renamed_mailbox_is_not_fetched_again() {
+    let inbox = Box_ { mailboxid: Some("I1".into()), ..Box_::with(5) };
+    let script = Script::start(inbox, QRESYNC, &[]).await;
+    let work = Box_ { mailboxid: Some("W1".into()), ..Box_::with(50) };
+    script.change(|world| drop(world.boxes.insert("Work".into(), work)));
+    let copy = Memory::default();
+    pulled(&script, &copy).await;
+    script.change(|world| {
+        let work = world.boxes.remove("Work").unwrap();
+        world.boxes.insert("Play".into(), work);
+    });
+    let report = pulled(&script, &copy).await;
+    assert_eq!((report.is_complete(), report.new_messages().0), (true, 0));
+    assert_eq!(copy.texts("Play"), texts(1..=50));
+    assert!(copy.texts("Work").is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_contradicts_itself_makes_nothing_vanish() {
+    for capabilities in ["", "CONDSTORE ESEARCH"] {
+        let script = Script::start(Box_::with(40), capabilities, &[]).await;
+        let copy = Memory::default();
+        pulled(&script, &copy).await;
+        script.change(|world| world.faults.push(Fault::HalfListed));
+        script.inbox(|inbox| {
+            inbox.add(None);
+        });
+        let options = Options { delete: true, ..options() };
+        let report = pulled_with(&script, &copy, options).await.unwrap();
+        assert_eq!(report.of[0].gone, 0, "{capabilities}");
+        assert!(copy.texts("INBOX").len() >= 40);
+        assert!(!copy.folder("INBOX").resume.whole);
+    }
+}
+
+#[tokio::test]
+async fn hostile_servers_are_given_up() {
+    for fault in [Fault::EndlessLine, Fault::Silent] {
+        let script = Script::start(Box_::with(3), QRESYNC, std::slice::from_ref(&fault)).await;
+        let copy = Memory::default();
+        let mut server = script.server();
+        server.patience.answer = Duration::from_millis(50);
+        let (_stop, tools) = tools();
+        let report = pull(&server, Arc::new(copy.clone()), &options(), &tools).await.unwrap();
+        assert!(!report.is_complete(), "{fault:?}");
+        assert!(copy.texts("INBOX").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn several_connections_share_the_folders() {
+    let script = Script::start(Box_::with(300), QRESYNC, &[]).await;
+    for n in 0..20 {
+        script.change(|world| drop(world.boxes.insert(format!("box-{n}"), Box_::with(n * 10))));
+    }
+    let copy = Memory::default();
+    let report = pulled_with(&script, &copy, Options { connections: 4, ..options() }).await.unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    for n in 1..20 {
+        assert_eq!(copy.texts(&format!("box-{n}")), texts(1..=n * 10));
+    }
+    assert!(script.world.lock().unwrap().connections > 1);
+}
+
+#[tokio::test]
+async fn what_is_complete_is_committed_when_told_to_stop() {
+    let script = Script::start(Box_::with(500), QRESYNC, &[Fault::Silent]).await;
+    let copy = Memory::default();
+    let (stop, tools) = tools();
+    let server = script.server();
+    let pulling = tokio::spawn({
+        let (copy, tools) = (copy.clone(), tools.clone());
+        async move { pull(&server, Arc::new(copy), &options(), &tools).await }
+    });
+    while script.asked("UID FETCH") == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    stop.send_replace(true);
+    let report = pulling.await.unwrap().unwrap();
+    assert!(report.interrupted && !report.is_complete());
+    script.change(|world| world.faults.clear());
+    assert!(pulled(&script, &copy).await.is_complete());
+    assert_eq!(copy.texts("INBOX"), texts(1..=500));
+}

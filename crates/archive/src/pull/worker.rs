@@ -1,0 +1,255 @@
+//! Connections at work: each takes a folder after the other, helps with a huge one when there are no more, and comes back
+//! when it was lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Error, Kind, Result, UidSet};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::fetch::{Fetching, still_there};
+use super::incoming::Incoming;
+use super::job::Job;
+use super::report::Failure;
+use super::shared::Shared;
+use super::sync::Sync;
+use super::{Tools, connect, stopped};
+use crate::client::{Backoff, Connection, Listing, Server};
+
+/// The first connection, and what there is. A server that is busy is tried again.
+pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection, Listing)> {
+    let mut backoff = Backoff::new(server.patience.retry);
+    let mut stop = tools.stop.clone();
+    loop {
+        let attempt = async {
+            let mut connection = connect(server, tools).await?;
+            connection.enable_qresync();
+            let listing = tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return Err(stopped()),
+                listing = connection.listing() => listing?,
+            };
+            Ok((connection, listing))
+        };
+        match attempt.await {
+            Err(e) if e.kind() == Kind::Retry && !*tools.stop.borrow() => {
+                pause(&mut backoff, e, tools, &mut tools.stop.clone()).await?;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Waits before the next attempt; the error if there is none.
+async fn pause(
+    backoff: &mut Backoff,
+    error: Error,
+    tools: &Tools,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<()> {
+    let Some(wait) = backoff.next(&error, &*tools.random) else { return Err(error) };
+    if wait > Duration::from_secs(2) {
+        tools.observer.note(&format!("{error}; trying again in {} s", wait.as_secs()));
+    }
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => Err(stopped()),
+        () = tokio::time::sleep(wait) => Ok(()),
+    }
+}
+
+/// Does everything there is to do, over as many connections as there may be, beginning with this one.
+pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
+    let most = shared.options.connections.max(1);
+    let mut first = Some(first);
+    let mut workers = JoinSet::new();
+    // What is to be told of the outside reaches those who wait for the inside.
+    let (watched, mut stop) = (shared.clone(), shared.tools.stop.clone());
+    let watching = tokio::spawn(async move {
+        if stop.wait_for(|stop| *stop).await.is_ok() {
+            watched.end();
+        }
+    });
+    for nth in 0..most {
+        let mut worker = Worker {
+            shared: shared.clone(),
+            connection: first.take(),
+            backoff: Backoff::new(shared.server.patience.retry),
+            stop: shared.stop(),
+            first: nth == 0,
+        };
+        workers.spawn(async move { worker.run().await });
+    }
+    while workers.join_next().await.is_some() {}
+    watching.abort();
+}
+
+/// One connection, lost and made again.
+struct Worker {
+    shared: Arc<Shared>,
+    connection: Option<Connection>,
+    backoff: Backoff,
+    stop: watch::Receiver<bool>,
+    /// The others give up if the server does not want so many connections.
+    first: bool,
+}
+
+/// Why work on a folder ended.
+enum End {
+    /// There is nothing left to be fetched.
+    Done,
+    /// Something about this folder.
+    Folder(Error),
+    /// The copy cannot be written.
+    Copy(Error),
+    /// The pull is to end, or no connection can be had.
+    Stop(Error),
+}
+
+impl Worker {
+    async fn run(&mut self) {
+        let shared = self.shared.clone();
+        while let Some(job) = shared.next().await {
+            let end = self.work(&job).await;
+            let gives_up = matches!(end, End::Stop(_));
+            match end {
+                End::Done => {}
+                End::Folder(e) | End::Stop(e) => job.set_error(&e),
+                End::Copy(e) => shared.broken(e),
+            }
+            if job.leave() {
+                let failed = self.doubtful(&job).await;
+                let report = job.finish(failed).await;
+                shared.done(&job, report);
+            }
+            if gives_up {
+                if self.first {
+                    // Nobody else does better.
+                    shared.end();
+                }
+                break;
+            }
+        }
+        if let Some(connection) = self.connection.take() {
+            shared.received(connection.received());
+            connection.logout().await;
+        }
+    }
+
+    /// Works on a folder until there is nothing left to fetch, with as many connections one after the other as it takes.
+    async fn work(&mut self, job: &Job) -> End {
+        loop {
+            if *self.stop.borrow() {
+                return End::Stop(stopped());
+            }
+            let error = match self.attempt(job).await {
+                Ok(()) => return End::Done,
+                Err(Attempt::End(end)) => return end,
+                Err(Attempt::Lost(error)) => error,
+            };
+            self.drop_connection();
+            if *self.stop.borrow() {
+                return End::Stop(stopped());
+            }
+            self.shared.reconnected();
+            let tools = self.shared.tools.clone();
+            if let Err(e) = pause(&mut self.backoff, error, &tools, &mut self.stop).await {
+                return End::Stop(e);
+            }
+        }
+    }
+
+    fn drop_connection(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.shared.received(connection.received());
+        }
+    }
+
+    async fn attempt(&mut self, job: &Job) -> Result<(), Attempt> {
+        if self.connection.is_none() {
+            let mut connection = match connect(&self.shared.server, &self.shared.tools).await {
+                Ok(connection) => connection,
+                // Another connection is there already: the server does not want so many.
+                Err(e) if !self.first && e.kind() != Kind::Retry => return Err(Attempt::End(End::Stop(e))),
+                Err(e) => return Err(lost_or_end(e)),
+            };
+            connection.enable_qresync();
+            self.connection = Some(connection);
+        }
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let selected = match connection.examine(&job.plan.found.wire).await {
+            Ok(selected) => selected,
+            Err(e) if e.kind() == Kind::Retry => return Err(Attempt::Lost(e)),
+            Err(e) => return Err(Attempt::End(End::Folder(e))),
+        };
+        let shared = &self.shared;
+        let before = match job.open(shared, &selected).await {
+            Ok(before) => before,
+            Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit | Kind::Conflict) => {
+                return Err(Attempt::End(End::Folder(e)));
+            }
+            Err(e) => return Err(Attempt::End(End::Copy(e))),
+        };
+        if let Some(before) = before {
+            job.set_before(before);
+        }
+        let gmail = connection.capabilities().gmail();
+        let work = job.work().map_err(|e| Attempt::End(End::Copy(e)))?;
+        let mut incoming = Incoming::new(work, shared.tools.clock.clone(), gmail);
+        if let Some(before) = job.before_sync() {
+            let sync = Sync {
+                connection,
+                selected: &selected,
+                before: &before,
+                incoming: &mut incoming,
+                stop: &mut self.stop,
+            };
+            let todo = sync.run().await.map_err(lost_or_end)?;
+            let planned = job.set_todo(todo);
+            shared.tools.observer.begins(job.name(), planned);
+            shared.notify();
+        }
+        let fetching = Fetching { connection, job, incoming: &mut incoming, stop: &mut self.stop };
+        let (came, ended) = fetching.run().await;
+        if came {
+            self.backoff.progress();
+        }
+        ended.map_err(lost_or_end)
+    }
+
+    /// Messages that were asked for and did not come, and that the server still has.
+    async fn doubtful(&mut self, job: &Job) -> Vec<Failure> {
+        let mut doubtful = job.doubtful();
+        if doubtful.is_empty() {
+            return doubtful;
+        }
+        let set: UidSet =
+            doubtful.iter().filter_map(|failure| sealpost_base::Uid::new(failure.uid)).collect();
+        if let Some(connection) = &mut self.connection
+            && set.range_count() <= 500
+            && let Ok(there) = still_there(connection, &set).await
+        {
+            doubtful.retain(|f| sealpost_base::Uid::new(f.uid).is_some_and(|uid| there.contains(uid)));
+        }
+        doubtful
+    }
+}
+
+/// How an attempt ended that did not do everything.
+enum Attempt {
+    /// Another connection may do better.
+    Lost(Error),
+    /// Nothing more can be done here.
+    End(End),
+}
+
+fn lost_or_end(error: Error) -> Attempt {
+    match error.kind() {
+        Kind::Retry => Attempt::Lost(error),
+        // The writer has ended; it says why.
+        Kind::Internal => Attempt::End(End::Folder(error)),
+        Kind::Denied => Attempt::End(End::Stop(error)),
+        _ => Attempt::End(End::Folder(error)),
+    }
+}

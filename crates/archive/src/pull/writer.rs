@@ -1,0 +1,279 @@
+//! The thread that writes one folder: it takes what the connections bring and commits it in transactions.
+//!
+//! What waits for it is bounded ([`WAITING`] pieces of about [`BATCH_OCTETS`]), so that a slow disk slows the connections
+//! down instead of filling the memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sealpost_base::{Clock, Error, Kind, Result, UidSet};
+use tokio::sync::mpsc;
+
+use super::report::{Failure, Observer};
+use crate::keep::{Arrived, Flags, Folder, Resume};
+
+/// Octets of small messages that are handed over together.
+pub(super) const BATCH_OCTETS: usize = 128 * 1024;
+/// Messages that are handed over together.
+pub(super) const BATCH_MESSAGES: usize = 256;
+/// Pieces of work that wait.
+const WAITING: usize = 8;
+/// Pieces of a large message that wait.
+const WAITING_PIECES: usize = 4;
+
+/// Messages, octets and time after which to commit: a sync is shared by all of it, and lost is what came since.
+const COMMIT_MESSAGES: u64 = 4096;
+const COMMIT_OCTETS: u64 = 16 * 1024 * 1024;
+const COMMIT_AFTER: Duration = Duration::from_secs(2);
+
+/// What is to be written.
+pub(super) enum Work {
+    /// Complete messages.
+    Messages(Vec<(Arrived, Vec<u8>)>),
+    /// A message of so many octets, which come in pieces.
+    Large(u64, mpsc::Receiver<Piece>),
+    /// Flags of messages that are known.
+    Flags(Vec<(u32, Flags)>),
+    /// The server no longer has these.
+    Gone(UidSet),
+    /// All changes up to here are written: what the next commits say.
+    Resume(Resume),
+}
+
+/// A piece of a large message. If the last one is not [`Piece::End`], the message did not arrive.
+pub(super) enum Piece {
+    /// Octets.
+    Octets(Bytes),
+    /// It is complete.
+    End(Arrived),
+}
+
+/// A large message's pieces.
+pub(super) fn pieces() -> (mpsc::Sender<Piece>, mpsc::Receiver<Piece>) {
+    mpsc::channel(WAITING_PIECES)
+}
+
+/// Work for a writer.
+pub(super) fn work() -> (mpsc::Sender<Work>, mpsc::Receiver<Work>) {
+    mpsc::channel(WAITING)
+}
+
+/// What was written.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Messages that are committed now and were not there before.
+    pub(super) new: u64,
+    /// Their octets.
+    pub(super) octets: u64,
+    /// Messages whose flags changed.
+    pub(super) flags: u64,
+    /// Messages that the server no longer has.
+    pub(super) gone: u64,
+    /// What this format cannot keep.
+    pub(super) failed: Vec<Failure>,
+}
+
+/// Writes one folder.
+pub(super) struct Writer {
+    folder: Box<dyn Folder>,
+    name: String,
+    delete: bool,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    resume: Resume,
+    written: Written,
+    open: Open,
+}
+
+/// What was given to the folder since the last commit.
+#[derive(Debug, Default)]
+struct Open {
+    messages: u64,
+    octets: u64,
+    changes: u64,
+    since: Option<Duration>,
+}
+
+impl Writer {
+    /// A writer that says `resume` with its commits until it is told otherwise.
+    pub(super) fn new(
+        folder: Box<dyn Folder>,
+        name: &str,
+        delete: bool,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let resume = Resume { whole: false, ..folder.resume() };
+        Writer {
+            folder,
+            name: name.to_owned(),
+            delete,
+            clock,
+            observer,
+            resume,
+            written: Written::default(),
+            open: Open::default(),
+        }
+    }
+
+    /// Writes until nobody has work for it any more, and commits.
+    ///
+    /// # Errors
+    /// What the copy says. What was committed is there.
+    pub(super) fn run(mut self, mut work: mpsc::Receiver<Work>) -> Result<Written> {
+        while let Some(next) = work.blocking_recv() {
+            self.take(next)?;
+            if self.open.messages >= COMMIT_MESSAGES || self.open.octets >= COMMIT_OCTETS || self.is_old() {
+                self.commit()?;
+            }
+        }
+        self.commit()?;
+        Ok(self.written)
+    }
+
+    fn take(&mut self, work: Work) -> Result<()> {
+        match work {
+            Work::Messages(messages) => {
+                for (arrived, octets) in messages {
+                    self.message(&arrived, &octets)?;
+                }
+            }
+            Work::Large(size, pieces) => self.large(size, pieces)?,
+            Work::Flags(changes) => {
+                for (uid, flags) in changes {
+                    self.flags(uid, &flags)?;
+                }
+            }
+            Work::Gone(uids) => {
+                for uid in uids.iter() {
+                    self.gone(uid.get())?;
+                }
+            }
+            Work::Resume(resume) => {
+                self.resume = resume;
+                self.changed();
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, arrived: &Arrived, octets: &[u8]) -> Result<()> {
+        if self.is_there(arrived)? {
+            return Ok(());
+        }
+        let folder = &mut self.folder;
+        let size = octets.len() as u64;
+        let stored =
+            folder.begin(size).and_then(|()| folder.write(octets)).and_then(|()| folder.finish(arrived));
+        self.stored(stored, arrived.uid, size)
+    }
+
+    fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
+        let mut stored = self.folder.begin(size);
+        let (mut octets, mut last) = (0, None);
+        while let Some(piece) = pieces.blocking_recv() {
+            match piece {
+                Piece::Octets(bytes) => {
+                    octets += bytes.len() as u64;
+                    if stored.is_ok() {
+                        stored = self.folder.write(&bytes);
+                    }
+                }
+                Piece::End(arrived) => last = Some(arrived),
+            }
+        }
+        let Some(arrived) = last else {
+            // It did not arrive, so that it did not fit does not matter, unless nothing fits any more.
+            stored.or_else(|e| if is_about_the_message(&e) { Ok(()) } else { Err(e) })?;
+            return self.folder.abandon();
+        };
+        if stored.is_ok() && self.is_there(&arrived)? {
+            return self.folder.abandon();
+        }
+        let stored = stored.and_then(|()| self.folder.finish(&arrived));
+        self.stored(stored, arrived.uid, octets)
+    }
+
+    /// Whether the message is in the copy already; then only its flags are taken.
+    fn is_there(&mut self, arrived: &Arrived) -> Result<bool> {
+        let there = self.folder.known().contains(arrived.uid);
+        if there {
+            self.flags(arrived.uid, &arrived.flags)?;
+        }
+        Ok(there)
+    }
+
+    fn stored(&mut self, stored: Result<()>, uid: u32, octets: u64) -> Result<()> {
+        match stored {
+            Ok(()) => {
+                self.open.messages += 1;
+                self.open.octets += octets;
+                self.changed();
+                Ok(())
+            }
+            Err(e) if is_about_the_message(&e) => {
+                self.folder.abandon()?;
+                self.written.failed.push(Failure { uid, reason: e.to_string() });
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        if self.folder.known().flags(uid).is_some_and(|known| known != flags) {
+            self.folder.flags(uid, flags)?;
+            self.written.flags += 1;
+            self.changed();
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, uid: u32) -> Result<()> {
+        let known = self.folder.known();
+        if !known.contains(uid) || (known.is_gone(uid) && !self.delete) {
+            return Ok(());
+        }
+        if self.delete {
+            self.folder.vanished(uid)?
+        } else {
+            self.folder.gone(uid)?
+        }
+        self.written.gone += 1;
+        self.changed();
+        Ok(())
+    }
+
+    fn changed(&mut self) {
+        self.open.changes += 1;
+        if self.open.since.is_none() {
+            self.open.since = Some(self.clock.monotonic());
+        }
+    }
+
+    fn is_old(&self) -> bool {
+        self.open.since.is_some_and(|since| self.clock.monotonic().saturating_sub(since) >= COMMIT_AFTER)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let open = std::mem::take(&mut self.open);
+        if open.changes == 0 {
+            return Ok(());
+        }
+        let mut resume = self.resume;
+        resume.whole &= self.written.failed.is_empty();
+        self.folder.commit(&resume)?;
+        self.written.new += open.messages;
+        self.written.octets += open.octets;
+        if open.messages > 0 {
+            self.observer.stored(&self.name, open.messages, open.octets);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the copy refuses this message, and may take the next one.
+fn is_about_the_message(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Limit | Kind::Invalid)
+}
