@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sealpost_base::{Uid, UidSet};
+use sealpost_base::UidSet;
 
 use super::report::Failure;
 
@@ -124,6 +124,8 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
+    use sealpost_base::Uid;
+
     use super::*;
 
     fn range(first: u32, last: u32) -> UidSet {
