@@ -208,9 +208,11 @@ pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
 pub const SUMMARY_BYTES: usize = 8 * 1024;
 /// Bytes of the summaries of one segment together; a segment that would be larger ends earlier.
 pub const SUMMARY_SEGMENT_BYTES: usize = 1024 * 1024;
+/// Bytes of a message's searchable text that are searched as they are; of a longer one it is asked first what it cannot hold.
+pub const SHORT_TEXT_BYTES: usize = 2 * 1024;
 /// Bytes of a message's searchable text that a segment holds; a longer one is read from the message's object.
 pub const SEGMENT_TEXT_BYTES: usize = 16 * 1024;
-/// Bytes by which a segment tells what a longer text cannot hold.
+/// Bytes by which a segment tells what a text that is not short cannot hold.
 pub const TEXT_SIGNATURE_BYTES: usize = 4096;
 /// Bytes of the texts of one segment together; a segment that would be larger ends earlier.
 pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;

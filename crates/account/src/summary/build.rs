@@ -75,7 +75,7 @@ impl Account {
         let (structure, text) = (Structure::decode(&structure)?, Text::decode(&text)?);
         Ok(match content {
             Content::Summaries => Entry::new(&structure, &text),
-            Content::Texts => Entry::of_text(&structure, text),
+            Content::Texts | Content::LongTexts => Entry::of_text(&structure, text),
         })
     }
 

@@ -1,33 +1,48 @@
-//! The two kinds of segments: summaries, and the texts of messages that have little of it.
+//! The kinds of segments: summaries, short texts, and texts of middle length.
+
+use std::ops::RangeInclusive;
 
 use sealpost_base::limits;
 
-/// What a segment holds of each message. Both kinds are alike on disk: a directory and three columns of text.
+/// What a segment holds of each message. All kinds are alike on disk: a directory and three columns of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Content {
     /// What SORT, THREAD and searches of header fields ask for.
     Summaries,
-    /// The searchable text: of the header, of the body, or of a long one its signature.
+    /// The searchable text: of the header, of the body, or of one that is not short its signature.
     Texts,
+    /// The searchable texts that are not short, of those whose signatures say that they may hold what is looked for; the
+    /// longest are read from their messages.
+    LongTexts,
 }
 
 impl Content {
-    /// Both.
-    pub(crate) const ALL: [Content; 2] = [Content::Summaries, Content::Texts];
+    /// All of them.
+    pub(crate) const ALL: [Content; 3] = [Content::Summaries, Content::Texts, Content::LongTexts];
 
     /// The folder of its segments.
     pub(super) fn folder(self) -> &'static str {
         match self {
             Content::Summaries => "summary",
             Content::Texts => "text",
+            Content::LongTexts => "longer",
         }
     }
 
-    /// Bytes that a segment holds of one message; of one that has more there is a mark, or a signature of its text.
-    pub(super) fn message_bytes(self) -> usize {
+    /// Bytes that a segment holds of one message, from and to: of one that has more or less there is a mark.
+    pub(super) fn message_bytes(self) -> RangeInclusive<usize> {
+        match self {
+            Content::Summaries => 0..=limits::SUMMARY_BYTES,
+            Content::Texts => 0..=limits::SHORT_TEXT_BYTES,
+            Content::LongTexts => limits::SHORT_TEXT_BYTES + 1..=limits::SEGMENT_TEXT_BYTES,
+        }
+    }
+
+    /// The most bytes of one message in any segment of this kind, those that an earlier program wrote included.
+    pub(super) fn most_message_bytes(self) -> usize {
         match self {
             Content::Summaries => limits::SUMMARY_BYTES,
-            Content::Texts => limits::SEGMENT_TEXT_BYTES,
+            Content::Texts | Content::LongTexts => limits::SEGMENT_TEXT_BYTES,
         }
     }
 
@@ -35,7 +50,7 @@ impl Content {
     pub(super) fn segment_bytes(self) -> usize {
         match self {
             Content::Summaries => limits::SUMMARY_SEGMENT_BYTES,
-            Content::Texts => limits::TEXT_SEGMENT_BYTES,
+            Content::Texts | Content::LongTexts => limits::TEXT_SEGMENT_BYTES,
         }
     }
 
@@ -43,7 +58,7 @@ impl Content {
     pub(super) fn merged_bytes(self) -> u64 {
         match self {
             Content::Summaries => limits::SUMMARY_SEGMENT_BYTES as u64 / 2,
-            Content::Texts => limits::TEXT_SEGMENT_BYTES as u64 / 3,
+            Content::Texts | Content::LongTexts => limits::TEXT_SEGMENT_BYTES as u64 / 3,
         }
     }
 }

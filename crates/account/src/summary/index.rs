@@ -20,6 +20,7 @@ use crate::account::Account;
 pub(crate) struct Indexes {
     summaries: Index,
     texts: Index,
+    long_texts: Index,
 }
 
 /// An index of a loaded account.
@@ -109,6 +110,7 @@ impl Account {
         match content {
             Content::Summaries => &self.indexes.summaries,
             Content::Texts => &self.indexes.texts,
+            Content::LongTexts => &self.indexes.long_texts,
         }
     }
 

@@ -89,7 +89,7 @@ impl SegmentWriter {
         SegmentWriter { content, rows: Vec::new(), texts: [const { String::new() }; 3] }
     }
 
-    /// Adds a summary. Numbers ascend. One that is too long for a segment leaves a mark.
+    /// Adds a summary. Numbers ascend. One that has no place in a segment of this kind leaves a mark.
     pub(crate) fn push(
         &mut self,
         number: u32,
@@ -98,7 +98,8 @@ impl SegmentWriter {
         headers_complete: bool,
         parts: [&str; 3],
     ) {
-        if parts.iter().map(|part| part.len()).sum::<usize>() > self.content.message_bytes() {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        if !self.content.message_bytes().contains(&bytes) {
             // Of a text that is cut off nobody knows what it holds.
             let known = self.content == Content::Texts && headers_complete;
             let signature = if known { signature::of([parts[0], parts[1]]) } else { String::new() };
@@ -195,7 +196,7 @@ impl Segment {
     pub(crate) fn open(content: Content, reader: &SegmentReader, parts: Parts) -> Result<Self> {
         let most = HEAD_BYTES + limits::SUMMARY_SEGMENT_MESSAGES * ROW_BYTES;
         let directory = reader.section(DIRECTORY, most)?;
-        let most = content.segment_bytes() + content.message_bytes();
+        let most = content.segment_bytes() + content.most_message_bytes();
         let mut texts = [None, None, None];
         for (number, (part, text)) in PARTS.iter().zip(&mut texts).enumerate() {
             if parts.contains(*part) {

@@ -1,5 +1,7 @@
 //! The searchable texts of many messages, from segments.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{MailboxId, Uid, UidSet};
@@ -8,7 +10,8 @@ use super::content::Content;
 use super::{Parts, Summary, signature};
 use crate::account::Account;
 
-/// The searchable text of a message, as stored with it, or of a long one only what it cannot hold. Cloning shares it with those that were read with it.
+/// The searchable text of a message, as stored with it, or of one that is not short only what it cannot hold. Cloning shares it with
+/// those that were read with it.
 #[derive(Clone)]
 pub struct ShortText(Summary);
 
@@ -23,7 +26,7 @@ impl ShortText {
         self.0.column(Parts::IDS)
     }
 
-    /// There is too much of it for a segment: all that is known is [`ShortText::may_hold`].
+    /// It is not here: all that is known is [`ShortText::may_hold`].
     pub fn is_long(&self) -> bool {
         !self.signature().is_empty()
     }
@@ -50,20 +53,41 @@ impl ShortText {
 
 impl Account {
     /// The searchable texts of those messages of `mailbox` in `uids` that segments have, ascending by UID; `headers`
-    /// says whether those of their headers are wanted too. Of those with more than `limits::SEGMENT_TEXT_BYTES` of text it
+    /// says whether those of their headers are wanted too. Of those with more than `limits::SHORT_TEXT_BYTES` of text it
     /// tells what they cannot hold. The others are passed over: their text is cut off, or there are too few of them to be
     /// worth a segment.
     ///
     /// Draws on the budget as [`Account::summaries`] does.
     pub fn short_texts(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
+        mailbox: MailboxId,
+        uids: UidSet,
+        headers: bool,
+    ) -> BoxStream<'static, (Uid, ShortText)> {
+        self.texts_of(Content::Texts, mailbox, uids, headers)
+    }
+
+    /// As [`Account::short_texts`], the texts themselves of those with up to `limits::SEGMENT_TEXT_BYTES` of it; the others are
+    /// passed over.
+    pub fn longer_texts(
+        self: &Arc<Self>,
+        mailbox: MailboxId,
+        uids: UidSet,
+        headers: bool,
+    ) -> BoxStream<'static, (Uid, ShortText)> {
+        self.texts_of(Content::LongTexts, mailbox, uids, headers)
+    }
+
+    fn texts_of(
+        self: &Arc<Self>,
+        content: Content,
         mailbox: MailboxId,
         uids: UidSet,
         headers: bool,
     ) -> BoxStream<'static, (Uid, ShortText)> {
         let bodies = Parts::IDS | Parts::HEADERS;
         let parts = if headers { Parts::FIELDS | bodies } else { bodies };
-        let found = self.from_segments(Content::Texts, mailbox, uids, parts);
+        let found = self.from_segments(content, mailbox, uids, parts);
         let found = found.filter_map(async |(uid, text)| Some((uid, ShortText(text.ok()?))));
         found.boxed()
     }

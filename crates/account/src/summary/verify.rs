@@ -65,7 +65,7 @@ pub async fn verify(
             let (structure, text) = (Structure::decode(&structure).ok()?, Text::decode(&text).ok()?);
             let made = match content {
                 Content::Summaries => Entry::new(&structure, &text),
-                Content::Texts => Entry::of_text(&structure, text),
+                Content::Texts | Content::LongTexts => Entry::of_text(&structure, text),
             };
             Some((message.object, made == entry))
         })

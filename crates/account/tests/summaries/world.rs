@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, PutPayload, path::Path};
+use sealpost_account::summary::ShortText;
 use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts, Summary, SummaryAddress, summary};
 use sealpost_base::{
     AccountId, Budget, FakeClock, MailboxId, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
@@ -134,12 +136,23 @@ impl Process {
         expected
     }
 
-    /// The texts that segments have of a mailbox, which are those of the messages; how many there are. Of others they know
-    /// at most what these cannot hold.
-    pub async fn texts(&self, mailbox: &str) -> usize {
+    /// The texts that segments have of a mailbox, which are those of the messages; how many there are, short ones and longer
+    /// ones. Of others they know at most what these cannot hold.
+    pub async fn texts(&self, mailbox: &str) -> [usize; 2] {
         let id = self.mailbox(mailbox);
-        let texts: Vec<_> = self.account.short_texts(id, all(), true).collect().await;
-        let bodies: Vec<_> = self.account.short_texts(id, all(), false).collect().await;
+        let account = &self.account;
+        let short = self.check_texts(id, |headers| account.short_texts(id, all(), headers)).await;
+        let longer = self.check_texts(id, |headers| account.longer_texts(id, all(), headers)).await;
+        [short, longer]
+    }
+
+    async fn check_texts(
+        &self,
+        id: MailboxId,
+        stream: impl Fn(bool) -> BoxStream<'static, (Uid, ShortText)>,
+    ) -> usize {
+        let texts: Vec<_> = stream(true).collect().await;
+        let bodies: Vec<_> = stream(false).collect().await;
         let mut last = None;
         for (uid, text) in &texts {
             assert!(last < Some(*uid));

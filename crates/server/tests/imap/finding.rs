@@ -13,6 +13,11 @@ const MESSAGES: usize = 300;
 /// Messages whose text is too long for a segment, and for what is stored of a text.
 const LONG: [(usize, usize); 2] = [(150, limits::SEGMENT_TEXT_BYTES), (151, limits::TEXT_BYTES)];
 
+/// Whether its text is not short, but short enough for a segment: enough of them to be worth looking there.
+fn is_longer(n: usize) -> bool {
+    n.is_multiple_of(2)
+}
+
 fn message(n: usize) -> String {
     let mut mail = String::new();
     if !n.is_multiple_of(5) {
@@ -26,6 +31,9 @@ fn message(n: usize) -> String {
         mail.push_str("X-Other: only here\r\n");
     }
     write!(mail, "Message-ID: <m{n}@example.org>\r\nSubject: topic {}\r\n\r\nbody {n}\r\n", n % 8).unwrap();
+    if is_longer(n) {
+        mail.push_str(&"on and on, \r\n".repeat(limits::SHORT_TEXT_BYTES / 12));
+    }
     if let Some((_, bytes)) = LONG.iter().find(|(at, _)| *at == n) {
         mail.push_str(&"and so on, \r\n".repeat(bytes / 12));
         mail.push_str("a needle\r\n");
@@ -57,6 +65,9 @@ async fn many_at_once_or_one_by_one_is_the_same() {
         "TEXT \"topic 2\"",
         "TEXT \"only here\"",
         "TEXT \"body 3\"",
+        "TEXT \"on and on\"",
+        "BODY \"on and on, on\"",
+        "BODY \"dy\"",
         "OR FROM s1@ (SUBJECT 4 BODY 2)",
         "FUZZY SUBJECT topyc",
         "FUZZY (SENTON 3-Mar-2020 SUBJECT topc)",

@@ -2,15 +2,16 @@
 //!
 //! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers); the
 //! summaries (Date and the common header fields), thousands at a time; what is stored with the message (structure and
-//! folded text), from segments of short texts, and one by one where there is none; and the message itself, read as a stream, if its stored text is cut off. The last two run in several
-//! tasks at once, with a bounded number of messages each.
+//! folded text), from segments of texts, and one by one where there is none; and the message itself, read as a stream, if its
+//! stored text is cut off. The last two run in several tasks at once, with a bounded number of messages each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use sealpost_account::state::{FlagSetId, Mailbox, Row};
-use sealpost_account::summary::Parts;
+use sealpost_account::summary::{Parts, ShortText};
 use sealpost_account::{Account, AccountState, Message};
 use sealpost_base::{Budget, Kind, Result, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Status};
@@ -170,7 +171,8 @@ impl Session {
         Ok(undecided.difference(&decided.into_iter().collect()))
     }
 
-    /// Decides by the texts of messages that have little of it, thousands at a time, where that is possible; the others.
+    /// Decides by the texts that segments have, thousands at a time, where that is possible; the others. First by the short
+    /// ones and by what the others cannot hold, then by those others that are left if they are many.
     async fn by_texts(
         &mut self,
         area: &Area,
@@ -179,8 +181,26 @@ impl Session {
         headers: bool,
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
+        let (account, mailbox) = (&area.account, area.mailbox);
+        let short = account.short_texts(mailbox, undecided.clone(), headers);
+        let undecided = self.by_texts_of(area, query, undecided, headers, short, found).await?;
+        if undecided.len() <= MANY {
+            return Ok(undecided);
+        }
+        let longer = account.longer_texts(mailbox, undecided.clone(), headers);
+        self.by_texts_of(area, query, undecided, headers, longer, found).await
+    }
+
+    async fn by_texts_of(
+        &mut self,
+        area: &Area,
+        query: &Query,
+        undecided: UidSet,
+        headers: bool,
+        texts: BoxStream<'static, (Uid, ShortText)>,
+        found: &mut Findings,
+    ) -> Result<UidSet, Failure> {
         let mut decided = Vec::new();
-        let texts = area.account.short_texts(area.mailbox, undecided.clone(), headers);
         let mut texts = texts.ready_chunks(BATCH_ROWS);
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
