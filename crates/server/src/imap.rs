@@ -70,6 +70,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::net::Stream;
 pub use deflate::Compressions;
+pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
 
 /// The turns that sessions take to sort and thread.

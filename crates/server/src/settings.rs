@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use sealpost_base::{MemoryDivision, limits};
 
+pub use crate::imap::StoredSearch;
+
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -34,6 +36,8 @@ pub struct Settings {
     /// How users reach the administrator: a URI, such as `mailto:help@example.org` or `tel:…`. IMAP clients are told it
     /// (RFC 5464 §3.2.1.1, `/shared/admin`); none: mail to the postmaster, if there is one.
     pub admin: Option<String>,
+    /// Searches that everybody finds by their names (RFC 5466, `/shared/filters/values`).
+    pub filters: Vec<StoredSearch>,
     /// How long removed accounts and messages that nothing points to are kept before they are deleted.
     pub retention: Duration,
     /// How many connections are served.
@@ -179,6 +183,7 @@ impl Default for Settings {
             recipients: limits::SMTP_RECIPIENTS,
             postmaster: None,
             admin: None,
+            filters: Vec::new(),
             retention: Duration::from_secs(7 * 24 * 3600),
             connections: Connections::default(),
             timeouts: Timeouts::default(),

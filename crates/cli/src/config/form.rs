@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use crate::global::Level;
 use crate::log::Format;
-use sealpost_server::settings::PlaintextLogin;
+use sealpost_server::settings::{PlaintextLogin, StoredSearch};
 use sealpost_vault::Addressing;
 
 /// A value as it is written.
@@ -110,6 +110,22 @@ impl Form<Vec<PathBuf>> for File {
 
     fn write(value: &Vec<PathBuf>) -> Written {
         Written::List(value.iter().map(|path| path.display().to_string()).collect())
+    }
+}
+
+/// Searches for all, by name.
+pub struct Searches;
+
+impl Form<Vec<StoredSearch>> for Searches {
+    const NAME: &'static str = "a list of texts such as \"unread-from-boss UNSEEN FROM boss@example.org\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<StoredSearch>, String> {
+        let parse = |item: String| item.parse().map_err(|why| format!("{item:?}: {why}"));
+        list(value)?.into_iter().map(parse).collect()
+    }
+
+    fn write(value: &Vec<StoredSearch>) -> Written {
+        Written::List(value.iter().map(ToString::to_string).collect())
     }
 }
 

@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use super::Config;
-use super::form::{Addresses, Choice, Count, File, Form, Several, Size, Span, Text, Wait, Written};
+use super::form::{Addresses, Choice, Count, File, Form, Searches, Several, Size, Span, Text, Wait, Written};
 
 /// One key of the configuration.
 pub struct Key {
@@ -106,6 +106,12 @@ pub const KEYS: &[Key] = &[
         Text,
         settings.admin,
         "How users reach the administrator, as a URI such as mailto:help@example.org, for their mail programs; without one, mail to the postmaster."
+    ),
+    key!(
+        "filters",
+        Searches,
+        settings.filters,
+        "Searches that every user of IMAP finds by their names (FILTERS, RFC 5466): a name, and what is searched as in SEARCH."
     ),
     key!(
         "memory",

@@ -64,6 +64,7 @@ fn values_arrive_where_they_belong() {
 directory = "mail"
 hostname = "mail.example.org"
 postmaster = "admin@example.org"
+filters = ["new UNSEEN SINCE 1-Jan-2026"]
 memory = "1GiB"
 message_size = "50 MiB"
 retention = "2d"
@@ -87,6 +88,7 @@ level = "info"
     let settings = &config.settings;
     assert_eq!(config.directory, Path::new("/etc/sealpost/mail"));
     assert_eq!((settings.hostname.as_str(), settings.memory.bound), ("mail.example.org", 1 << 30));
+    assert_eq!(settings.filters[0].to_string(), "new UNSEEN SINCE 1-Jan-2026");
     assert_eq!((settings.message_size, settings.retention), (50 << 20, Duration::from_secs(2 * 86400)));
     assert_eq!((settings.listen.smtp.len(), settings.listen.imaps.len()), (2, 0));
     assert_eq!(settings.listen.imap, Config::default().settings.listen.imap);
@@ -96,7 +98,7 @@ level = "info"
     assert_eq!((settings.timeouts.smtp, settings.login.remember), (Duration::from_secs(90), Duration::ZERO));
     assert_eq!((settings.plaintext_login, settings.login.free_failures), (PlaintextLogin::Never, 0));
     assert_eq!(config.log, Log { level: Level::Info, format: Format::Text });
-    assert_eq!((config.origin("memory"), config.origin("listen.imap")), (Origin::File(5), Origin::Default));
+    assert_eq!((config.origin("memory"), config.origin("listen.imap")), (Origin::File(6), Origin::Default));
 }
 
 #[test]
@@ -117,6 +119,12 @@ fn everything_that_is_wrong_is_said_with_its_line() {
             "memory = \"99999999999TiB\"",
             &[
                 "1: memory is a size such as \"256MiB\" (B, KiB, MiB, GiB, TiB): \"99999999999TiB\" is too large",
+            ],
+        ),
+        (
+            "filters = [\"odd FROM\"]",
+            &[
+                "1: filters is a list of texts such as \"unread-from-boss UNSEEN FROM boss@example.org\": \"odd FROM\": a space is missing",
             ],
         ),
         (

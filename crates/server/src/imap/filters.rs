@@ -1,8 +1,11 @@
 //! FILTERS (RFC 5466): searches that are stored under a name, as metadata of the server.
 //!
 //! `FILTER name` stands for the keys in `/private/filters/values/name`, or in `/shared/filters/values/name` if there is no
-//! such private entry. Stored searches may refer to others, so many times deep and with so many keys as a search may have;
+//! such private entry: what the operator wrote into the configuration. Stored searches may refer to others, so many times deep and with so many keys as a search may have;
 //! beyond that, and in circles, a filter is not defined.
+
+use std::fmt;
+use std::str::FromStr;
 
 use sealpost_account::metadata::{self, Holder};
 use sealpost_base::limits;
@@ -13,11 +16,49 @@ use super::reply::Reply;
 use super::search::key::Charset;
 use super::session::Session;
 use super::uid_only;
+use crate::settings::Settings;
 
-/// Where the values are, private ones first (RFC 5466 §3.1).
-const VALUES: [&str; 2] = ["/private/filters/values/", "/shared/filters/values/"];
+/// Where the values are (RFC 5466 §3.1): those of the user, which come first, and those that the operator made for all.
+const PRIVATE: &str = "/private/filters/values/";
+pub(super) const SHARED: &str = "/shared/filters/values/";
 /// Filters in filters (RFC 5466 §3.1 asks for at least three).
 const SUBSTITUTIONS: usize = 8;
+
+/// A search that the operator stored for all: `NAME KEYS`, the keys as in SEARCH.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSearch {
+    entry: String,
+    keys: String,
+}
+
+impl FromStr for StoredSearch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, keys) = text.split_once(' ').ok_or("a name and what to search for are wanted")?;
+        let entry =
+            Entry::new(&format!("{SHARED}{name}")).map_err(|_| format!("{name:?} is not a name for it"))?;
+        check(&entry, Some(keys.as_bytes())).map_err(|reply| reply.text)?;
+        Ok(StoredSearch { entry: entry.as_str().to_owned(), keys: keys.to_owned() })
+    }
+}
+
+impl fmt::Display for StoredSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", &self.entry[SHARED.len()..], self.keys)
+    }
+}
+
+/// The value of a shared entry of the server, if it is a stored search.
+pub(super) fn shared<'a>(settings: &'a Settings, entry: &str) -> Option<&'a [u8]> {
+    let found = settings.filters.iter().find(|search| search.entry == entry);
+    found.map(|search| search.keys.as_bytes())
+}
+
+/// The entries of all stored searches of the operator.
+pub(super) fn shared_entries(settings: &Settings) -> impl Iterator<Item = &str> {
+    settings.filters.iter().map(|search| search.entry.as_str())
+}
 
 impl Session {
     /// The search with what is stored in the place of FILTER keys.
@@ -47,10 +88,10 @@ impl Session {
     /// The keys that are stored under that name, if they are a full and correct search.
     fn filter(&self, name: &Atom) -> Option<Vec<SearchKey>> {
         let account = self.account().ok()?;
+        let entry = |top| Entry::new(&format!("{top}{}", name.as_str())).ok();
         let state = account.state();
-        let value = VALUES
-            .iter()
-            .find_map(|top| metadata::value(&state, Holder::Server, &format!("{top}{}", name.as_str())))?;
+        let value = metadata::value(&state, Holder::Server, entry(PRIVATE)?.as_str())
+            .or_else(|| shared(&self.ctx.settings, entry(SHARED)?.as_str()))?;
         parse::search_keys(value).ok()
     }
 }
@@ -60,8 +101,8 @@ impl Session {
 /// # Errors
 /// `NO [CANNOT]`, saying why not.
 pub(super) fn check(entry: &Entry, value: Option<&[u8]>) -> Result<(), Reply> {
-    let (Some(name), Some(value)) = (VALUES.iter().find_map(|top| entry.as_str().strip_prefix(top)), value)
-    else {
+    let named = [PRIVATE, SHARED].iter().find_map(|top| entry.as_str().strip_prefix(top));
+    let (Some(name), Some(value)) = (named, value) else {
         return Ok(());
     };
     if Atom::new(name).is_err() || name.contains('/') {

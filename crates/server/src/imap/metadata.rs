@@ -13,6 +13,7 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, SpecialUses, ops};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
 
+use super::filters;
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
@@ -168,15 +169,17 @@ impl Session {
                 attributes(uses).map(String::into_bytes)
             }
             (ADMIN, Holder::Server) => self.ctx.settings.admin_uri().map(String::into_bytes),
+            (entry, Holder::Server) => filters::shared(&self.ctx.settings, entry).map(<[u8]>::to_vec),
             _ => None,
         }
     }
 
     /// The computed entries below `top` that have a value.
     fn computed_below(&self, source: &Source, top: &Entry, depth: Depth) -> Vec<Entry> {
-        let all = [metadata::SPECIAL_USE, ADMIN].into_iter();
-        let below = all.filter(|entry| {
-            is_computed(source, entry) && *entry != top.as_str() && is_reached(entry, top.as_str(), depth)
+        let all =
+            [metadata::SPECIAL_USE, ADMIN].into_iter().chain(filters::shared_entries(&self.ctx.settings));
+        let below = all.filter(|&entry| {
+            is_computed(source, entry) && entry != top.as_str() && is_reached(entry, top.as_str(), depth)
         });
         below
             .filter(|entry| self.computed(source, entry).is_some())
@@ -245,7 +248,7 @@ fn is_reached(entry: &str, top: &str, depth: Depth) -> bool {
 fn is_computed(source: &Source, entry: &str) -> bool {
     match source.private.holder {
         Holder::Mailbox(_) => entry == metadata::SPECIAL_USE,
-        Holder::Server => entry == ADMIN,
+        Holder::Server => entry == ADMIN || entry.starts_with(filters::SHARED),
     }
 }
 

@@ -443,6 +443,7 @@ pub async fn play(name: &str, text: &str) {
             }
             ("postmaster", value) => settings.postmaster = Some(value.to_owned()),
             ("role", "admin") => admin = true,
+            ("filter", value) => settings.filters.push(value.parse().unwrap()),
             ("quota", value) => quota = Some(value.parse().unwrap()),
             other => panic!("{name}: no such setting: {other:?}"),
         }
