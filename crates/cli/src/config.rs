@@ -28,6 +28,9 @@ pub const DEFAULT_DIRECTORY: &str = "./sealpost-data";
 /// Largest configuration file that is read, in bytes.
 const FILE_BYTES: u64 = 1024 * 1024;
 
+/// The smallest cache, in bytes: it has to hold what is on its way into it.
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// What is in force.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -205,6 +208,8 @@ impl Config {
         when(wrong_memory.is_some(), "memory", &wrong_memory.unwrap_or_default());
         when(wrong_url.is_some(), "store.url", &wrong_url.unwrap_or_default());
         when(wrong_endpoint.is_some(), "store.endpoint", &wrong_endpoint.unwrap_or_default());
+        let cache = self.store.cache;
+        when(cache > 0 && cache < CACHE_BYTES, "store.cache", "at least \"64MiB\", or \"0\" for none");
         when(settings.recipients < 100, "recipients", "at least 100 (RFC 5321 §4.5.3.1.8)");
         when(settings.message_size < 64 * 1024, "message_size", "at least \"64KiB\" (RFC 5321 §4.5.3.1.7)");
         when(self.directory.as_os_str().is_empty(), "directory", "a directory is needed");

@@ -18,6 +18,7 @@ use sealpost_vault::record::ServerKey;
 
 use crate::config::Config;
 use crate::global::Global;
+use crate::store::Caching;
 
 /// The server's key, in the data directory.
 const KEY_FILE: &str = "server.key";
@@ -55,7 +56,7 @@ impl Place {
             let why = format!("there is no mail in {dir}; name the data directory with --dir or --config");
             return Err(Error::not_found(why).into());
         }
-        Self::of(&config).await
+        Self::with(&config, Caching::No).await
     }
 
     /// The same, and makes the data directory if there is none.
@@ -63,20 +64,22 @@ impl Place {
     /// # Errors
     /// What the store and the configuration say.
     pub async fn open_or_make(global: &Global) -> Result<Self> {
-        Self::of(&Config::load(global)?).await
+        Self::with(&Config::load(global)?, Caching::No).await
     }
 
-    /// Opens, or makes, the data directory of a configuration.
+    /// Opens, or makes, the data directory of a configuration, for a server.
     ///
     /// # Errors
     /// What the store says.
     pub async fn of(config: &Config) -> Result<Self> {
-        let (dir, settings) = (config.directory.as_path(), config.settings.clone());
+        Self::with(config, Caching::Yes).await
+    }
+
+    async fn with(config: &Config, caching: Caching) -> Result<Self> {
+        let dir = config.directory.as_path();
         let opened = || format!("the data directory {}", dir.display());
         make(dir).with_context(opened)?;
-        let store = config.store.open(dir).await?;
-        let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
-            (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let store = config.store.open(dir, caching).await?;
         let key_file = dir.join(KEY_FILE);
         // A new key over old records would lock everybody out, and hide that the old one is missing.
         if !key_file.is_file()
@@ -88,7 +91,19 @@ impl Place {
             );
             return Err(Error::corrupt(why).into());
         }
-        let key = ServerKey::load_or_create(&key_file, &*random).with_context(opened)?;
+        Self::over(config, store)
+    }
+
+    /// The data directory of a configuration, with another store.
+    ///
+    /// # Errors
+    /// What the configuration and the file with the key say.
+    pub fn over(config: &Config, store: Store) -> Result<Self> {
+        let (dir, settings) = (config.directory.as_path(), config.settings.clone());
+        let opened = || format!("the data directory {}", dir.display());
+        let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
+            (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
         let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone())
             .on_host(&settings.hostname, settings.postmaster.as_deref())?;
         let budget = settings.memory.budget();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sealpost_base::{Error, SystemRandom};
+use sealpost_base::{Error, SystemClock, SystemRandom};
 use sealpost_vault::{Addressing, Credentials, Patience, S3, Store};
 use zeroize::Zeroizing;
 
@@ -28,6 +28,17 @@ pub struct StoreConfig {
     pub requests: usize,
     /// For one request.
     pub timeout: Duration,
+    /// What the cache of a bucket may take on the disk, in bytes; 0: there is none.
+    pub cache: u64,
+}
+
+/// Whether a cache is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caching {
+    /// As servers do.
+    Yes,
+    /// As whoever asks what is really in the store.
+    No,
 }
 
 impl Default for StoreConfig {
@@ -41,6 +52,7 @@ impl Default for StoreConfig {
             credentials: PathBuf::new(),
             requests,
             timeout,
+            cache: 2 << 30,
         }
     }
 }
@@ -110,13 +122,17 @@ impl StoreConfig {
     ///
     /// # Errors
     /// `Usage` if there are no credentials; what the store says.
-    pub async fn open(&self, data: &Path) -> Result<Store> {
+    pub async fn open(&self, data: &Path, caching: Caching) -> Result<Store> {
         match self.directory(data) {
             Some(dir) => {
                 let opened = || format!("the data directory {}", dir.display());
                 Store::local(&dir).await.with_context(opened)
             }
-            None => self.at(&self.url).await,
+            None if caching == Caching::No || self.cache == 0 => self.at(&self.url).await,
+            None => {
+                let (dir, clock) = (data.join("cache"), Arc::new(SystemClock::new()));
+                Ok(self.at(&self.url).await?.cached(&dir, self.cache, clock).await?)
+            }
         }
     }
 

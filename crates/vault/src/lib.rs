@@ -9,6 +9,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod cache;
 mod chunk;
 mod cipher;
 mod compress;

@@ -17,6 +17,10 @@ pub struct StoreMetrics {
     pub requests: Counter,
     /// Those of them that repeated one that had failed.
     pub retries: Counter,
+    /// Reads that the cache of a remote store answered.
+    pub cache_hits: Counter,
+    /// Reads of what it could have had.
+    pub cache_misses: Counter,
     /// Transactions of the local backend, from its beginning to the end of the wait for the disk.
     pub commits: Histogram,
     /// Writes and removals in one such transaction.
@@ -34,6 +38,8 @@ impl Default for StoreMetrics {
             failures: Counter::default(),
             requests: Counter::default(),
             retries: Counter::default(),
+            cache_hits: Counter::default(),
+            cache_misses: Counter::default(),
             commits: Histogram::times(),
             commit_jobs: Histogram::counts(),
             wal_checkpoints: Counter::default(),

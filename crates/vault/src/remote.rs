@@ -255,6 +255,6 @@ impl fmt::Display for Remote {
 }
 
 #[cfg(test)]
-mod lookalike;
+pub(crate) mod lookalike;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,13 @@
 //! not have happened: the caller may repeat the identical write, and must then take [`Put::Exists`] for "mine or
 //! another's" and read the object to find out which.
 
+#[cfg(test)]
+mod contract;
+mod open;
+mod transfer;
+mod upload;
+
 use std::ops::Range;
-use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,19 +18,19 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStore, PutMode, PutOptions, PutPayload};
-use sealpost_base::limits::CHUNK_BYTES;
+use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
 use sealpost_base::metrics::Histogram;
-use sealpost_base::{Clock, Error, Random, Result, SystemClock, Timestamp};
+use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
+use crate::cache::Cache;
 use crate::local::{Damaged, LocalStore, Parts};
 pub use crate::local::{Mark, Newer};
-use crate::probe::{self, Conditions};
-use crate::remote::{Patience, Remote, S3};
+use crate::remote::Remote;
 use crate::{Sealed, StoreMetrics};
+pub use transfer::Transfer;
+pub(crate) use upload::Upload;
 
 /// A handle on an object store; cloning shares it.
 #[derive(Clone)]
@@ -35,6 +40,7 @@ struct Shared {
     objects: Arc<dyn ObjectStore>,
     local: Option<Arc<LocalStore>>,
     remote: Option<Remote>,
+    cache: Option<Cache>,
     appends: Appends,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
     silent: watch::Sender<u64>,
@@ -98,88 +104,10 @@ pub struct StoreStats {
     pub bytes: u64,
 }
 
-/// S3 and its kin want parts of at least 5 MiB, all of one size.
-const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
-
 impl Store {
-    /// A store in memory, for tests.
-    pub fn memory() -> Self {
-        Self::new(Arc::new(InMemory::new()), None, CHUNK_BYTES, Backend::default())
-    }
-
-    /// The local store in `dir`, which is created if absent. Several processes may open one directory.
-    pub async fn local(dir: &FilePath) -> Result<Self> {
-        let dir = dir.to_owned();
-        let opened = tokio::task::spawn_blocking(move || LocalStore::open(&dir)).await;
-        let local =
-            Arc::new(opened.map_err(|e| Error::internal("opening a store panicked").with_source(e))??);
-        Ok(Self::new(local.clone(), Some(local), CHUNK_BYTES, Backend::default()))
-    }
-
-    /// A store over any backend that has conditional create.
-    pub fn over(inner: Arc<dyn ObjectStore>) -> Self {
-        Self::with(inner, Backend::default())
-    }
-
-    /// A store over a backend of which that is known.
-    pub fn with(inner: Arc<dyn ObjectStore>, backend: Backend) -> Self {
-        Self::new(inner, None, REMOTE_PART_BYTES, backend)
-    }
-
-    /// A bucket of S3 or its kin. What the server's conditional writes are worth is found out first, by a few requests.
-    ///
-    /// # Errors
-    /// `Invalid` if there can be no such bucket; `Retry` if the server does not answer as it should.
-    pub async fn s3(s3: &S3, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
-        let remote = s3.connect(patience, random.clone())?;
-        let store = Self::remote(remote.clone(), Appends::Conditional);
-        let found = probe::conditions(&store, &*random, probe::Effort::Quick).await;
-        Ok(match found? {
-            Conditions::Kept => store,
-            Conditions::Ignored | Conditions::Raced => Self::remote(remote, Appends::Siblings),
-            Conditions::Refused => Self::remote(remote.without_conditions(), Appends::Siblings),
-        })
-    }
-
-    pub(crate) fn remote(remote: Remote, appends: Appends) -> Self {
-        let mut store = Self::new(Arc::new(remote.clone()), None, REMOTE_PART_BYTES, Backend { appends });
-        if let Some(shared) = Arc::get_mut(&mut store.0) {
-            shared.metrics = remote.metrics();
-            shared.remote = Some(remote);
-        }
-        store
-    }
-
-    /// The same store, writing without conditions; `None` if it cannot be told to.
-    pub(crate) fn without_conditions(&self) -> Option<Self> {
-        let remote = self.0.remote.as_ref()?.without_conditions();
-        Some(Self::remote(remote, Appends::Siblings))
-    }
-
-    fn new(
-        objects: Arc<dyn ObjectStore>,
-        local: Option<Arc<LocalStore>>,
-        part_bytes: usize,
-        backend: Backend,
-    ) -> Self {
-        let silent = watch::Sender::new(0);
-        let (metrics, clock) =
-            (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
-        let (puts, bytes) = (0.into(), 0.into());
-        let appends = backend.appends;
-        let remote = None;
-        Store(Arc::new(Shared {
-            objects,
-            local,
-            remote,
-            appends,
-            silent,
-            part_bytes,
-            puts,
-            bytes,
-            metrics,
-            clock,
-        }))
+    /// Its cache, if it has one and objects of that path are kept there.
+    fn cache_for(&self, path: &str) -> Option<&Cache> {
+        self.0.cache.as_ref().filter(|_| Cache::covers(path))
     }
 
     /// How writers to this store find out which of them was first.
@@ -195,11 +123,15 @@ impl Store {
         let location = location(path)?;
         let size = object.len() as u64;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        let payload = PutPayload::from_bytes(object.into_bytes());
+        let bytes = object.into_bytes();
+        let payload = PutPayload::from_bytes(bytes.clone());
         let put = self.0.objects.put_opts(&location, payload, options);
         match self.timed(&self.0.metrics.writes, put).await {
             Ok(_) => {
                 self.wrote(size);
+                if let Some(cache) = self.cache_for(path) {
+                    cache.keep_whole(path, bytes).await;
+                }
                 Ok(Put::Created)
             }
             Err(object_store::Error::AlreadyExists { .. }) => Ok(Put::Exists),
@@ -210,8 +142,18 @@ impl Store {
     /// The whole object `path`.
     pub async fn read(&self, path: &str) -> Result<Bytes> {
         let location = location(path)?;
+        let cache = self.cache_for(path);
+        if let Some(cache) = cache
+            && let Some(found) = cache.whole(path).await
+        {
+            return Ok(found);
+        }
         let read = async { self.0.objects.get(&location).await?.bytes().await };
-        self.timed(&self.0.metrics.reads, read).await.map_err(|e| error(path, e))
+        let bytes = self.timed(&self.0.metrics.reads, read).await.map_err(|e| error(path, e))?;
+        if let Some(cache) = cache {
+            cache.keep_whole(path, bytes.clone()).await;
+        }
+        Ok(bytes)
     }
 
     /// The bytes `range` of the object `path`.
@@ -223,11 +165,22 @@ impl Store {
             return Ok(Bytes::new());
         }
         let location = location(path)?;
-        let wanted = range.end - range.start;
-        let read = self.0.objects.get_range(&location, range.clone());
+        let cache = self.cache_for(path);
+        if let Some(cache) = cache
+            && let Some(found) = cache.range(path, &range).await
+        {
+            return Ok(found);
+        }
+        let blocks = if cache.is_some() { Cache::blocks_of(&range) } else { range.clone() };
+        let read = self.0.objects.get_range(&location, blocks.clone());
         match self.timed(&self.0.metrics.reads, read).await {
-            Ok(bytes) if bytes.len() as u64 == wanted => Ok(bytes),
-            Ok(_) => Err(cut_short(path)),
+            Ok(bytes) => {
+                if let Some(cache) = cache {
+                    cache.keep_blocks(path, blocks.start, bytes.clone()).await;
+                }
+                let wanted = (range.start - blocks.start) as usize..(range.end - blocks.start) as usize;
+                if wanted.end > bytes.len() { Err(cut_short(path)) } else { Ok(bytes.slice(wanted)) }
+            }
             Err(e @ object_store::Error::NotFound { .. }) => Err(error(path, e)),
             // Backends have no common error for a range beyond the end.
             Err(e) => match self.0.objects.head(&location).await {
@@ -320,7 +273,11 @@ impl Store {
     /// Removes the object `path`; that it is not there is no error.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let location = location(path)?;
-        match self.timed(&self.0.metrics.deletes, self.0.objects.delete(&location)).await {
+        let deleted = self.timed(&self.0.metrics.deletes, self.0.objects.delete(&location)).await;
+        if let Some(cache) = self.cache_for(path) {
+            cache.forget(path).await;
+        }
+        match deleted {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(e) => Err(error(path, e)),
         }
@@ -408,52 +365,6 @@ impl Store {
     fn wrote(&self, bytes: u64) {
         self.0.puts.fetch_add(1, Ordering::Relaxed);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-/// An object on its way, in parts. Dropped before [`Upload::complete`], it leaves nothing.
-pub(crate) struct Upload {
-    store: Store,
-    path: String,
-    size: u64,
-    parts: Option<Box<dyn MultipartUpload>>,
-}
-
-impl Upload {
-    /// Writes the next part; all but the last have [`Store::part_bytes`] or more.
-    pub async fn part(&mut self, sealed: Sealed) -> Result<()> {
-        self.size += sealed.len() as u64;
-        let Some(parts) = &mut self.parts else {
-            return Err(Error::internal("an upload went on after its end"));
-        };
-        let written = parts.put_part(PutPayload::from_bytes(sealed.into_bytes())).await;
-        written.map_err(|e| error(&self.path, e))
-    }
-
-    /// Makes the object visible and durable.
-    pub async fn complete(mut self) -> Result<()> {
-        let Some(parts) = &mut self.parts else {
-            return Err(Error::internal("an upload went on after its end"));
-        };
-        let complete = parts.complete();
-        self.store.timed(&self.store.0.metrics.writes, complete).await.map_err(|e| error(&self.path, e))?;
-        self.parts = None;
-        self.store.wrote(self.size);
-        Ok(())
-    }
-}
-
-impl Drop for Upload {
-    fn drop(&mut self) {
-        if let Some(mut parts) = self.parts.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                if let Err(e) = parts.abort().await {
-                    tracing::debug!(error = %e, "aborting an upload failed");
-                }
-            });
-        }
     }
 }
 

@@ -81,7 +81,12 @@ impl Directory {
         self.find(name).await?.ok_or_else(|| Error::not_found(format!("there is no account {name}")))
     }
 
-    /// The same, `None` if there is no such account.
+    /// Below which path of the store the versions of its record are.
+    pub fn path_of(&self, name: &AccountName) -> String {
+        directory(name)
+    }
+
+    /// The same as [`Directory::get`], `None` if there is no such account.
     pub async fn find(&self, name: &AccountName) -> Result<Option<AccountRecord>> {
         Ok(self.newest_account(name).await?.filter(AccountRecord::is_active))
     }

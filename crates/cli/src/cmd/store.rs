@@ -1,5 +1,6 @@
 //! `sealpost store`: the store itself, whatever is in it.
 
+mod copy;
 mod probe;
 
 use std::process::ExitCode;
@@ -20,11 +21,14 @@ pub struct Args {
 enum Command {
     /// Find out what the store does and how long it takes, by writing and removing a few small objects
     Probe(probe::Args),
+    /// Copy a store, or accounts of it, into another one while the server runs: to move, to back up, to restore
+    Copy(copy::Args),
 }
 
 /// Does it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.command {
+        Command::Copy(args) => copy::run(args, global).await,
         Command::Probe(args) => probe::run(args, global).await,
     }
 }

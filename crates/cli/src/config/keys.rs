@@ -180,6 +180,12 @@ pub const KEYS: &[Key] = &[
         "For one request to a bucket, its whole answer included. What fails is tried again a few times, for about twice as long at most, and then answered as a temporary failure."
     ),
     key!(
+        "store.cache",
+        Size,
+        store.cache,
+        "What the cache of a bucket may take on the disk, in `cache` in the data directory: at least 64MiB; \"0\" turns it off. It holds sealed objects that were read or written lately, and may be removed while the server is stopped."
+    ),
+    key!(
         "listen.smtp",
         Addresses,
         settings.listen.smtp,

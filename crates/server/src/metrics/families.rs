@@ -537,6 +537,37 @@ const FAMILIES: &[Family] = &[
         s.number(&[], v.ctx.store.metrics().failures.read());
     }),
     family!(
+        "sealpost_store_requests",
+        Counter,
+        "",
+        "",
+        "Requests sent to a store behind a network; a page of a listing and a part of an upload are one each.",
+        |v, s| {
+            s.number(&[], v.ctx.store.metrics().requests.read());
+        }
+    ),
+    family!(
+        "sealpost_store_retries",
+        Counter,
+        "",
+        "",
+        "Those of them that repeated one that had failed.",
+        |v, s| {
+            s.number(&[], v.ctx.store.metrics().retries.read());
+        }
+    ),
+    family!(
+        "sealpost_store_cache_reads",
+        Counter,
+        "",
+        "result",
+        "Reads of messages, index and checkpoints that the cache of such a store answered (`hit`), or had to leave to the store (`miss`).",
+        |v, s| {
+            s.number(&[("result", "hit")], v.ctx.store.metrics().cache_hits.read());
+            s.number(&[("result", "miss")], v.ctx.store.metrics().cache_misses.read());
+        }
+    ),
+    family!(
         "sealpost_store_commit_seconds",
         Histogram,
         "seconds",

@@ -267,3 +267,42 @@ fn urls() {
         assert_eq!(S3::parse_url(url).unwrap_err().kind(), Kind::Invalid, "{url}");
     }
 }
+
+#[tokio::test]
+async fn what_was_read_once_is_not_asked_for_again() {
+    let (server, store) = start().await;
+    let large: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    store.put_new("acct/a/msg/large", sealed(&large)).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    drop(store);
+    let reopened = async || {
+        let store = open(&server, PATIENCE).await;
+        let store = store.cached(dir.path(), 64 << 20, Arc::new(SystemClock::new())).await.unwrap();
+        server.seen();
+        store
+    };
+    let store = reopened().await;
+    store.put_new("acct/a/msg/small", sealed(b"written here")).await.unwrap();
+    store.put_new("acct/a/log/0", sealed(b"an entry")).await.unwrap();
+    for path in ["acct/a/msg/small", "acct/a/log/0"] {
+        store.read(path).await.unwrap();
+    }
+    let seen: Vec<_> = server.seen().into_iter().filter(|r| r.method == "GET").map(|r| r.key).collect();
+    assert_eq!(seen, ["a/prefix/acct/a/log/0"], "what is written is kept; of the log the store is asked");
+    for round in 0..3 {
+        for range in [70_000..140_000, 80_000..90_000, 131_072..190_000] {
+            let (start, end) = (range.start as usize, range.end as usize);
+            assert_eq!(store.read_range("acct/a/msg/large", range).await.unwrap()[..], large[start..end]);
+        }
+        assert_eq!(server.seen().len(), if round == 0 { 1 } else { 0 }, "round {round}");
+    }
+    let beyond = store.read_range("acct/a/msg/large", 299_000..300_001).await;
+    assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
+    drop(store);
+    // The thread that writes may still be at it; then one block more is asked for.
+    let store = reopened().await;
+    assert_eq!(store.read_range("acct/a/msg/large", 290_000..300_000).await.unwrap()[..], large[290_000..]);
+    assert_eq!(store.read("acct/a/msg/small").await.unwrap()[..], *b"written here");
+    store.delete("acct/a/msg/small").await.unwrap();
+    store.put_new("acct/a/msg/last", sealed(b"x")).await.unwrap();
+}

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::exit::FAILED;
 use crate::global::Global;
+use crate::store::Caching;
 
 /// Arguments of `sealpost store probe`.
 #[derive(clap::Args)]
@@ -52,7 +53,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let config = Config::load(global)?;
     let store = match &args.url {
         Some(url) => config.store.at(url).await?,
-        None => config.store.open(&config.directory).await?,
+        None => config.store.open(&config.directory, Caching::No).await?,
     };
     let name = match args.url {
         Some(url) => url,

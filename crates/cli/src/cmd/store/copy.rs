@@ -1,0 +1,306 @@
+//! `sealpost store copy`: a store, or one account of it, into another store.
+//!
+//! Objects never change, so a copy is what is missing. What makes it consistent while the server writes is the order: first
+//! what refers to others is listed (log entries, manifests, records), then everything else is listed and copied, then what was
+//! listed first, logs in their order. So whatever the copy refers to is in it.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sealpost_base::AccountId;
+use sealpost_vault::store::Transfer;
+use sealpost_vault::{Listed, Store};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::exit::FAILED;
+use crate::global::Global;
+use crate::place::Place;
+
+/// Arguments of `sealpost store copy`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "A store is s3://bucket/prefix (with the endpoint, region and access key of the configuration), \
+                        file:///directory, a directory, or config:FILE, the one that another configuration names. What is \
+                        there already is not copied again: run it again to go on after an interruption, or to bring a \
+                        backup up to date. Nothing is replaced, and nothing removed. The server's key is no object: copy \
+                        server.key yourself. Exit status 1 if something at TO differs.\n
+Examples:
+  sealpost store copy ./sealpost-data /backup/mail
+  sealpost store copy --config /etc/sealpost.toml s3://mail /backup/mail --json
+  sealpost store copy ./sealpost-data s3://mail --account jane@example.org"
+)]
+pub struct Args {
+    /// Where to copy from
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// Where to copy to; made if it is a directory that is not there
+    #[arg(value_name = "TO")]
+    to: String,
+    /// Copy this account and its shared mailboxes only; may be repeated. The data directory has to have the key of FROM
+    #[arg(long, value_name = "NAME")]
+    account: Vec<String>,
+}
+
+/// Objects that are copied at the same time.
+const AT_ONCE: usize = 8;
+/// How often an account is begun anew because the server removed what was to be copied.
+const PASSES: usize = 10;
+/// What nobody refers to, and what lasts a moment.
+const LEFT_OUT: [&str; 2] = ["probe", "spool"];
+
+/// What was done.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    from: String,
+    to: String,
+    accounts: u64,
+    copied: u64,
+    bytes: u64,
+    already: u64,
+    /// Objects that the server removed meanwhile.
+    gone: u64,
+    /// Objects that are not the same at TO, and stayed.
+    differing: Vec<String>,
+}
+
+struct Copy {
+    from: Store,
+    to: Store,
+    summary: Summary,
+    bar: ProgressBar,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let config = Config::load(global)?;
+    let (from, to) = (open(&config, &args.from).await?, open(&config, &args.to).await?);
+    let summary = Summary { from: args.from.clone(), to: args.to.clone(), ..Summary::default() };
+    let mut copy = Copy { from, to, summary, bar: progress(global) };
+    let done = if args.account.is_empty() {
+        copy.everything().await
+    } else {
+        let place = Place::over(&config, copy.from.clone())?;
+        copy.accounts(&place, &args.account).await
+    };
+    copy.bar.finish_and_clear();
+    let summary = copy.summary;
+    if let Err(e) = done {
+        global.output().note(summary.to_text());
+        return Err(e.context("the copy is not complete; run it again to go on"));
+    }
+    global.output().show(&summary, Summary::to_text)?;
+    Ok(if summary.differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+async fn open(config: &Config, store: &str) -> Result<Store> {
+    match store.strip_prefix("config:") {
+        None => config.store.at(store).await,
+        Some(file) => {
+            let named = Global { config: Some(file.into()), ..Global::default() };
+            let other = Config::load(&named)?;
+            other.store.open(&other.directory, crate::store::Caching::No).await
+        }
+    }
+}
+
+impl Copy {
+    async fn everything(&mut self) -> Result<()> {
+        let roots = self.from.names_below("").await?;
+        let records: Vec<&String> =
+            roots.iter().filter(|root| *root != "acct" && !LEFT_OUT.contains(&root.as_str())).collect();
+        // Which records there are is looked up before the accounts: an account that is made later is not in the copy at all.
+        let mut listed = Vec::new();
+        for root in &records {
+            listed.push(self.list(root).await?);
+        }
+        for id in self.from.names_below("acct").await? {
+            self.log(&id).await?;
+        }
+        for objects in listed {
+            self.records(objects).await?;
+        }
+        Ok(())
+    }
+
+    async fn accounts(&mut self, place: &Place, names: &[String]) -> Result<()> {
+        for name in names {
+            let name = place.directory.account_name(name)?;
+            let record = place.directory.get(&name).await?;
+            let mut prefixes = vec![place.directory.path_of(&name)];
+            let mut ids: BTreeSet<AccountId> = BTreeSet::from([record.id]);
+            ids.extend(place.directory.shares_of(record.id).await?.iter().map(|share| share.share));
+            prefixes.extend([format!("usage/{}", record.id), format!("shares/{}", record.id)]);
+            let mut listed = Vec::new();
+            for prefix in &prefixes {
+                listed.push(self.list(prefix).await?);
+            }
+            for id in ids {
+                self.log(&id.to_string()).await?;
+            }
+            for objects in listed {
+                self.records(objects).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The log of an account or a share, and all that it refers to.
+    async fn log(&mut self, id: &str) -> Result<()> {
+        self.summary.accounts += 1;
+        self.bar.set_prefix(id.to_owned());
+        for _ in 0..PASSES {
+            let mut ordered = self.list(&format!("acct/{id}/log")).await?;
+            ordered.extend(self.list(&format!("acct/{id}/manifest")).await?);
+            for kind in self.from.names_below(&format!("acct/{id}")).await? {
+                if kind != "log" && kind != "manifest" {
+                    self.unordered(&format!("acct/{id}/{kind}")).await?;
+                }
+            }
+            // An entry that was removed has become part of a checkpoint that was not there yet.
+            if self.in_order(ordered).await? {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("acct/{id} changed too quickly to be copied")
+    }
+
+    /// Records: those that are gone were replaced by newer versions.
+    async fn records(&mut self, listed: Vec<Listed>) -> Result<()> {
+        let directories: BTreeSet<String> =
+            listed.iter().filter_map(|object| Some(object.path.rsplit_once('/')?.0.to_owned())).collect();
+        let has_gone = !self.in_order(listed).await?;
+        if has_gone {
+            for directory in directories {
+                let now = self.list(&directory).await?;
+                self.in_order(now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
+        Ok(self.from.list(prefix, None).try_collect().await?)
+    }
+
+    /// Copies objects one after the other, those first that come first, so that what is there of them has no gaps; whether none was
+    /// gone.
+    async fn in_order(&mut self, objects: Vec<Listed>) -> Result<bool> {
+        let mut none_gone = true;
+        let Some(prefix) = objects.first().and_then(|first| Some(first.path.rsplit_once('/')?.0.to_owned()))
+        else {
+            return Ok(true);
+        };
+        // What is there under the same name is looked at by its size alone; the log's own chain says more.
+        let there = self.sizes(&prefix, &objects).await?;
+        for object in objects {
+            if there.contains(&(object.path.clone(), object.size)) {
+                self.note(&object, Transfer::Same);
+                continue;
+            }
+            let transfer = self.from.transfer(&object.path, object.size, &self.to).await?;
+            none_gone &= transfer != Transfer::Gone;
+            self.note(&object, transfer);
+        }
+        Ok(none_gone)
+    }
+
+    /// What is at TO below the places that `objects` are in.
+    async fn sizes(&self, first: &str, objects: &[Listed]) -> Result<BTreeSet<(String, u64)>> {
+        let mut prefixes = BTreeSet::from([first.to_owned()]);
+        prefixes.extend(objects.iter().filter_map(|object| Some(object.path.rsplit_once('/')?.0.to_owned())));
+        let mut there = BTreeSet::new();
+        for prefix in prefixes {
+            let mut listed = self.to.list(&prefix, None);
+            while let Some(object) = listed.try_next().await? {
+                there.insert((object.path, object.size));
+            }
+        }
+        Ok(there)
+    }
+
+    /// Copies everything below `prefix` that is missing, several objects at a time. Both listings are walked together, so it
+    /// holds neither.
+    async fn unordered(&mut self, prefix: &str) -> Result<()> {
+        let mut there = self.to.list(prefix, None).peekable();
+        let mut here = self.from.list(prefix, None);
+        let mut under_way = futures::stream::FuturesUnordered::new();
+        loop {
+            let next = here.try_next().await?;
+            while under_way.len() >= AT_ONCE || (next.is_none() && !under_way.is_empty()) {
+                if let Some(done) = under_way.next().await {
+                    let (object, transfer): (Listed, sealpost_base::Result<Transfer>) = done;
+                    self.note(&object, transfer?);
+                }
+            }
+            let Some(object) = next else { return Ok(()) };
+            let before = |o: &sealpost_base::Result<Listed>| o.as_ref().is_ok_and(|o| o.path < object.path);
+            let mut there = std::pin::Pin::new(&mut there);
+            while there.as_mut().next_if(before).await.is_some() {}
+            let same = |o: &sealpost_base::Result<Listed>| {
+                o.as_ref().is_ok_and(|o| o.path == object.path && o.size == object.size)
+            };
+            if there.as_mut().next_if(same).await.is_some() {
+                self.note(&object, Transfer::Same);
+                continue;
+            }
+            if let Some(Err(_)) = there.as_mut().peek().await
+                && let Some(failed) = there.as_mut().next().await
+            {
+                failed?;
+            }
+            let (from, to) = (self.from.clone(), self.to.clone());
+            under_way.push(async move {
+                let transfer = from.transfer(&object.path, object.size, &to).await;
+                (object, transfer)
+            });
+        }
+    }
+
+    fn note(&mut self, object: &Listed, transfer: Transfer) {
+        match transfer {
+            Transfer::Copied => {
+                self.summary.copied += 1;
+                self.summary.bytes += object.size;
+            }
+            Transfer::Same => self.summary.already += 1,
+            Transfer::Gone => self.summary.gone += 1,
+            Transfer::Differs => self.summary.differing.push(object.path.clone()),
+        }
+        let Summary { copied, bytes, already, .. } = &self.summary;
+        self.bar.set_message(format!("{copied} copied ({}), {already} were there", HumanBytes(*bytes)));
+    }
+}
+
+impl Summary {
+    fn to_text(&self) -> String {
+        let Summary { from, to, accounts, copied, bytes, already, gone, differing } = self;
+        let bytes = HumanBytes(*bytes);
+        let mut text = format!(
+            "{from} to {to}: {accounts} logs; {copied} objects copied and read back ({bytes}), {already} were there"
+        );
+        if *gone > 0 {
+            text.push_str(&format!(", {gone} were removed meanwhile"));
+        }
+        for path in differing {
+            text.push_str(&format!("\ndiffers: {path}"));
+        }
+        text
+    }
+}
+
+fn progress(global: &Global) -> ProgressBar {
+    if global.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{spinner} {prefix} {msg}, {elapsed}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}

@@ -1,0 +1,192 @@
+//! What was read from a remote store, kept on this machine's disk: sealed objects never change, so nothing here is ever stale.
+//!
+//! Messages, index segments and checkpoint chunks are kept, which are most of what there is; log entries and records are
+//! not: whoever reads those wants to know whether they are still there. Small objects are kept whole when they are written,
+//! others as they are read: whole ones whole, ranges as blocks of 64 KiB.
+//!
+//! It is a cache: whatever is missing, damaged or cannot be written is read from the store.
+
+mod disk;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use sealpost_base::limits::{INLINE_OBJECT_BYTES, STORE_CACHE_QUEUE};
+use sealpost_base::{Clock, Result};
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+
+use crate::StoreMetrics;
+use disk::{Disk, Job};
+
+/// Bytes of one block of an object that is read by ranges.
+const BLOCK_BYTES: u64 = INLINE_OBJECT_BYTES as u64;
+/// The number of the block that is the whole object.
+const WHOLE: i64 = -1;
+/// Larger objects are not kept whole.
+const WHOLE_BYTES: usize = 8 * 1024 * 1024;
+
+/// The cache. Several processes may have the same one open.
+pub(crate) struct Cache {
+    disk: Arc<Disk>,
+    jobs: mpsc::Sender<Job>,
+    /// What is on its way to the disk.
+    pending: Arc<Pending>,
+    metrics: Arc<StoreMetrics>,
+}
+
+/// Blocks by their object and number.
+#[derive(Default)]
+struct Pending(Mutex<HashMap<(String, i64), Bytes>>);
+
+impl Pending {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, i64), Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cache {
+    /// The cache in `dir`, which is made if it is absent, of at most `bytes` on the disk. What was kept there is used again; what
+    /// cannot be read is begun anew. Blocks the thread.
+    ///
+    /// # Errors
+    /// `Retry` if the directory cannot be used.
+    pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
+        let disk = Arc::new(Disk::open(dir, bytes, clock)?);
+        let (jobs, received) = mpsc::channel(STORE_CACHE_QUEUE);
+        let pending = Arc::new(Pending::default());
+        let (writer, done) = (disk.clone(), pending.clone());
+        let written = move |jobs: Vec<Job>| {
+            let mut pending = done.lock();
+            for job in jobs {
+                if let Job::Keep { path, number, bytes } = job {
+                    let key = (path, number);
+                    // The same block may have been put there once more.
+                    if pending.get(&key).is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()) {
+                        pending.remove(&key);
+                    }
+                }
+            }
+        };
+        disk::write_aside(writer, received, written)?;
+        Ok(Cache { disk, jobs, pending, metrics })
+    }
+
+    /// Whether objects of that path are kept.
+    pub fn covers(path: &str) -> bool {
+        let mut parts = path.split('/');
+        parts.next() == Some("acct")
+            && parts.next().is_some()
+            && matches!(parts.next(), Some("msg" | "idx" | "snap"))
+            && parts.next().is_some()
+    }
+
+    /// What is to be read from the store to have `range`: whole blocks.
+    pub fn blocks_of(range: &Range<u64>) -> Range<u64> {
+        range.start / BLOCK_BYTES * BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)
+    }
+
+    /// The whole object, if it is here.
+    pub async fn whole(&self, path: &str) -> Option<Bytes> {
+        self.count(self.find(path, Vec::new()).await.0)
+    }
+
+    /// The bytes `range` of an object, if they are all here.
+    pub async fn range(&self, path: &str, range: &Range<u64>) -> Option<Bytes> {
+        let aligned = Self::blocks_of(range);
+        let numbers: Vec<i64> = (aligned.start / BLOCK_BYTES..aligned.end / BLOCK_BYTES)
+            .filter_map(|number| i64::try_from(number).ok())
+            .collect();
+        let (whole, blocks) = self.find(path, numbers).await;
+        let within = |bytes: Bytes, start: u64| {
+            let (from, to) = ((range.start - start) as usize, (range.end - start) as usize);
+            (to <= bytes.len()).then(|| bytes.slice(from..to))
+        };
+        let found = match (whole, blocks) {
+            (Some(whole), _) => within(whole, 0),
+            (None, Some(mut blocks)) if blocks.len() == 1 => within(blocks.remove(0), aligned.start),
+            (None, Some(blocks)) => {
+                let mut joined = BytesMut::with_capacity(blocks.iter().map(Bytes::len).sum());
+                blocks.iter().for_each(|block| joined.extend_from_slice(block));
+                within(joined.freeze(), aligned.start)
+            }
+            (None, None) => None,
+        };
+        self.count(found)
+    }
+
+    /// Keeps a whole object.
+    pub async fn keep_whole(&self, path: &str, bytes: Bytes) {
+        if bytes.len() <= WHOLE_BYTES {
+            self.keep(path, WHOLE, bytes).await;
+        }
+    }
+
+    /// Keeps what was read of an object from `start` on, where a block begins.
+    pub async fn keep_blocks(&self, path: &str, start: u64, mut bytes: Bytes) {
+        let mut number = (start / BLOCK_BYTES) as i64;
+        while !bytes.is_empty() {
+            let block = bytes.split_to(bytes.len().min(BLOCK_BYTES as usize));
+            self.keep(path, number, block).await;
+            number += 1;
+        }
+    }
+
+    /// Forgets an object, because it was removed.
+    pub async fn forget(&self, path: &str) {
+        let _ = self.jobs.send(Job::Forget { path: path.to_owned() }).await;
+    }
+
+    /// What it takes on the disk, in bytes.
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        self.disk.bytes()
+    }
+
+    async fn keep(&self, path: &str, number: i64, bytes: Bytes) {
+        let key = (path.to_owned(), number);
+        self.pending.lock().insert(key, bytes.clone());
+        // The queue is short: who reads faster than this disk writes waits here.
+        let _ = self.jobs.send(Job::Keep { path: path.to_owned(), number, bytes }).await;
+    }
+
+    /// The whole object, or all of its blocks `numbers` (at least one), of which the last one alone may be short.
+    async fn find(&self, path: &str, numbers: Vec<i64>) -> (Option<Bytes>, Option<Vec<Bytes>>) {
+        if let Some(whole) = self.pending.lock().get(&(path.to_owned(), WHOLE)) {
+            return (Some(whole.clone()), None);
+        }
+        let waiting: Vec<Option<Bytes>> = {
+            let pending = self.pending.lock();
+            numbers.iter().map(|&number| pending.get(&(path.to_owned(), number)).cloned()).collect()
+        };
+        let (disk, jobs, path) = (self.disk.clone(), self.jobs.clone(), path.to_owned());
+        let found = spawn_blocking(move || {
+            let mut reader = disk.reader(&jobs)?;
+            if let Some(whole) = reader.block(&path, WHOLE) {
+                return Some((Some(whole), None));
+            }
+            let mut blocks = Vec::new();
+            for (number, waiting) in numbers.iter().zip(waiting) {
+                let block = waiting.or_else(|| reader.block(&path, *number))?;
+                if block.len() as u64 != BLOCK_BYTES && Some(number) != numbers.last() {
+                    return None;
+                }
+                blocks.push(block);
+            }
+            (!blocks.is_empty()).then_some((None, Some(blocks)))
+        });
+        found.await.ok().flatten().unwrap_or_default()
+    }
+
+    fn count(&self, found: Option<Bytes>) -> Option<Bytes> {
+        let counter = if found.is_some() { &self.metrics.cache_hits } else { &self.metrics.cache_misses };
+        counter.increment();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! The cache's file: an SQLite database, because it survives crashes, is shared between processes and uses its free pages
+//! again.
+//!
+//! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A database that SQLite finds
+//! damaged is removed and begun anew.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use sealpost_base::limits::STORE_CACHE_QUEUE;
+use sealpost_base::{Clock, Error, Result};
+use tokio::sync::mpsc;
+
+use crate::cipher;
+
+/// The version of the tables. A cache of another one is begun anew.
+const VERSION: i64 = 1;
+const TABLES: &str = "
+    CREATE TABLE blocks (
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        used INTEGER NOT NULL,
+        UNIQUE (path, number)
+    ) STRICT;
+    CREATE INDEX blocks_used ON blocks (used, id);
+    CREATE TABLE bodies (id INTEGER PRIMARY KEY, sum BLOB NOT NULL, bytes BLOB NOT NULL) STRICT;
+";
+/// The most that the write-ahead log takes of the cache's size, in bytes.
+const LOG_BYTES: u64 = 16 * 1024 * 1024;
+/// Blocks that go at once when there is no room.
+const EVICTED: i64 = 64;
+/// Connections that are kept for readers.
+const READERS: usize = 4;
+const SUM_BYTES: usize = 16;
+
+/// What is to be written.
+pub(super) enum Job {
+    /// A block of an object, or the whole.
+    Keep { path: String, number: i64, bytes: Bytes },
+    /// A block was used.
+    Touch { id: i64 },
+    /// A block is not what was written.
+    Drop { id: i64 },
+    /// The object is no more.
+    Forget { path: String },
+    /// SQLite found damage in the file of that generation.
+    BeginAnew { generation: u64 },
+}
+
+/// The file.
+pub(super) struct Disk {
+    path: PathBuf,
+    /// The most that pages in use may take.
+    bytes: u64,
+    clock: Arc<dyn Clock>,
+    /// Which file it is: it may have been begun anew.
+    generation: AtomicU64,
+    readers: Mutex<Vec<(u64, Connection)>>,
+}
+
+impl Disk {
+    pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>) -> Result<Self> {
+        let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
+            Error::retry(format!("the cache in {}", dir.display())).with_source(e)
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(e.into()))?;
+        let path = dir.join("blocks.sqlite");
+        match connect(&path) {
+            Err(e) if is_damage(&e) || matches!(e, rusqlite::Error::InvalidQuery) => {
+                remove(&path);
+                connect(&path).map_err(|e| failed(e.into()))?;
+            }
+            opened => drop(opened.map_err(|e| failed(e.into()))?),
+        }
+        let bytes = bytes - LOG_BYTES.min(bytes / 2);
+        Ok(Disk { path, bytes, clock, generation: AtomicU64::new(0), readers: Mutex::default() })
+    }
+
+    /// Somebody who reads; `None` if there is no connection to be had.
+    pub fn reader<'a>(&'a self, jobs: &'a mpsc::Sender<Job>) -> Option<Reader<'a>> {
+        let generation = self.generation.load(Ordering::SeqCst);
+        let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match kept.filter(|(of, _)| *of == generation) {
+            Some((_, connection)) => connection,
+            None => connect(&self.path).ok()?,
+        };
+        Some(Reader { disk: self, jobs, generation, connection: Some(connection) })
+    }
+
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        connect(&self.path).and_then(|connection| taken(&connection)).unwrap()
+    }
+
+    fn minute(&self) -> i64 {
+        self.clock.now().0 / 60_000
+    }
+}
+
+/// Reads blocks. What it finds out goes to the writer, if that has time for it.
+pub(super) struct Reader<'a> {
+    disk: &'a Disk,
+    jobs: &'a mpsc::Sender<Job>,
+    generation: u64,
+    connection: Option<Connection>,
+}
+
+impl Reader<'_> {
+    pub fn block(&mut self, path: &str, number: i64) -> Option<Bytes> {
+        let connection = self.connection.as_ref()?;
+        match read(connection, path, number) {
+            Ok(None) => None,
+            Ok(Some(Row { id, sum, bytes, .. })) if sum != checksum(path, number, &bytes) => {
+                tracing::warn!(path, number, "what was kept of an object is damaged; it is read again");
+                let _ = self.jobs.try_send(Job::Drop { id });
+                None
+            }
+            Ok(Some(Row { id, used, bytes, .. })) => {
+                if used < self.disk.minute() {
+                    let _ = self.jobs.try_send(Job::Touch { id });
+                }
+                Some(Bytes::from(bytes))
+            }
+            Err(e) => {
+                if is_damage(&e) {
+                    let _ = self.jobs.try_send(Job::BeginAnew { generation: self.generation });
+                }
+                self.connection = None;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        let mut readers = self.disk.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < READERS {
+            readers.push((self.generation, connection));
+        }
+    }
+}
+
+struct Row {
+    id: i64,
+    used: i64,
+    sum: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+fn read(connection: &Connection, path: &str, number: i64) -> rusqlite::Result<Option<Row>> {
+    let mut select = connection.prepare_cached(
+        "SELECT blocks.id, used, sum, bytes FROM blocks JOIN bodies ON bodies.id = blocks.id WHERE path = ? AND number = ?",
+    )?;
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok(Row { id: row.get(0)?, used: row.get(1)?, sum: row.get(2)?, bytes: row.get(3)? })
+    };
+    select.query_row(params![path, number], row).optional()
+}
+
+fn checksum(path: &str, number: i64, bytes: &[u8]) -> [u8; SUM_BYTES] {
+    let sum = cipher::sha256(&[path.as_bytes(), &number.to_be_bytes(), bytes]);
+    let mut short = [0; SUM_BYTES];
+    short.copy_from_slice(&sum[..SUM_BYTES]);
+    short
+}
+
+/// Writes what comes, on a thread of its own, several jobs in one transaction; then they go to `written`. It ends with the
+/// sender.
+pub(super) fn write_aside(
+    disk: Arc<Disk>,
+    mut jobs: mpsc::Receiver<Job>,
+    written: impl Fn(Vec<Job>) + Send + 'static,
+) -> Result<()> {
+    let work = move || {
+        let mut connection = connect(&disk.path).ok();
+        while let Some(first) = jobs.blocking_recv() {
+            let mut batch = vec![first];
+            while batch.len() < STORE_CACHE_QUEUE
+                && let Ok(job) = jobs.try_recv()
+            {
+                batch.push(job);
+            }
+            let now = disk.generation.load(Ordering::SeqCst);
+            let mut anew =
+                batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
+            if let Some(open) = connection.as_mut()
+                && let Err(e) = write(&disk, open, &batch)
+            {
+                // A full disk is no reason to give up what is there.
+                tracing::debug!(error = %e, "could not keep what was read");
+                anew |= is_damage(&e);
+            }
+            if anew || connection.is_none() {
+                if anew {
+                    tracing::warn!(cache = %disk.path.display(), "the cache is damaged and is begun anew");
+                }
+                drop(connection.take());
+                remove(&disk.path);
+                disk.generation.fetch_add(1, Ordering::SeqCst);
+                connection = connect(&disk.path).ok();
+            }
+            written(batch);
+        }
+    };
+    let thread = std::thread::Builder::new().name("store-cache".into()).spawn(work);
+    thread.map(drop).map_err(|e| Error::retry("starting a thread for the cache").with_source(e))
+}
+
+fn write(disk: &Disk, connection: &mut Connection, batch: &[Job]) -> rusqlite::Result<()> {
+    let minute = disk.minute();
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    {
+        let run =
+            |sql: &str, values: &[&dyn rusqlite::ToSql]| transaction.prepare_cached(sql)?.execute(values);
+        for job in batch {
+            match job {
+                Job::Keep { path, number, bytes } => {
+                    let is_new = run(
+                        "INSERT INTO blocks (path, number, used) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                        &[path, number, &minute],
+                    )?;
+                    if is_new == 1 {
+                        let (id, sum) = (transaction.last_insert_rowid(), checksum(path, *number, bytes));
+                        run(
+                            "INSERT INTO bodies (id, sum, bytes) VALUES (?, ?, ?)",
+                            &[&id, &sum, &&bytes[..]],
+                        )?;
+                    }
+                }
+                Job::Touch { id } => {
+                    run("UPDATE blocks SET used = ? WHERE id = ?", &[&minute, id])?;
+                }
+                Job::Drop { id } => {
+                    run("DELETE FROM bodies WHERE id = ?", &[id])?;
+                    run("DELETE FROM blocks WHERE id = ?", &[id])?;
+                }
+                Job::Forget { path } => {
+                    run("DELETE FROM bodies WHERE id IN (SELECT id FROM blocks WHERE path = ?)", &[path])?;
+                    run("DELETE FROM blocks WHERE path = ?", &[path])?;
+                }
+                Job::BeginAnew { .. } => {}
+            }
+        }
+        while taken(&transaction)? > disk.bytes {
+            const OLDEST: &str = "(SELECT id FROM blocks ORDER BY used, id LIMIT ?)";
+            run(&format!("DELETE FROM bodies WHERE id IN {OLDEST}"), &[&EVICTED])?;
+            if run(&format!("DELETE FROM blocks WHERE id IN {OLDEST}"), &[&EVICTED])? == 0 {
+                break;
+            }
+        }
+    }
+    transaction.commit()
+}
+
+/// Bytes of pages in use.
+fn taken(connection: &Connection) -> rusqlite::Result<u64> {
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
+    Ok(u64::try_from(pages.saturating_mul(number("page_size")?)).unwrap_or(0))
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(std::time::Duration::from_secs(1))?;
+    connection.pragma_update(None, "page_size", 8192)?;
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // A crash may lose the last blocks, and nothing else.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES as i64)?;
+    connection.pragma_update(None, "cache_size", -512)?;
+    connection.set_prepared_statement_cache_capacity(16);
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    match transaction.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? {
+        0 => {
+            transaction.execute_batch(TABLES)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+        }
+        VERSION => {}
+        _ => return Err(rusqlite::Error::InvalidQuery),
+    }
+    transaction.commit()?;
+    Ok(connection)
+}
+
+fn is_damage(e: &rusqlite::Error) -> bool {
+    matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+fn remove(path: &Path) {
+    for end in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        // It may not be there.
+        let _ = std::fs::remove_file(name);
+    }
+}

@@ -1,0 +1,168 @@
+//! What is kept, what is found damaged, what goes.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sealpost_base::{Clock, FakeClock, SystemClock, Timestamp};
+
+use super::{Cache, StoreMetrics};
+
+const MIB: u64 = 1 << 20;
+
+fn open(dir: &Path, bytes: u64) -> Cache {
+    open_at(dir, bytes, Arc::new(SystemClock::new()))
+}
+
+fn open_at(dir: &Path, bytes: u64, clock: Arc<dyn Clock>) -> Cache {
+    Cache::open(dir, bytes, clock, Arc::new(StoreMetrics::default())).unwrap()
+}
+
+/// Waits until everything is on the disk.
+async fn settle(cache: &Cache) {
+    while !cache.pending.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn bytes(seed: u8, size: usize) -> Bytes {
+    (0..size).map(|n| (n as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<_>>().into()
+}
+
+fn path(n: usize) -> String {
+    format!("acct/a/msg/{n:05}")
+}
+
+#[test]
+fn mail_is_kept_and_what_may_go_is_not() {
+    for path in ["acct/a/msg/b", "acct/a/idx/b", "acct/a/snap/0/b"] {
+        assert!(Cache::covers(path), "{path}");
+    }
+    for path in
+        ["acct/a/log/0", "accounts/a/0", "acct/a/manifest/0", "acct/a/msg", "msg/a/b/c", "probe/x/msg/y"]
+    {
+        assert!(!Cache::covers(path), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_kept_is_found_at_once_and_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, large) = (bytes(1, 1000), bytes(2, 200_000));
+    let first = open(dir.path(), 64 * MIB);
+    first.keep_whole(&path(1), whole.clone()).await;
+    first.keep_blocks(&path(2), 65_536, large.slice(65_536..)).await;
+    let second = open(dir.path(), 64 * MIB);
+    for (cache, is_settled) in [(&first, false), (&first, true), (&second, true)] {
+        if is_settled {
+            settle(&first).await;
+        }
+        assert_eq!(cache.whole(&path(1)).await.unwrap(), whole);
+        assert_eq!(cache.range(&path(1), &(10..1000)).await.unwrap(), whole.slice(10..));
+        assert_eq!(cache.range(&path(1), &(10..1001)).await, None, "the object is shorter");
+        assert_eq!(cache.whole(&path(2)).await, None);
+        assert_eq!(cache.range(&path(2), &(0..100)).await, None, "the first block was not read");
+        for range in [65_536..65_537, 65_537..131_073, 100_000..200_000, 199_999..200_000] {
+            let expected = large.slice(range.start as usize..range.end as usize);
+            assert_eq!(cache.range(&path(2), &range).await.unwrap(), expected, "{range:?}");
+        }
+        assert_eq!(cache.range(&path(2), &(100_000..200_001)).await, None);
+    }
+    assert!(first.metrics.cache_hits.read() >= 12 && first.metrics.cache_misses.read() >= 8);
+    first.forget(&path(1)).await;
+    first.keep_whole(&path(3), whole).await;
+    settle(&first).await;
+    assert_eq!(second.whole(&path(1)).await, None, "it was removed");
+}
+
+#[tokio::test]
+async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 8 * MIB);
+    for n in 0..400 {
+        cache.keep_whole(&path(n), bytes(n as u8, 50_000)).await;
+    }
+    settle(&cache).await;
+    let taken = cache.bytes();
+    assert!(taken <= 4 * MIB, "half is for the log of writes: {taken}");
+    assert!(taken >= 2 * MIB, "not more went than had to: {taken}");
+    assert_eq!(cache.whole(&path(399)).await.unwrap(), bytes((399 % 256) as u8, 50_000));
+    assert_eq!(cache.whole(&path(0)).await, None);
+    let on_disk: u64 =
+        std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).sum();
+    assert!(on_disk <= 24 * MIB, "{on_disk}");
+}
+
+#[tokio::test]
+async fn a_damaged_block_is_noticed_and_can_be_kept_again() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let cache = open(dir.path(), 64 * MIB);
+        cache.keep_whole(&path(1), bytes(1, 60_000)).await;
+        cache.keep_whole(&path(2), bytes(2, 60_000)).await;
+        settle(&cache).await;
+    }
+    rusqlite::Connection::open(dir.path().join("blocks.sqlite"))
+        .unwrap()
+        .execute_batch(
+            "UPDATE bodies SET bytes = substr(bytes, 1, 59999) WHERE id = 1;
+             UPDATE bodies SET bytes = (SELECT bytes FROM bodies WHERE id = 1), sum = (SELECT sum FROM bodies WHERE id = 1) WHERE id = 2;",
+        )
+        .unwrap();
+    let cache = open(dir.path(), 64 * MIB);
+    for n in 1..=2 {
+        assert_eq!(cache.whole(&path(n)).await, None, "{n}");
+        cache.keep_whole(&path(n), bytes(n as u8, 60_000)).await;
+    }
+    settle(&cache).await;
+    assert_eq!(cache.whole(&path(1)).await.unwrap(), bytes(1, 60_000));
+    assert_eq!(cache.whole(&path(2)).await.unwrap(), bytes(2, 60_000));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_or_half_of_one_is_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("blocks.sqlite");
+    std::fs::write(&file, [7; 100_000]).unwrap();
+    {
+        let cache = open(dir.path(), 64 * MIB);
+        assert_eq!(cache.whole(&path(1)).await, None);
+        for n in 0..50 {
+            cache.keep_whole(&path(n), bytes(1, 60_000)).await;
+        }
+        settle(&cache).await;
+        assert!(cache.whole(&path(1)).await.is_some());
+    }
+    // Damage that is met only while reading: all pages but the first.
+    rusqlite::Connection::open(&file).unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let size = std::fs::metadata(&file).unwrap().len();
+    let opened = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    opened.write_all_at(&vec![0xA5; size as usize - 8192], 8192).unwrap();
+    let cache = open(dir.path(), 64 * MIB);
+    assert_eq!(cache.whole(&path(1)).await, None);
+    cache.keep_whole(&path(1), bytes(1, 60_000)).await;
+    settle(&cache).await;
+    cache.keep_whole(&path(1), bytes(1, 60_000)).await;
+    settle(&cache).await;
+    assert_eq!(cache.whole(&path(1)).await.unwrap(), bytes(1, 60_000));
+}
+
+#[tokio::test]
+async fn what_was_used_lately_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+    let cache = open_at(dir.path(), 8 * MIB, clock.clone());
+    let mut next = 0;
+    for _ in 0..10 {
+        for _ in 0..20 {
+            cache.keep_whole(&path(next), bytes(next as u8, 50_000)).await;
+            next += 1;
+        }
+        settle(&cache).await;
+        clock.advance(std::time::Duration::from_secs(120));
+        assert_eq!(cache.whole(&path(0)).await.unwrap(), bytes(0, 50_000), "{next}");
+        // That it was used is written with the next blocks, if not before.
+    }
+    assert_eq!(cache.whole(&path(1)).await, None, "it was not used");
+}

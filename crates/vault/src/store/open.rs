@@ -1,0 +1,120 @@
+//! How stores are opened.
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{Clock, Error, Random, Result, SystemClock};
+use tokio::sync::watch;
+
+use super::{Appends, Backend, Shared, Store};
+use crate::cache::Cache;
+use crate::local::LocalStore;
+use crate::probe::{self, Conditions};
+use crate::remote::{Patience, Remote, S3};
+
+/// S3 and its kin want parts of at least 5 MiB, all of one size.
+const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
+
+impl Store {
+    /// A store in memory, for tests.
+    pub fn memory() -> Self {
+        Self::new(Arc::new(InMemory::new()), None, CHUNK_BYTES, Backend::default())
+    }
+
+    /// The local store in `dir`, which is created if absent. Several processes may open one directory.
+    pub async fn local(dir: &FilePath) -> Result<Self> {
+        let dir = dir.to_owned();
+        let opened = tokio::task::spawn_blocking(move || LocalStore::open(&dir)).await;
+        let local =
+            Arc::new(opened.map_err(|e| Error::internal("opening a store panicked").with_source(e))??);
+        Ok(Self::new(local.clone(), Some(local), CHUNK_BYTES, Backend::default()))
+    }
+
+    /// A store over any backend that has conditional create.
+    pub fn over(inner: Arc<dyn ObjectStore>) -> Self {
+        Self::with(inner, Backend::default())
+    }
+
+    /// A store over a backend of which that is known.
+    pub fn with(inner: Arc<dyn ObjectStore>, backend: Backend) -> Self {
+        Self::new(inner, None, REMOTE_PART_BYTES, backend)
+    }
+
+    /// A bucket of S3 or its kin. What the server's conditional writes are worth is found out first, by a few requests.
+    ///
+    /// # Errors
+    /// `Invalid` if there can be no such bucket; `Retry` if the server does not answer as it should.
+    pub async fn s3(s3: &S3, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
+        let remote = s3.connect(patience, random.clone())?;
+        let store = Self::remote(remote.clone(), Appends::Conditional);
+        let found = probe::conditions(&store, &*random, probe::Effort::Quick).await;
+        Ok(match found? {
+            Conditions::Kept => store,
+            Conditions::Ignored | Conditions::Raced => Self::remote(remote, Appends::Siblings),
+            Conditions::Refused => Self::remote(remote.without_conditions(), Appends::Siblings),
+        })
+    }
+
+    pub(crate) fn remote(remote: Remote, appends: Appends) -> Self {
+        let mut store = Self::new(Arc::new(remote.clone()), None, REMOTE_PART_BYTES, Backend { appends });
+        if let Some(shared) = Arc::get_mut(&mut store.0) {
+            shared.metrics = remote.metrics();
+            shared.remote = Some(remote);
+        }
+        store
+    }
+
+    /// The same store, with a cache in `dir` of at most `bytes` on the disk, if it is a remote one that nobody has begun to use.
+    ///
+    /// # Errors
+    /// `Retry` if the directory cannot be used.
+    pub async fn cached(mut self, dir: &FilePath, bytes: u64, clock: Arc<dyn Clock>) -> Result<Self> {
+        let (dir, metrics) = (dir.to_owned(), self.0.metrics.clone());
+        if self.0.remote.is_none() {
+            return Ok(self);
+        }
+        let opened = tokio::task::spawn_blocking(move || Cache::open(&dir, bytes, clock, metrics)).await;
+        let cache = opened.map_err(|e| Error::internal("opening a cache panicked").with_source(e))??;
+        match Arc::get_mut(&mut self.0) {
+            Some(shared) => shared.cache = Some(cache),
+            None => return Err(Error::internal("a store in use cannot get a cache")),
+        }
+        Ok(self)
+    }
+
+    /// The same store, writing without conditions; `None` if it cannot be told to.
+    pub(crate) fn without_conditions(&self) -> Option<Self> {
+        let remote = self.0.remote.as_ref()?.without_conditions();
+        Some(Self::remote(remote, Appends::Siblings))
+    }
+
+    fn new(
+        objects: Arc<dyn ObjectStore>,
+        local: Option<Arc<LocalStore>>,
+        part_bytes: usize,
+        backend: Backend,
+    ) -> Self {
+        let silent = watch::Sender::new(0);
+        let (metrics, clock) =
+            (local.as_ref().map(|local| local.metrics()).unwrap_or_default(), SystemClock::new());
+        let (puts, bytes) = (0.into(), 0.into());
+        let appends = backend.appends;
+        let (remote, cache) = (None, None);
+        Store(Arc::new(Shared {
+            objects,
+            local,
+            remote,
+            cache,
+            appends,
+            silent,
+            part_bytes,
+            puts,
+            bytes,
+            metrics,
+            clock,
+        }))
+    }
+}

@@ -1,0 +1,112 @@
+//! Objects from one store to another, as they are: sealed, and checked by reading back what was written.
+
+use futures::TryStreamExt;
+use sealpost_base::{Error, Kind, Result};
+
+use super::{Appends, Store};
+use crate::{Hash, Put, Sealed};
+
+/// What became of the copy of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// It was written, read back, and is the same.
+    Copied,
+    /// It was there: the same bytes, or for a large one as many.
+    Same,
+    /// Something else of that path is there, and stays.
+    Differs,
+    /// It is not in the store that it should come from: it was removed meanwhile.
+    Gone,
+}
+
+/// Larger objects are copied in pieces of as many bytes: the smallest parts that S3 takes.
+const PIECE_BYTES: u64 = 5 * 1024 * 1024;
+
+impl Store {
+    /// Copies the object `path` of `size` bytes to the store `to`. Holds a few MiB at most.
+    ///
+    /// # Errors
+    /// `Corrupt` if what was read back is not what was written; what the stores say.
+    pub async fn transfer(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
+        let copied = if size <= PIECE_BYTES {
+            self.transfer_whole(path, to).await
+        } else {
+            self.transfer_in_parts(path, size, to).await
+        };
+        match copied {
+            // Of the two only the source is read without knowing what is there.
+            Err(e) if e.kind() == Kind::NotFound => match self.size(path).await {
+                Err(gone) if gone.kind() == Kind::NotFound => Ok(Transfer::Gone),
+                _ => Err(Error::corrupt(format!("{path} was written, and is not there")).with_source(e)),
+            },
+            copied => copied,
+        }
+    }
+
+    async fn transfer_whole(&self, path: &str, to: &Store) -> Result<Transfer> {
+        let bytes = self.read(path).await?;
+        // Without conditions a write would replace what is there.
+        if to.appends() == Appends::Siblings {
+            match to.read(path).await {
+                Ok(there) => return Ok(if there == bytes { Transfer::Same } else { Transfer::Differs }),
+                Err(e) if e.kind() == Kind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let put = to.put_new(path, Sealed::new(bytes.clone())).await?;
+        let same = to.read(path).await? == bytes;
+        match put {
+            Put::Created if same => Ok(Transfer::Copied),
+            Put::Created => Err(differs(path)),
+            Put::Exists if same => Ok(Transfer::Same),
+            Put::Exists => Ok(Transfer::Differs),
+        }
+    }
+
+    async fn transfer_in_parts(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
+        match to.size(path).await {
+            Ok(there) if there == size => return Ok(Transfer::Same),
+            Ok(_) => return Ok(Transfer::Differs),
+            Err(e) if e.kind() == Kind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let pieces = (0..size.div_ceil(PIECE_BYTES)).map(|n| n * PIECE_BYTES);
+        let pieces: Vec<_> = pieces.map(|start| start..size.min(start + PIECE_BYTES)).collect();
+        let mut upload = to.upload(path).await?;
+        let mut written = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            let bytes = self.read_range(path, piece.clone()).await?;
+            written.push(Hash::of(&bytes));
+            upload.part(Sealed::new(bytes)).await?;
+        }
+        upload.complete().await?;
+        for (piece, written) in pieces.into_iter().zip(written) {
+            if Hash::of(&to.read_range(path, piece).await?) != written {
+                return Err(differs(path));
+            }
+        }
+        Ok(Transfer::Copied)
+    }
+
+    /// The names directly below `prefix` (empty: of the whole store) that have objects below them.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn names_below(&self, prefix: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let mut listed = self.list(prefix, after.as_deref());
+            let Some(next) = listed.try_next().await? else { return Ok(names) };
+            let skip = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
+            let name = next.path[skip..].split('/').next().unwrap_or_default().to_owned();
+            // '0' is the character after '/': whatever is below the name is before it. No name has a '/' or ends before one.
+            after = Some(format!("{}{name}0", &next.path[..skip]));
+            names.push(name);
+        }
+    }
+}
+
+fn differs(path: &str) -> Error {
+    Error::corrupt(format!("{path}: what was read back is not what was written"))
+}

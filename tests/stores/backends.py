@@ -1,0 +1,203 @@
+"""Stores that are started for a check and stopped after it. Each listens on 127.0.0.1 alone."""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+BIN = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sealpost" / "stores" / "bin"
+BUCKET = "mail-test"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.1)
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+class Process:
+    """A program that can be killed and started again."""
+
+    def __init__(self, command, log, port, environment=None):
+        self.command, self.log, self.port = [str(part) for part in command], log, port
+        self.environment = {**os.environ, **(environment or {})}
+        self.running = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.running = subprocess.Popen(self.command, stdout=log, stderr=log, env=self.environment)
+        wait_for(lambda: self.running.poll() is not None or listens(self.port), self.command[0])
+        if self.running.poll() is not None:
+            raise RuntimeError(f"{self.command[0]} ended: {Path(self.log).read_text()[-700:]}")
+
+    def stop(self, how=signal.SIGTERM):
+        if self.running:
+            self.running.send_signal(how)
+            try:
+                self.running.wait(20)
+            except subprocess.TimeoutExpired:
+                self.running.kill()
+                self.running.wait()
+            self.running = None
+
+
+class Local:
+    """The local store: nothing to start."""
+
+    name, endpoint, conditional = "local", None, "kept"
+
+    def __init__(self, work):
+        self.url, self.environment, self.region = f"file://{work}/objects", {}, "none"
+
+    def start(self):
+        pass
+
+    stop = kill = start
+
+
+class Versity:
+    """Versity S3 Gateway over a directory."""
+
+    name, region, conditional = "versity", "us-east-1", None
+
+    def __init__(self, work):
+        if not (BIN / "versitygw").exists():
+            raise FileNotFoundError(f"{BIN}/versitygw")
+        port = free_port()
+        root = work / "versity"
+        (root / BUCKET).mkdir(parents=True)
+        secret = secrets.token_hex(16)
+        self.environment = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": secret}
+        self.url, self.endpoint = f"s3://{BUCKET}/p", f"http://127.0.0.1:{port}"
+        command = [BIN / "versitygw", "--access", "tester", "--secret", secret, "--port", f"127.0.0.1:{port}",
+                   "--region", self.region, "posix", "--sidecar", work / "versity-meta", root]
+        (work / "versity-meta").mkdir()
+        self.process = Process(command, work / "versity.log", port)
+
+    def start(self):
+        self.process.start()
+
+    def stop(self):
+        self.process.stop()
+
+    def kill(self):
+        self.process.stop(signal.SIGKILL)
+
+
+class Garage:
+    """Garage: one node, or three that keep three copies."""
+
+    region, conditional = "garage", "ignored"
+
+    def __init__(self, work, nodes=1):
+        if not (BIN / "garage").exists():
+            raise FileNotFoundError(f"{BIN}/garage")
+        self.name = "garage" if nodes == 1 else f"garage-{nodes}-nodes"
+        rpc_secret = secrets.token_hex(32)
+        self.configs, self.processes, self.rpc = [], [], []
+        for node in range(nodes):
+            home = work / f"garage{node}"
+            home.mkdir()
+            rpc, s3, admin = free_port(), free_port(), free_port()
+            config = home / "garage.toml"
+            config.write_text(f"""
+metadata_dir = "{home}/meta"
+data_dir = "{home}/data"
+db_engine = "sqlite"
+replication_factor = {nodes}
+rpc_bind_addr = "127.0.0.1:{rpc}"
+rpc_public_addr = "127.0.0.1:{rpc}"
+rpc_secret = "{rpc_secret}"
+[s3_api]
+s3_region = "{self.region}"
+api_bind_addr = "127.0.0.1:{s3}"
+[admin]
+api_bind_addr = "127.0.0.1:{admin}"
+admin_token = "{secrets.token_hex(16)}"
+""")
+            self.configs.append(config)
+            self.rpc.append(rpc)
+            self.processes.append(Process([BIN / "garage", "-c", config, "server"], home / "log", s3))
+        self.url, self.endpoint = f"s3://{BUCKET}/p", f"http://127.0.0.1:{self.processes[0].port}"
+        self.environment = None
+
+    def garage(self, *arguments, node=0):
+        command = [BIN / "garage", "-c", self.configs[node], *arguments]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise RuntimeError(f"garage {arguments}: {done.stdout[-300:]} {done.stderr[-700:]}")
+        return done.stdout
+
+    def start(self):
+        for process in self.processes:
+            process.start()
+        if self.environment:
+            wait_for(self.is_healthy, "Garage's nodes")
+            return
+        ids = []
+        for node in range(len(self.processes)):
+            ids.append(re.search(r"^[0-9a-f]{64}", self.garage("node", "id", "-q", node=node), re.M).group())
+        for node in range(1, len(ids)):
+            self.garage("node", "connect", f"{ids[node]}@127.0.0.1:{self.rpc[node]}")
+        for node in ids:
+            self.garage("layout", "assign", "-z", "zone", "-c", "1G", node)
+        self.garage("layout", "apply", "--version", "1")
+        wait_for(self.is_healthy, "Garage's nodes")
+        self.garage("bucket", "create", BUCKET)
+        key = self.garage("key", "create", "tester")
+        self.garage("bucket", "allow", "--read", "--write", "--owner", BUCKET, "--key", "tester")
+        self.environment = {"AWS_ACCESS_KEY_ID": re.search(r"Key ID:\s*(\S+)", key).group(1),
+                            "AWS_SECRET_ACCESS_KEY": re.search(r"Secret key:\s*(\S+)", key).group(1)}
+
+    def is_healthy(self):
+        try:
+            return self.garage("status").count("127.0.0.1:") >= len(self.processes)
+        except RuntimeError:
+            return False
+
+    def stop(self):
+        for process in self.processes:
+            process.stop()
+
+    def kill(self):
+        for process in self.processes:
+            process.stop(signal.SIGKILL)
+
+    def kill_one(self):
+        """The last node: not the one that is spoken to."""
+        self.processes[-1].stop(signal.SIGKILL)
+
+
+def all_of(work):
+    """Each that can be had here, as a function that makes it in a directory of its own."""
+    return {
+        "local": Local,
+        "versity": Versity,
+        "garage": Garage,
+        "garage-3-nodes": lambda work: Garage(work, nodes=3),
+    }
+
+
+def remove(work):
+    shutil.rmtree(work, ignore_errors=True)

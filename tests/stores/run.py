@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Real stores: the store's contract against each, and a whole server over it that is killed together with its store.
+
+    tests/stores/run.py --sealpost PATH [--only NAME …] [--messages 200] [--keep]
+
+Starts and stops everything itself. What is not installed is left out and named (tests/stores/install.sh builds it). Exit status 1 if a
+check failed."""
+
+import argparse
+import imaplib
+import json
+import os
+import signal
+import smtplib
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import backends
+
+ROOT = Path(__file__).resolve().parents[2]
+ACCOUNT, PASSWORD = "ada@localhost", "correct horse battery"
+MARK = "X-Number"
+
+
+class Server:
+    """`sealpost try` over a store."""
+
+    def __init__(self, sealpost, work, backend):
+        self.sealpost, self.work, self.backend = sealpost, work, backend
+        self.log = work / "server.log"
+        self.config = work / "sealpost.toml"
+        lines = ["[store]", f'url = "{backend.url}"', f'region = "{backend.region}"', 'timeout = "5s"', 'cache = "64MiB"']
+        if backend.endpoint:
+            lines.append(f'endpoint = "{backend.endpoint}"')
+        self.config.write_text("\n".join(lines) + "\n")
+        (work / "password").write_text(PASSWORD)
+        self.environment = {**os.environ, **backend.environment}
+        self.running = None
+
+    def command(self, *arguments):
+        command = [self.sealpost, *arguments, "--config", self.config, "--dir", self.work / "data"]
+        return [str(part) for part in command]
+
+    def run(self, *arguments, **options):
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=300,
+                              env=self.environment, **options)
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            command = self.command("try", "--json", "--ports", "free", "--no-samples", "--account", ACCOUNT,
+                                   "--password-file", self.work / "password")
+            self.running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+        line = self.running.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server did not start: {self.log.read_text()[-1500:]}")
+        self.ready = json.loads(line)
+
+    def kill(self):
+        if self.running:
+            self.running.kill()
+            self.running.wait()
+            self.running = None
+
+    def lmtp(self):
+        return smtplib.LMTP(self.ready["lmtp"]["host"], self.ready["lmtp"]["port"])
+
+    def imap(self):
+        session = imaplib.IMAP4(self.ready["imap"]["host"], self.ready["imap"]["port"], timeout=120)
+        session.login(ACCOUNT, PASSWORD)
+        return session
+
+
+def message(number):
+    # Every twentieth one is large enough to be uploaded in parts, and does not compress.
+    body = "text of a message\r\n" * (number % 50)
+    if number % 20 == 0:
+        body += "\r\n".join(os.urandom(35).hex() for _ in range(3000))
+    if number == 7:
+        body += "\r\n".join(os.urandom(35).hex() for _ in range(130_000))
+    return f"From: a@example.org\r\nTo: {ACCOUNT}\r\nSubject: number {number}\r\n{MARK}: {number}\r\n\r\n{body}\r\n"
+
+
+def deliver(server, numbers):
+    """Those that were acknowledged."""
+    acknowledged = {}
+    with server.lmtp() as lmtp:
+        for number in numbers:
+            text = message(number)
+            try:
+                lmtp.sendmail("sender@example.org", [ACCOUNT], text)
+                acknowledged[number] = text
+            except smtplib.SMTPResponseException as refused:
+                assert 400 <= refused.smtp_code < 500, refused
+            except smtplib.SMTPRecipientsRefused as refused:
+                assert all(400 <= code < 500 for code, _ in refused.recipients.values()), refused
+    return acknowledged
+
+
+def read(server):
+    """All messages by their number."""
+    session = server.imap()
+    try:
+        found = {}
+        _, [count] = session.select("INBOX")
+        if int(count) == 0:
+            return found
+        status, fetched = session.fetch("1:*", "(UID BODY.PEEK[])")
+        assert status == "OK", fetched
+        for part in fetched:
+            if not isinstance(part, tuple):
+                continue
+            text = part[1].decode()
+            number = int(text.split(f"{MARK}: ")[1].split("\r\n")[0])
+            assert number not in found, f"message {number} is there twice"
+            found[number] = text
+        return found
+    finally:
+        session.logout()
+
+
+def compare(found, acknowledged, what):
+    missing = sorted(set(acknowledged) - set(found))
+    assert not missing, f"{what}: acknowledged and not there: {missing}"
+    for number, text in acknowledged.items():
+        assert found[number].endswith(text), f"{what}: message {number} is another"
+
+
+def contract(backend):
+    environment = {**os.environ, **backend.environment, "SEALPOST_TEST_STORE": backend.url + "-contract",
+                   "SEALPOST_TEST_REGION": backend.region}
+    if backend.endpoint:
+        environment["SEALPOST_TEST_ENDPOINT"] = backend.endpoint
+    command = ["cargo", "test", "--quiet", "-p", "sealpost-vault", "--lib", "contract::a_real_store"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
+    assert "1 passed" in done.stdout, done.stdout[-500:]
+
+
+def whole_server(sealpost, work, backend, messages):
+    server = Server(sealpost, work, backend)
+    probe = server.run("store", "probe", "--json")
+    assert probe.returncode == 0, probe.stderr
+    found = json.loads(probe.stdout)
+    say(f"  probe: {probe.stdout.strip()}")
+    if backend.conditional:
+        assert found["conditional_create"] == backend.conditional, found
+    try:
+        server.start()
+        began = time.monotonic()
+        acknowledged = deliver(server, range(messages))
+        say(f"  {len(acknowledged)} messages delivered in {time.monotonic() - began:.1f} s")
+        assert len(acknowledged) == messages
+        began = time.monotonic()
+        compare(read(server), acknowledged, "read")
+        say(f"  read in {time.monotonic() - began:.1f} s")
+        server.kill()
+        backend.kill()
+        backend.start()
+        server.start()
+        compare(read(server), acknowledged, "read after both were killed")
+        # The store goes while mail comes; what is refused then comes again, as senders do.
+        backend.kill()
+        during = deliver(server, range(messages, messages + 3))
+        assert not during or backend.name == "local", "acknowledged without a store"
+        backend.start()
+        again = [n for n in range(messages, messages + 3) if n not in during]
+        acknowledged |= during | deliver(server, again)
+        assert len(acknowledged) == messages + 3, "not all is well after the store came back"
+        if hasattr(backend, "kill_one") and len(backend.processes) > 1:
+            backend.kill_one()
+            acknowledged |= deliver(server, range(messages + 3, messages + 23))
+            assert len(acknowledged) == messages + 23, "refused with one node of three dead"
+        server.kill()
+        server.start()
+        compare(read(server), acknowledged, "read at the end")
+        copied(server, work, backend)
+    finally:
+        server.kill()
+    checked = server.run("check", "--account", ACCOUNT, "--password-file", str(work / "password"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def copied(server, work, backend):
+    """A backup while the server runs, again, and what is in it."""
+    backup = work / "backup"
+    for round_ in range(2):
+        done = server.run("store", "copy", backend.url, str(backup), "--json")
+        assert done.returncode == 0, done.stderr
+        summary = json.loads(done.stdout)
+        say(f"  copy: {summary['copied']} copied, {summary['already']} were there")
+        assert round_ == 0 or summary["copied"] == 0, summary
+    (backup / "server.key").write_bytes((work / "data" / "server.key").read_bytes())
+    checked = subprocess.run([str(server.sealpost), "check", "--dir", str(backup), "--account", ACCOUNT, "--password-file",
+                              str(work / "password")], capture_output=True, text=True, timeout=300)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sealpost", type=Path, required=True)
+    parser.add_argument("--only", action="append", choices=list(backends.all_of(None)))
+    parser.add_argument("--messages", type=int, default=200)
+    parser.add_argument("--keep", action="store_true", help="leave the data and logs")
+    parser.add_argument("--no-contract", action="store_true")
+    arguments = parser.parse_args()
+    # A backend that is interrupted is stopped like any other.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    failed = 0
+    for name, make in backends.all_of(None).items():
+        if arguments.only and name not in arguments.only:
+            continue
+        work = Path(tempfile.mkdtemp(prefix=f"sealpost-{name}-"))
+        backend = None
+        try:
+            backend = make(work)
+            say(f"{name}: starting")
+            backend.start()
+            if backend.endpoint and not arguments.no_contract:
+                contract(backend)
+                say("  contract kept")
+            whole_server(arguments.sealpost.resolve(), work, backend, arguments.messages)
+            say(f"{name}: ok")
+        except FileNotFoundError as missing:
+            say(f"{name}: left out, not installed: {missing}")
+        except Exception as problem:  # noqa: BLE001 - whatever it was, the next store is tried
+            failed += 1
+            say(f"{name}: FAILED: {problem!r}\n  logs in {work}")
+            arguments.keep = True
+        finally:
+            if backend:
+                backend.stop()
+        if not arguments.keep:
+            backends.remove(work)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
