@@ -92,6 +92,10 @@ sim: ## Simulate histories of several nodes on one store (SEED=…, SECONDS_MAX=
 	@cargo build --release $(LOCKED) -p sealpost-sim
 	@"$(RELEASE)/sealpost-sim" --seconds-max $(SECONDS_MAX) $(and $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: stores
+stores: ## Real stores (Garage, Versity S3 Gateway): their contract, and a server over each (ARGS="--only garage")
+	@tests/stores/run.sh $(ARGS)
+
 .PHONY: memory
 memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall, flood and never finish
 	@cargo build --release $(LOCKED) -p sealpost-bench

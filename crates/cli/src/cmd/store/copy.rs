@@ -172,8 +172,7 @@ impl Copy {
 
     /// Records: those that are gone were replaced by newer versions.
     async fn records(&mut self, listed: Vec<Listed>) -> Result<()> {
-        let directories: BTreeSet<String> =
-            listed.iter().filter_map(|object| Some(object.path.rsplit_once('/')?.0.to_owned())).collect();
+        let directories: BTreeSet<String> = listed.iter().filter_map(directory).map(str::to_owned).collect();
         let has_gone = !self.in_order(listed).await?;
         if has_gone {
             for directory in directories {
@@ -192,31 +191,32 @@ impl Copy {
     /// gone.
     async fn in_order(&mut self, objects: Vec<Listed>) -> Result<bool> {
         let mut none_gone = true;
-        let Some(prefix) = objects.first().and_then(|first| Some(first.path.rsplit_once('/')?.0.to_owned()))
-        else {
-            return Ok(true);
+        let there = self.there(&objects).await?;
+        // Of what is there the last one is compared byte by byte: an entry carries the hash of the one before, and so on.
+        let is_last = |at: usize| {
+            let next: Option<&Listed> = objects.get(at + 1);
+            next.is_none_or(|next| {
+                !is_beside(&objects[at], next) || !there.contains(&(next.path.clone(), next.size))
+            })
         };
-        // What is there under the same name is looked at by its size alone; the log's own chain says more.
-        let there = self.sizes(&prefix, &objects).await?;
-        for object in objects {
-            if there.contains(&(object.path.clone(), object.size)) {
-                self.note(&object, Transfer::Same);
+        for (at, object) in objects.iter().enumerate() {
+            if there.contains(&(object.path.clone(), object.size)) && !is_last(at) {
+                self.note(object, Transfer::Same);
                 continue;
             }
             let transfer = self.from.transfer(&object.path, object.size, &self.to).await?;
             none_gone &= transfer != Transfer::Gone;
-            self.note(&object, transfer);
+            self.note(object, transfer);
         }
         Ok(none_gone)
     }
 
-    /// What is at TO below the places that `objects` are in.
-    async fn sizes(&self, first: &str, objects: &[Listed]) -> Result<BTreeSet<(String, u64)>> {
-        let mut prefixes = BTreeSet::from([first.to_owned()]);
-        prefixes.extend(objects.iter().filter_map(|object| Some(object.path.rsplit_once('/')?.0.to_owned())));
+    /// Which of `objects` are at TO, by path and size, and what else is beside them.
+    async fn there(&self, objects: &[Listed]) -> Result<BTreeSet<(String, u64)>> {
+        let directories: BTreeSet<&str> = objects.iter().filter_map(directory).collect();
         let mut there = BTreeSet::new();
-        for prefix in prefixes {
-            let mut listed = self.to.list(&prefix, None);
+        for directory in directories {
+            let mut listed = self.to.list(directory, None);
             while let Some(object) = listed.try_next().await? {
                 there.insert((object.path, object.size));
             }
@@ -292,6 +292,15 @@ impl Summary {
         }
         text
     }
+}
+
+/// What an object's path is without its last part.
+fn directory(object: &Listed) -> Option<&str> {
+    object.path.rsplit_once('/').map(|(directory, _)| directory)
+}
+
+fn is_beside(one: &Listed, other: &Listed) -> bool {
+    directory(one) == directory(other)
 }
 
 fn progress(global: &Global) -> ProgressBar {
