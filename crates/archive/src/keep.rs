@@ -25,6 +25,7 @@ mod known;
 mod line_ends;
 pub mod maildir;
 mod octets;
+pub mod sealed;
 #[cfg(test)]
 mod testing;
 

@@ -31,7 +31,15 @@ impl Claims {
     /// # Errors
     /// `Conflict` if another process has it; `Retry` if the lock file cannot be made.
     pub fn new(directory: &Path) -> Result<Self> {
-        let path = directory.join(LOCK_FILE);
+        Self::named(directory, LOCK_FILE)
+    }
+
+    /// As [`Claims::new`], by a lock file of that name.
+    ///
+    /// # Errors
+    /// As [`Claims::new`].
+    pub fn named(directory: &Path, name: &str) -> Result<Self> {
+        let path = directory.join(name);
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false);
         let lock = lock.open(&path).map_err(|e| io_error(&path, e))?;

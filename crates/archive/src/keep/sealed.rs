@@ -1,0 +1,251 @@
+//! The default format: a Sealpost account. Every folder is a mailbox, sealed, searchable and readable like all mail here.
+//!
+//! A commit is one log entry: the messages, changed flags, what went, which UIDs the messages have on the server, and up to
+//! where the folder is in step with it. So a copy is never half of a transaction and no message is there twice, whenever the
+//! process ends. (More than [`ENTRY_MESSAGES`] messages take several entries, each complete in itself.)
+//!
+//! The server's UIDs are not the mailbox's, which replay gives. Which is which is in small objects of the account: runs of UIDs
+//! that follow each other on both sides (`uids`), a few bytes for a whole mailbox that was pulled in order.
+//!
+//! What the owner does with the mail here stays: a flag that is set here is overwritten only when it changes on the server. A
+//! message that is deleted here, and that the server still has, is fetched again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minicbor::{Decode, Encode};
+use sealpost_account::{Account, AccountState, Event, Mailbox, ops};
+use sealpost_base::{Error, MailboxId, Result, Uid, UidSet};
+use tokio::runtime::Handle;
+
+use self::folder::SealedFolder;
+use super::claim::Claims;
+use super::{Copy, Folder, FolderName, Identity, Kept, Resume};
+
+mod flags;
+mod folder;
+mod read;
+#[cfg(test)]
+mod tests;
+mod uids;
+
+/// Messages of one log entry.
+pub const ENTRY_MESSAGES: usize = 4096;
+/// What the names of our objects begin with.
+const PREFIX: &str = "archive/";
+
+/// What is known of a folder besides its messages: the object `archive/folder/{mailbox}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+struct FolderRecord {
+    #[n(0)]
+    name: String,
+    #[n(1)]
+    delimiter: Option<char>,
+    #[n(2)]
+    uidvalidity: u32,
+    #[n(3)]
+    mailboxid: Option<String>,
+    #[n(4)]
+    highestmodseq: u64,
+    #[n(5)]
+    uidnext: u32,
+    #[n(6)]
+    whole: bool,
+    /// Messages that the server has too.
+    #[n(7)]
+    present: u64,
+    /// The server's UIDs of those that it no longer has.
+    #[n(8)]
+    gone: UidSet,
+}
+
+impl FolderRecord {
+    fn new(folder: &FolderName, server: &Identity) -> Self {
+        FolderRecord {
+            name: folder.as_str().to_owned(),
+            delimiter: folder.delimiter(),
+            uidvalidity: server.uidvalidity,
+            mailboxid: server.mailboxid.clone(),
+            ..FolderRecord::default()
+        }
+    }
+
+    fn resume(&self) -> Resume {
+        Resume { highestmodseq: self.highestmodseq, uidnext: self.uidnext, whole: self.whole }
+    }
+
+    fn put(&self, mailbox: MailboxId) -> Event {
+        Event::ObjectPut { name: record_name(mailbox), value: minicbor::to_vec(self).unwrap_or_default() }
+    }
+}
+
+fn record_name(mailbox: MailboxId) -> String {
+    format!("{PREFIX}folder/{}", mailbox.0)
+}
+
+/// The folders of the account that are copies.
+fn records(state: &AccountState) -> BTreeMap<MailboxId, FolderRecord> {
+    let prefix = format!("{PREFIX}folder/");
+    let records = state.objects(&prefix).filter_map(|(name, value)| {
+        let mailbox = MailboxId(name.strip_prefix(&prefix)?.parse().ok()?);
+        state.mailbox(mailbox)?;
+        Some((mailbox, minicbor::decode(value).ok()?))
+    });
+    records.collect()
+}
+
+/// A copy in an account.
+struct SealedCopy {
+    runtime: Handle,
+    account: Arc<Account>,
+    claims: Claims,
+    /// Folders are made one after the other.
+    making: Mutex<()>,
+}
+
+/// The copy in `account`, which is open. `runtime` drives the store; what is called here blocks on it, so it must not be
+/// called by its tasks. `lock`: a directory for the lock that keeps a second run from the same account.
+///
+/// # Errors
+/// `Conflict` if another process has it; `Retry` if the lock cannot be made.
+pub fn open(runtime: Handle, account: Arc<Account>, lock: &Path) -> Result<Box<dyn Copy>> {
+    let claims = Claims::named(lock, &format!("archive-{}.lock", account.id()))?;
+    Ok(Box::new(SealedCopy { runtime, account, claims, making: Mutex::new(()) }))
+}
+
+impl SealedCopy {
+    fn commit(&self, decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, ())> + Send) -> Result<()> {
+        self.runtime.block_on(self.account.commit(decide)).map(|_| ())
+    }
+
+    fn folder_of(&self, name: &str) -> Option<MailboxId> {
+        let state = self.account.state();
+        records(&state).into_iter().find(|(_, record)| record.name == name).map(|(mailbox, _)| mailbox)
+    }
+}
+
+impl Copy for SealedCopy {
+    fn folders(&self) -> Result<Vec<Kept>> {
+        let state = self.account.state();
+        let kept = records(&state).into_values().map(|record| Kept {
+            resume: record.resume(),
+            name: FolderName::new(record.name, record.delimiter),
+            identity: Identity { uidvalidity: record.uidvalidity, mailboxid: record.mailboxid },
+            messages: record.present,
+            gone: record.gone.len() as u64,
+        });
+        Ok(kept.collect())
+    }
+
+    fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
+        if folder.as_str().is_empty() || server.uidvalidity == 0 {
+            return Err(Error::invalid("a folder without a name or a UIDVALIDITY cannot be kept"));
+        }
+        let claim = self.claims.claim(folder.as_str())?;
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit(|state| Ok((identify(state, folder, server)?, ())))?;
+        self.commit(|state| Ok((make(state, folder, server)?, ())))?;
+        let missing = || Error::retry(format!("the mailbox of {folder} was removed just now"));
+        let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
+        Ok(Box::new(SealedFolder::new(self.runtime.clone(), self.account.clone(), mailbox, claim)?))
+    }
+
+    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        let claim = self.claims.claim(folder.as_str())?;
+        let missing = || Error::not_found(format!("the copy has no folder {folder}"));
+        let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
+        Ok(Box::new(SealedFolder::new(self.runtime.clone(), self.account.clone(), mailbox, claim)?))
+    }
+}
+
+/// Puts aside what had the folder's name with another UIDVALIDITY, and renames what has its MAILBOXID.
+fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<Vec<Event>> {
+    let records = records(state);
+    if let Some((id, record)) = records.iter().find(|(_, record)| record.name == folder.as_str()) {
+        let Some(mailbox) = state.mailbox(*id).filter(|_| record.uidvalidity != server.uidvalidity) else {
+            return Ok(Vec::new());
+        };
+        let kept = uids::Uids::read(state, mailbox).locals();
+        let mut events = uids::remove(state, *id);
+        if !kept.is_empty() {
+            let to = state.next_mailbox_id();
+            let plain = format!("{}-{}", mailbox.name(), record.uidvalidity);
+            events.extend(ops::create_mailbox(state, &free(state, &plain), Default::default())?);
+            events.push(Event::Moved { from: *id, uids: kept, to });
+        }
+        events.push(Event::ObjectRemoved { name: record_name(*id) });
+        return Ok(events);
+    }
+    let Some(wanted) = &server.mailboxid else { return Ok(Vec::new()) };
+    let same = |record: &FolderRecord| {
+        record.mailboxid.as_ref() == Some(wanted) && record.uidvalidity == server.uidvalidity
+    };
+    let Some((id, record)) = records.into_iter().find(|(_, record)| same(record)) else {
+        return Ok(Vec::new());
+    };
+    let Some(mailbox) = state.mailbox(id) else { return Ok(Vec::new()) };
+    let new = FolderRecord { name: folder.as_str().to_owned(), delimiter: folder.delimiter(), ..record };
+    let mut events = Vec::new();
+    // RENAME of INBOX moves its messages (RFC 3501 §6.3.5): its mailbox stays what it is.
+    if mailbox.name() != "INBOX" {
+        events = ops::rename_mailbox(state, mailbox.name(), &free(state, &mailbox_name(folder)))?;
+    }
+    events.push(new.put(id));
+    Ok(events)
+}
+
+/// Makes the folder if it is not there.
+fn make(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<Vec<Event>> {
+    let records = records(state);
+    if let Some((id, record)) = records.iter().find(|(_, record)| record.name == folder.as_str()) {
+        let late = record.mailboxid.is_none() && server.mailboxid.is_some();
+        let record = FolderRecord { mailboxid: server.mailboxid.clone(), ..record.clone() };
+        return Ok(if late { vec![record.put(*id)] } else { Vec::new() });
+    }
+    let record = FolderRecord::new(folder, server);
+    let name = mailbox_name(folder);
+    let usable = |mailbox: &&Mailbox| mailbox.link().is_none() && !records.contains_key(&mailbox.id());
+    if let Some(mailbox) = state.mailbox_named(&name).filter(usable) {
+        return Ok(vec![record.put(mailbox.id())]);
+    }
+    let name = free(state, &name);
+    let mut events = ops::create_mailbox(state, &name, Default::default())?;
+    let made = events.iter().filter(|e| matches!(e, Event::MailboxCreated { .. })).count();
+    // Superiors are made first; the last one is the mailbox.
+    let id = MailboxId(state.next_mailbox_id().0 + u32::try_from(made.saturating_sub(1)).unwrap_or(0));
+    events.push(Event::Subscribed { name, on: true });
+    events.push(record.put(id));
+    Ok(events)
+}
+
+/// The mailbox for a folder: its levels, without what no mailbox name may have.
+fn mailbox_name(folder: &FolderName) -> String {
+    let wrong = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '/');
+    let levels: Vec<String> =
+        folder.levels().filter(|level| !level.is_empty()).map(|level| level.replace(wrong, "_")).collect();
+    let name = if levels.is_empty() { "_".to_owned() } else { levels.join("/") };
+    let name = sealpost_account::name::canonical(&name).into_owned();
+    if sealpost_account::name::check(&name).is_ok() {
+        return name;
+    }
+    let mut end = name.len().min(100);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mark: String =
+        super::digest::digest(name.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}~{mark}", name[..end].replace('/', "_"))
+}
+
+/// A name that no mailbox has, made of `wanted`.
+fn free(state: &AccountState, wanted: &str) -> String {
+    let numbered = (1u32..).map(|n| format!("{wanted}-{n}"));
+    let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+    names.find(|name| ops::find(state, name).is_none()).unwrap_or_else(|| wanted.to_owned())
+}
+
+/// A UID of a mailbox; 0, which none has, becomes the first.
+fn uid(n: u32) -> Uid {
+    Uid::new(n).unwrap_or(Uid::MIN)
+}

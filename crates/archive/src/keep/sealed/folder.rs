@@ -1,0 +1,355 @@
+//! One folder of a sealed copy, opened.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::Read;
+use std::sync::Arc;
+
+use sealpost_account::state::FlagRoom;
+use sealpost_account::{Account, AccountState, Event, FlagAction, Ingest, NewMessage, Stored as Sealed};
+use sealpost_base::{Error, MailboxId, Result, Timestamp, Uid, UidSet};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::flags::{from_account, to_account};
+use super::read::Blocking;
+use super::uids::{Uids, check_room};
+use super::{ENTRY_MESSAGES, FolderRecord, record_name};
+use crate::keep::claim::Claim;
+use crate::keep::{Arrived, Flags, Folder, Known, Resume, Stored};
+use sealpost_imap::types::DateTime;
+
+/// Messages up to this size are held until they are complete, and then stored several at once.
+const WHOLE_BYTES: usize = 128 * 1024;
+/// Messages stored at once; each draws on the memory budget.
+const AT_ONCE: usize = 16;
+
+/// A mailbox of an account, as a folder.
+pub struct SealedFolder {
+    runtime: Handle,
+    account: Arc<Account>,
+    mailbox: MailboxId,
+    record: FolderRecord,
+    known: Known,
+    uids: Uids,
+    writing: Option<Writing>,
+    storing: VecDeque<(Arrived, JoinHandle<Result<Sealed>>)>,
+    stored: Vec<(Arrived, Sealed)>,
+    /// Flags that changed, and messages that went, since the last commit.
+    flags: BTreeMap<u32, Flags>,
+    vanished: Vec<u32>,
+    dirty: bool,
+    broken: bool,
+    _claim: Claim,
+}
+
+/// The message that is arriving.
+enum Writing {
+    Whole(Vec<u8>),
+    Large(Box<Ingest>),
+}
+
+impl SealedFolder {
+    /// Opens the folder that a record of the account says is in `mailbox`.
+    pub fn new(runtime: Handle, account: Arc<Account>, mailbox: MailboxId, claim: Claim) -> Result<Self> {
+        let state = account.state();
+        let missing = || Error::not_found("the mailbox of the folder is gone");
+        let found = state.mailbox(mailbox).ok_or_else(missing)?;
+        let record: FolderRecord = match state.object(&record_name(mailbox)) {
+            Some(value) => minicbor::decode(value)
+                .map_err(|e| Error::corrupt("what is known of the folder cannot be read").with_source(e))?,
+            None => return Err(missing()),
+        };
+        let uids = Uids::read(&state, found);
+        let (mut known, mut names) = (Known::new(), HashMap::new());
+        for (server, local) in uids.iter() {
+            let Some(row) = found.row(super::uid(local)) else { continue };
+            let flags =
+                names.entry(row.flags).or_insert_with(|| from_account(&state.flags_by_name(row.flags)));
+            known.insert(server, flags);
+        }
+        record.gone.iter().for_each(|server| known.set_gone(server.get(), true));
+        drop(state);
+        Ok(SealedFolder {
+            runtime,
+            account,
+            mailbox,
+            record,
+            known,
+            uids,
+            writing: None,
+            storing: VecDeque::new(),
+            stored: Vec::new(),
+            flags: BTreeMap::new(),
+            vanished: Vec::new(),
+            dirty: false,
+            broken: false,
+            _claim: claim,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.broken {
+            true => Err(Error::retry("the folder has to be opened again after what failed")),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for the messages that are being stored, until so many are left.
+    fn wait(&mut self, left: usize) -> Result<()> {
+        while self.storing.len() > left {
+            let Some((arrived, task)) = self.storing.pop_front() else { break };
+            let stored = self.runtime.block_on(task);
+            let stored = stored.map_err(|e| Error::retry("storing a message did not finish").with_source(e));
+            match stored.and_then(|stored| stored) {
+                Ok(stored) => self.stored.push((arrived, stored)),
+                Err(e) => {
+                    self.broken = true;
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Places some stored messages, with whatever else is to change, as one log entry.
+    fn enter(&mut self, messages: &[(Arrived, Sealed)], last: bool, resume: &Resume) -> Result<()> {
+        let servers: Vec<u32> = messages.iter().map(|(arrived, _)| arrived.uid).collect();
+        let new: Vec<NewMessage> =
+            messages.iter().map(|(arrived, stored)| new_message(arrived, stored)).collect();
+        let mut record = self.record.clone();
+        if last {
+            (record.highestmodseq, record.uidnext, record.whole) =
+                (resume.highestmodseq, resume.uidnext, resume.whole);
+            record.gone = gone(&self.known);
+            record.present = self.known.present();
+        }
+        let (changed, vanished) = if last { self.changes() } else { Default::default() };
+        let (mailbox, uids) = (self.mailbox, &self.uids);
+        let decide = |state: &AccountState| {
+            let missing = || Error::not_found("the mailbox of the folder is gone");
+            let local = state.mailbox(mailbox).ok_or_else(missing)?.uid_next().get();
+            let mut room = FlagRoom::new(state);
+            let mut events: Vec<Event> = Vec::with_capacity(new.len() + 4);
+            for new in &new {
+                let mut flags = new.flags.clone();
+                if room.add(&flags).is_err() {
+                    flags.keywords.clear();
+                    room.add(&flags)?;
+                }
+                events.push(Event::Appended { mailbox, message: new.stored.message(new.received), flags });
+            }
+            for (flags, locals) in &changed {
+                let mut flags = flags.clone();
+                if room.change(mailbox, locals, FlagAction::Replace, &flags).is_err() {
+                    flags.keywords.clear();
+                    room.change(mailbox, locals, FlagAction::Replace, &flags)?;
+                }
+                let (uids, action) = (locals.clone(), FlagAction::Replace);
+                events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None });
+            }
+            if !vanished.is_empty() {
+                events.push(Event::Expunged { mailbox, uids: vanished.clone() });
+            }
+            if !servers.is_empty() {
+                events.extend(uids.put(mailbox, &servers, local));
+            }
+            events.push(record.put(mailbox));
+            check_room(state, &events)?;
+            Ok((events, local))
+        };
+        let committed = self.runtime.block_on(self.account.commit(decide))?;
+        self.uids.added(&servers, committed.value);
+        self.record = record;
+        Ok(())
+    }
+
+    /// Changed flags by what they are now, and the mailbox's UIDs of what went.
+    fn changes(&self) -> (Vec<(sealpost_account::Flags, UidSet)>, UidSet) {
+        let mut by_flags: HashMap<&Flags, UidSet> = HashMap::new();
+        for (server, flags) in &self.flags {
+            if let Some(local) = self.uids.local(*server) {
+                by_flags.entry(flags).or_default().insert(local);
+            }
+        }
+        let changed = by_flags.into_iter().map(|(flags, locals)| (to_account(flags), locals)).collect();
+        (changed, self.vanished.iter().filter_map(|server| self.uids.local(*server)).collect())
+    }
+}
+
+fn new_message(arrived: &Arrived, stored: &Sealed) -> NewMessage {
+    let received = arrived.internaldate.map_or(Timestamp(0), DateTime::timestamp);
+    NewMessage { stored: stored.clone(), flags: to_account(&arrived.flags), received }
+}
+
+fn gone(known: &Known) -> UidSet {
+    let runs = known.runs().filter(|run| run.gone);
+    UidSet::from_ranges(runs.filter_map(|run| Some((Uid::new(run.first)?, Uid::new(run.last)?))))
+}
+
+impl Folder for SealedFolder {
+    fn known(&self) -> &Known {
+        &self.known
+    }
+
+    fn resume(&self) -> Resume {
+        self.record.resume()
+    }
+
+    fn begin(&mut self, size: u64) -> Result<()> {
+        self.check()?;
+        let expected = usize::try_from(size).unwrap_or(usize::MAX).min(WHOLE_BYTES);
+        self.writing = Some(Writing::Whole(Vec::with_capacity(expected)));
+        Ok(())
+    }
+
+    fn write(&mut self, octets: &[u8]) -> Result<()> {
+        match &mut self.writing {
+            Some(Writing::Whole(whole)) if whole.len() + octets.len() <= WHOLE_BYTES => {
+                whole.extend_from_slice(octets);
+                Ok(())
+            }
+            Some(Writing::Whole(whole)) => {
+                let head = std::mem::take(whole);
+                // It waits for memory that the others hold.
+                self.wait(0)?;
+                let account = &self.account;
+                let ingest = self.runtime.block_on(async {
+                    let mut ingest = account.ingest().await?;
+                    ingest.write(&head).await?;
+                    ingest.write(octets).await?;
+                    Ok::<_, Error>(ingest)
+                })?;
+                self.writing = Some(Writing::Large(Box::new(ingest)));
+                Ok(())
+            }
+            Some(Writing::Large(ingest)) => self.runtime.block_on(ingest.write(octets)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, arrived: &Arrived) -> Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        if arrived.uid == 0 || self.known.contains(arrived.uid) {
+            return Ok(());
+        }
+        self.wait(AT_ONCE - 1)?;
+        let account = self.account.clone();
+        let task = self.runtime.spawn(async move {
+            let ingest = match writing {
+                Writing::Large(ingest) => *ingest,
+                Writing::Whole(whole) => {
+                    let mut ingest = account.ingest().await?;
+                    ingest.write(&whole).await?;
+                    ingest
+                }
+            };
+            ingest.finish().await
+        });
+        self.storing.push_back((arrived.clone(), task));
+        self.known.insert(arrived.uid, &arrived.flags);
+        self.dirty = true;
+        Ok(())
+    }
+
+    fn abandon(&mut self) -> Result<()> {
+        self.writing = None;
+        Ok(())
+    }
+
+    fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
+        self.check()?;
+        if self.known.flags(uid).is_some_and(|before| before != flags) {
+            let gone = self.known.is_gone(uid);
+            self.known.insert(uid, flags);
+            self.known.set_gone(uid, gone);
+            self.flags.insert(uid, flags.clone());
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
+    fn vanished(&mut self, uid: u32) -> Result<()> {
+        self.check()?;
+        if self.known.contains(uid) {
+            self.known.remove(uid);
+            self.vanished.push(uid);
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, uid: u32) -> Result<()> {
+        self.check()?;
+        if self.known.contains(uid) && !self.known.is_gone(uid) {
+            self.known.set_gone(uid, true);
+            self.dirty = true;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, resume: &Resume) -> Result<()> {
+        self.check()?;
+        if !self.dirty && *resume == self.resume() {
+            return Ok(());
+        }
+        self.wait(0)?;
+        let mut stored = std::mem::take(&mut self.stored);
+        // What arrived since the last commit has its last flags at once, or never comes.
+        let vanished: UidSet = self.vanished.iter().filter_map(|uid| Uid::new(*uid)).collect();
+        stored.retain(|(arrived, _)| !Uid::new(arrived.uid).is_some_and(|uid| vanished.contains(uid)));
+        for (arrived, _) in &mut stored {
+            if let Some(flags) = self.flags.remove(&arrived.uid) {
+                arrived.flags = flags;
+            }
+        }
+        let entries = stored.len().div_ceil(ENTRY_MESSAGES).max(1);
+        for entry in 0..entries {
+            let messages = stored.iter().skip(entry * ENTRY_MESSAGES).take(ENTRY_MESSAGES);
+            let messages: Vec<_> = messages.cloned().collect();
+            self.enter(&messages, entry + 1 == entries, resume).inspect_err(|_| self.broken = true)?;
+        }
+        for uid in std::mem::take(&mut self.vanished) {
+            self.uids.forget(uid);
+        }
+        self.flags.clear();
+        self.dirty = false;
+        Ok(())
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.writing = None;
+        // Many messages to an entry make a log that is short and yet long to replay.
+        let account = self.account.clone();
+        self.runtime.block_on(async move {
+            if account.tail_events().await > 64 { account.checkpoint().await.map(|_| ()) } else { Ok(()) }
+        })
+    }
+
+    fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {
+        Ok(Box::new(self.uids.iter().filter_map(|(server, local)| {
+            let state = self.account.state();
+            let row = state.mailbox(self.mailbox)?.row(super::uid(local))?;
+            let message = state.message(row.message)?;
+            Some(Ok(Stored {
+                uid: server,
+                flags: from_account(&state.flags_by_name(row.flags)),
+                internaldate: Some(DateTime::utc(message.received))
+                    .filter(|_| message.received != Timestamp(0)),
+                size: message.size(),
+                sha256: None,
+                gone: self.known.is_gone(server),
+            }))
+        })))
+    }
+
+    fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
+        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
+        let local = self.uids.local(uid).ok_or_else(missing)?;
+        let state = self.account.state();
+        let row = state.mailbox(self.mailbox).and_then(|mailbox| mailbox.row(local)).ok_or_else(missing)?;
+        let message = state.message(row.message).ok_or_else(missing)?.clone();
+        drop(state);
+        let pieces = self.account.reader(&message).raw(0..message.size());
+        Ok(Box::new(Blocking::new(self.runtime.clone(), pieces)))
+    }
+}

@@ -1,0 +1,285 @@
+//! Which UID of the mailbox is which UID on the server.
+//!
+//! Runs of UIDs that follow each other on both sides, in the order in which they came, in objects
+//! `archive/uids/{mailbox}/{number}` of at most [`OBJECT_RUNS`] runs. A run never changes; the last object grows. A UID whose
+//! message is no longer in the mailbox counts for nothing.
+
+use std::collections::BTreeMap;
+
+use sealpost_account::{AccountState, Event, Mailbox};
+use sealpost_base::{Error, MailboxId, Result, Uid, UidSet, limits};
+
+use super::{PREFIX, uid};
+
+/// Runs of one object: at most 24 KiB.
+const OBJECT_RUNS: usize = 2000;
+
+/// A run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The first UID on the server.
+    pub server: u32,
+    /// The first UID in the mailbox.
+    pub local: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// The UIDs of one mailbox.
+#[derive(Debug, Default)]
+pub struct Uids {
+    /// By the server's first UID: those whose messages are in the mailbox.
+    live: BTreeMap<u32, (u32, u32)>,
+    /// The number of the last object.
+    number: u32,
+    /// The runs in it.
+    last: Vec<Run>,
+}
+
+impl Uids {
+    /// What the state says of a mailbox.
+    pub fn read(state: &AccountState, mailbox: &Mailbox) -> Self {
+        let mut uids = Uids::default();
+        let mut all = Vec::new();
+        for (name, value) in state.objects(&prefix(mailbox.id())) {
+            let number = name.rsplit('/').next().and_then(|n| u32::from_str_radix(n, 16).ok());
+            let (Some(number), Some(runs)) = (number, decode(value)) else { continue };
+            all.extend_from_slice(&runs);
+            (uids.number, uids.last) = (number, runs);
+        }
+        // Of a UID that came again, the last one counts.
+        for run in all.iter().rev() {
+            let end = run.local.saturating_add(run.count.saturating_sub(1));
+            for row in mailbox.rows(uid(run.local)..=uid(end)) {
+                let local = row.uid.get();
+                uids.add_live(run.server + (local - run.local), local);
+            }
+        }
+        uids
+    }
+
+    fn add_live(&mut self, server: u32, local: u32) {
+        if self.local(server).is_some() {
+            return;
+        }
+        if let Some((first, (begins, count))) = self.live.range_mut(..server).next_back()
+            && *first + *count == server
+            && *begins + *count == local
+        {
+            *count += 1;
+            return;
+        }
+        self.live.insert(server, (local, 1));
+    }
+
+    /// The mailbox's UID of a message.
+    pub fn local(&self, server: u32) -> Option<Uid> {
+        let (first, (local, count)) = self.live.range(..=server).next_back()?;
+        (server - first < *count).then(|| uid(local + (server - first)))
+    }
+
+    /// (server, mailbox) of all messages, by the server's UIDs.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.live
+            .iter()
+            .flat_map(|(server, (local, count))| (0..*count).map(move |n| (server + n, local + n)))
+    }
+
+    /// The mailbox's UIDs.
+    pub fn locals(&self) -> UidSet {
+        let runs = self.live.values().map(|(local, count)| (uid(*local), uid(local + count - 1)));
+        UidSet::from_ranges(runs)
+    }
+
+    /// The message is no longer there.
+    pub fn forget(&mut self, server: u32) {
+        let found = self.live.range(..=server).next_back().map(|(first, run)| (*first, *run));
+        let Some((first, (local, count))) = found.filter(|(first, run)| server - first < run.1) else {
+            return;
+        };
+        self.live.remove(&first);
+        let before = server - first;
+        if before > 0 {
+            self.live.insert(first, (local, before));
+        }
+        if before + 1 < count {
+            self.live.insert(server + 1, (local + before + 1, count - before - 1));
+        }
+    }
+
+    /// What is to be written so that these messages, of those UIDs on the server, are known, the first of which gets `local`.
+    pub fn put(&self, mailbox: MailboxId, servers: &[u32], local: u32) -> Vec<Event> {
+        let (mut number, mut runs) = (self.number, self.last.clone());
+        let mut events = Vec::new();
+        for run in runs_of(servers, local) {
+            match runs.last_mut() {
+                Some(last)
+                    if last.server + last.count == run.server && last.local + last.count == run.local =>
+                {
+                    last.count += run.count;
+                }
+                _ if runs.len() >= OBJECT_RUNS => {
+                    events.push(object(mailbox, number, &runs));
+                    (number, runs) = (number + 1, vec![run]);
+                }
+                _ => runs.push(run),
+            }
+        }
+        events.push(object(mailbox, number, &runs));
+        events
+    }
+
+    /// They were written.
+    pub fn added(&mut self, servers: &[u32], local: u32) {
+        for run in runs_of(servers, local) {
+            match self.last.last_mut() {
+                Some(last)
+                    if last.server + last.count == run.server && last.local + last.count == run.local =>
+                {
+                    last.count += run.count;
+                }
+                _ if self.last.len() >= OBJECT_RUNS => {
+                    (self.number, self.last) = (self.number + 1, vec![run])
+                }
+                _ => self.last.push(run),
+            }
+        }
+        for (server, local) in servers.iter().zip(local..) {
+            self.add_live(*server, local);
+        }
+    }
+}
+
+/// Whether the account has room for these objects.
+///
+/// # Errors
+/// `Limit` if not.
+pub fn check_room(state: &AccountState, events: &[Event]) -> Result<()> {
+    let (mut bytes, mut count) = (state.objects_bytes(), state.object_count());
+    for event in events {
+        if let Event::ObjectPut { name, value } = event {
+            match state.object(name) {
+                Some(old) => bytes = bytes.saturating_sub(old.len()) + value.len(),
+                None => (bytes, count) = (bytes + name.len() + value.len(), count + 1),
+            }
+            if value.len() > limits::ACCOUNT_OBJECT_BYTES {
+                return Err(Error::limit(
+                    "what is known of a folder does not fit into an object of the account",
+                ));
+            }
+        }
+    }
+    if bytes > limits::ACCOUNT_OBJECTS_BYTES || count > limits::ACCOUNT_OBJECTS {
+        return Err(Error::limit(
+            "the account has no room for the UIDs of more messages: use another account",
+        ));
+    }
+    Ok(())
+}
+
+/// Removes all that is known of a mailbox.
+pub fn remove(state: &AccountState, mailbox: MailboxId) -> Vec<Event> {
+    let prefix = prefix(mailbox);
+    state.objects(&prefix).map(|(name, _)| Event::ObjectRemoved { name: name.to_owned() }).collect()
+}
+
+fn prefix(mailbox: MailboxId) -> String {
+    format!("{PREFIX}uids/{}/", mailbox.0)
+}
+
+fn runs_of(servers: &[u32], local: u32) -> impl Iterator<Item = Run> + '_ {
+    servers.iter().zip(local..).map(|(server, local)| Run { server: *server, local, count: 1 })
+}
+
+/// Numbers: for each run the distance from the end of the one before on both sides, and how many.
+fn object(mailbox: MailboxId, number: u32, runs: &[Run]) -> Event {
+    let (mut server, mut local) = (0i64, 0i64);
+    let mut numbers = Vec::with_capacity(runs.len() * 3);
+    for run in runs {
+        let (from, at, count) = (i64::from(run.server), i64::from(run.local), i64::from(run.count));
+        numbers.extend([from - server, at - local, count]);
+        (server, local) = (from + count, at + count);
+    }
+    let value = minicbor::to_vec(&numbers).unwrap_or_default();
+    Event::ObjectPut { name: format!("{}{number:08x}", prefix(mailbox)), value }
+}
+
+fn decode(value: &[u8]) -> Option<Vec<Run>> {
+    let numbers: Vec<i64> = minicbor::decode(value).ok()?;
+    let (mut server, mut local) = (0i64, 0i64);
+    let mut runs = Vec::with_capacity(numbers.len() / 3);
+    for run in numbers.chunks_exact(3) {
+        let (from, at) = (server.checked_add(run[0])?, local.checked_add(run[1])?);
+        (server, local) = (from.checked_add(run[2])?, at.checked_add(run[2])?);
+        if server > i64::from(u32::MAX) || local > i64::from(u32::MAX) || from < 1 || at < 1 || run[2] < 1 {
+            return None;
+        }
+        let number = |n: i64| u32::try_from(n).ok();
+        runs.push(Run { server: number(from)?, local: number(at)?, count: number(run[2])? });
+    }
+    Some(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: MailboxId = MailboxId(3);
+
+    fn value(event: &Event) -> &[u8] {
+        match event {
+            Event::ObjectPut { value, .. } => value,
+            _ => &[],
+        }
+    }
+
+    #[test]
+    fn a_mailbox_pulled_in_order_takes_a_few_bytes() {
+        let servers: Vec<u32> = (1..=100_000).collect();
+        let events = Uids::default().put(ID, &servers, 1);
+        assert_eq!((events.len(), value(&events[0]).len()), (1, 8));
+    }
+
+    #[test]
+    fn objects_are_bounded() {
+        let servers: Vec<u32> = (1..=10_000).map(|n| n * 3).collect();
+        let events = Uids::default().put(ID, &servers, 1);
+        assert_eq!(events.len(), 5);
+        assert!(events.iter().all(|event| value(event).len() <= 24 * 1024));
+    }
+
+    proptest! {
+        #[test]
+        fn uids_are_what_a_map_says(batches in prop::collection::vec(prop::collection::vec(1u32..50, 0..9), 0..6), forgotten in prop::collection::vec(1u32..50, 0..9)) {
+            let (mut uids, mut model, mut local) = (Uids::default(), BTreeMap::new(), 1);
+            for batch in batches {
+                let mut batch: Vec<u32> = batch.into_iter().filter(|uid| !model.contains_key(uid)).collect();
+                batch.sort_unstable();
+                batch.dedup();
+                let events = uids.put(ID, &batch, local);
+                uids.added(&batch, local);
+                prop_assert_eq!(decode(value(events.last().unwrap())).unwrap(), uids.last.clone());
+                for server in batch {
+                    model.insert(server, local);
+                    local += 1;
+                }
+            }
+            for server in forgotten {
+                uids.forget(server);
+                model.remove(&server);
+            }
+            prop_assert_eq!(uids.iter().collect::<BTreeMap<_, _>>(), model.clone());
+            for server in 0..60 {
+                prop_assert_eq!(uids.local(server).map(Uid::get), model.get(&server).copied());
+            }
+            prop_assert_eq!(uids.locals().len(), model.len());
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = decode(&bytes);
+        }
+    }
+}
