@@ -19,6 +19,8 @@ mod digest;
 mod file_copy;
 mod files;
 mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod imap_backup;
 mod journal;
 mod known;
@@ -28,6 +30,7 @@ mod octets;
 pub mod sealed;
 #[cfg(test)]
 mod testing;
+pub mod transfer;
 
 pub use known::{Known, Run};
 

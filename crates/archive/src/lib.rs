@@ -19,6 +19,8 @@ pub mod date;
 pub mod discover;
 pub mod eml;
 pub mod flags;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod keep;
 pub mod lines;
 pub mod maildir;

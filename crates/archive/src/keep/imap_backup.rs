@@ -35,3 +35,22 @@ mod tests;
 pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
     Ok(Box::new(FileCopy::new(directory, ImapBackup)?))
 }
+
+/// The JSON is read or refused; what was read is written and read again.
+pub(super) fn fuzz_json(data: &[u8]) {
+    let _ = json::head(data);
+    let mut entries = Vec::new();
+    let Ok(head) = json::read(data, |entry| entries.push(entry)) else { return };
+    let mut writer = json::Writer::new(Vec::new(), head.uid_validity).expect("memory can be written to");
+    for entry in &entries {
+        let flags = json::flags(&entry.flags);
+        writer.message(entry.uid, entry.offset, entry.length, &flags).expect("memory can be written to");
+    }
+    let written = writer.finish().expect("memory can be written to");
+    let mut again = Vec::new();
+    let head = json::read(written.as_slice(), |entry| again.push(entry)).expect("what was written is read");
+    assert_eq!((head.version, again.len()), (3, entries.len()));
+    for (entry, again) in entries.iter().zip(&again) {
+        assert_eq!((entry.uid, entry.offset, entry.length), (again.uid, again.offset, again.length));
+    }
+}

@@ -112,18 +112,11 @@ impl Uids {
         let (mut number, mut runs) = (self.number, self.last.clone());
         let mut events = Vec::new();
         for run in runs_of(servers, local) {
-            match runs.last_mut() {
-                Some(last)
-                    if last.server + last.count == run.server && last.local + last.count == run.local =>
-                {
-                    last.count += run.count;
-                }
-                _ if runs.len() >= OBJECT_RUNS => {
-                    events.push(object(mailbox, number, &runs));
-                    (number, runs) = (number + 1, vec![run]);
-                }
-                _ => runs.push(run),
+            if runs.len() >= OBJECT_RUNS && !continues(&runs, run) {
+                events.push(object(mailbox, number, &runs));
+                (number, runs) = (number + 1, Vec::new());
             }
+            add(&mut runs, run);
         }
         events.push(object(mailbox, number, &runs));
         events
@@ -132,17 +125,10 @@ impl Uids {
     /// They were written.
     pub fn added(&mut self, servers: &[u32], local: u32) {
         for run in runs_of(servers, local) {
-            match self.last.last_mut() {
-                Some(last)
-                    if last.server + last.count == run.server && last.local + last.count == run.local =>
-                {
-                    last.count += run.count;
-                }
-                _ if self.last.len() >= OBJECT_RUNS => {
-                    (self.number, self.last) = (self.number + 1, vec![run])
-                }
-                _ => self.last.push(run),
+            if self.last.len() >= OBJECT_RUNS && !continues(&self.last, run) {
+                (self.number, self.last) = (self.number + 1, Vec::new());
             }
+            add(&mut self.last, run);
         }
         for (server, local) in servers.iter().zip(local..) {
             self.add_live(*server, local);
@@ -189,6 +175,20 @@ fn prefix(mailbox: MailboxId) -> String {
 
 fn runs_of(servers: &[u32], local: u32) -> impl Iterator<Item = Run> + '_ {
     servers.iter().zip(local..).map(|(server, local)| Run { server: *server, local, count: 1 })
+}
+
+/// Whether a run only makes the last one longer.
+fn continues(runs: &[Run], run: Run) -> bool {
+    runs.last().is_some_and(|l| l.server + l.count == run.server && l.local + l.count == run.local)
+}
+
+fn add(runs: &mut Vec<Run>, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.server + last.count == run.server && last.local + last.count == run.local => {
+            last.count += run.count;
+        }
+        _ => runs.push(run),
+    }
 }
 
 /// Numbers: for each run the distance from the end of the one before on both sides, and how many.

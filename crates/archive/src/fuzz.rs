@@ -1,0 +1,54 @@
+//! Entry points for fuzzing what copies are read from. They panic when something is wrong.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use crate::keep::{Copy, FolderName, Identity, fuzzing, imap_backup};
+
+/// The JSON of imap-backup: it is read or refused; what was read is written and read again.
+pub fn fuzz_archive_json(data: &[u8]) {
+    fuzzing::json(data);
+}
+
+/// A journal, in a file that is made in `directory`: it is read up to its last valid commit, or refused, and what was cut off
+/// was not valid.
+pub fn fuzz_archive_journal(data: &[u8], directory: &Path) {
+    let path = directory.join("journal");
+    fs::write(&path, data).expect("the directory can be written to");
+    fuzzing::journal(&path);
+}
+
+/// A folder of imap-backup's format, below `directory`: the length of the JSON (two bytes), the JSON, the mbox. It is taken over
+/// or put aside; what is there then can be read, and is the same when it is opened again.
+pub fn fuzz_archive_folder(data: &[u8], directory: &Path) {
+    let Some((length, rest)) = data.split_first_chunk::<2>() else { return };
+    let (json, mbox) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes(*length))));
+    let root = directory.join("copy");
+    let _ = fs::remove_dir_all(&root);
+    fs::create_dir_all(&root).expect("the directory can be written to");
+    fs::write(root.join("INBOX.imap"), json).expect("the directory can be written to");
+    fs::write(root.join("INBOX.mbox"), mbox).expect("the directory can be written to");
+    let first = read(&root);
+    assert_eq!(first, read(&root), "it is the same when it is opened again");
+}
+
+fn read(root: &Path) -> Vec<(u32, Vec<u8>)> {
+    let copy = imap_backup::open(root).expect("a copy that can be written to is opened");
+    let name = FolderName::new("INBOX", Some('/'));
+    let kept = Copy::folders(&*copy).expect("its folders can be listed").into_iter().next();
+    let identity = kept.map_or(Identity { uidvalidity: 7, mailboxid: None }, |kept| kept.identity);
+    let folder = copy.open(&name, &identity).expect("whatever is there, the folder is opened");
+    let mut found = Vec::new();
+    for stored in folder.messages().expect("the journal was just written") {
+        let uid = stored.expect("the journal was just written").uid;
+        let mut octets = Vec::new();
+        folder
+            .read(uid)
+            .expect("it is there")
+            .read_to_end(&mut octets)
+            .expect("what was taken over reads back");
+        found.push((uid, octets));
+    }
+    found
+}

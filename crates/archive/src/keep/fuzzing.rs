@@ -1,0 +1,36 @@
+//! Bodies of fuzz targets that need what is private here.
+
+use std::fs;
+use std::path::Path;
+
+use super::imap_backup;
+use super::journal::Journal;
+
+/// See `crate::fuzz`.
+pub fn json(data: &[u8]) {
+    imap_backup::fuzz_json(data);
+}
+
+/// See `crate::fuzz`.
+pub fn journal(path: &Path) {
+    let before = fs::metadata(path).map_or(0, |m| m.len());
+    let peeked = Journal::peek(path).ok();
+    let mut records = 0;
+    let opened = Journal::open(path, |_, _| {
+        records += 1;
+        Ok(())
+    });
+    let Ok(journal) = opened else {
+        assert_eq!(fs::metadata(path).map_or(0, |m| m.len()), before, "what is damaged is left as it is");
+        return;
+    };
+    assert_eq!(journal.records().expect("it was just read").count(), records);
+    let last = *journal.last();
+    let after = fs::metadata(path).map_or(0, |m| m.len());
+    if after == before {
+        assert_eq!(peeked.map(|(_, last)| last), Some(last));
+    }
+    drop(journal);
+    let (_, again) = Journal::peek(path).expect("what is left is valid");
+    assert_eq!(again, last);
+}

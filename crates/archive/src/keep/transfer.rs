@@ -1,0 +1,172 @@
+//! From one copy to another, in whatever formats: what `archive export` does.
+//!
+//! Messages that are there are not written again, only their flags are brought up to date. So a transfer that was
+//! interrupted can be done again, and one that is repeated costs little.
+
+use std::io::Read;
+
+use sealpost_base::{Error, Result};
+
+use super::{Arrived, Folder};
+
+/// Messages of one commit.
+const COMMIT_MESSAGES: usize = 4096;
+/// Octets of one commit.
+const COMMIT_BYTES: u64 = 64 * 1024 * 1024;
+/// Octets that are read at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// What a transfer did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transferred {
+    /// Messages that were written.
+    pub messages: u64,
+    /// Their octets.
+    pub octets: u64,
+    /// Messages that were there already.
+    pub present: u64,
+    /// Messages that could not be read: the UID, and why. They are not in the other copy.
+    pub failed: Vec<(u32, String)>,
+}
+
+/// Gives all messages of `from` to `to`, which is closed then. `progress` is told the octets of each piece.
+///
+/// # Errors
+/// What `to` says. A message of `from` that cannot be read is reported, and the next one follows.
+pub fn transfer(
+    from: &dyn Folder,
+    mut to: Box<dyn Folder>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Transferred> {
+    let mut done = Transferred::default();
+    let (mut messages, mut octets) = (0, 0);
+    let resume = from.resume();
+    for stored in from.messages()? {
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(e) => {
+                done.failed.push((0, e.to_string()));
+                continue;
+            }
+        };
+        if to.known().contains(stored.uid) {
+            to.flags(stored.uid, &stored.flags)?;
+            done.present += 1;
+        } else {
+            let arrived =
+                Arrived { uid: stored.uid, flags: stored.flags.clone(), internaldate: stored.internaldate };
+            match message(from, &mut *to, &arrived, stored.size, progress)? {
+                Ok(()) => {
+                    done.messages += 1;
+                    done.octets += stored.size;
+                    messages += 1;
+                    octets += stored.size;
+                }
+                Err(why) => done.failed.push((stored.uid, why)),
+            }
+        }
+        if stored.gone {
+            to.gone(stored.uid)?;
+        }
+        if messages >= COMMIT_MESSAGES || octets >= COMMIT_BYTES {
+            to.commit(&super::Resume::default())?;
+            (messages, octets) = (0, 0);
+        }
+    }
+    let whole = super::Resume { whole: resume.whole && done.failed.is_empty(), ..resume };
+    to.commit(&whole)?;
+    to.close()?;
+    Ok(done)
+}
+
+/// One message; the inner error is about reading it.
+fn message(
+    from: &dyn Folder,
+    to: &mut dyn Folder,
+    arrived: &Arrived,
+    size: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Result<(), String>> {
+    let mut octets = match from.read(arrived.uid) {
+        Ok(octets) => octets,
+        Err(e) => return Ok(Err(e.to_string())),
+    };
+    to.begin(size)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match octets.read(&mut piece) {
+            Ok(0) => {
+                to.finish(arrived)?;
+                return Ok(Ok(()));
+            }
+            Ok(n) => {
+                to.write(&piece[..n]).map_err(|e: Error| e.context(format!("UID {}", arrived.uid)))?;
+                progress(n as u64);
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => {
+                to.abandon()?;
+                return Ok(Err(e.to_string()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::keep::testing::*;
+    use crate::keep::{imap_backup, maildir};
+
+    #[test]
+    fn what_is_transferred_is_the_same_and_there_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = imap_backup::open(&directory.path().join("source")).unwrap();
+        let name = folder_name("a");
+        let mails: Mails = [
+            (1, mail("bare\nLF")),
+            (2, mail("A: b\r\n\r\nx\r\n")),
+            (5, mail_of(&b"0123456789abcdef".repeat(20_000))),
+        ]
+        .into();
+        let mut folder = source.open(&name, &identity(7)).unwrap();
+        mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 70_000).unwrap());
+        folder.gone(2).unwrap();
+        folder.commit(&resume(6)).unwrap();
+        let target = maildir::open(&directory.path().join("target")).unwrap();
+        let mut seen = 0;
+        let to = target.open(&name, &identity(7)).unwrap();
+        let done = transfer(&*folder, to, &mut |octets| seen += octets).unwrap();
+        assert_eq!((done.messages, done.octets, done.failed.len()), (3, seen, 0));
+        let there = target.look(&name).unwrap();
+        assert_eq!(read_all(&*there), mails);
+        assert!(there.known().is_gone(2));
+        assert_eq!(there.resume(), resume(6));
+        drop(there);
+        let again = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
+        assert_eq!((again.messages, again.present), (0, 3));
+    }
+
+    #[test]
+    fn a_message_that_is_damaged_is_told_and_the_others_follow() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("source");
+        let source = imap_backup::open(&root).unwrap();
+        let name = folder_name("a");
+        let mut folder = source.open(&name, &identity(7)).unwrap();
+        for uid in 1..=3 {
+            give(&mut *folder, uid, &mail(&format!("A: b\r\n\r\nnumber {uid}\r\n")), 9).unwrap();
+        }
+        folder.commit(&resume(4)).unwrap();
+        let mbox = fs::read_to_string(root.join("a.mbox")).unwrap();
+        fs::write(root.join("a.mbox"), mbox.replace("number 2", "numbed 2")).unwrap();
+        let target = maildir::open(&directory.path().join("target")).unwrap();
+        let done = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
+        assert_eq!((done.messages, done.failed.len(), done.failed[0].0), (2, 1, 2));
+        let there = target.look(&name).unwrap();
+        assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 3]);
+        assert!(!there.resume().whole);
+    }
+}

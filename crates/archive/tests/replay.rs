@@ -1,0 +1,87 @@
+//! Inputs that are kept for the fuzz targets, and some at random, on any toolchain.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use sealpost_archive::fuzz::{fuzz_archive_folder, fuzz_archive_journal, fuzz_archive_json};
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
+    let inputs: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
+    assert!(!inputs.is_empty());
+    inputs
+}
+
+/// Every input, whole, cut at some places, and with a byte changed.
+fn variants(target: &str, mut run: impl FnMut(&[u8])) {
+    for input in corpus(target) {
+        run(&input);
+        for at in (0..input.len()).step_by(1 + input.len() / 50) {
+            run(&input[..at]);
+            let mut changed = input.clone();
+            changed[at] = changed[at].wrapping_add(1);
+            run(&changed);
+        }
+    }
+}
+
+#[test]
+fn json() {
+    variants("archive_json", fuzz_archive_json);
+}
+
+#[test]
+fn journals() {
+    let directory = tempfile::tempdir().unwrap();
+    variants("archive_journal", |data| fuzz_archive_journal(data, directory.path()));
+}
+
+/// What version 1 wrote stays readable, and means what it meant.
+#[test]
+fn a_journal_of_version_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    fs::write(root.join("INBOX.sealpost"), &corpus("archive_journal")[0]).unwrap();
+    let copy = sealpost_archive::keep::imap_backup::open(root).unwrap();
+    let kept = &copy.folders().unwrap()[0];
+    assert_eq!((kept.identity.uidvalidity, kept.identity.mailboxid.as_deref()), (1_606_316_666, Some("F1")));
+    assert_eq!((kept.messages, kept.gone, kept.resume.highestmodseq), (1, 1, 10));
+}
+
+#[test]
+fn folders() {
+    let directory = tempfile::tempdir().unwrap();
+    variants("archive_folder", |data| fuzz_archive_folder(data, directory.path()));
+}
+
+fn folder() -> impl Strategy<Value = Vec<u8>> {
+    let texts = vec!["From a@b\n", "A: b\n\n", "x\n\n", "\n", ">From \n", "From", "\0", "\r\n"];
+    let mbox = prop::collection::vec(prop::sample::select(texts), 0..12).prop_map(|texts| texts.concat());
+    let entries = prop::collection::vec((0u32..5, 0u64..60, 0u64..40), 0..5);
+    (mbox, entries, any::<bool>()).prop_map(|(mbox, entries, two)| {
+        let json = if two {
+            let uids: Vec<_> = entries.iter().map(|(uid, ..)| uid.to_string()).collect();
+            format!(r#"{{"version":2,"uid_validity":7,"uids":[{}]}}"#, uids.join(","))
+        } else {
+            let entry = |(uid, offset, length): &(u32, u64, u64)| {
+                format!(r#"{{"uid":{uid},"offset":{offset},"length":{length},"flags":["Seen"]}}"#)
+            };
+            let entries: Vec<_> = entries.iter().map(entry).collect();
+            format!(r#"{{"version":3,"uid_validity":7,"messages":[{}]}}"#, entries.join(","))
+        };
+        let length = u16::try_from(json.len()).unwrap().to_be_bytes();
+        [&length[..], json.as_bytes(), mbox.as_bytes()].concat()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn any_folder_is_taken_over_or_put_aside(data in folder()) {
+        let directory = tempfile::tempdir().unwrap();
+        fuzz_archive_folder(&data, directory.path());
+    }
+}
