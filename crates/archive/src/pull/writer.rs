@@ -117,11 +117,14 @@ impl Writer {
         }
     }
 
-    /// Writes until nobody has work for it any more, and commits.
+    /// Writes until nobody has work for it any more, commits, and closes the folder.
     ///
     /// # Errors
     /// What the copy says. What was committed is there.
     pub(super) fn run(mut self, mut work: mpsc::Receiver<Work>) -> Result<Written> {
+        for notice in self.folder.notices() {
+            self.observer.note(&notice);
+        }
         while let Some(next) = work.blocking_recv() {
             self.take(next)?;
             if self.open.messages >= COMMIT_MESSAGES || self.open.octets >= COMMIT_OCTETS || self.is_old() {
@@ -129,6 +132,7 @@ impl Writer {
             }
         }
         self.commit()?;
+        self.folder.close()?;
         Ok(self.written)
     }
 
