@@ -10,12 +10,15 @@ import argparse
 import imaplib
 import json
 import os
+import re
+import shutil
 import signal
 import smtplib
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import backends
@@ -26,13 +29,14 @@ MARK = "X-Number"
 
 
 class Server:
-    """`sealpost try` over a store."""
+    """`sealpost serve` over a store."""
 
     def __init__(self, sealpost, work, backend):
         self.sealpost, self.work, self.backend = sealpost, work, backend
         self.log = work / "server.log"
         self.config = work / "sealpost.toml"
-        lines = ["[store]", f'url = "{backend.url}"', f'region = "{backend.region}"', 'timeout = "5s"', 'cache = "64MiB"']
+        lines = ['hostname = "localhost"', "[listen]", "smtp = []", "imaps = []", 'imap = ["127.0.0.1:0"]',
+                 'lmtp = ["127.0.0.1:0"]', "[metrics]", 'listen = ["127.0.0.1:0"]', "[store]", f'url = "{backend.url}"', f'region = "{backend.region}"', 'timeout = "5s"', 'cache = "64MiB"']
         if backend.endpoint:
             lines.append(f'endpoint = "{backend.endpoint}"')
         self.config.write_text("\n".join(lines) + "\n")
@@ -50,9 +54,7 @@ class Server:
 
     def start(self):
         with open(self.log, "ab") as log:
-            command = self.command("try", "--json", "--ports", "free", "--no-samples", "--account", ACCOUNT,
-                                   "--password-file", self.work / "password")
-            self.running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+            self.running = subprocess.Popen(self.command("serve", "--json"), stdout=subprocess.PIPE, stderr=log, env=self.environment)
         line = self.running.stdout.readline()
         if not line:
             raise RuntimeError(f"the server did not start: {self.log.read_text()[-1500:]}")
@@ -64,11 +66,22 @@ class Server:
             self.running.wait()
             self.running = None
 
+    def address(self, service):
+        [endpoint] = self.ready[service]
+        return endpoint["host"], endpoint["port"]
+
+    def requests(self):
+        """What was asked of the store since the server was started."""
+        host, port = self.address("metrics")
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as page:
+            text = page.read().decode()
+        return int(re.search(r"^sealpost_store_requests_total (\d+)", text, re.M).group(1))
+
     def lmtp(self):
-        return smtplib.LMTP(self.ready["lmtp"]["host"], self.ready["lmtp"]["port"])
+        return smtplib.LMTP(*self.address("lmtp"))
 
     def imap(self):
-        session = imaplib.IMAP4(self.ready["imap"]["host"], self.ready["imap"]["port"], timeout=120)
+        session = imaplib.IMAP4(*self.address("imap"), timeout=120)
         session.login(ACCOUNT, PASSWORD)
         return session
 
@@ -147,15 +160,20 @@ def whole_server(sealpost, work, backend, messages):
     say(f"  probe: {probe.stdout.strip()}")
     if backend.conditional:
         assert found["conditional_create"] == backend.conditional, found
+    made = server.run("account", "add", ACCOUNT, "--password-file", str(work / "password"))
+    assert made.returncode == 0, made.stderr
     try:
         server.start()
-        began = time.monotonic()
-        acknowledged = deliver(server, range(messages))
-        say(f"  {len(acknowledged)} messages delivered in {time.monotonic() - began:.1f} s")
+        acknowledged = measured(server, f"{messages} messages delivered", lambda: deliver(server, range(messages)))
         assert len(acknowledged) == messages
-        began = time.monotonic()
-        compare(read(server), acknowledged, "read")
-        say(f"  read in {time.monotonic() - began:.1f} s")
+        compare(measured(server, "all read", lambda: read(server)), acknowledged, "read")
+        server.kill()
+        shutil.rmtree(work / "data" / "cache", ignore_errors=True)
+        server.start()
+        compare(measured(server, "all read by a new server without a cache", lambda: read(server)), acknowledged, "cold")
+        server.kill()
+        server.start()
+        compare(measured(server, "all read by a new server with a cache", lambda: read(server)), acknowledged, "warm")
         server.kill()
         backend.kill()
         backend.start()
@@ -181,6 +199,14 @@ def whole_server(sealpost, work, backend, messages):
         server.kill()
     checked = server.run("check", "--account", ACCOUNT, "--password-file", str(work / "password"))
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def measured(server, what, work):
+    """Does the work and says how long it took and what was asked of the store."""
+    requests, began = server.requests(), time.monotonic()
+    done = work()
+    say(f"  {what}: {time.monotonic() - began:.1f} s, {server.requests() - requests} requests")
+    return done
 
 
 def copied(server, work, backend):

@@ -93,8 +93,10 @@ impl Shared {
             let (payload, options) = (payload.clone(), options.clone());
             async move {
                 match self.bucket.put_opts(path, payload.clone(), options).await {
+                    // Not to be told to anybody: an earlier attempt may have arrived, or nothing may be there.
+                    Err(e) if conflicts(&e) => Err(Error::Generic { store: "remote", source: Box::new(e) }),
                     // Whose it is is known only if nothing of ours may have arrived yet.
-                    Err(e @ Error::AlreadyExists { .. }) if attempt > 1 && !conflicts(&e) => {
+                    Err(e @ Error::AlreadyExists { .. }) if attempt > 1 => {
                         self.is_there(path, payload, e).await
                     }
                     put => put,

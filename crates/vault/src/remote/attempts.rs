@@ -88,7 +88,7 @@ impl Attempts {
 
 /// Whether the same request may have another answer later.
 fn may_pass(e: &Error) -> bool {
-    matches!(e, Error::Generic { .. } | Error::JoinError { .. }) || conflicts(e)
+    matches!(e, Error::Generic { .. } | Error::JoinError { .. })
 }
 
 /// Whether this is S3's "409 Conflict": somebody else's write of that path is under way, and it is open whether the object will

@@ -90,6 +90,9 @@ async fn a_conflict_with_a_write_that_came_to_nothing_is_no_object() {
     let (server, store) = start().await;
     server.once(Fault::Refused(409), is_put);
     assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created);
+    // One that never ends says nothing about whose object is there.
+    server.plan(|r| if is_put(r) { Fault::Refused(409) } else { Fault::None });
+    assert_eq!(store.put_new("y", sealed(b"mine")).await.unwrap_err().kind(), Kind::Retry);
 }
 
 #[tokio::test]
