@@ -224,7 +224,7 @@ impl Account {
             match self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await {
                 Ok(Append::Done(tail)) => {
                     let applied = self.apply(&mut work, tail, &batch);
-                    self.head.advance(&mut known, tail);
+                    self.head.appended(&mut known, tail);
                     drop(known);
                     self.checkpoint_if_due(&work);
                     return Ok(Committed { value, position: tail.position, applied });

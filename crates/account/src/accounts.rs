@@ -4,6 +4,7 @@
 //! not in use, and waits for those that are.
 
 mod kept;
+mod poll;
 mod room;
 mod ticket;
 mod watch;
@@ -13,10 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_base::{AccountId, Budget, Clock, Error, MemoryDivision, Random, Result, Timestamp};
+use sealpost_base::{
+    AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, Timestamp, limits,
+};
 use sealpost_journal::Journal;
 use sealpost_mime::Structure;
 use sealpost_vault::{PublicKey, RootKey, Store};
+use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use crate::account::Account;
@@ -29,6 +33,7 @@ use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
 use kept::Kept;
+use poll::Polls;
 pub use room::Charge;
 use room::Room;
 pub use ticket::{Bell, Ticket};
@@ -62,6 +67,9 @@ struct Shared {
     decoded: DecodedCache,
     summaries: Cache<Entry>,
     metrics: AccountMetrics,
+    /// What this process appends.
+    appended: broadcast::Sender<(AccountId, Position)>,
+    polls: Polls,
 }
 
 /// The ends of logs that are in use, or were lately.
@@ -138,8 +146,11 @@ impl Accounts {
             loaded: Mutex::default(),
             kept: Mutex::default(),
             metrics: AccountMetrics::default(),
+            appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
+            polls: Polls::default(),
         }));
         tokio::spawn(watch::watch(Arc::downgrade(&accounts.0)));
+        tokio::spawn(poll::poll(Arc::downgrade(&accounts.0)));
         accounts
     }
 
@@ -153,10 +164,18 @@ impl Accounts {
         let slot = lock(&self.0.loaded).entry(id).or_default().clone();
         let mut loaded = slot.0.lock().await;
         let account = match loaded.upgrade() {
-            Some(account) if account.has_root(root) => account,
+            Some(account) if account.has_root(root) => {
+                if self.is_stale(id) {
+                    self.head(id).looks(self.0.clock.monotonic());
+                    account.refresh().await?;
+                }
+                account
+            }
             Some(_) => return Err(Error::denied("that key is not this account's")),
             None => {
-                let account = Account::load(self.clone(), self.head(id), root).await?;
+                let head = self.head(id);
+                head.looks(self.0.clock.monotonic());
+                let account = Account::load(self.clone(), head, root).await?;
                 *loaded = Arc::downgrade(&account);
                 account
             }
@@ -164,6 +183,7 @@ impl Accounts {
         drop(loaded);
         let before = lock(&self.0.kept).keep(account.clone(), self.0.clock.monotonic());
         drop(before);
+        self.0.polls.somebody_listens();
         Ok(account)
     }
 
@@ -385,7 +405,8 @@ impl Accounts {
             let journal = Journal::new(self.0.store.clone(), id, self.0.random.clone());
             journal.counted(self.0.metrics.journal.clone())
         };
-        by_account.entry(id).or_insert_with(|| Arc::new(Head::new(journal()))).clone()
+        let head = || Arc::new(Head::new(journal(), self.0.appended.clone()));
+        by_account.entry(id).or_insert_with(head).clone()
     }
 
     /// Those that are loaded now.

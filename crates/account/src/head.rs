@@ -5,11 +5,12 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use sealpost_base::{Error, Kind, Position, Result, Timestamp, limits};
+use sealpost_base::{AccountId, Error, Kind, Position, Result, Timestamp, limits};
 use sealpost_journal::{Append, Journal, Seal, Tail};
 use sealpost_vault::PublicKey;
-use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
+use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
 
@@ -22,6 +23,10 @@ pub(crate) struct Head {
     pub(crate) bell: watch::Sender<Position>,
     /// What the account took when it was loaded last, in bytes; 0 if it was not.
     pub(crate) weight: AtomicUsize,
+    /// Who passes on what this process appends.
+    appended: broadcast::Sender<(AccountId, Position)>,
+    /// When it was last looked at the log in the store, by the monotonic clock; `None` if it is known to be behind.
+    looked: Mutex<Option<Duration>>,
     waiting: Mutex<Vec<Waiting>>,
 }
 
@@ -35,8 +40,10 @@ struct Waiting {
 type Failure = (Kind, String);
 
 impl Head {
-    pub(crate) fn new(journal: Journal) -> Self {
+    pub(crate) fn new(journal: Journal, appended: broadcast::Sender<(AccountId, Position)>) -> Self {
         Head {
+            appended,
+            looked: Mutex::new(None),
             journal,
             tail: AsyncMutex::new(None),
             bell: watch::Sender::new(Position::ZERO),
@@ -52,6 +59,49 @@ impl Head {
             *last = position.max(*last);
             later
         });
+    }
+
+    /// Looks at the log in the store, and rings if it has grown.
+    pub(crate) async fn look(&self, now: Duration) -> Result<()> {
+        let known = *self.bell.borrow();
+        // Before the answer: what comes meanwhile is not in it.
+        *self.looked() = Some(now);
+        match self.journal.last_after(known).await {
+            Ok(last) => {
+                self.ring(last);
+                Ok(())
+            }
+            Err(e) => {
+                self.is_behind();
+                Err(e)
+            }
+        }
+    }
+
+    /// Somebody reads on in the log now.
+    pub(crate) fn looks(&self, now: Duration) {
+        *self.looked() = Some(now);
+    }
+
+    /// Somebody says that there is more than this process knows of.
+    pub(crate) fn is_behind(&self) {
+        *self.looked() = None;
+    }
+
+    /// Whether it was looked at the log at most so long ago.
+    pub(crate) fn was_looked_at(&self, now: Duration, within: Duration) -> bool {
+        self.looked().is_some_and(|looked| now.saturating_sub(looked) <= within)
+    }
+
+    fn looked(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This process appended the entry at `tail`. The caller holds the tail's lock.
+    pub(crate) fn appended(&self, tail: &mut Option<Tail>, to: Tail) {
+        self.advance(tail, to);
+        // Nobody need listen.
+        let _ = self.appended.send((self.journal.account(), to.position));
     }
 
     /// Says that the log goes to `tail`. The caller holds the tail's lock.
@@ -116,7 +166,7 @@ impl Head {
         };
         match outcome.await {
             Ok(end) => {
-                self.advance(tail, end);
+                self.appended(tail, end);
                 Ok(())
             }
             Err(e) => {

@@ -180,6 +180,14 @@ pub const ACCOUNT_TOKENS: usize = 100;
 pub const TOKEN_LABEL_BYTES: usize = 200;
 /// Bytes of a password or token.
 pub const SECRET_BYTES: usize = 1024;
+/// Entries that this process appended and has not yet told other nodes of; of more, they find out by themselves.
+pub const APPENDED_QUEUE: usize = 1024;
+/// Bytes of a line that the bus between nodes sends.
+pub const BUS_LINE_BYTES: usize = 64 * 1024;
+/// Bytes of a message from the bus that are looked at; larger ones are passed over.
+pub const BUS_MESSAGE_BYTES: usize = 256;
+/// Ballots of one log or record whose names are left in the store, where writers have to agree by them.
+pub const BALLOTS: usize = 16;
 /// Attempts to change a record that others keep changing.
 pub const RECORD_ATTEMPTS: usize = 32;
 /// Patterns of one LIST command.

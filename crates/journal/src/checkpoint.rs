@@ -7,10 +7,10 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Position, Result, Timestamp};
-use sealpost_vault::{AccountKeys, Hash, checkpoint};
+use sealpost_vault::{AccountKeys, Appends, Hash, checkpoint};
 use zeroize::Zeroizing;
 
-use crate::{Content, Entry, Journal, Tail, position_in};
+use crate::{Content, Entry, Journal, Place, Tail, position_in};
 
 /// The name that a manifest is sealed under.
 const MANIFEST: &str = "manifest";
@@ -160,7 +160,16 @@ impl Journal {
     /// # Errors
     /// What the store says. What is left is removed the next time.
     pub async fn trim(&self) -> Result<()> {
-        let Some(&end) = self.checkpoints().await?.get(1) else { return Ok(()) };
+        let checkpoints = self.checkpoints().await?;
+        let Some(&end) = checkpoints.get(1) else { return Ok(()) };
+        if self.store.appends() == Appends::Siblings {
+            // One that somebody is still writing, or never finished, may be listed: nothing goes on account of it before
+            // everybody sees it.
+            for position in &checkpoints[..2] {
+                let path = self.manifest_path(*position);
+                self.store.put_again(&path, &path).await?;
+            }
+        }
         let entries = self.below(&self.log_prefix(), 0, end).await?;
         let trimmed = entries.len() as u64;
         self.store.delete_in_order(entries).await?;
@@ -174,7 +183,8 @@ impl Journal {
         let mut found = Vec::new();
         let mut listed = self.store.list(prefix, None);
         while let Some(object) = listed.try_next().await? {
-            match object.path.rsplit('/').nth(from_end).and_then(position_in) {
+            let place = object.path.rsplit('/').nth(from_end).and_then(Place::parse);
+            match place.map(|place| place.position) {
                 Some(position) if position < end => found.push(object.path),
                 _ => break,
             }

@@ -2,7 +2,8 @@
 //!
 //! What the entries say is opaque here. The invariants:
 //!
-//! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever exists at a position.
+//! - An entry is durable when [`Journal::append`] says `Done`; at most one entry ever counts at a position. Where the store
+//!   creates conditionally there is only one; elsewhere its writers agree on one ([`Chain`]).
 //! - Each entry carries the hash of the one before, so none can be swapped, reordered or dropped unseen.
 //! - Whoever is behind finds out: [`Append::Lost`] when others appended, [`Append::Trimmed`] when what it would
 //!   have followed was folded into a checkpoint and removed. Neither leaves anything that replay would count.
@@ -11,6 +12,8 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod ballot;
+mod chain;
 mod checkpoint;
 mod log;
 mod metrics;
@@ -19,6 +22,8 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use ballot::{Ballot, Place};
+pub use chain::Chain;
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Content, Entry, Seal};
 pub use metrics::JournalMetrics;
@@ -34,11 +39,14 @@ pub struct Tail {
     /// The last entry's hash; [`Hash::ZERO`] for an empty log.
     #[n(1)]
     pub hash: Hash,
+    /// The ballot that the last entry was written in, on a store without conditional create.
+    #[n(2)]
+    pub ballot: Option<Ballot>,
 }
 
 impl Tail {
     /// The end of an empty log.
-    pub const EMPTY: Tail = Tail { position: Position::ZERO, hash: Hash::ZERO };
+    pub const EMPTY: Tail = Tail { position: Position::ZERO, hash: Hash::ZERO, ballot: None };
 }
 
 /// The log of one account. Cheap to clone; holds no keys.
@@ -47,13 +55,18 @@ pub struct Journal {
     store: Store,
     account: AccountId,
     random: Arc<dyn Random>,
+    /// The entries, and who may append.
+    chain: Chain,
     metrics: Arc<JournalMetrics>,
 }
 
 impl Journal {
     /// The log of `account` in `store`.
     pub fn new(store: Store, account: AccountId, random: Arc<dyn Random>) -> Self {
-        Journal { store, account, random, metrics: Arc::default() }
+        // Ballots are where the manifests are: one listing tells of both.
+        let folder = |name: &str| format!("acct/{account}/{name}");
+        let chain = Chain::new(store.clone(), folder("log"), folder("manifest"), random.clone());
+        Journal { store, account, random, chain, metrics: Arc::default() }
     }
 
     /// The same, counted together with others.
@@ -72,7 +85,12 @@ impl Journal {
     }
 
     fn log_path(&self, position: Position) -> String {
-        format!("acct/{}/log/{:016x}", self.account, position.0)
+        self.chain.path(&Place::plain(position))
+    }
+
+    /// Behind here two manifests say that what follows `known` may be trimmed.
+    fn marks(&self, known: Position) -> String {
+        self.manifest_path(known.next())
     }
 
     fn manifest_prefix(&self) -> String {
@@ -95,12 +113,12 @@ impl Journal {
 /// Which account's log entry has that path, and where in the log it is.
 pub fn log_entry(path: &str) -> Option<(AccountId, Position)> {
     let (account, position) = path.strip_prefix("acct/")?.split_once("/log/")?;
-    Some((account.parse().ok()?, position_in(position)?))
+    Some((account.parse().ok()?, Place::parse(position)?.position))
 }
 
 /// The position a path ends with, or that its folder is named after.
 fn position_in(segment: &str) -> Option<Position> {
-    if segment.len() != 16 {
+    if segment.len() != 16 || !segment.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
     u64::from_str_radix(segment, 16).ok().map(Position)

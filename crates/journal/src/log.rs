@@ -1,14 +1,15 @@
 //! Appending to the log and reading it.
 
 use bytes::Bytes;
-use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures::stream::{self, Stream, StreamExt};
 use sealpost_base::limits::ENTRY_BYTES;
 use sealpost_base::{Error, Kind, Position, Result};
 use sealpost_vault::entry::{self, Origin};
-use sealpost_vault::{AccountKeys, Hash, PublicKey, Put, Sealed};
+use sealpost_vault::{AccountKeys, Appends, Hash, PublicKey, Put, Sealed};
 use zeroize::Zeroizing;
 
-use crate::{Journal, Tail, position_in};
+use crate::chain::{Found, last_of, leading_to};
+use crate::{Ballot, Journal, Place, Tail};
 
 /// How often an append is repeated when it is unknown whether it took effect.
 const APPEND_ATTEMPTS: usize = 3;
@@ -41,6 +42,8 @@ pub struct Entry {
     pub position: Position,
     /// Its hash, which the next entry carries.
     pub hash: Hash,
+    /// The ballot that it was written in, if it was in one.
+    pub ballot: Option<Ballot>,
     /// Whether it carries the hash of the entry before.
     pub chained: bool,
     /// What it says.
@@ -53,6 +56,13 @@ pub enum Content {
     Plain(Origin, Zeroizing<Vec<u8>>),
     /// It is not what was sealed, or not there although later ones are; why, for the operator.
     Damaged(String),
+}
+
+impl Entry {
+    /// The end of a log that ends with this entry.
+    pub fn tail(&self) -> Tail {
+        Tail { position: self.position, hash: self.hash, ballot: self.ballot }
+    }
 }
 
 fn trimmed_while_written(position: Position) -> Error {
@@ -79,12 +89,24 @@ impl Journal {
                 entry::seal_delivery(to, self.account, position, &after.hash, plaintext, random)?
             }
         };
+        let appended = match self.store.appends() {
+            Appends::Conditional => self.append_conditionally(position, sealed).await?,
+            Appends::Siblings => self.chain.append(after, sealed, &self.marks(after.position)).await?,
+        };
+        match appended {
+            Append::Done(_) => self.metrics.appended.increment(),
+            Append::Lost => self.metrics.lost.increment(),
+            Append::Trimmed => {}
+        }
+        Ok(appended)
+    }
+
+    async fn append_conditionally(&self, position: Position, sealed: Sealed) -> Result<Append> {
         let hash = entry::hash(sealed.as_ref());
         if self.is_trimmed(position).await? {
             return Ok(Append::Trimmed);
         }
         if !self.put(position, sealed, hash).await? {
-            self.metrics.lost.increment();
             return Ok(Append::Lost);
         }
         // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
@@ -92,13 +114,12 @@ impl Journal {
         if self.is_trimmed(position).await? && !self.is_followed(position, hash).await? {
             return Err(trimmed_while_written(position));
         }
-        self.metrics.appended.increment();
-        Ok(Append::Done(Tail { position, hash }))
+        Ok(Append::Done(Tail { position, hash, ballot: None }))
     }
 
     /// Whether the entry after `position` carries `hash`.
     async fn is_followed(&self, position: Position, hash: Hash) -> Result<bool> {
-        let next = self.read(position.next()).await?;
+        let next = self.read(&Place::plain(position.next())).await?;
         Ok(next.is_some_and(|next| entry::prev(&next).is_ok_and(|prev| prev == hash)))
     }
 
@@ -122,51 +143,75 @@ impl Journal {
         }
     }
 
-    /// The positions after `known`, ascending. `None` if entries after it may have been removed.
+    /// Where the entries after `known` are, ascending. `None` if entries after it may have been removed.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn positions_after(&self, known: Position) -> Result<Option<Vec<Position>>> {
-        let after = self.log_path(known);
-        let mut listed = self.store.list(&self.log_prefix(), Some(&after));
-        let mut positions = Vec::new();
-        while let Some(object) = listed.try_next().await? {
-            positions.extend(object.path.rsplit('/').next().and_then(position_in));
+    pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<Place>>> {
+        if self.store.appends() == Appends::Siblings {
+            return match self.chain.behind(known, Some(&self.marks(known.position))).await? {
+                Found::Entries(places) => Ok(Some(places)),
+                Found::Trimmed => Ok(None),
+            };
         }
+        let places = self.listed_after(known).await?;
         // Asked after the listing: what may not be removed now was not removed then.
-        Ok(if self.is_trimmed(known.next()).await? { None } else { Some(positions) })
+        Ok(if self.is_trimmed(known.position.next()).await? { None } else { Some(places) })
     }
 
-    /// The entries at `positions`, which follow `known`, opened and checked against the chain. Positions that are
+    /// Where the entries after `known` are, as far as a listing tells: on a store without conditional create the last one may
+    /// not count yet, or never. For those who only look.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn listed_after(&self, known: &Tail) -> Result<Vec<Place>> {
+        let places = self.chain.list(known.position).await?;
+        let last = last_of(&places, known);
+        Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, known.position)))
+    }
+
+    /// The path of an entry.
+    pub fn path(&self, place: &Place) -> String {
+        self.chain.path(place)
+    }
+
+    /// The entries at `places`, which follow `known`, opened and checked against the chain. Positions that are
     /// missing in between come as damaged entries, and so do those that were trimmed since they were listed: whoever
     /// meets one asks [`Journal::is_trimmed`].
     pub fn entries<'a>(
         &'a self,
         keys: &'a AccountKeys,
         known: Tail,
-        positions: &'a [Position],
+        places: &'a [Place],
     ) -> impl Stream<Item = Result<Entry>> + 'a {
         let start = known.position.0 + 1;
-        let end = positions.last().map_or(start, |p| p.0 + 1);
-        let mut present = positions.iter().peekable();
+        let end = places.last().map_or(start, |place| place.position.0 + 1);
+        let mut present = places.iter().peekable();
         let wanted = (start..end).map(move |p| {
-            let here = present.next_if(|q| q.0 == p).is_some();
+            let here = present.next_if(|place| place.position.0 == p).copied();
             (Position(p), here)
         });
         stream::iter(wanted)
             .map(move |(position, here)| async move {
-                let object = if here { self.read(position).await? } else { None };
-                Ok((position, object))
+                let object = match &here {
+                    Some(place) => self.read(place).await?,
+                    None => None,
+                };
+                let ballot = here.filter(|place| !place.is_plain()).map(|place| place.ballot);
+                Ok((position, ballot, object))
             })
             .buffered(READ_AHEAD)
-            .scan(known.hash, move |before, read: Result<(Position, Option<Bytes>)>| {
-                let entry = read.map(|(position, object)| self.open(keys, position, object, before));
+            .scan(known.hash, move |before, read: Result<(Position, Option<Ballot>, Option<Bytes>)>| {
+                let entry = read.map(|(position, ballot, object)| Entry {
+                    ballot,
+                    ..self.open(keys, position, object, before)
+                });
                 futures::future::ready(Some(entry))
             })
     }
 
-    async fn read(&self, position: Position) -> Result<Option<Bytes>> {
-        match self.store.read(&self.log_path(position)).await {
+    async fn read(&self, place: &Place) -> Result<Option<Bytes>> {
+        match self.store.read(&self.path(place)).await {
             Ok(object) => Ok(Some(object)),
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => Ok(None),
             Err(e) => Err(e),
@@ -182,7 +227,7 @@ impl Journal {
     ) -> Entry {
         let Some(object) = object else {
             let content = Content::Damaged(format!("log entry {position} is missing"));
-            return Entry { position, hash: Hash::ZERO, chained: false, content };
+            return Entry { position, hash: Hash::ZERO, ballot: None, chained: false, content };
         };
         self.metrics.replayed.increment();
         let chained = entry::prev(&object).is_ok_and(|prev| prev == *before);
@@ -192,7 +237,7 @@ impl Journal {
             Ok((origin, plaintext)) => Content::Plain(origin, plaintext),
             Err(e) => Content::Damaged(e.to_string()),
         };
-        Entry { position, hash, chained, content }
+        Entry { position, hash, ballot: None, chained, content }
     }
 
     /// The end of the log for somebody without keys, from what is known of it.
@@ -201,44 +246,53 @@ impl Journal {
     /// What the store says.
     pub async fn tail(&self, known: Tail) -> Result<Tail> {
         loop {
-            let last = match self.positions_after(known.position).await? {
-                Some(positions) => match positions.last() {
+            let last = match self.places_after(&known).await? {
+                Some(places) => match places.last() {
                     Some(last) => *last,
                     None => return Ok(known),
                 },
-                None => match self.last_position().await? {
+                None => match self.last_place().await? {
                     Some(last) => last,
                     None => return Ok(Tail::EMPTY),
                 },
             };
             // Not there any more: others went on, so there is a later one.
-            if let Some(object) = self.read(last).await? {
-                return Ok(Tail { position: last, hash: entry::hash(&object) });
+            if let Some(object) = self.read(&last).await? {
+                let ballot = (!last.is_plain()).then_some(last.ballot);
+                return Ok(Tail { position: last.position, hash: entry::hash(&object), ballot });
             }
-            if !self.is_trimmed(last).await? {
-                return Err(Error::corrupt(format!("log entry {last} is missing")));
+            if !self.is_trimmed(last.position).await? {
+                return Err(Error::corrupt(format!("log entry {} is missing", last.position)));
             }
         }
     }
 
-    /// The position of the last entry; `known` if there is none behind it.
+    /// The position of the last entry; `known` if there is none behind it. One listing if that is so.
     ///
     /// # Errors
     /// What the store says.
     pub async fn last_after(&self, known: Position) -> Result<Position> {
-        let last = match self.positions_after(known).await? {
-            Some(positions) => positions.last().copied(),
-            None => self.last_position().await?,
-        };
-        Ok(last.map_or(known, |last| last.max(known)))
+        let listed = self.chain.list(known).await?;
+        let last = listed.iter().map(|place| place.position).max().unwrap_or(known);
+        if last <= known || self.store.appends() == Appends::Conditional {
+            return Ok(last.max(known));
+        }
+        // What is listed may not count, and whoever is told of a position waits for it.
+        Ok(self.last_place().await?.map_or(known, |last| last.position.max(known)))
     }
 
-    async fn last_position(&self) -> Result<Option<Position>> {
-        let mut listed = self.store.list(&self.log_prefix(), None);
-        let mut last = None;
-        while let Some(object) = listed.try_next().await? {
-            last = object.path.rsplit('/').next().and_then(position_in).max(last);
+    /// How many entries a listing shows after `position`.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn count_after(&self, position: Position) -> Result<usize> {
+        Ok(self.chain.list(position).await?.len())
+    }
+
+    async fn last_place(&self) -> Result<Option<Place>> {
+        match self.store.appends() {
+            Appends::Conditional => Ok(self.listed_after(&Tail::EMPTY).await?.last().copied()),
+            Appends::Siblings => Ok(self.chain.last().await?.map(|(place, _)| place)),
         }
-        Ok(last)
     }
 }

@@ -39,8 +39,8 @@ impl World {
     }
 
     async fn read(&self, known: Tail) -> Vec<String> {
-        let positions = self.journal.positions_after(known.position).await.unwrap().unwrap();
-        let mut entries = pin!(self.journal.entries(&self.keys, known, &positions));
+        let places = self.journal.places_after(&known).await.unwrap().unwrap();
+        let mut entries = pin!(self.journal.entries(&self.keys, known, &places));
         let mut out = Vec::new();
         while let Some(entry) = entries.next().await {
             let entry = entry.unwrap();
@@ -114,7 +114,7 @@ async fn an_entry_of_another_log_is_not_taken() {
     // The same keys and the same position, but what it follows is another entry.
     let foreign = other.fill(Tail::EMPTY, &["eins", "zwei"]).await;
     assert_ne!(foreign.hash, tail.hash);
-    let wrong = Tail { position: tail.position, hash: foreign.hash };
+    let wrong = Tail { hash: foreign.hash, ..tail };
     w.fill(wrong, &["two"]).await;
     assert_eq!(w.read(Tail::EMPTY).await, ["one", "!two"]);
 }
@@ -158,7 +158,7 @@ async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
     w.checkpoint(three, &[("head", "h3")]).await;
     w.journal.trim().await.unwrap();
 
-    assert_eq!(w.journal.positions_after(old.position).await.unwrap(), None);
+    assert_eq!(w.journal.places_after(&old).await.unwrap(), None);
     assert_eq!(w.append(&old, "stale").await, Append::Trimmed);
     assert_eq!(
         w.paths("log").await,

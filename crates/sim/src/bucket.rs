@@ -52,13 +52,14 @@ struct State {
     requests: u64,
 }
 
-#[derive(Clone)]
 struct Object {
     bytes: Bytes,
     /// By the store's clock.
     modified: Duration,
     /// Everybody sees it.
     whole: bool,
+    /// What those see who do not see it.
+    before: Option<Box<Object>>,
 }
 
 /// What becomes of a write.
@@ -192,10 +193,15 @@ impl Bucket {
                 return Err(object_store::Error::AlreadyExists { path: path.to_owned(), source });
             }
             let same = before.is_some_and(|before| before.whole && before.bytes == *bytes);
+            let before = match state.objects.remove(path) {
+                Some(before) if before.whole => Some(Box::new(before)),
+                Some(unfinished) => unfinished.before,
+                None => None,
+            };
             if path.contains("/log/") {
                 state.archive.push((path.to_owned(), bytes.clone()));
             }
-            let object = Object { bytes: bytes.clone(), modified, whole: serialized || same };
+            let object = Object { bytes: bytes.clone(), modified, whole: serialized || same, before };
             state.objects.insert(path.to_owned(), object);
         }
         sleep(after).await;
@@ -205,7 +211,7 @@ impl Bucket {
         if let Some(object) = self.lock().objects.get_mut(path)
             && object.bytes == *bytes
         {
-            object.whole = true;
+            (object.whole, object.before) = (true, None);
         }
         Ok(())
     }
@@ -221,18 +227,18 @@ impl Bucket {
         done
     }
 
-    /// Whether this request sees the object.
-    fn sees(&self, object: &Object, calm: bool) -> bool {
-        object.whole || (!calm && self.0.random.below(2) == 0)
+    /// What this request sees of the object.
+    fn sees<'a>(&self, object: &'a Object, calm: bool) -> Option<&'a Object> {
+        let sees = object.whole || (!calm && self.0.random.below(2) == 0);
+        if sees { Some(object) } else { object.before.as_deref() }
     }
 
     fn find(&self, path: &Path) -> object_store::Result<(ObjectMeta, Bytes)> {
         let state = self.lock();
-        match state.objects.get(path.as_ref()) {
-            Some(object) if self.sees(object, state.calm) => {
-                Ok((meta(path.clone(), object), object.bytes.clone()))
-            }
-            _ => {
+        let object = state.objects.get(path.as_ref()).and_then(|object| self.sees(object, state.calm));
+        match object {
+            Some(object) => Ok((meta(path.clone(), object), object.bytes.clone())),
+            None => {
                 let source = "no such object".into();
                 Err(object_store::Error::NotFound { path: path.to_string(), source })
             }
@@ -248,7 +254,7 @@ impl Bucket {
         let mut found = Vec::new();
         for (path, object) in below.take(PAGE) {
             next = Some(path.clone());
-            if self.sees(object, state.calm)
+            if let Some(object) = self.sees(object, state.calm)
                 && let Ok(location) = Path::parse(path)
             {
                 found.push(meta(location, object));

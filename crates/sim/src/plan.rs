@@ -44,7 +44,7 @@ impl Plan {
         let below = |bound: u64| random.next_u64() % bound;
         let calm = below(8) == 0;
         let chance = |most: u64| if calm { 0 } else { random.next_u64() % (most + 1) };
-        let appends = Appends::Conditional;
+        let appends = if below(3) == 0 { Appends::Conditional } else { Appends::Siblings };
         Plan {
             appends,
             nodes: 2 + below(3) as usize,

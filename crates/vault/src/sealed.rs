@@ -18,6 +18,11 @@ impl Sealed {
         Sealed(bytes.into())
     }
 
+    /// An object that says nothing but that it is there.
+    pub fn marker() -> Self {
+        Sealed(Bytes::from_static(b"SPM\x01"))
+    }
+
     pub(crate) fn into_bytes(self) -> Bytes {
         self.0
     }

@@ -139,6 +139,16 @@ impl Store {
         }
     }
 
+    /// Writes the object `from` once more, as `to`, which may be the same path; returns it. Durable when it returns.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no object `from`; as [`Store::put_new`].
+    pub async fn put_again(&self, from: &str, to: &str) -> Result<Bytes> {
+        let object = self.read(from).await?;
+        self.put_new(to, Sealed::new(object.clone())).await?;
+        Ok(object)
+    }
+
     /// The whole object `path`.
     pub async fn read(&self, path: &str) -> Result<Bytes> {
         let location = location(path)?;

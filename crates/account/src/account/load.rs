@@ -68,17 +68,17 @@ impl Account {
 
     /// Applies what the log has beyond the state.
     pub(super) async fn follow(&self, work: &mut Work) -> Result<()> {
-        let Some(positions) = self.head.journal.positions_after(work.tail.position).await? else {
+        let Some(places) = self.head.journal.places_after(&work.tail).await? else {
             return self.reload(work).await;
         };
         let known = work.tail;
-        let mut entries = pin!(self.head.journal.entries(&self.keys, known, &positions));
+        let mut entries = pin!(self.head.journal.entries(&self.keys, known, &places));
         while let Some(entry) = entries.next().await {
             let entry = entry?;
             if self.head.journal.was_trimmed(&entry).await? {
                 return self.reload(work).await;
             }
-            let tail = Tail { position: entry.position, hash: entry.hash };
+            let tail = entry.tail();
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let events = apply(self.id, &mut state, &entry);
             drop(state);
@@ -132,8 +132,8 @@ async fn expected_bytes(journal: &Journal, keys: &AccountKeys) -> Result<usize> 
         }
         None => Vec::new(),
     };
-    let tail = journal.positions_after(newest.unwrap_or(Position::ZERO)).await?.unwrap_or_default();
-    Ok(state::expected_bytes(checkpoint.iter().map(|chunk| chunk.name.as_str()), tail.len()))
+    let tail = journal.count_after(newest.unwrap_or(Position::ZERO)).await?;
+    Ok(state::expected_bytes(checkpoint.iter().map(|chunk| chunk.name.as_str()), tail))
 }
 
 async fn load(
@@ -144,9 +144,9 @@ async fn load(
     let id = scale.id;
     'attempts: for _ in 0..LOAD_ATTEMPTS {
         let (mut state, mut work, mut damaged) = restore(journal, keys, scale).await?;
-        let Some(positions) = journal.positions_after(work.tail.position).await? else { continue };
+        let Some(places) = journal.places_after(&work.tail).await? else { continue };
         let known = work.tail;
-        let mut entries = pin!(journal.entries(keys, known, &positions));
+        let mut entries = pin!(journal.entries(keys, known, &places));
         while let Some(entry) = entries.next().await {
             let entry = entry?;
             if journal.was_trimmed(&entry).await? {
@@ -154,7 +154,7 @@ async fn load(
             }
             let events = apply(id, &mut state, &entry);
             damaged |= events.is_none();
-            work.tail = Tail { position: entry.position, hash: entry.hash };
+            work.tail = entry.tail();
             work.since_checkpoint += events.unwrap_or(1).max(1);
             if work.tail.position.0 % WEIGH_ENTRIES == 0 {
                 scale.check(&state)?;
@@ -178,7 +178,11 @@ async fn restore(
     for strict in [true, false] {
         for position in &positions {
             match restore_one(journal, keys, scale, *position, strict).await {
-                Ok((state, tail)) => return Ok((state, Work { tail, since_checkpoint: 0 }, damaged)),
+                Ok(Some((state, tail))) => {
+                    return Ok((state, Work { tail, since_checkpoint: 0 }, damaged));
+                }
+                // Removed since it was listed, or not quite written yet.
+                Ok(None) => {}
                 Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
                     tracing::error!(account = %id, checkpoint = %position, error = %e, "damaged checkpoint");
                     damaged = true;
@@ -196,9 +200,12 @@ async fn restore_one(
     scale: &Scale<'_>,
     position: Position,
     strict: bool,
-) -> Result<(AccountState, Tail)> {
+) -> Result<Option<(AccountState, Tail)>> {
     let id = scale.id;
-    let checkpoint = journal.checkpoint(keys, position).await?;
+    let checkpoint = match journal.checkpoint(keys, position).await {
+        Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+        found => found?,
+    };
     let mut restore = if strict { Restore::new(id) } else { Restore::lenient(id) };
     let mut chunks = futures::stream::iter(checkpoint.chunks.clone())
         .map(|chunk| async move {
@@ -217,7 +224,7 @@ async fn restore_one(
         scale.check(restore.state())?;
     }
     drop(chunks);
-    Ok((restore.finish()?, checkpoint.tail))
+    Ok(Some((restore.finish()?, checkpoint.tail)))
 }
 
 /// Applies one entry; how many events it had, `None` if it was not intact.

@@ -39,6 +39,11 @@ impl Kept {
         self.lru.put(account.id(), (now, account)).map(|(_, before)| before)
     }
 
+    /// Whether that account is kept.
+    pub(super) fn holds(&self, id: AccountId) -> bool {
+        self.lru.contains(&id)
+    }
+
     /// Those that nobody has opened for long.
     pub(super) fn expire(&mut self, now: Duration) -> Unkept {
         let mut expired = Vec::new();

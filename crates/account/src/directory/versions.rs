@@ -1,12 +1,19 @@
 //! Records as sequences of versions: read the newest, write the next, forget the old ones.
+//!
+//! Where the store creates conditionally, a version is created if it is absent. Elsewhere whoever changes a record agrees with
+//! the others on its next version as writers of a log do ([`Chain`]).
 
-use std::sync::Arc;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use sealpost_base::{Error, Kind, Random, Result, limits};
+use lru::LruCache;
+use sealpost_base::{Error, Kind, Position, Random, Result, limits};
+use sealpost_journal::{Append, Chain, Place};
 use sealpost_vault::record::{ServerKey, open_record, seal_record};
-use sealpost_vault::{Put, Sealed, Store};
+use sealpost_vault::{Appends, Put, Sealed, Store};
 
 /// The store and the key that authenticates its records.
 #[derive(Clone)]
@@ -14,6 +21,8 @@ pub(super) struct Versions {
     store: Store,
     key: Arc<ServerKey>,
     random: Arc<dyn Random>,
+    /// What is known of records that were read lately.
+    chains: Arc<Mutex<LruCache<String, Chain>>>,
 }
 
 /// The newest version of a record.
@@ -27,10 +36,13 @@ pub(super) struct Newest {
 const KEPT_VERSIONS: u64 = 2;
 /// Random bytes behind a record, which nobody reads.
 const NONCE_BYTES: usize = 16;
+/// Records of which this process remembers that everybody sees their newest version.
+const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 impl Versions {
     pub(super) fn new(store: Store, key: ServerKey, random: Arc<dyn Random>) -> Self {
-        Versions { store, key: Arc::new(key), random }
+        let chains = Arc::new(Mutex::new(LruCache::new(CHAINS)));
+        Versions { store, key: Arc::new(key), random, chains }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -42,6 +54,22 @@ impl Versions {
     /// # Errors
     /// `Corrupt` if it is not one that this server's key authenticated: an older one does not take its place.
     pub(super) async fn newest(&self, directory: &str) -> Result<Option<Newest>> {
+        let (place, object) = match self.store.appends() {
+            Appends::Conditional => match self.last(directory).await? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+            Appends::Siblings => match self.chain(directory).last().await? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        // Whatever its name has beside it, a record is bound to its version.
+        let version = place.position.0;
+        Ok(Some(Newest { version, bytes: open_record(&self.key, &path(directory, version), &object)? }))
+    }
+
+    async fn last(&self, directory: &str) -> Result<Option<(Place, Bytes)>> {
         for _ in 0..limits::RECORD_ATTEMPTS {
             match self.store.last(directory).await {
                 // Newer ones were written and this one removed between looking and reading.
@@ -49,9 +77,20 @@ impl Versions {
                 Err(e) => return Err(e),
                 Ok(None) => return Ok(None),
                 Ok(Some((path, object))) => {
-                    let version = split(&path).filter(|(d, _)| *d == directory).map(|(_, version)| version);
-                    let version = version.ok_or_else(|| Error::corrupt(format!("{path} is no record")))?;
-                    return Ok(Some(Newest { version, bytes: open_record(&self.key, &path, &object)? }));
+                    if let Some((_, version)) = split(&path).filter(|(d, _)| *d == directory)
+                        && path == self::path(directory, version)
+                    {
+                        return Ok(Some((place(version), object)));
+                    }
+                    // Written before the records were moved here from a store without conditional create.
+                    let chain = self.chain(directory);
+                    let Some(place) = chain.listed_last().await? else {
+                        return Err(Error::corrupt(format!("{path} is no record")));
+                    };
+                    match self.store.read(&chain.path(&place)).await {
+                        Err(e) if e.kind() == Kind::NotFound => continue,
+                        found => return Ok(Some((place, found?))),
+                    }
                 }
             }
         }
@@ -68,7 +107,15 @@ impl Versions {
         let mut distinct = bytes.to_vec();
         distinct.resize(bytes.len() + NONCE_BYTES, 0);
         self.random.fill(&mut distinct[bytes.len()..]);
-        if !self.put(&path, seal_record(&self.key, &path, &distinct)).await? {
+        let object = seal_record(&self.key, &path, &distinct);
+        let written = match self.store.appends() {
+            Appends::Conditional => self.put(&path, object).await?,
+            Appends::Siblings => {
+                let chain = self.chain(directory);
+                matches!(chain.append_at(Position(version), object).await?, Append::Done(_))
+            }
+        };
+        if !written {
             return Ok(false);
         }
         if let Err(e) = self.prune(directory, next).await {
@@ -94,6 +141,15 @@ impl Versions {
                 found => Ok(*found? == *object.as_ref()),
             },
         }
+    }
+
+    fn chain(&self, directory: &str) -> Chain {
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || {
+            let (entries, ballots) = (directory.to_owned(), directory.to_owned());
+            Chain::new(self.store.clone(), entries, ballots, self.random.clone())
+        };
+        chains.get_or_insert(directory.to_owned(), new).clone()
     }
 
     async fn prune(&self, directory: &str, newest: u64) -> Result<()> {
@@ -149,8 +205,11 @@ fn path(directory: &str, version: u64) -> String {
     format!("{directory}/{version:016x}")
 }
 
+fn place(version: u64) -> Place {
+    Place::plain(Position(version))
+}
+
 fn split(path: &str) -> Option<(&str, u64)> {
-    let (directory, version) = path.rsplit_once('/')?;
-    let version = (version.len() == 16).then(|| u64::from_str_radix(version, 16).ok()).flatten()?;
-    Some((directory, version))
+    let (directory, name) = path.rsplit_once('/')?;
+    Some((directory, Place::parse(name)?.position.0))
 }

@@ -8,12 +8,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
 use sealpost_base::{AccountId, Error, Position, Result};
-use sealpost_journal::{Checkpoint, Journal};
+use sealpost_journal::{Checkpoint, Journal, Place, Tail};
 use sealpost_vault::entry::{self, Origin};
 use sealpost_vault::{AccountKeys, Hash};
 
 use super::report::Finding;
-use crate::place::Place;
+use crate::place::Place as Directory;
 
 /// Entries and chunks read at once.
 const READ_AHEAD: usize = 16;
@@ -47,7 +47,7 @@ pub struct Counts {
 ///
 /// # Errors
 /// If the store cannot be listed.
-pub async fn examine(place: &Place, journal: &Journal, keys: Option<&AccountKeys>) -> Result<Examined> {
+pub async fn examine(place: &Directory, journal: &Journal, keys: Option<&AccountKeys>) -> Result<Examined> {
     let mut attempt = 1;
     loop {
         let before = journal.checkpoints().await?;
@@ -69,7 +69,7 @@ struct Restored {
 }
 
 struct Examination<'a> {
-    place: &'a Place,
+    place: &'a Directory,
     journal: &'a Journal,
     keys: Option<&'a AccountKeys>,
     account: AccountId,
@@ -81,7 +81,7 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    fn new(place: &'a Place, journal: &'a Journal, keys: Option<&'a AccountKeys>) -> Self {
+    fn new(place: &'a Directory, journal: &'a Journal, keys: Option<&'a AccountKeys>) -> Self {
         let account = journal.account();
         Examination {
             place,
@@ -104,9 +104,10 @@ impl<'a> Examination<'a> {
         }
         // Below the older of the last two nothing is needed, and what is there was left by an interrupted trim.
         let needed = positions.get(1).copied().unwrap_or(Position(1));
-        let log = self.positions().await?;
-        let log: Vec<Position> = log.into_iter().filter(|p| *p >= needed).collect();
-        let end = log.last().copied().max(positions.first().copied()).unwrap_or(Position::ZERO);
+        let log = self.journal.listed_after(&Tail::EMPTY).await?;
+        let log: Vec<Place> = log.into_iter().filter(|place| place.position >= needed).collect();
+        let end =
+            log.last().map(|place| place.position).max(positions.first().copied()).unwrap_or(Position::ZERO);
         self.state = (needed == Position(1)).then(|| AccountState::new(self.account));
         self.counts.entries = log.len() as u64;
         self.replay(&log, needed, end, &checkpoints).await;
@@ -114,20 +115,10 @@ impl<'a> Examination<'a> {
         Ok(Examined { findings, counts, state: state.filter(|_| keys.is_some()) })
     }
 
-    async fn positions(&self) -> Result<Vec<Position>> {
-        let listed = self.place.store.list(&format!("acct/{}/log", self.account), None);
-        let positions = listed.map_ok(|object| {
-            let hex = object.path.rsplit('/').next().unwrap_or_default();
-            u64::from_str_radix(hex, 16).map(Position).ok()
-        });
-        Ok(positions.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
-    }
-
     /// Reads all entries in order. A run of missing ones is one finding, however long it is.
-    async fn replay(&mut self, log: &[Position], from: Position, end: Position, checkpoints: &[Restored]) {
-        let store = &self.place.store;
-        let account = self.account;
-        let paths = log.iter().map(|p| (*p, path(account, *p)));
+    async fn replay(&mut self, log: &[Place], from: Position, end: Position, checkpoints: &[Restored]) {
+        let (store, journal) = (&self.place.store, self.journal);
+        let paths = log.iter().map(|place| (place.position, journal.path(place)));
         let reads = stream::iter(paths).map(|(p, path)| async move { (p, store.read(&path).await, path) });
         let mut reads = std::pin::pin!(reads.buffered(READ_AHEAD));
         let mut next = from;

@@ -8,6 +8,8 @@ use sealpost_account::directory::AccountRecord;
 use sealpost_base::{Error, Kind};
 use sealpost_vault::record::open_record;
 
+use sealpost_journal::Ballot;
+
 use super::report::{Place as At, Report};
 use crate::place::Place;
 
@@ -25,8 +27,13 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
                     break;
                 }
             };
+            let (directory, name) = object.path.rsplit_once('/').unwrap_or_default();
+            // Without conditional create, those who change a record agree by objects that only have a name.
+            if Ballot::of_file(name).is_some() {
+                continue;
+            }
             report.totals.records += 1;
-            match authentic(place, &object.path).await {
+            match authentic(place, directory, name).await {
                 // A newer version took its place just now.
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) => {
@@ -54,9 +61,12 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
     Ok(accounts)
 }
 
-async fn authentic(place: &Place, path: &str) -> sealpost_base::Result<()> {
-    let object = place.store.read(path).await?;
-    open_record(&place.key, path, &object).map(drop)
+async fn authentic(place: &Place, directory: &str, name: &str) -> sealpost_base::Result<()> {
+    let object = place.store.read(&format!("{directory}/{name}")).await?;
+    // A record is bound to its version; the ballot beside it is not part of that.
+    let version = sealpost_journal::Place::parse(name)
+        .map_or_else(|| name.to_owned(), |place| sealpost_journal::Place::plain(place.position).file_name());
+    open_record(&place.key, &format!("{directory}/{version}"), &object).map(drop)
 }
 
 /// What was wrong with the bytes of a record was reported; what it says may be wrong besides.

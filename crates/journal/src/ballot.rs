@@ -1,0 +1,133 @@
+//! Names of log entries where several may have one position: each has its writer's ballot in it, and the ballot of the entry
+//! before, so that a listing alone tells which of them follow each other.
+
+use minicbor::{Decode, Encode};
+use sealpost_base::{Position, Random};
+
+use crate::position_in;
+
+/// Hexadecimal digits of a position.
+const POSITION_DIGITS: usize = 16;
+/// Hexadecimal digits of a ballot.
+const BALLOT_DIGITS: usize = 24;
+/// What the name of an object begins with that says that a ballot was begun; behind all positions in a listing.
+const BEGUN: char = 'w';
+
+/// A writer's turn to append, as in Paxos: greater ones take precedence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Ballot {
+    /// Greater than all that the writer knew of.
+    #[n(0)]
+    round: u32,
+    /// Random: no two are the same.
+    #[n(1)]
+    writer: u64,
+}
+
+impl Ballot {
+    /// Of an entry that was written without one, by a conditional create.
+    pub const NONE: Ballot = Ballot { round: 0, writer: 0 };
+
+    /// One that is greater; `None` if there is none, after four thousand million of them.
+    pub(crate) fn above(self, random: &dyn Random) -> Option<Self> {
+        Some(Ballot { round: self.round.checked_add(1)?, writer: random.next_u64() })
+    }
+
+    /// The name of the object that says that it was begun.
+    pub(crate) fn file_name(self) -> String {
+        format!("{BEGUN}{self:x}")
+    }
+
+    /// The ballot that an object of this name says was begun.
+    pub fn of_file(name: &str) -> Option<Self> {
+        Self::parse(name.strip_prefix(BEGUN)?)
+    }
+
+    fn parse(hex: &str) -> Option<Self> {
+        if hex.len() != BALLOT_DIGITS || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let (round, writer) = hex.split_at(8);
+        Some(Ballot {
+            round: u32::from_str_radix(round, 16).ok()?,
+            writer: u64::from_str_radix(writer, 16).ok()?,
+        })
+    }
+}
+
+impl std::fmt::LowerHex for Ballot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:08x}{:016x}", self.round, self.writer)
+    }
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its position in the log.
+    pub position: Position,
+    /// The ballot that it was written in.
+    pub(crate) ballot: Ballot,
+    /// The ballot of the entry before it.
+    pub(crate) parent: Ballot,
+}
+
+impl Place {
+    /// The only one at its position.
+    pub fn plain(position: Position) -> Self {
+        Place { position, ballot: Ballot::NONE, parent: Ballot::NONE }
+    }
+
+    /// Whether it was written without a ballot.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.ballot == Ballot::NONE
+    }
+
+    /// The last segment of its object's path.
+    pub fn file_name(&self) -> String {
+        let position = self.position.0;
+        if self.is_plain() {
+            return format!("{position:016x}");
+        }
+        format!("{position:016x}-{:x}-{:x}", self.ballot, self.parent)
+    }
+
+    /// Reads what [`Place::file_name`] wrote.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (position, rest) = name.split_at_checked(POSITION_DIGITS)?;
+        let position = position_in(position)?;
+        if rest.is_empty() {
+            return Some(Place::plain(position));
+        }
+        let (ballot, parent) = rest.strip_prefix('-')?.split_once('-')?;
+        let (ballot, parent) = (Ballot::parse(ballot)?, Ballot::parse(parent)?);
+        (ballot != Ballot::NONE).then_some(Place { position, ballot, parent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealpost_base::SeededRandom;
+
+    #[test]
+    fn names_round_trip_and_sort_by_position() {
+        let random = SeededRandom::new(1);
+        let parent = Ballot::NONE.above(&random).unwrap();
+        let ballot = parent.above(&random).unwrap();
+        assert!(ballot > parent && parent > Ballot::NONE);
+        let place = Place { position: Position(17), ballot, parent };
+        for place in [place, Place::plain(Position(17)), Place { parent: Ballot::NONE, ..place }] {
+            assert_eq!(Place::parse(&place.file_name()), Some(place));
+            assert!(place.file_name() < Place::plain(Position(18)).file_name());
+            assert!(place.file_name() < ballot.file_name());
+        }
+        assert_eq!(Ballot::of_file(&ballot.file_name()), Some(ballot));
+        let name = place.file_name();
+        for bad in ["", "12", "w", "g", &name[..40], &name[..65], &format!("{name}0"), "000000000000001é"] {
+            assert_eq!(Place::parse(bad), None, "{bad}");
+            assert_eq!(Ballot::of_file(bad), None, "{bad}");
+        }
+        assert_eq!(Ballot { round: u32::MAX, writer: 1 }.above(&random), None);
+    }
+}

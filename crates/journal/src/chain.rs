@@ -1,0 +1,436 @@
+//! Agreement on one sequence of objects in a store whose creates overwrite: of the writers that want one position, one gets it,
+//! whatever is delayed, lost, repeated or paused, and no clock is asked.
+//!
+//! This is Paxos with the store as its only acceptor, a disk (Gafni and Lamport, "Disk Paxos", 2003), on a growing chain. A
+//! writer begins a *ballot*, greater than all it knows of, by writing an object of that name. Then it lists the entries, and
+//! what it finds, it follows: the last entry of the greatest ballot, which it writes once more in its own. From then on it
+//! appends by writing an entry and listing the ballots: **if none is greater, the entry counts**. For whoever begins a greater
+//! one later lists the entries after that, finds this one, and follows it. If one is greater, the entry counts only if that one
+//! followed it. Every object is written under a name of its own and never changed, so requests may come twice, and late.
+//!
+//! What the store must keep: a write that was acknowledged is seen by every request that begins after that. A write that was
+//! not acknowledged may be seen by one reader and not by the next; so whoever reads an end of the chain that somebody
+//! else wrote writes it once more, unchanged, before it believes it.
+//!
+//! A writer that stays the only one needs one write and one list for an entry. A change of writers costs five requests more.
+//! Two that try at once may defeat each other; they wait for random times, longer each time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use sealpost_base::{Error, Kind, Position, Random, Result, limits};
+use sealpost_vault::{Hash, Sealed, Store};
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::ballot::{Ballot, Place};
+use crate::{Append, Tail};
+
+#[cfg(test)]
+mod tests;
+
+/// How often a request is repeated of which it is unknown whether it took effect.
+const ATTEMPTS: usize = 3;
+/// How often an end that is being decided by somebody else is looked at before this process decides it.
+const PATIENCE: u32 = 4;
+/// Rounds in which others were quicker, after which it is said to be too busy.
+const ROUNDS: u32 = 24;
+/// The longest first wait; each further one may be twice as long, up to `WAIT_DOUBLINGS` times.
+const WAIT: Duration = Duration::from_millis(20);
+const WAIT_DOUBLINGS: u32 = 6;
+
+/// One chain of objects. Cloning shares what is known of it.
+#[derive(Clone)]
+pub struct Chain {
+    store: Store,
+    /// The folder with the entries.
+    entries: String,
+    /// The folder that says which ballots were begun; it may hold other things with names before theirs.
+    ballots: String,
+    random: Arc<dyn Random>,
+    known: Arc<Known>,
+}
+
+/// What this process knows of a chain.
+#[derive(Default)]
+struct Known {
+    /// The ballot in which this process can append at once, taken out while it does.
+    lead: AsyncMutex<Option<Lead>>,
+    /// An entry that everybody sees and that counts.
+    settled: Mutex<Option<Place>>,
+}
+
+/// A ballot of this process's own.
+#[derive(Clone, Copy)]
+struct Lead {
+    ballot: Ballot,
+    /// The end of the chain in it.
+    tail: Tail,
+}
+
+/// The ballots that were begun, and what else is in their folder.
+pub(crate) struct Begun {
+    greatest: Ballot,
+    all: Vec<Ballot>,
+    /// Other objects in the folder, behind where was looked.
+    pub others: usize,
+}
+
+/// What is found of the chain.
+pub(crate) enum Found {
+    /// The entries behind the known end, in order; they count.
+    Entries(Vec<Place>),
+    /// Too many checkpoints are behind the known end: what followed it may be gone.
+    Trimmed,
+}
+
+impl Chain {
+    /// The chain with its entries in one folder and its ballots in another, which may be the same.
+    pub fn new(store: Store, entries: String, ballots: String, random: Arc<dyn Random>) -> Self {
+        Chain { store, entries, ballots, random, known: Arc::default() }
+    }
+
+    /// The path of an entry.
+    pub fn path(&self, place: &Place) -> String {
+        format!("{}/{}", self.entries, place.file_name())
+    }
+
+    /// The end of the chain and its object; `None` if there is no entry.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` if others never let go.
+    pub async fn last(&self) -> Result<Option<(Place, Bytes)>> {
+        for round in 0..ROUNDS {
+            let places = match self.behind(&Tail::EMPTY, None).await? {
+                Found::Entries(places) => places,
+                Found::Trimmed => return Err(Error::internal("trimmed without having been asked for")),
+            };
+            let Some(last) = places.last() else { return Ok(None) };
+            match self.store.read(&self.path(last)).await {
+                Ok(object) => return Ok(Some((*last, object))),
+                // Others went on, and removed it.
+                Err(e) if e.kind() == Kind::NotFound => self.wait(round).await,
+                Err(e) => return Err(e),
+            }
+        }
+        Err(busy())
+    }
+
+    /// The end as a listing tells, for a store in which ballots are no longer used: what they left is there.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn listed_last(&self) -> Result<Option<Place>> {
+        Ok(last_of(&self.list(Position::ZERO).await?, &Tail::EMPTY))
+    }
+
+    /// Appends `object` behind the entry at `position`, if that is the end of the chain.
+    ///
+    /// # Errors
+    /// `Retry` if it is unknown whether it counts; what the store says.
+    pub async fn append_at(&self, position: Position, object: Sealed) -> Result<Append> {
+        let mut slot = self.known.lead.lock().await;
+        let Some(lead) = self.begin(&Tail::EMPTY, None).await? else { return Ok(Append::Trimmed) };
+        if lead.tail.position != position {
+            *slot = Some(lead);
+            return Ok(Append::Lost);
+        }
+        drop(slot);
+        self.follow_up(lead, object, None).await
+    }
+
+    /// Appends `object` right after `after`. `marks` is the path in the folder of ballots behind which two objects say that
+    /// the position may be trimmed.
+    pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &str) -> Result<Append> {
+        let mut slot = self.known.lead.lock().await;
+        // Out of the slot while it is used: whoever is interrupted leaves no ballot behind in which one position might be
+        // written twice.
+        let lead = match slot.take() {
+            Some(lead) if lead.tail.position > after.position => {
+                *slot = Some(lead);
+                return Ok(Append::Lost);
+            }
+            Some(lead) if lead.tail.position == after.position && lead.tail.hash == after.hash => lead,
+            _ => match self.begin(after, Some(marks)).await? {
+                None => return Ok(Append::Trimmed),
+                Some(lead) if lead.tail.position > after.position => {
+                    *slot = Some(lead);
+                    return Ok(Append::Lost);
+                }
+                Some(lead) => lead,
+            },
+        };
+        drop(slot);
+        self.follow_up(lead, object, Some(marks)).await
+    }
+
+    /// Writes the entry after the lead's end, and finds out whether it counts.
+    async fn follow_up(&self, lead: Lead, object: Sealed, marks: Option<&str>) -> Result<Append> {
+        let parent = lead.tail.ballot.unwrap_or(Ballot::NONE);
+        let place = Place { position: lead.tail.position.next(), ballot: lead.ballot, parent };
+        let hash = Hash::of(object.as_ref());
+        self.write(&self.path(&place), object).await?;
+        let begun = self.begun(marks).await?;
+        let tail = Tail { position: place.position, hash, ballot: Some(place.ballot) };
+        if begun.greatest <= place.ballot {
+            self.settle(place);
+            self.keep(Lead { ballot: lead.ballot, tail }).await;
+            return Ok(Append::Done(tail));
+        }
+        let Found::Entries(places) = self.behind(&lead.tail, marks).await? else {
+            return Err(unknown(place.position));
+        };
+        let Some(there) = places.first() else {
+            // Somebody wrote the end before it once more in a greater ballot. When everybody sees that, nobody can follow this
+            // one any more.
+            let places = self.list(lead.tail.position).await?;
+            let greatest = places.iter().max_by_key(|there| there.ballot);
+            return match greatest {
+                Some(there) if there.ballot > place.ballot && self.make_whole(there).await? => {
+                    Ok(Append::Lost)
+                }
+                _ => Err(unknown(place.position)),
+            };
+        };
+        if there.position != place.position {
+            return Err(unknown(place.position));
+        }
+        if *there == place {
+            return Ok(Append::Done(tail));
+        }
+        // Somebody who followed it wrote it once more in another ballot, or it is another one.
+        match self.store.read(&self.path(there)).await {
+            Ok(object) if Hash::of(&object) == hash => {
+                Ok(Append::Done(Tail { ballot: Some(there.ballot), ..tail }))
+            }
+            Ok(_) => Ok(Append::Lost),
+            Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The entries behind `known` that count. Makes sure that everybody else will find the same.
+    pub(crate) async fn behind(&self, known: &Tail, marks: Option<&str>) -> Result<Found> {
+        for round in 0..ROUNDS {
+            let places = self.list(known.position).await?;
+            let last = last_of(&places, known);
+            if let Some(last) = last
+                && !self.make_whole(&last).await?
+            {
+                self.wait(round).await;
+                continue;
+            }
+            // Asked after the listing: a ballot that was not begun by now will find what was found.
+            let begun = self.begun(marks).await?;
+            if begun.is_trimmed() {
+                return Ok(Found::Trimmed);
+            }
+            let Some(last) = last else { return Ok(Found::Entries(Vec::new())) };
+            if last.is_plain() || begun.greatest <= last.ballot {
+                let found = leading_to(&places, last, known.position);
+                // A list has pages, each of its own moment: what led to the last entry may have come behind its page.
+                let gap = (found.len() as u64) < last.position.0 - known.position.0;
+                if gap && marks.is_some() && round < PATIENCE {
+                    self.wait(round).await;
+                    continue;
+                }
+                self.settle(last);
+                return Ok(Found::Entries(found));
+            }
+            // Somebody began a greater ballot, and may follow the last entry or not.
+            if round < PATIENCE {
+                self.wait(round).await;
+            } else if let Some(lead) = self.begin(known, marks).await? {
+                self.keep(lead).await;
+            }
+        }
+        Err(busy())
+    }
+
+    /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if the log was trimmed.
+    async fn begin(&self, known: &Tail, marks: Option<&str>) -> Result<Option<Lead>> {
+        let mut least = known.ballot.unwrap_or(Ballot::NONE);
+        for round in 0..ROUNDS {
+            let begun = self.begun(marks).await?;
+            if begun.is_trimmed() {
+                return Ok(None);
+            }
+            self.forget_small(&begun).await;
+            least = least.max(begun.greatest);
+            let ballot = least.above(&*self.random);
+            let ballot = ballot.ok_or_else(|| Error::corrupt("the ballots of a log have run out"))?;
+            self.write(&format!("{}/{}", self.ballots, ballot.file_name()), Sealed::marker()).await?;
+            let places = self.list(known.position).await?;
+            let last = last_of(&places, known);
+            let greatest = last.map_or(Ballot::NONE, |last| last.ballot);
+            if greatest > ballot {
+                least = greatest;
+                self.wait(round).await;
+                continue;
+            }
+            let Some(last) = last else { return Ok(Some(Lead { ballot, tail: *known })) };
+            let mine = if last.is_plain() { last } else { Place { ballot, ..last } };
+            let Some(object) = self.write_again(&last, &mine).await? else {
+                self.wait(round).await;
+                continue;
+            };
+            let tail_ballot = (!mine.is_plain()).then_some(ballot);
+            let tail = Tail { position: last.position, hash: Hash::of(&object), ballot: tail_ballot };
+            return Ok(Some(Lead { ballot, tail }));
+        }
+        Err(busy())
+    }
+
+    /// Makes sure that everybody sees that entry; `false` if it cannot be seen.
+    async fn make_whole(&self, place: &Place) -> Result<bool> {
+        if place.is_plain() || *self.settled() == Some(*place) {
+            return Ok(true);
+        }
+        Ok(self.write_again(place, place).await?.is_some())
+    }
+
+    /// Writes the object at one place to another, which may be the same; `None` if it cannot be seen.
+    async fn write_again(&self, from: &Place, to: &Place) -> Result<Option<Bytes>> {
+        let (from, to) = (self.path(from), self.path(to));
+        let mut attempt = 1;
+        loop {
+            match self.store.put_again(&from, &to).await {
+                Ok(object) => return Ok(Some(object)),
+                Err(e) if e.kind() == Kind::NotFound => return Ok(None),
+                Err(e) if e.kind() == Kind::Retry && attempt < ATTEMPTS => attempt += 1,
+                Err(e) => return Err(e.context(format!("write {to}"))),
+            }
+        }
+    }
+
+    /// All entries from `position` on, its own siblings included.
+    pub(crate) async fn list(&self, position: Position) -> Result<Vec<Place>> {
+        let after = self.path(&Place::plain(position));
+        let mut listed = self.store.list(&self.entries, Some(&after));
+        let mut places = Vec::new();
+        while let Some(object) = listed.try_next().await? {
+            places.extend(object.path.rsplit('/').next().and_then(Place::parse));
+        }
+        places.sort_by_key(|place| place.position);
+        Ok(places)
+    }
+
+    /// The ballots that were begun, and how many other objects are in their folder behind `marks`; none of them with `None`.
+    pub(crate) async fn begun(&self, marks: Option<&str>) -> Result<Begun> {
+        // Behind all positions, before all ballots.
+        let before_ballots = format!("{}/v", self.ballots);
+        let after = marks.unwrap_or(&before_ballots);
+        let mut listed = self.store.list(&self.ballots, Some(after));
+        let mut begun = Begun { greatest: Ballot::NONE, all: Vec::new(), others: 0 };
+        while let Some(object) = listed.try_next().await? {
+            match object.path.rsplit('/').next().and_then(Ballot::of_file) {
+                Some(ballot) => begun.all.push(ballot),
+                None => begun.others += 1,
+            }
+        }
+        begun.greatest = begun.all.iter().copied().max().unwrap_or(Ballot::NONE);
+        Ok(begun)
+    }
+
+    /// Removes the names of ballots below the greatest, if there are many: no one needs them any more.
+    async fn forget_small(&self, begun: &Begun) {
+        if begun.all.len() < limits::BALLOTS {
+            return;
+        }
+        let small = begun.all.iter().filter(|ballot| **ballot < begun.greatest);
+        let paths = small.map(|ballot| format!("{}/{}", self.ballots, ballot.file_name())).collect();
+        if let Err(e) = self.store.delete_in_order(paths).await {
+            tracing::debug!(folder = self.ballots, error = %e, "old ballots were left");
+        }
+    }
+
+    /// Writes an object under a name that nothing else is ever written under.
+    async fn write(&self, path: &str, object: Sealed) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            match self.store.put_new(path, object.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(e) if e.kind() == Kind::Retry && attempt < ATTEMPTS => attempt += 1,
+                Err(e) => return Err(e.context(format!("write {path}"))),
+            }
+        }
+    }
+
+    async fn keep(&self, lead: Lead) {
+        let mut slot = self.known.lead.lock().await;
+        if slot.is_none_or(|other| other.ballot < lead.ballot || other.tail.position < lead.tail.position) {
+            *slot = Some(lead);
+        }
+    }
+
+    fn settled(&self) -> std::sync::MutexGuard<'_, Option<Place>> {
+        self.known.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(&self, place: Place) {
+        *self.settled() = Some(place);
+    }
+
+    async fn wait(&self, round: u32) {
+        let longest = WAIT.as_micros() as u64 * (1 << round.min(WAIT_DOUBLINGS));
+        tokio::time::sleep(Duration::from_micros(self.random.next_u64() % longest)).await;
+    }
+}
+
+impl Begun {
+    pub(crate) fn is_trimmed(&self) -> bool {
+        self.others >= 2
+    }
+}
+
+fn unknown(position: Position) -> Error {
+    Error::retry(format!("log entry {position}: others went on while it was written; it may count or not"))
+}
+
+fn busy() -> Error {
+    Error::retry("too many write to this at once")
+}
+
+/// The end of the chain among `places`, as far as they tell: the last of the greatest ballot. `None` if `known` is it.
+pub(crate) fn last_of(places: &[Place], known: &Tail) -> Option<Place> {
+    let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
+    // What was created conditionally counts; what has a ballot came before it, or follows it.
+    let (position, ballot) = match plain {
+        Some(plain) if plain > known.position => (plain, Ballot::NONE),
+        _ => (known.position, known.ballot.unwrap_or(Ballot::NONE)),
+    };
+    let later = places.iter().filter(|place| !place.is_plain() && place.position >= position);
+    let greatest = later.copied().max_by_key(|place| (place.ballot, place.position));
+    match greatest {
+        Some(place) if place.position > position && place.ballot >= ballot => Some(place),
+        _ if position > known.position => Some(Place::plain(position)),
+        _ => None,
+    }
+}
+
+/// The entries behind `known` that lead to `last`, in order, as far as they are among `places`, which are in the order of
+/// their positions.
+pub(crate) fn leading_to(places: &[Place], last: Place, known: Position) -> Vec<Place> {
+    let mut found = vec![last];
+    let mut child = last;
+    let mut end = places.partition_point(|place| place.position < last.position);
+    while child.position.0 > known.0 + 1 && end > 0 {
+        let position = Position(child.position.0 - 1);
+        let begin = places[..end].partition_point(|place| place.position < position);
+        let there = &places[begin..end];
+        end = begin;
+        let parent = if child.is_plain() {
+            // It was created after the one that was the end then.
+            let plain = there.iter().find(|place| place.is_plain());
+            plain.or(there.iter().max_by_key(|place| place.ballot))
+        } else {
+            there.iter().find(|place| place.ballot == child.parent)
+        };
+        // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had its child's parent.
+        child = parent.copied().unwrap_or(Place { position, ballot: child.parent, parent: child.parent });
+        found.extend(parent);
+    }
+    found.reverse();
+    found
+}

@@ -1,0 +1,189 @@
+use std::sync::Arc;
+
+use futures::StreamExt;
+use object_store::memory::InMemory;
+use sealpost_base::{AccountId, Position, SeededRandom};
+use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+
+use super::*;
+use crate::{Content, Journal, Seal};
+
+const ACCOUNT: AccountId = AccountId([7; 16]);
+
+struct World {
+    objects: Arc<InMemory>,
+    keys: AccountKeys,
+    random: Arc<SeededRandom>,
+}
+
+impl World {
+    fn new() -> Self {
+        let random = Arc::new(SeededRandom::new(1));
+        let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
+        World { objects: Arc::new(InMemory::new()), keys, random }
+    }
+
+    fn store(&self, appends: Appends) -> Store {
+        Store::with(self.objects.clone(), Backend { appends })
+    }
+
+    /// A writer that knows nothing of the others.
+    fn writer(&self, appends: Appends) -> Journal {
+        Journal::new(self.store(appends), ACCOUNT, self.random.clone())
+    }
+
+    async fn append(&self, journal: &Journal, after: &Tail, text: &str) -> Append {
+        journal.append(after, Seal::Owner(&self.keys), text.as_bytes()).await.unwrap()
+    }
+
+    async fn done(&self, journal: &Journal, after: &Tail, text: &str) -> Tail {
+        match self.append(journal, after, text).await {
+            Append::Done(tail) => tail,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// Appends at the end, wherever that is by then.
+    async fn add(&self, journal: &Journal, text: &str) {
+        loop {
+            let tail = journal.tail(Tail::EMPTY).await.unwrap();
+            if let Append::Done(_) = self.append(journal, &tail, text).await {
+                return;
+            }
+        }
+    }
+
+    /// What a newcomer reads.
+    async fn read(&self, appends: Appends) -> String {
+        let journal = self.writer(appends);
+        let places = journal.places_after(&Tail::EMPTY).await.unwrap().unwrap();
+        let entries = journal.entries(&self.keys, Tail::EMPTY, &places);
+        let texts = entries.map(|entry| {
+            let entry = entry.unwrap();
+            assert!(entry.chained, "{}", entry.position);
+            match entry.content {
+                Content::Plain(_, text) => String::from_utf8_lossy(&text).into_owned(),
+                Content::Damaged(why) => why,
+            }
+        });
+        texts.collect::<Vec<_>>().await.join(" ")
+    }
+
+    async fn begun(&self) -> Vec<String> {
+        let folder = format!("acct/{ACCOUNT}/manifest");
+        self.store(Appends::Siblings).list(&folder, None).map(|object| object.unwrap().path).collect().await
+    }
+
+    /// A writer that begins a ballot and is never seen again.
+    async fn begin_and_die(&self) {
+        let chain = &self.writer(Appends::Siblings).chain;
+        chain.begin(&Tail::EMPTY, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_two_that_want_a_position_one_gets_it_and_the_other_finds_out() {
+    let w = World::new();
+    let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
+    let first = w.done(&one, &Tail::EMPTY, "a").await;
+    assert_eq!(w.append(&two, &Tail::EMPTY, "b").await, Append::Lost);
+    let second = w.done(&two, &first, "b").await;
+    // The first one's ballot is over. What it writes is there, and does not count.
+    assert_eq!(w.append(&one, &first, "c").await, Append::Lost);
+    w.done(&one, &second, "c").await;
+    assert_eq!(w.read(Appends::Siblings).await, "a b c");
+}
+
+#[tokio::test]
+async fn a_writer_that_stays_the_only_one_writes_and_lists_once() {
+    let w = World::new();
+    let one = w.writer(Appends::Siblings);
+    let mut tail = w.done(&one, &Tail::EMPTY, "a").await;
+    for _ in 0..3 {
+        let before = one.store.stats().objects;
+        tail = w.done(&one, &tail, "b").await;
+        assert_eq!(one.store.stats().objects - before, 1);
+    }
+    assert_eq!(w.begun().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_died_in_its_ballot_keeps_nobody_waiting_for_ever() {
+    let w = World::new();
+    let one = w.writer(Appends::Siblings);
+    let tail = w.done(&one, &Tail::EMPTY, "a").await;
+    w.begin_and_die().await;
+    assert_eq!(w.read(Appends::Siblings).await, "a");
+    w.begin_and_die().await;
+    assert_eq!(one.tail(Tail::EMPTY).await.unwrap().hash, tail.hash);
+    w.add(&one, "b").await;
+    w.begin_and_die().await;
+    // Nobody has read it since. Its writer was told that it counts, and it does.
+    w.add(&w.writer(Appends::Siblings), "c").await;
+    assert_eq!(w.read(Appends::Siblings).await, "a b c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then() {
+    for seen in [true, false] {
+        let w = World::new();
+        let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
+        let first = w.done(&one, &Tail::EMPTY, "a").await;
+        // What `one` would write next, had it not stood still.
+        let lead = one.chain.known.lead.lock().await.take().unwrap();
+        let place = Place { position: Position(2), ballot: lead.ballot, parent: lead.ballot };
+        let late = sealpost_vault::entry::seal_owner(
+            &w.keys,
+            ACCOUNT,
+            Position(2),
+            &first.hash,
+            b"late",
+            &*w.random,
+        );
+        let (path, store) = (one.path(&place), w.store(Appends::Siblings));
+        if seen {
+            store.put_new(&path, late.clone()).await.unwrap();
+        }
+        let end = two.tail(Tail::EMPTY).await.unwrap();
+        let end = w.done(&two, &end, "b").await;
+        let said = one.chain.follow_up(lead, late, Some(&one.marks(Position(1)))).await.unwrap();
+        assert_eq!(matches!(said, Append::Done(_)), seen, "{said:?}");
+        assert_eq!(w.read(Appends::Siblings).await, if seen { "a late b" } else { "a b" });
+        w.done(&one, &end, "c").await;
+    }
+}
+
+#[tokio::test]
+async fn names_of_old_ballots_do_not_pile_up() {
+    let w = World::new();
+    let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));
+    let mut tail = Tail::EMPTY;
+    for n in 0..3 * limits::BALLOTS {
+        let writer = if n % 2 == 0 { &one } else { &two };
+        tail = writer.tail(tail).await.unwrap();
+        tail = match w.append(writer, &tail, "x").await {
+            Append::Done(tail) => tail,
+            _ => tail,
+        };
+    }
+    assert!(w.begun().await.len() <= limits::BALLOTS + 1);
+}
+
+#[tokio::test]
+async fn a_log_goes_on_where_it_is_moved_to_and_back() {
+    let w = World::new();
+    let mut tail = Tail::EMPTY;
+    let mut expected = Vec::new();
+    for (n, appends) in
+        [Appends::Conditional, Appends::Siblings, Appends::Conditional, Appends::Siblings].iter().enumerate()
+    {
+        for k in 0..2 {
+            let journal = w.writer(*appends);
+            tail = journal.tail(Tail::EMPTY).await.unwrap();
+            tail = w.done(&journal, &tail, &format!("{n}{k}")).await;
+            expected.push(format!("{n}{k}"));
+            assert_eq!(w.read(*appends).await, expected.join(" "));
+        }
+    }
+    assert_eq!(tail.position, Position(8));
+}
