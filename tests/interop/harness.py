@@ -64,8 +64,8 @@ def shorten(value):
 class Context:
     """The server under test and where to write files."""
 
-    def __init__(self, ready, work, sealpost):
-        self.ready, self.work, self.sealpost = ready, work, sealpost
+    def __init__(self, ready, work, sealpost, binary=None):
+        self.ready, self.work, self.sealpost, self.binary = ready, work, sealpost, binary
         self.certificate = None
         self.unique = 0
         if "imaps" in ready:

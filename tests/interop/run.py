@@ -26,7 +26,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from harness import ACCOUNTS, PASSWORD, REGISTRY, Context, Skip  # noqa: E402
 
-MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "curl", "mbsync", "neomutt", "swaks"]
+MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "curl", "mbsync", "neomutt", "swaks",
+           "nodes"]
 
 
 def arguments():
@@ -83,7 +84,7 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="sealpost-interop-"))
     work.chmod(0o755)
     process, ready = start(options, work)
-    context = Context(ready, work, sealpost=not options.dovecot)
+    context = Context(ready, work, sealpost=not options.dovecot, binary=options.sealpost)
     counts = {"ok": 0, "FAILED": 0, "skipped": 0}
     skipped_clients = set()
     for check in REGISTRY:

@@ -181,6 +181,8 @@ impl Config {
         join(&mut self.certificate);
         join(&mut self.certificate_key);
         join(&mut self.store.credentials);
+        join(&mut self.settings.bus.secret_file);
+        join(&mut self.settings.bus.ca);
         self.settings.listen.lmtp_unix.iter_mut().for_each(join);
     }
 
@@ -198,6 +200,12 @@ impl Config {
         };
         let (certificate, key) = (&self.certificate, &self.certificate_key);
         let settings = &self.settings;
+        let wrong_bus = settings.bus.check().and_then(|wrong| wrong.split_once(": "));
+        when(
+            wrong_bus.is_some(),
+            wrong_bus.map_or("bus.url", |(key, _)| key),
+            wrong_bus.map_or("", |(_, why)| why),
+        );
         let wrong_memory = memory::check(&settings.memory);
         let (wrong_url, wrong_endpoint) = (self.store.wrong_url(), self.store.wrong_endpoint());
         when(

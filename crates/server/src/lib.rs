@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod auth;
+mod bus;
 pub mod context;
 pub mod files;
 pub mod imap;

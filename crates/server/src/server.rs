@@ -54,6 +54,9 @@ impl Server {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self> {
+        if let Some(wrong) = settings.bus.check() {
+            return Err(Error::invalid(wrong));
+        }
         let (source, hostname) = (settings.tls.clone(), settings.hostname.clone());
         let tls = blocking(move || Tls::load(&source, &hostname)).await?.map(Arc::new);
         let listen = settings.listen.clone();
@@ -93,6 +96,11 @@ impl Server {
         }
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
+        let bus = ctx.settings.bus.clone();
+        if !bus.url.is_empty() {
+            let (accounts, random) = (ctx.accounts.clone(), ctx.random.clone());
+            housekeeping.spawn(crate::bus::run(bus, accounts, random, ctx.shutdown.clone()));
+        }
         Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping })
     }
 

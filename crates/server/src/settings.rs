@@ -46,6 +46,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// How logins are checked, remembered and slowed.
     pub login: Login,
+    /// The bus between nodes.
+    pub bus: Bus,
 }
 
 /// Where to listen. Each kind may have several addresses, or none; port 0 takes any free port.
@@ -160,6 +162,46 @@ pub struct Login {
     pub delayed_per_address: usize,
 }
 
+/// The bus over which nodes tell each other what they append: a NATS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bus {
+    /// `nats://host:port` or `tls://host:port`; empty: there is none.
+    pub url: String,
+    /// The subject; the same on all nodes of one store, another one for another store.
+    pub subject: String,
+    /// Who this node is to the bus; empty: nobody, or who has the token.
+    pub user: String,
+    /// The file with the user's password, or without a user the token; empty: none.
+    pub secret_file: PathBuf,
+    /// The file with the certificates that are trusted, in PEM.
+    pub ca: PathBuf,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        let (url, user, secret_file, ca) = Default::default();
+        Bus { url, subject: "sealpost.log".to_owned(), user, secret_file, ca }
+    }
+}
+
+impl Bus {
+    /// What is wrong with it, in words.
+    pub fn check(&self) -> Option<&'static str> {
+        let subject = !self.subject.is_empty()
+            && self.subject.len() <= 200
+            && self.subject.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        if !subject {
+            return Some("bus.subject: letters, digits, dots, `_` and `-`");
+        }
+        if !self.url.is_empty() && crate::bus::address(&self.url).is_err() {
+            return Some("bus.url: as in \"nats://host:4222\" or \"tls://host:4222\"");
+        }
+        let tls = self.url.starts_with("tls://");
+        (tls && self.ca.as_os_str().is_empty())
+            .then_some("bus.ca: the certificates to trust are needed for tls://")
+    }
+}
+
 impl Settings {
     /// How the administrator is reached, as a URI.
     pub fn admin_uri(&self) -> Option<String> {
@@ -188,6 +230,7 @@ impl Default for Settings {
             connections: Connections::default(),
             timeouts: Timeouts::default(),
             login: Login::default(),
+            bus: Bus::default(),
         }
     }
 }

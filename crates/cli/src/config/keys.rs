@@ -37,7 +37,7 @@ pub fn position(name: &str) -> Option<usize> {
 }
 
 /// What a section is about.
-pub const SECTIONS: [(&str, &str); 9] = [
+pub const SECTIONS: [(&str, &str); 10] = [
     ("", ""),
     (
         "store",
@@ -57,6 +57,10 @@ pub const SECTIONS: [(&str, &str); 9] = [
     (
         "metrics",
         "What those who watch the server are told: Prometheus and its kin at /metrics, load balancers at /healthz.",
+    ),
+    (
+        "bus",
+        "A NATS server over which the nodes of one store tell each other of changes. Without one they look for themselves, every five seconds.",
     ),
     ("log", "What is logged, on standard error: never a secret or a message's text."),
 ];
@@ -335,6 +339,31 @@ pub const KEYS: &[Key] = &[
         Addresses,
         settings.listen.metrics,
         "HTTP for /metrics and /healthz, off unless named here. It asks nobody for a password and encrypts nothing: best on 127.0.0.1, never open to the world."
+    ),
+    key!(
+        "bus.url",
+        Text,
+        settings.bus.url,
+        "Where it is: \"nats://host:4222\", or \"tls://host:4222\" with TLS; empty: there is none."
+    ),
+    key!(
+        "bus.subject",
+        Text,
+        settings.bus.subject,
+        "The subject of the messages: the same on all nodes of one store, another one for another store."
+    ),
+    key!("bus.user", Text, settings.bus.user, "Who to log in as; empty: nobody, or who has the token."),
+    key!(
+        "bus.secret_file",
+        File,
+        settings.bus.secret_file,
+        "The file with the user's password, or without a user the token; empty: none."
+    ),
+    key!(
+        "bus.ca",
+        File,
+        settings.bus.ca,
+        "The file with the certificates that are trusted, in PEM; needed for tls://."
     ),
     key!(
         "log.level",

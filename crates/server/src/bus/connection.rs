@@ -1,0 +1,230 @@
+//! A connection to the bus: opened, logged in, subscribed; lines in, messages out. What the bus may make this end hold is
+//! bounded.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use sealpost_base::limits::{BUS_LINE_BYTES, BUS_MESSAGE_BYTES};
+use sealpost_base::{AccountId, Error, Position, Result};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
+
+use super::protocol::{Head, Line, connect, parse, publish};
+use crate::settings::Bus;
+
+/// How long the bus may take to take what is sent.
+const SEND: Duration = Duration::from_secs(10);
+/// Bytes read at once.
+const READ: usize = 4096;
+
+/// TCP, or TLS over it.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection that is logged in and subscribed.
+pub(super) struct Connection {
+    stream: Box<dyn Stream>,
+    /// Received and not yet looked at.
+    input: Vec<u8>,
+    /// Bytes of a message that are left out.
+    skip: u64,
+    /// The line before announced a message of that many bytes.
+    message: Option<usize>,
+}
+
+impl Connection {
+    /// Connects, logs in and subscribes; the bus has confirmed it when this returns.
+    pub async fn open(bus: &Bus) -> Result<Self> {
+        let (tls, address) = address(&bus.url)?;
+        let stream = TcpStream::connect(&address).await;
+        let stream =
+            stream.map_err(|e| Error::retry(format!("cannot reach the bus at {address}")).with_source(e))?;
+        // Hints are small and are to arrive now.
+        let _ = stream.set_nodelay(true);
+        let mut connection =
+            Connection { stream: Box::new(stream), input: Vec::new(), skip: 0, message: None };
+        let Head::Info { tls: required } = connection.head().await? else {
+            return Err(Error::corrupt("what answers is no NATS server"));
+        };
+        if required && !tls {
+            return Err(Error::invalid("the bus wants TLS: its url begins with tls:// then"));
+        }
+        if tls {
+            // What came before TLS is nobody's word.
+            connection.input.clear();
+            let stream = std::mem::replace(&mut connection.stream, Box::new(tokio::io::empty()));
+            connection.stream = Box::new(encrypt(bus, &address, stream).await?);
+        }
+        let secret = secret(bus).await?;
+        let user = (!bus.user.is_empty()).then_some(bus.user.as_str());
+        let hello = connect(user, secret.as_deref().map(String::as_str), tls);
+        connection.send(hello.as_bytes()).await?;
+        connection.send(format!("SUB {} 1\r\nPING\r\n", bus.subject).as_bytes()).await?;
+        loop {
+            match connection.head().await? {
+                Head::Pong => return Ok(connection),
+                Head::Line(Line::Error(why)) => return Err(Error::denied(format!("the bus says: {why}"))),
+                Head::Line(Line::Ping) => connection.pong().await?,
+                Head::Message(_) => {
+                    connection.next().await?;
+                }
+                Head::Line(_) | Head::Info { .. } => {}
+            }
+        }
+    }
+
+    /// The next line, with its message if it announces one. May be dropped at any time and called again.
+    pub async fn next(&mut self) -> Result<Line> {
+        loop {
+            if let Some(bytes) = self.message {
+                // With the line end behind it.
+                while self.input.len() < bytes + 2 {
+                    self.read().await?;
+                }
+                self.message = None;
+                let rest = self.input.split_off(bytes + 2);
+                let mut message = std::mem::replace(&mut self.input, rest);
+                message.truncate(bytes);
+                return Ok(Line::Message(message));
+            }
+            match self.head().await? {
+                Head::Line(line) => return Ok(line),
+                Head::Pong | Head::Info { .. } => return Ok(Line::Other),
+                Head::Message(_) => {}
+            }
+        }
+    }
+
+    /// The next line.
+    async fn head(&mut self) -> Result<Head> {
+        loop {
+            while self.skip > 0 {
+                let now = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.input.len());
+                self.input.drain(..now);
+                self.skip -= now as u64;
+                if self.skip > 0 {
+                    self.read().await?;
+                }
+            }
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let rest = self.input.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.input, rest);
+                line.truncate(end);
+                let head = parse(&line)?;
+                if let Head::Message(bytes) = head {
+                    match usize::try_from(bytes) {
+                        Ok(bytes) if bytes <= BUS_MESSAGE_BYTES => self.message = Some(bytes),
+                        // None of ours.
+                        _ => {
+                            self.skip = bytes.saturating_add(2);
+                            continue;
+                        }
+                    }
+                }
+                return Ok(head);
+            }
+            if self.input.len() > BUS_LINE_BYTES {
+                return Err(Error::limit("the bus sends a line that is too long"));
+            }
+            self.read().await?;
+        }
+    }
+
+    async fn read(&mut self) -> Result<()> {
+        let mut piece = [0; READ];
+        match self.stream.read(&mut piece).await {
+            Ok(0) => Err(Error::retry("the bus hung up")),
+            Ok(n) => {
+                self.input.extend_from_slice(&piece[..n]);
+                Ok(())
+            }
+            Err(e) => Err(Error::retry("the connection to the bus failed").with_source(e)),
+        }
+    }
+
+    /// Tells the others.
+    pub async fn publish(&mut self, subject: &str, hints: &[(AccountId, Position)]) -> Result<()> {
+        self.send(publish(subject, hints).as_bytes()).await
+    }
+
+    pub async fn ping(&mut self) -> Result<()> {
+        self.send(b"PING\r\n").await
+    }
+
+    pub async fn pong(&mut self) -> Result<()> {
+        self.send(b"PONG\r\n").await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let sent = timeout(SEND, async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        });
+        match sent.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => Err(Error::retry("the connection to the bus failed").with_source(e)),
+            Err(_) => Err(Error::retry("the bus takes nothing")),
+        }
+    }
+}
+
+/// Whether the URL wants TLS, and the address with its port.
+pub(crate) fn address(url: &str) -> Result<(bool, String)> {
+    let wrong =
+        || Error::invalid(format!("not the URL of a bus, as in nats://host:4222 or tls://host:4222: {url}"));
+    let (scheme, address) = url.split_once("://").ok_or_else(wrong)?;
+    let tls = match scheme {
+        "nats" => false,
+        "tls" => true,
+        _ => return Err(wrong()),
+    };
+    let address = address.trim_end_matches('/');
+    if address.is_empty() || address.contains(['/', '@', ' ']) {
+        return Err(wrong());
+    }
+    let has_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let bare_ipv6 = address.ends_with(']') || !has_port;
+    Ok((tls, if bare_ipv6 { format!("{address}:4222") } else { address.to_owned() }))
+}
+
+async fn encrypt(bus: &Bus, address: &str, stream: Box<dyn Stream>) -> Result<impl Stream + use<>> {
+    let wrong = |what: &str| Error::invalid(format!("{}: {what}", bus.ca.display()));
+    let pem = read_file(&bus.ca).await?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|e| wrong("no certificates").with_source(e))?;
+        roots.add(certificate).map_err(|e| wrong("not a certificate to trust").with_source(e))?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    let name = ServerName::try_from(host.to_owned());
+    let name = name.map_err(|e| Error::invalid("not the name of a host").with_source(e))?;
+    let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    connected.map_err(|e| Error::retry("the bus cannot be trusted, or speaks no TLS").with_source(e))
+}
+
+/// The password or token, from its file.
+async fn secret(bus: &Bus) -> Result<Option<Zeroizing<String>>> {
+    if bus.secret_file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let text = read_file(&bus.secret_file).await?;
+    let text = std::str::from_utf8(&text)
+        .map_err(|_| Error::invalid(format!("{} is no text", bus.secret_file.display())))?;
+    Ok(Some(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned())))
+}
+
+async fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
+    let at = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || std::fs::read(at)).await;
+    let read = read.map_err(|e| Error::internal("reading a file panicked").with_source(e))?;
+    let unread = |e| Error::invalid(format!("{} cannot be read", path.display())).with_source(e);
+    read.map(Zeroizing::new).map_err(unread)
+}

@@ -1,0 +1,150 @@
+//! The few lines of the NATS client protocol that are needed, without sockets.
+
+use std::fmt::Write;
+
+use sealpost_base::{AccountId, Error, Position, Result};
+
+/// Bytes of a hint: an account's id and a position, in hexadecimal.
+const HINT_BYTES: usize = 32 + 16;
+
+/// A line from the bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A message.
+    Message(Vec<u8>),
+    /// It asks whether this end is there.
+    Ping,
+    /// It is about to hang up, and why.
+    Error(String),
+    /// Nothing to do.
+    Other,
+}
+
+/// What a line says before its payload is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Head {
+    /// A line that is complete.
+    Line(Line),
+    /// The answer to a ping.
+    Pong,
+    /// A message of so many bytes follows.
+    Message(u64),
+    /// The bus presents itself.
+    Info {
+        /// It goes on with TLS only.
+        tls: bool,
+    },
+}
+
+/// Reads a line, without its end.
+///
+/// # Errors
+/// `Corrupt` if it is none of the protocol.
+pub(super) fn parse(line: &[u8]) -> Result<Head> {
+    let bad = || Error::corrupt("what answers is no NATS server");
+    let line = std::str::from_utf8(line).map_err(|_| bad())?.trim_end();
+    let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    Ok(match word.to_ascii_uppercase().as_str() {
+        "MSG" => {
+            let fields = rest.split_ascii_whitespace();
+            if !(3..=4).contains(&fields.clone().count()) {
+                return Err(bad());
+            }
+            Head::Message(fields.last().and_then(|bytes| bytes.parse().ok()).ok_or_else(bad)?)
+        }
+        "INFO" => {
+            let info: serde_json::Value = serde_json::from_str(rest.trim()).map_err(|_| bad())?;
+            Head::Info { tls: info.get("tls_required").and_then(serde_json::Value::as_bool).unwrap_or(false) }
+        }
+        "PING" => Head::Line(Line::Ping),
+        "PONG" => Head::Pong,
+        "-ERR" => Head::Line(Line::Error(rest.trim().trim_matches('\'').to_owned())),
+        "+OK" => Head::Line(Line::Other),
+        _ => return Err(bad()),
+    })
+}
+
+/// The account and position that a message is about; `None` if it is no hint.
+pub(super) fn hint(payload: &[u8]) -> Option<(AccountId, Position)> {
+    let text =
+        std::str::from_utf8(payload).ok().filter(|text| text.len() == HINT_BYTES && text.is_ascii())?;
+    let (account, position) = text.split_at(32);
+    Some((account.parse().ok()?, Position(u64::from_str_radix(position, 16).ok()?)))
+}
+
+/// Messages with these hints.
+pub(super) fn publish(subject: &str, hints: &[(AccountId, Position)]) -> String {
+    let mut text = String::with_capacity(hints.len() * (HINT_BYTES + subject.len() + 16));
+    for (account, position) in hints {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "PUB {subject} {HINT_BYTES}\r\n{account}{:016x}\r\n", position.0);
+    }
+    text
+}
+
+/// Who this end says it is. Nothing that it publishes comes back to it.
+pub(super) fn connect(user: Option<&str>, secret: Option<&str>, tls: bool) -> String {
+    let mut options = serde_json::json!({
+        "verbose": false, "pedantic": false, "echo": false, "protocol": 1, "lang": "rust", "name": "sealpost",
+        "version": env!("CARGO_PKG_VERSION"), "tls_required": tls,
+    });
+    match (user, secret) {
+        (Some(user), secret) => {
+            options["user"] = user.into();
+            options["pass"] = secret.unwrap_or_default().into();
+        }
+        (None, Some(token)) => options["auth_token"] = token.into(),
+        (None, None) => {}
+    }
+    format!("CONNECT {options}\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_are_what_the_protocol_says() {
+        for (line, head) in [
+            ("MSG a.b 1 48", Head::Message(48)),
+            ("msg a.b\t1 reply.to  7", Head::Message(7)),
+            ("PING", Head::Line(Line::Ping)),
+            ("PONG", Head::Pong),
+            ("+OK", Head::Line(Line::Other)),
+            ("-ERR 'Authorization Violation'", Head::Line(Line::Error("Authorization Violation".to_owned()))),
+            ("INFO {\"server_id\":\"x\",\"tls_required\":true}", Head::Info { tls: true }),
+            ("INFO {\"max_payload\":1048576} ", Head::Info { tls: false }),
+        ] {
+            assert_eq!(parse(line.as_bytes()).unwrap(), head, "{line}");
+        }
+        for bad in
+            ["", "HTTP/1.1 400", "MSG a 1", "MSG a 1 2 3 4", "MSG a 1 -1", "INFO x", "* OK IMAP", "\u{e9}"]
+        {
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert!(parse(b"MSG \xff 1 1").is_err());
+    }
+
+    #[test]
+    fn secrets_are_where_they_belong() {
+        assert!(connect(Some("me"), Some("pw"), false).contains(r#""pass":"pw""#));
+        assert!(connect(None, Some("t\"\r\n"), true).contains(r#""auth_token":"t\"\r\n""#));
+        assert!(!connect(None, None, false).contains("pass"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&line);
+            let _ = hint(&line);
+        }
+
+        #[test]
+        fn hints_come_back(account: [u8; 16], position: u64) {
+            let sent = publish("s", &[(AccountId(account), Position(position))]);
+            let payload = sent.split("\r\n").nth(1).unwrap();
+            prop_assert_eq!(hint(payload.as_bytes()), Some((AccountId(account), Position(position))));
+        }
+    }
+}
