@@ -91,8 +91,8 @@ class Versity:
         self.environment = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": secret}
         self.url, self.endpoint = f"s3://{BUCKET}/p", f"http://127.0.0.1:{port}"
         command = [BIN / "versitygw", "--access", "tester", "--secret", secret, "--port", f"127.0.0.1:{port}",
-                   "--region", self.region, "posix", "--sidecar", work / "versity-meta", root]
-        (work / "versity-meta").mkdir()
+                   "--region", self.region, "posix", "--sidecar", work / "sidecar", root]
+        (work / "sidecar").mkdir()
         self.process = Process(command, work / "versity.log", port)
 
     def start(self):
