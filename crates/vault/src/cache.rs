@@ -14,9 +14,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use sealpost_base::limits::{INLINE_OBJECT_BYTES, STORE_CACHE_QUEUE};
+use sealpost_base::limits::{INLINE_OBJECT_BYTES, STORE_CACHE_QUEUE_BYTES};
 use sealpost_base::{Clock, Result};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 
 use crate::StoreMetrics;
@@ -26,13 +26,17 @@ use disk::{Disk, Job};
 const BLOCK_BYTES: u64 = INLINE_OBJECT_BYTES as u64;
 /// The number of the block that is the whole object.
 const WHOLE: i64 = -1;
-/// Larger objects are not kept whole.
-const WHOLE_BYTES: usize = 8 * 1024 * 1024;
+/// Larger objects are not kept whole: segments and chunks are smaller.
+const WHOLE_BYTES: usize = 3 * 1024 * 1024;
+/// Jobs that wait for the disk.
+const QUEUE: usize = 64;
 
 /// The cache. Several processes may have the same one open.
 pub(crate) struct Cache {
     disk: Arc<Disk>,
     jobs: mpsc::Sender<Job>,
+    /// Bytes that may wait for the disk.
+    room: Arc<Semaphore>,
     /// What is on its way to the disk.
     pending: Arc<Pending>,
     metrics: Arc<StoreMetrics>,
@@ -56,13 +60,13 @@ impl Cache {
     /// `Retry` if the directory cannot be used.
     pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
         let disk = Arc::new(Disk::open(dir, bytes, clock)?);
-        let (jobs, received) = mpsc::channel(STORE_CACHE_QUEUE);
+        let (jobs, received) = mpsc::channel(QUEUE);
         let pending = Arc::new(Pending::default());
         let (writer, done) = (disk.clone(), pending.clone());
         let written = move |jobs: Vec<Job>| {
             let mut pending = done.lock();
             for job in jobs {
-                if let Job::Keep { path, number, bytes } = job {
+                if let Job::Keep { path, number, bytes, .. } = job {
                     let key = (path, number);
                     // The same block may have been put there once more.
                     if pending.get(&key).is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()) {
@@ -72,7 +76,8 @@ impl Cache {
             }
         };
         disk::write_aside(writer, received, written)?;
-        Ok(Cache { disk, jobs, pending, metrics })
+        let room = Arc::new(Semaphore::new(STORE_CACHE_QUEUE_BYTES));
+        Ok(Cache { disk, jobs, room, pending, metrics })
     }
 
     /// Whether objects of that path are kept.
@@ -147,10 +152,11 @@ impl Cache {
     }
 
     async fn keep(&self, path: &str, number: i64, bytes: Bytes) {
+        // Who reads faster than this disk writes waits here.
+        let Ok(room) = self.room.clone().acquire_many_owned(bytes.len() as u32).await else { return };
         let key = (path.to_owned(), number);
         self.pending.lock().insert(key, bytes.clone());
-        // The queue is short: who reads faster than this disk writes waits here.
-        let _ = self.jobs.send(Job::Keep { path: path.to_owned(), number, bytes }).await;
+        let _ = self.jobs.send(Job::Keep { path: path.to_owned(), number, bytes, _room: room }).await;
     }
 
     /// The whole object, or all of its blocks `numbers` (at least one), of which the last one alone may be short.

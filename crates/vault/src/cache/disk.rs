@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use sealpost_base::limits::STORE_CACHE_QUEUE;
 use sealpost_base::{Clock, Error, Result};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::cipher;
 
@@ -35,14 +34,16 @@ const TABLES: &str = "
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// Blocks that go at once when there is no room.
 const EVICTED: i64 = 64;
+/// Jobs of one transaction.
+const BATCH: usize = 64;
 /// Connections that are kept for readers.
 const READERS: usize = 4;
 const SUM_BYTES: usize = 16;
 
 /// What is to be written.
 pub(super) enum Job {
-    /// A block of an object, or the whole.
-    Keep { path: String, number: i64, bytes: Bytes },
+    /// A block of an object, or the whole, and the room that it takes until it is written.
+    Keep { path: String, number: i64, bytes: Bytes, _room: OwnedSemaphorePermit },
     /// A block was used.
     Touch { id: i64 },
     /// A block is not what was written.
@@ -183,7 +184,7 @@ pub(super) fn write_aside(
         let mut connection = connect(&disk.path).ok();
         while let Some(first) = jobs.blocking_recv() {
             let mut batch = vec![first];
-            while batch.len() < STORE_CACHE_QUEUE
+            while batch.len() < BATCH
                 && let Ok(job) = jobs.try_recv()
             {
                 batch.push(job);
@@ -222,7 +223,7 @@ fn write(disk: &Disk, connection: &mut Connection, batch: &[Job]) -> rusqlite::R
             |sql: &str, values: &[&dyn rusqlite::ToSql]| transaction.prepare_cached(sql)?.execute(values);
         for job in batch {
             match job {
-                Job::Keep { path, number, bytes } => {
+                Job::Keep { path, number, bytes, .. } => {
                     let is_new = run(
                         "INSERT INTO blocks (path, number, used) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                         &[path, number, &minute],

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
 use sealpost_base::{Clock, FakeClock, SystemClock, Timestamp};
 
 use super::{Cache, StoreMetrics};
@@ -165,4 +166,21 @@ async fn what_was_used_lately_stays() {
         // That it was used is written with the next blocks, if not before.
     }
     assert_eq!(cache.whole(&path(1)).await, None, "it was not used");
+}
+
+#[tokio::test]
+async fn what_waits_for_the_disk_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 512 * MIB);
+    for n in 0..100 {
+        cache.keep_whole(&path(n), bytes(n as u8, 1_000_000)).await;
+        let waiting: usize = cache.pending.lock().values().map(Bytes::len).sum();
+        assert!(waiting <= STORE_CACHE_QUEUE_BYTES, "{waiting}");
+    }
+    cache.keep_whole(&path(100), bytes(0, STORE_CACHE_QUEUE_BYTES + 1)).await;
+    assert_eq!(cache.whole(&path(100)).await, None, "too large to be kept");
+    settle(&cache).await;
+    for n in 0..100 {
+        assert!(cache.whole(&path(n)).await.is_some(), "{n}");
+    }
 }
