@@ -26,7 +26,9 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::ballot::{Ballot, Place};
 use crate::{Append, Tail};
+use order::{last_of, leading_to};
 
+pub(crate) mod order;
 #[cfg(test)]
 mod tests;
 
@@ -178,21 +180,46 @@ impl Chain {
             self.keep(Lead { ballot: lead.ballot, tail }).await;
             return Ok(Append::Done(tail));
         }
-        let Found::Entries(places) = self.behind(&lead.tail, marks).await? else {
-            return Err(unknown(place.position));
-        };
-        let Some(there) = places.first() else {
-            // Somebody wrote the end before it once more in a greater ballot. When everybody sees that, nobody can follow this
-            // one any more.
+        self.fate(lead, (place, hash), marks).await
+    }
+
+    /// What became of the entry at `place`, which everybody sees, now that somebody began a greater ballot.
+    async fn fate(&self, lead: Lead, (place, hash): (Place, Hash), marks: Option<&str>) -> Result<Append> {
+        for round in 0..ROUNDS {
+            let Found::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
+            if let Some(there) = places.first() {
+                return self.compare(place, hash, there).await;
+            }
+            // The end before it was written once more in a greater ballot. When everybody sees that, and whoever has not seen
+            // it has a smaller one, nobody will follow this entry any more.
             let places = self.list(lead.tail.position).await?;
-            let greatest = places.iter().max_by_key(|there| there.ballot);
-            return match greatest {
-                Some(there) if there.ballot > place.ballot && self.make_whole(there).await? => {
-                    Ok(Append::Lost)
-                }
-                _ => Err(unknown(place.position)),
-            };
-        };
+            let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
+            let before = end.position < place.position && end.ballot > place.ballot;
+            if !before || !self.make_whole(&end).await? {
+                self.wait(round).await;
+                continue;
+            }
+            let begun = self.begun(marks).await?;
+            if begun.is_trimmed() {
+                break;
+            }
+            if begun.greatest <= end.ballot {
+                return Ok(Append::Lost);
+            }
+            if round < PATIENCE {
+                self.wait(round).await;
+            } else if let Some(new) = self.begin(&lead.tail, marks).await?
+                && new.tail.position == lead.tail.position
+            {
+                self.write_again(&end, &Place { ballot: new.ballot, ..end }).await?;
+            }
+        }
+        Err(unknown(place.position))
+    }
+
+    /// Whether the entry that counts is the one that was written to `place`.
+    async fn compare(&self, place: Place, hash: Hash, there: &Place) -> Result<Append> {
+        let tail = Tail { position: place.position, hash, ballot: Some(there.ballot) };
         if there.position != place.position {
             return Err(unknown(place.position));
         }
@@ -201,9 +228,7 @@ impl Chain {
         }
         // Somebody who followed it wrote it once more in another ballot, or it is another one.
         match self.store.read(&self.path(there)).await {
-            Ok(object) if Hash::of(&object) == hash => {
-                Ok(Append::Done(Tail { ballot: Some(there.ballot), ..tail }))
-            }
+            Ok(object) if Hash::of(&object) == hash => Ok(Append::Done(tail)),
             Ok(_) => Ok(Append::Lost),
             Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),
             Err(e) => Err(e),
@@ -390,47 +415,4 @@ fn unknown(position: Position) -> Error {
 
 fn busy() -> Error {
     Error::retry("too many write to this at once")
-}
-
-/// The end of the chain among `places`, as far as they tell: the last of the greatest ballot. `None` if `known` is it.
-pub(crate) fn last_of(places: &[Place], known: &Tail) -> Option<Place> {
-    let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
-    // What was created conditionally counts; what has a ballot came before it, or follows it.
-    let (position, ballot) = match plain {
-        Some(plain) if plain > known.position => (plain, Ballot::NONE),
-        _ => (known.position, known.ballot.unwrap_or(Ballot::NONE)),
-    };
-    let later = places.iter().filter(|place| !place.is_plain() && place.position >= position);
-    let greatest = later.copied().max_by_key(|place| (place.ballot, place.position));
-    match greatest {
-        Some(place) if place.position > position && place.ballot >= ballot => Some(place),
-        _ if position > known.position => Some(Place::plain(position)),
-        _ => None,
-    }
-}
-
-/// The entries behind `known` that lead to `last`, in order, as far as they are among `places`, which are in the order of
-/// their positions.
-pub(crate) fn leading_to(places: &[Place], last: Place, known: Position) -> Vec<Place> {
-    let mut found = vec![last];
-    let mut child = last;
-    let mut end = places.partition_point(|place| place.position < last.position);
-    while child.position.0 > known.0 + 1 && end > 0 {
-        let position = Position(child.position.0 - 1);
-        let begin = places[..end].partition_point(|place| place.position < position);
-        let there = &places[begin..end];
-        end = begin;
-        let parent = if child.is_plain() {
-            // It was created after the one that was the end then.
-            let plain = there.iter().find(|place| place.is_plain());
-            plain.or(there.iter().max_by_key(|place| place.ballot))
-        } else {
-            there.iter().find(|place| place.ballot == child.parent)
-        };
-        // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had its child's parent.
-        child = parent.copied().unwrap_or(Place { position, ballot: child.parent, parent: child.parent });
-        found.extend(parent);
-    }
-    found.reverse();
-    found
 }

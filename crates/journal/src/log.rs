@@ -8,7 +8,8 @@ use sealpost_vault::entry::{self, Origin};
 use sealpost_vault::{AccountKeys, Appends, Hash, PublicKey, Put, Sealed};
 use zeroize::Zeroizing;
 
-use crate::chain::{Found, last_of, leading_to};
+use crate::chain::Found;
+use crate::chain::order::{last_of, leading_to};
 use crate::{Ballot, Journal, Place, Tail};
 
 /// How often an append is repeated when it is unknown whether it took effect.

@@ -1,0 +1,80 @@
+//! Which of the entries that a listing shows follow each other, and which is the last: told by their names alone.
+
+use sealpost_base::Position;
+
+use crate::Tail;
+use crate::ballot::{Ballot, Place};
+
+/// The end of the chain among `places`, as far as they tell: the last of the greatest ballot. `None` if `known` is it.
+pub(crate) fn last_of(places: &[Place], known: &Tail) -> Option<Place> {
+    let plain = places.iter().filter(|place| place.is_plain()).map(|place| place.position).max();
+    // What was created conditionally counts; what has a ballot came before it, or follows it.
+    let (position, ballot) = match plain {
+        Some(plain) if plain > known.position => (plain, Ballot::NONE),
+        _ => (known.position, known.ballot.unwrap_or(Ballot::NONE)),
+    };
+    let later = places.iter().filter(|place| !place.is_plain() && place.position >= position);
+    let greatest = later.copied().max_by_key(|place| (place.ballot, place.position));
+    match greatest {
+        Some(place) if place.position > position && place.ballot >= ballot => Some(place),
+        _ if position > known.position => Some(Place::plain(position)),
+        _ => None,
+    }
+}
+
+/// The entries behind `known` that lead to `last`, in order, as far as they are among `places`, which are in the order of
+/// their positions.
+pub(crate) fn leading_to(places: &[Place], last: Place, known: Position) -> Vec<Place> {
+    let mut found = vec![last];
+    let mut child = last;
+    let mut end = places.partition_point(|place| place.position < last.position);
+    while child.position.0 > known.0 + 1 && end > 0 {
+        let position = Position(child.position.0 - 1);
+        let begin = places[..end].partition_point(|place| place.position < position);
+        let there = &places[begin..end];
+        end = begin;
+        let parent = if child.is_plain() {
+            // It was created after the one that was the end then.
+            let plain = there.iter().find(|place| place.is_plain());
+            plain.or(there.iter().max_by_key(|place| place.ballot))
+        } else {
+            there.iter().find(|place| place.ballot == child.parent)
+        };
+        // One that is missing was trimmed, or is lost: its children's hashes tell. It may have had its child's parent.
+        child = parent.copied().unwrap_or(Place { position, ballot: child.parent, parent: child.parent });
+        found.extend(parent);
+    }
+    found.reverse();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealpost_base::{Random, SeededRandom};
+
+    /// Whatever is listed, what is found goes up by one from behind the known end, and ends with the last.
+    #[test]
+    fn any_listing_gives_a_chain_or_its_end() {
+        let random = SeededRandom::new(1);
+        let ballots: Vec<_> =
+            std::iter::successors(Some(Ballot::NONE), |last| last.above(&random)).take(4).collect();
+        let some = |ballots: &[Ballot]| ballots[random.below(4) as usize];
+        for _ in 0..2000 {
+            let place = || Place {
+                position: Position(1 + random.below(6)),
+                ballot: some(&ballots),
+                parent: some(&ballots),
+            };
+            let mut places: Vec<_> = (0..random.below(12)).map(|_| place()).collect();
+            places.sort_by_key(|place| place.position);
+            let known = Tail { position: Position(random.next_u64() % 4), ..Tail::EMPTY };
+            let Some(last) = last_of(&places, &known) else { continue };
+            assert!(last.position > known.position);
+            let found = leading_to(&places, last, known.position);
+            assert_eq!(found.last(), Some(&last));
+            assert!(found.windows(2).all(|pair| pair[0].position < pair[1].position));
+            assert!(found[0].position > known.position);
+        }
+    }
+}
