@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from harness import ACCOUNTS, PASSWORD, REGISTRY, Context, Skip  # noqa: E402
 
 MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "curl", "mbsync", "neomutt", "swaks",
-           "nodes"]
+           "nodes", "archive"]
 
 
 def arguments():
@@ -84,7 +84,9 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="sealpost-interop-"))
     work.chmod(0o755)
     process, ready = start(options, work)
-    context = Context(ready, work, sealpost=not options.dovecot, binary=options.sealpost)
+    # Beside sealpost-bench there is the archive that is checked against Dovecot.
+    binary = options.sealpost or (options.dovecot and pathlib.Path(options.dovecot).with_name("sealpost"))
+    context = Context(ready, work, sealpost=not options.dovecot, binary=binary)
     counts = {"ok": 0, "FAILED": 0, "skipped": 0}
     skipped_clients = set()
     for check in REGISTRY:

@@ -26,6 +26,8 @@ pub mod lines;
 pub mod maildir;
 pub mod mbox;
 pub mod pull;
+pub mod push;
+pub mod verify;
 
 /// What an archive says about a message besides its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

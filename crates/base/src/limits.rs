@@ -249,3 +249,5 @@ pub const ARCHIVE_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;
 /// Mailboxes that are read from a server's LIST.
 pub const ARCHIVE_FOLDERS: usize = 100_000;
+/// Bytes of an OAuth 2.0 access token for an archive's server.
+pub const ARCHIVE_TOKEN_BYTES: usize = 64 * 1024;

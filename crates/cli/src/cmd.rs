@@ -2,6 +2,7 @@
 
 mod account;
 mod alias;
+mod archive;
 mod bench;
 mod check;
 mod config;
@@ -38,6 +39,8 @@ pub enum Command {
     Import(import::Args),
     /// Write an account's mail to mbox files or a Maildir
     Export(export::Args),
+    /// Keep a copy of a mailbox that lives on another server
+    Archive(archive::Args),
     /// Read everything back and say what is damaged
     Check(check::Args),
     /// Say how much there is
@@ -68,6 +71,7 @@ pub async fn run(command: Command, global: &Global) -> Result<ExitCode> {
         Command::Alias(args) => alias::run(args, global).await,
         Command::Import(args) => import::run(args, global).await,
         Command::Export(args) => export::run(args, global).await,
+        Command::Archive(args) => archive::run(args, global).await,
         Command::Check(args) => check::run(args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Store(args) => store::run(args, global).await,

@@ -24,7 +24,7 @@ const USAGE: u8 = 2;
 const NOT_FOUND: u8 = 3;
 const DENIED: u8 = 4;
 /// `EX_TEMPFAIL` of sysexits.h.
-const TEMPORARY: u8 = 75;
+pub const TEMPORARY: u8 = 75;
 
 /// The command line or the configuration is wrong.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use crate::keep::Copy;
 
 /// What must be left in a folder, for each connection that works on it, for another one to join: less is done before the
 /// other has logged in and selected it.
-const HELP_OCTETS: u64 = 32 * 1024 * 1024;
-const HELP_MESSAGES: u64 = 200_000;
+const HELP_OCTETS: u64 = 8 * 1024 * 1024;
+const HELP_MESSAGES: u64 = 8192;
 
 /// A pull.
 pub(super) struct Shared {

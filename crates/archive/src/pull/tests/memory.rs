@@ -10,38 +10,38 @@ use crate::keep::{Arrived, Copy, Flags, Folder, FolderName, Identity, Kept, Know
 
 /// A message that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) arrived: Arrived,
-    pub(super) octets: Vec<u8>,
-    pub(super) gone: bool,
+pub(crate) struct Message {
+    pub(crate) arrived: Arrived,
+    pub(crate) octets: Vec<u8>,
+    pub(crate) gone: bool,
 }
 
 /// What a folder holds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Contents {
-    pub(super) identity: Option<Identity>,
-    pub(super) messages: BTreeMap<u32, Message>,
-    pub(super) resume: Resume,
-    pub(super) commits: u64,
+pub(crate) struct Contents {
+    pub(crate) identity: Option<Identity>,
+    pub(crate) messages: BTreeMap<u32, Message>,
+    pub(crate) resume: Resume,
+    pub(crate) commits: u64,
 }
 
 /// A copy in memory.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
-    pub(super) folders: Arc<Mutex<BTreeMap<String, Contents>>>,
+pub(crate) struct Memory {
+    pub(crate) folders: Arc<Mutex<BTreeMap<String, Contents>>>,
     /// Messages of more octets than this are refused.
-    pub(super) most: Option<u64>,
+    pub(crate) most: Option<u64>,
     /// Commits fail once there are so many messages.
-    pub(super) full: Option<usize>,
+    pub(crate) full: Option<usize>,
 }
 
 impl Memory {
-    pub(super) fn folder(&self, name: &str) -> Contents {
+    pub(crate) fn folder(&self, name: &str) -> Contents {
         self.folders.lock().unwrap().get(name).cloned().unwrap_or_default()
     }
 
     /// The octets of each message that is kept, by UID.
-    pub(super) fn texts(&self, name: &str) -> Vec<(u32, String)> {
+    pub(crate) fn texts(&self, name: &str) -> Vec<(u32, String)> {
         let text = |m: &Message| String::from_utf8_lossy(&m.octets).into_owned();
         self.folder(name).messages.iter().map(|(uid, message)| (*uid, text(message))).collect()
     }

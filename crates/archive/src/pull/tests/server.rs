@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::client::{Compress, Credential, Patience, Security, Server, Trust};
 
 /// A mailbox of the script.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Box_ {
-    pub(super) uidvalidity: u32,
-    pub(super) mailboxid: Option<String>,
+pub(crate) struct Box_ {
+    pub(crate) uidvalidity: u32,
+    pub(crate) mailboxid: Option<String>,
     /// UID, flags, octets.
-    pub(super) messages: BTreeMap<u32, (String, Vec<u8>)>,
+    pub(crate) messages: BTreeMap<u32, (String, Vec<u8>)>,
     /// Mod-sequence of each message.
-    pub(super) modseqs: BTreeMap<u32, u64>,
+    pub(crate) modseqs: BTreeMap<u32, u64>,
     /// UIDs that went, and when.
-    pub(super) vanished: BTreeMap<u32, u64>,
-    pub(super) modseq: u64,
-    pub(super) uidnext: u32,
+    pub(crate) vanished: BTreeMap<u32, u64>,
+    pub(crate) modseq: u64,
+    pub(crate) uidnext: u32,
 }
 
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// BYE after so many messages, once for each time that it is listed.
     Bye(usize, &'static str),
     /// The connection ends in the middle of this message's literal, always.
@@ -56,28 +56,30 @@ pub(super) enum Fault {
     RestlessUidValidity,
     /// Nothing is answered to FETCH.
     Silent,
+    /// The connection ends before an APPEND is answered or done.
+    EndAtAppend,
 }
 
 /// The server's state, and what it was asked.
 #[derive(Debug, Default)]
-pub(super) struct World {
-    pub(super) boxes: BTreeMap<String, Box_>,
-    pub(super) faults: Vec<Fault>,
-    pub(super) capabilities: String,
+pub(crate) struct World {
+    pub(crate) boxes: BTreeMap<String, Box_>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) capabilities: String,
     /// Command lines without their tags.
-    pub(super) asked: Vec<String>,
-    pub(super) connections: usize,
+    pub(crate) asked: Vec<String>,
+    pub(crate) connections: usize,
 }
 
 /// A script that runs.
-pub(super) struct Script {
-    pub(super) world: Arc<Mutex<World>>,
-    pub(super) port: u16,
+pub(crate) struct Script {
+    pub(crate) world: Arc<Mutex<World>>,
+    pub(crate) port: u16,
 }
 
 impl Box_ {
     /// A mailbox with messages 1 to `n`.
-    pub(super) fn with(n: u32) -> Self {
+    pub(crate) fn with(n: u32) -> Self {
         let mut mailbox = Box_ { uidvalidity: 7, uidnext: 1, ..Box_::default() };
         for _ in 0..n {
             mailbox.add(None);
@@ -86,7 +88,7 @@ impl Box_ {
     }
 
     /// Adds a message; its UID.
-    pub(super) fn add(&mut self, octets: Option<Vec<u8>>) -> u32 {
+    pub(crate) fn add(&mut self, octets: Option<Vec<u8>>) -> u32 {
         let uid = self.uidnext;
         self.uidnext += 1;
         self.modseq += 1;
@@ -96,13 +98,13 @@ impl Box_ {
         uid
     }
 
-    pub(super) fn set_flags(&mut self, uid: u32, flags: &str) {
+    pub(crate) fn set_flags(&mut self, uid: u32, flags: &str) {
         self.modseq += 1;
         self.messages.get_mut(&uid).unwrap().0 = flags.into();
         self.modseqs.insert(uid, self.modseq);
     }
 
-    pub(super) fn expunge(&mut self, uid: u32) {
+    pub(crate) fn expunge(&mut self, uid: u32) {
         self.modseq += 1;
         self.messages.remove(&uid);
         self.modseqs.remove(&uid);
@@ -111,13 +113,13 @@ impl Box_ {
 }
 
 /// What message `uid` says.
-pub(super) fn text(uid: u32) -> String {
+pub(crate) fn text(uid: u32) -> String {
     format!("Subject: message {uid}\r\n\r\n{}", "x".repeat(uid as usize % 7))
 }
 
 impl Script {
     /// Serves a mailbox called INBOX. `capabilities` beside IMAP4rev1.
-    pub(super) async fn start(inbox: Box_, capabilities: &str, faults: &[Fault]) -> Self {
+    pub(crate) async fn start(inbox: Box_, capabilities: &str, faults: &[Fault]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let world = World {
@@ -138,7 +140,7 @@ impl Script {
         Script { world, port }
     }
 
-    pub(super) fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> Server {
         Server {
             host: "127.0.0.1".into(),
             port: self.port,
@@ -157,16 +159,16 @@ impl Script {
         }
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut World)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut World)) {
         change(&mut self.world.lock().unwrap());
     }
 
-    pub(super) fn inbox(&self, change: impl FnOnce(&mut Box_)) {
+    pub(crate) fn inbox(&self, change: impl FnOnce(&mut Box_)) {
         self.change(|world| change(world.boxes.get_mut("INBOX").unwrap()));
     }
 
     /// How many commands began with this.
-    pub(super) fn asked(&self, begin: &str) -> usize {
+    pub(crate) fn asked(&self, begin: &str) -> usize {
         self.world.lock().unwrap().asked.iter().filter(|line| line.starts_with(begin)).count()
     }
 }
@@ -190,12 +192,19 @@ impl From<std::io::Error> for End {
 impl Session {
     async fn serve(mut self, stream: TcpStream) -> Result<(), End> {
         let (read, mut write) = stream.into_split();
-        let mut lines = BufReader::new(read).lines();
+        let mut read = BufReader::new(read);
         self.world.lock().unwrap().connections += 1;
         write.write_all(b"* OK ready\r\n").await?;
-        while let Some(line) = lines.next_line().await? {
-            let (tag, command) = line.split_once(' ').unwrap_or((&line, ""));
+        let mut line = String::new();
+        while read.read_line(&mut line).await? > 0 {
+            let text = std::mem::take(&mut line);
+            let (tag, command) = text.trim_end().split_once(' ').unwrap_or((&text, ""));
             self.world.lock().unwrap().asked.push(command.to_owned());
+            if let Some(head) = command.strip_prefix("APPEND ") {
+                let completion = self.append(head, &mut read, &mut write).await?;
+                write.write_all(format!("{tag} {completion}\r\n").as_bytes()).await?;
+                continue;
+            }
             let (mut out, completion) = self.answer(command);
             let silent = completion.is_none();
             if let Some(completion) = completion {
@@ -216,6 +225,39 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// `name (flags) "date" {n}` or `{n+}`, and its octets.
+    async fn append(
+        &self,
+        head: &str,
+        read: &mut BufReader<tokio::net::tcp::OwnedReadHalf>,
+        write: &mut tokio::net::tcp::OwnedWriteHalf,
+    ) -> Result<String, End> {
+        let (head, size) = head.trim_end_matches('}').rsplit_once('{').ok_or(End)?;
+        if !size.ends_with('+') {
+            write.write_all(b"+ go on\r\n").await?;
+        }
+        let size: usize = size.trim_end_matches('+').parse().map_err(|_| End)?;
+        let mut octets = vec![0; size + 2];
+        read.read_exact(&mut octets).await?;
+        octets.truncate(size);
+        if self.once(|fault| *fault == Fault::EndAtAppend).is_some() {
+            return Err(End);
+        }
+        let flags =
+            head.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |(flags, _)| flags);
+        let name = unquoted(head.split(' ').next().unwrap_or(""));
+        let mut world = self.world.lock().unwrap();
+        let Some(mailbox) = world.boxes.get_mut(&name) else {
+            return Ok("NO [TRYCREATE] no such mailbox".into());
+        };
+        if octets.starts_with(b"Refuse") {
+            return Ok("NO [CANNOT] not this one".into());
+        }
+        let uid = mailbox.add(Some(octets));
+        mailbox.set_flags(uid, flags);
+        Ok(format!("OK [APPENDUID {} {uid}] done", mailbox.uidvalidity))
     }
 
     fn has(&self, fault: &Fault) -> bool {
@@ -254,6 +296,11 @@ impl Session {
             "STATUS" => (self.status(&unquoted(command.split(' ').nth(1).unwrap_or(""))), done("OK")),
             "EXAMINE" | "SELECT" => self.select(&unquoted(command.split(' ').nth(1).unwrap_or(""))),
             "UID" => self.uid(command),
+            "CREATE" => {
+                let name = unquoted(command.split(' ').nth(1).unwrap_or(""));
+                self.world.lock().unwrap().boxes.insert(name, Box_::with(0));
+                (Vec::new(), done("OK made"))
+            }
             _ => (Vec::new(), done("OK")),
         }
     }
@@ -350,6 +397,21 @@ impl Session {
             .unwrap_or(0);
         let half = self.has(&Fault::HalfListed);
         let mut out = String::new();
+        if command.contains("HEADER.FIELDS") {
+            for (nth, (uid, (_, octets))) in mailbox.messages.iter().enumerate() {
+                let text = String::from_utf8_lossy(octets);
+                let id = text.lines().find(|line| line.starts_with("Message-ID:"));
+                let header = id.map_or("\r\n".into(), |id| format!("{id}\r\n\r\n"));
+                out.push_str(&format!(
+                    "* {} FETCH (UID {uid} RFC822.SIZE {} INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" \
+                     BODY[HEADER.FIELDS (MESSAGE-ID)] {{{}}}\r\n{header})\r\n",
+                    nth + 1,
+                    octets.len(),
+                    header.len()
+                ));
+            }
+            return (out.into_bytes(), Some("OK fetched".into()));
+        }
         if command.contains("VANISHED") {
             let gone: Vec<String> = mailbox
                 .vanished

@@ -1,0 +1,120 @@
+//! Messages from a copy.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sealpost_base::{Error, Result, Uid, UidSet};
+use tokio::sync::mpsc;
+
+use super::key::{Keys, key};
+use super::{Head, Item};
+use crate::keep::{Copy, FolderName};
+
+/// Octets that are read at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The copy's folders, sorted.
+pub(super) async fn folders(copy: Arc<dyn Copy>) -> Result<Vec<FolderName>> {
+    let kept = blocking(move || copy.folders()).await?;
+    let mut names: Vec<FolderName> = kept.into_iter().map(|kept| kept.name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The UIDs of the messages that are not `there`, and how many are.
+pub(super) async fn missing(copy: Arc<dyn Copy>, name: FolderName, mut there: Keys) -> Result<(UidSet, u64)> {
+    blocking(move || {
+        let folder = copy.look(&name)?;
+        let (mut missing, mut present) = (Vec::new(), 0);
+        let mut head = vec![0; PIECE_BYTES];
+        for stored in folder.messages()? {
+            // One that is damaged is told when it is to be sent.
+            let Ok(stored) = stored else { continue };
+            let known = !there.is_empty() && {
+                let length = folder.read(stored.uid).map_or(0, |mut reader| fill(&mut reader, &mut head));
+                let date = stored.internaldate.map(|date| date.timestamp());
+                there.take(&key(&head[..length], stored.size, date))
+            };
+            if known { present += 1 } else { missing.extend(Uid::new(stored.uid)) }
+        }
+        Ok((missing.into_iter().collect(), present))
+    })
+    .await
+}
+
+/// Sends these messages, in the order of the copy.
+pub(super) fn send(
+    copy: &dyn Copy,
+    name: &FolderName,
+    missing: &UidSet,
+    to: &mpsc::Sender<Item>,
+) -> Result<()> {
+    let folder = copy.look(name)?;
+    // Whoever takes them says why it stopped.
+    let give = |item| to.blocking_send(item).is_ok();
+    let mut piece = vec![0; PIECE_BYTES];
+    for stored in folder.messages()? {
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(e) => {
+                if !give(Item::Failed(0, e.to_string())) {
+                    return Ok(());
+                }
+                continue;
+            }
+        };
+        let uid = stored.uid;
+        if !Uid::new(uid).is_some_and(|uid| missing.contains(uid)) {
+            continue;
+        }
+        let mut reader = match folder.read(uid) {
+            Ok(reader) => reader,
+            Err(e) => {
+                if !give(Item::Failed(uid, e.to_string())) {
+                    return Ok(());
+                }
+                continue;
+            }
+        };
+        let head = Head { uid, flags: stored.flags, date: stored.internaldate, size: stored.size };
+        if !give(Item::Begin(head)) {
+            return Ok(());
+        }
+        loop {
+            match reader.read(&mut piece) {
+                Ok(0) => break,
+                Ok(n) => {
+                    if !give(Item::Octets(Bytes::copy_from_slice(&piece[..n]))) {
+                        return Ok(());
+                    }
+                }
+                Err(e) => {
+                    give(Item::Failed(uid, e.to_string()));
+                    break;
+                }
+            }
+        }
+        if !give(Item::End) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> usize {
+    let mut length = 0;
+    while let Ok(n) = reader.read(&mut buffer[length..]) {
+        if n == 0 {
+            break;
+        }
+        length += n;
+    }
+    length
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|e| Error::internal("a task did not finish").with_source(e))?
+}

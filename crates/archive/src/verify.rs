@@ -1,0 +1,314 @@
+//! Comparing a copy with its server: counts, UIDs, sizes, and the octets of some messages or all.
+//!
+//! First the copy against itself: each message is read, and its hash compared with the one it was stored under. Then the
+//! copy against the server: a message that the server has and the copy has not is missing; one of another size is told,
+//! not counted as wrong, since servers are known to say wrong sizes; one of other octets is wrong.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use ring::digest::{Context, SHA256};
+use sealpost_base::{Error, Random, Result, Uid, UidSet};
+use sealpost_imap::client::{Event, FetchData};
+use sealpost_imap::types::{Response, Status};
+
+use crate::client::{Connection, Done, Found, Server};
+use crate::keep::{Copy, Kept};
+
+/// What to compare.
+#[derive(Clone)]
+pub struct Options {
+    /// Messages of each folder that are fetched and compared octet by octet.
+    pub sample: Sample,
+    /// Which folders.
+    pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
+}
+
+/// How many messages are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// So many of each folder, at random.
+    Some(u32),
+    /// Every one.
+    All,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// By folder.
+    pub folders: Vec<FolderReport>,
+}
+
+/// What was found in one folder.
+#[derive(Debug, Default, Clone)]
+pub struct FolderReport {
+    /// Its name.
+    pub name: String,
+    /// Messages in the copy.
+    pub kept: u64,
+    /// Messages at the server.
+    pub messages: u64,
+    /// UIDs that the server has and the copy has not.
+    pub missing: UidSet,
+    /// Messages of the copy that the server no longer has.
+    pub gone: u64,
+    /// UIDs of which the server says another size than the copy has octets.
+    pub sizes: UidSet,
+    /// Messages whose octets were compared with the server's.
+    pub compared: u64,
+    /// UIDs whose octets are not the server's.
+    pub different: UidSet,
+    /// What is damaged in the copy itself.
+    pub damaged: Vec<String>,
+    /// What kept the folder from being compared.
+    pub error: Option<String>,
+}
+
+impl FolderReport {
+    /// Whether the copy has what the server has.
+    pub fn is_good(&self) -> bool {
+        self.missing.is_empty()
+            && self.different.is_empty()
+            && self.damaged.is_empty()
+            && self.error.is_none()
+    }
+}
+
+/// What the copy has of a folder.
+#[derive(Default)]
+struct Local {
+    /// Size and hash by UID.
+    messages: HashMap<u32, (u64, [u8; 32])>,
+    uids: UidSet,
+    damaged: Vec<String>,
+}
+
+/// Damages that are told one by one.
+const DAMAGES_TOLD: usize = 1000;
+
+/// Compares `copy` with `server`.
+///
+/// # Errors
+/// What keeps it from beginning. What is wrong in single folders is in the report.
+pub async fn verify(
+    server: &Server,
+    copy: Arc<dyn Copy>,
+    options: &Options,
+    random: &dyn Random,
+) -> Result<Report> {
+    let mut connection = Connection::open(server).await?;
+    let listing = connection.listing().await?;
+    let kept = {
+        let copy = copy.clone();
+        blocking(move || copy.folders()).await?
+    };
+    let mut report = Report::default();
+    for found in listing.folders.iter().filter(|found| found.selectable && (options.wanted)(found)) {
+        let kept = kept.iter().find(|kept| kept.name == found.name);
+        let mut folder = FolderReport { name: found.name.to_string(), ..FolderReport::default() };
+        let compared = compare(&mut connection, found, kept, &copy, options, random, &mut folder).await;
+        if let Err(e) = compared {
+            if e.kind() == sealpost_base::Kind::Retry {
+                return Err(e);
+            }
+            folder.error = Some(e.to_string());
+        }
+        report.folders.push(folder);
+    }
+    connection.logout().await;
+    Ok(report)
+}
+
+async fn compare(
+    connection: &mut Connection,
+    found: &Found,
+    kept: Option<&Kept>,
+    copy: &Arc<dyn Copy>,
+    options: &Options,
+    random: &dyn Random,
+    report: &mut FolderReport,
+) -> Result<()> {
+    let selected = connection.examine(&found.wire).await?;
+    report.messages = u64::from(selected.messages);
+    let local = match kept {
+        Some(kept) if kept.identity.uidvalidity != selected.uidvalidity => {
+            return Err(Error::conflict("the server's UIDVALIDITY is another one: pull first"));
+        }
+        Some(kept) => {
+            let (copy, name) = (copy.clone(), kept.name.clone());
+            blocking(move || read(&*copy, &name)).await?
+        }
+        None => Local::default(),
+    };
+    report.kept = local.messages.len() as u64;
+    report.damaged = local.damaged;
+    let mut there = UidSet::new();
+    let mut sizes = UidSet::new();
+    let mut on = |uid: u32, size: u64| {
+        let Some(id) = Uid::new(uid) else { return };
+        there.insert(id);
+        if local.messages.get(&uid).is_some_and(|(kept, _)| *kept != size) {
+            sizes.insert(id);
+        }
+    };
+    if selected.messages > 0 {
+        sizes_of(connection, &mut on).await?;
+    }
+    report.missing = there.difference(&local.uids);
+    report.gone = local.uids.difference(&there).len() as u64;
+    report.sizes = sizes;
+    let common = local.uids.intersection(&there);
+    let chosen = choose(&common, options.sample, random);
+    let ranges: Vec<(Uid, Uid)> = chosen.ranges().collect();
+    for part in ranges.chunks(200) {
+        hashes(connection, part, |uid, hash| {
+            report.compared += 1;
+            if let (Some(id), Some((_, kept))) = (Uid::new(uid), local.messages.get(&uid))
+                && *kept != hash
+            {
+                report.different.insert(id);
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// All messages of a folder of the copy, read and hashed.
+fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
+    let folder = copy.look(name)?;
+    let mut local = Local::default();
+    let mut uids = Vec::new();
+    let mut damage = |text: String| {
+        if local.damaged.len() < DAMAGES_TOLD {
+            local.damaged.push(text);
+        }
+    };
+    let mut piece = vec![0; 64 * 1024];
+    for stored in folder.messages()? {
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(e) => {
+                damage(e.to_string());
+                continue;
+            }
+        };
+        let uid = stored.uid;
+        let hashed = folder.read(uid).and_then(|mut reader| {
+            let (mut hash, mut size) = (Context::new(&SHA256), 0);
+            loop {
+                match reader.read(&mut piece) {
+                    Ok(0) => return Ok((size, finish(hash))),
+                    Ok(n) => {
+                        size += n as u64;
+                        hash.update(&piece[..n]);
+                    }
+                    Err(e) => return Err(Error::retry("it cannot be read").with_source(e)),
+                }
+            }
+        });
+        match hashed {
+            Err(e) => damage(format!("UID {uid}: {e}")),
+            Ok((size, _)) if size != stored.size => {
+                damage(format!("UID {uid}: {size} octets instead of {}", stored.size));
+            }
+            Ok((_, hash)) if stored.sha256.is_some_and(|kept| kept != hash) => {
+                damage(format!("UID {uid}: the octets are not those that were stored"));
+            }
+            Ok((size, hash)) => {
+                local.messages.insert(uid, (size, hash));
+                uids.extend(Uid::new(uid));
+            }
+        }
+    }
+    local.uids = uids.into_iter().collect();
+    Ok(local)
+}
+
+/// UIDs and sizes of all messages of the selected mailbox.
+async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {
+    let (mut uid, mut size) = (0, 0);
+    let take = |event| {
+        match event {
+            Event::FetchBegin(_) => (uid, size) = (0, 0),
+            Event::Fetch(FetchData::Uid(n)) => uid = n,
+            Event::Fetch(FetchData::Rfc822Size(n)) => size = n,
+            Event::FetchEnd => on(uid, size),
+            _ => {}
+        }
+        Ok(())
+    };
+    connection.run(|w| w.raw(b"UID FETCH 1:* (UID RFC822.SIZE)"), take).await?.ok("asking for sizes")?;
+    Ok(())
+}
+
+/// The hashes of messages, as the server sends them.
+async fn hashes(
+    connection: &mut Connection,
+    ranges: &[(Uid, Uid)],
+    mut on: impl FnMut(u32, [u8; 32]),
+) -> Result<()> {
+    let set: Vec<String> = ranges.iter().map(|(first, last)| format!("{first}:{last}")).collect();
+    let tag = connection.queue(|w| w.raw(format!("UID FETCH {} (UID BODY.PEEK[])", set.join(","))));
+    connection.flush().await?;
+    let (mut uid, mut hash) = (None, None);
+    loop {
+        let event = connection.next().await?;
+        if Connection::completion(&event) == Some(tag)
+            && let Event::Response(Response::Status { status, code, text, .. }) = event
+        {
+            let done = Done { status, code, text };
+            return if done.status == Status::Ok { Ok(()) } else { done.ok("fetching messages").map(drop) };
+        }
+        match event {
+            Event::FetchBegin(_) => (uid, hash) = (None, None),
+            Event::Fetch(FetchData::Uid(n)) => uid = Some(n),
+            Event::Fetch(FetchData::Body(_, Some(octets))) => {
+                let mut whole = Context::new(&SHA256);
+                whole.update(&octets);
+                hash = Some(whole);
+            }
+            Event::LiteralBegin(..) => hash = Some(Context::new(&SHA256)),
+            Event::LiteralData(bytes) => {
+                if let Some(hash) = &mut hash {
+                    hash.update(&bytes);
+                }
+            }
+            Event::FetchEnd => {
+                if let (Some(uid), Some(hash)) = (uid.take(), hash.take()) {
+                    on(uid, finish(hash));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidSet {
+    let count = uids.len();
+    match sample {
+        Sample::All => uids.clone(),
+        Sample::Some(n) if n as usize >= count => uids.clone(),
+        Sample::Some(n) => {
+            let nth = (0..n).filter_map(|_| uids.nth((random.next_u64() % count as u64) as usize));
+            nth.collect::<Vec<_>>().into_iter().fold(UidSet::new(), |mut set, uid| {
+                set.insert(uid);
+                set
+            })
+        }
+    }
+}
+
+fn finish(hash: Context) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(hash.finish().as_ref());
+    out
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|e| Error::internal("a task did not finish").with_source(e))?
+}

@@ -1,0 +1,78 @@
+//! `sealpost archive`: a copy of a mailbox that lives on somebody else's server.
+//!
+//! What talks to the server and what is on disk is in `sealpost_archive`; here are the options, what is remembered of an
+//! account ([`remembered`]), and what people see.
+
+mod add;
+mod folders;
+mod list;
+mod migrate;
+mod progress;
+mod pull;
+mod putting;
+mod remembered;
+mod remove;
+mod restore;
+mod schedule;
+mod server;
+mod stats;
+mod stop;
+mod target;
+mod verify;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::global::Global;
+
+/// Arguments of `sealpost archive`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost archive add work --host imap.example.org --user jane --format mbox --into ~/mail/work
+  sealpost archive pull
+  sealpost archive verify work
+  sealpost archive schedule work
+  sealpost archive pull --host imap.example.org --user jane --password-file secret --format maildir --into copy")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Remember an account, after trying it
+    Add(Box<add::Args>),
+    /// List the accounts that are remembered
+    List,
+    /// Bring copies up to date with their servers
+    Pull(Box<pull::Args>),
+    /// Compare a copy with its server
+    Verify(Box<verify::Args>),
+    /// Put a copy's messages into an account, those that are not there
+    Restore(Box<restore::Args>),
+    /// Put an account's messages into another one, those that are not there
+    Migrate(Box<migrate::Args>),
+    /// Say what is in a copy
+    Stats(stats::Args),
+    /// Print a systemd timer or a cron line that pulls
+    Schedule(schedule::Args),
+    /// Forget an account; its copy stays
+    Remove(remove::Args),
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    match args.command {
+        Command::Add(args) => add::run(*args, global).await,
+        Command::List => list::run(global),
+        Command::Pull(args) => pull::run(*args, global).await,
+        Command::Verify(args) => verify::run(*args, global).await,
+        Command::Restore(args) => restore::run(*args, global).await,
+        Command::Migrate(args) => migrate::run(*args, global).await,
+        Command::Stats(args) => stats::run(args, global).await,
+        Command::Schedule(args) => schedule::run(args, global),
+        Command::Remove(args) => remove::run(args, global),
+    }
+}

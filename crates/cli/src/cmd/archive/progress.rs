@@ -1,0 +1,106 @@
+//! How a pull goes, on standard error: at a terminal a bar for each folder and one for all; elsewhere only what went
+//! wrong.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressStyle};
+use sealpost_archive::pull::{FolderReport, Observer};
+
+use crate::output::{Output, warn};
+
+const TOTAL: &str = "{spinner} {wide_msg}  {human_pos}/{human_len}  {per_sec}  {eta} left";
+const FOLDER: &str = "  {msg:30!}  {wide_bar}  {human_pos}/{human_len}";
+
+/// Shows it.
+pub struct Shown {
+    bars: Option<Bars>,
+}
+
+struct Bars {
+    all: MultiProgress,
+    total: ProgressBar,
+    folders: Mutex<HashMap<String, ProgressBar>>,
+    octets: Mutex<u64>,
+}
+
+impl Shown {
+    /// Bars at a terminal, unless JSON is asked for; `what` is being done.
+    pub fn new(output: Output, what: &str) -> Self {
+        if output.is_json() || !std::io::stderr().is_terminal() {
+            return Shown { bars: None };
+        }
+        let all = MultiProgress::new();
+        let total = all.add(ProgressBar::new(0));
+        total.set_style(style(TOTAL));
+        total.set_message(what.to_owned());
+        total.enable_steady_tick(Duration::from_millis(200));
+        Shown { bars: Some(Bars { all, total, folders: Mutex::default(), octets: Mutex::default() }) }
+    }
+
+    /// Leaves the terminal as it was.
+    pub fn finish(&self) {
+        if let Some(bars) = &self.bars {
+            bars.total.finish_and_clear();
+            // Nothing more is drawn; what cannot be cleared stays.
+            let _ = bars.all.clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Observer for Shown {
+    fn begins(&self, folder: &str, messages: u64) {
+        let Some(bars) = &self.bars else { return };
+        if messages == 0 {
+            return;
+        }
+        bars.total.inc_length(messages);
+        let bar = bars.all.insert_before(&bars.total, ProgressBar::new(messages));
+        bar.set_style(style(FOLDER));
+        bar.set_message(folder.to_owned());
+        bars.folders.lock().unwrap_or_else(|e| e.into_inner()).insert(folder.to_owned(), bar);
+    }
+
+    fn stored(&self, folder: &str, messages: u64, octets: u64) {
+        let Some(bars) = &self.bars else { return };
+        bars.total.inc(messages);
+        let mut all = bars.octets.lock().unwrap_or_else(|e| e.into_inner());
+        *all += octets;
+        bars.total.set_message(HumanBytes(*all).to_string());
+        if let Some(bar) = bars.folders.lock().unwrap_or_else(|e| e.into_inner()).get(folder) {
+            bar.inc(messages);
+        }
+    }
+
+    fn ended(&self, folder: &FolderReport) {
+        if let Some(bars) = &self.bars
+            && let Some(bar) = bars.folders.lock().unwrap_or_else(|e| e.into_inner()).remove(&folder.name)
+        {
+            bar.finish_and_clear();
+            bars.all.remove(&bar);
+        }
+        if let Some(error) = &folder.error {
+            self.note(&format!("{}: {error}", folder.name));
+        }
+        for failure in &folder.failed {
+            self.note(&format!("{}, UID {}: {}", folder.name, failure.uid, failure.reason));
+        }
+        if folder.failed_more > 0 {
+            self.note(&format!("{}: and {} more", folder.name, HumanCount(folder.failed_more)));
+        }
+    }
+
+    fn note(&self, text: &str) {
+        let say = || warn(format_args!("sealpost: {text}"));
+        match &self.bars {
+            Some(bars) => bars.all.suspend(say),
+            None => say(),
+        }
+    }
+}

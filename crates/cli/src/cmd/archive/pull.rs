@@ -1,0 +1,268 @@
+//! `sealpost archive pull`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use indicatif::{HumanBytes, HumanCount};
+use sealpost_archive::client::Server;
+use sealpost_archive::keep::Copy;
+use sealpost_archive::pull::{FolderReport, Options, Reason, Report, Tools, pull};
+use sealpost_base::{SystemClock, SystemRandom};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::folders::FolderArgs;
+use super::progress::Shown;
+use super::remembered::{Accounts, Remembered};
+use super::server::ServerArgs;
+use super::stop;
+use super::target::{self, Format};
+use crate::exit::{FAILED, TEMPORARY, Usage};
+use crate::global::Global;
+
+/// Arguments of `sealpost archive pull`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "A pull may be ended at any moment, by Ctrl-C, a crash or a power cut: what was committed is in the \
+                  copy, and the next pull goes on from there. What the server no longer has stays in the copy unless \
+                  --delete is given. Exit status 0: the copy is what the server has; 1: something could not be had, \
+                  and is tried again next time; 75: interrupted, or the server cannot be reached.\n
+Examples:
+  sealpost archive pull                       every account that is remembered
+  sealpost archive pull work --folder 'INBOX*'
+  sealpost archive pull --host imap.example.org --user jane --password-file secret --format mbox --into copy"
+)]
+pub struct Args {
+    /// Accounts that are remembered [default: all]
+    #[arg(value_name = "ACCOUNT", conflicts_with = "host")]
+    accounts: Vec<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// How the copy is kept
+    #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
+    format: Option<Format>,
+    /// Where the copy is, a directory
+    #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
+    into: Option<PathBuf>,
+    #[command(flatten)]
+    folders: FolderArgs,
+    /// Remove from the copy what the server no longer has
+    #[arg(long)]
+    delete: bool,
+    /// Say what would be fetched, and fetch nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    connections: u8,
+}
+
+/// What a pull did.
+#[derive(Serialize)]
+struct Summary<'a> {
+    account: &'a str,
+    complete: bool,
+    interrupted: bool,
+    /// Folders that were looked at.
+    folders: u64,
+    /// Messages that are new in the copy.
+    new: u64,
+    octets: u64,
+    flags: u64,
+    gone: u64,
+    failed: u64,
+    received: u64,
+    reconnects: u64,
+    seconds: f64,
+    changed: Vec<Folder<'a>>,
+}
+
+#[derive(Serialize)]
+struct Folder<'a> {
+    name: &'a str,
+    reason: &'static str,
+    planned: u64,
+    new: u64,
+    octets: u64,
+    flags: u64,
+    gone: u64,
+    failed: Vec<Failed<'a>>,
+    error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    uid: u32,
+    reason: &'a str,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let stop = stop::on_signals()?;
+    let mut worst = 0;
+    if let Some(place) = args.server.place()? {
+        let (Some(format), Some(into)) = (args.format, &args.into) else {
+            return Err(Usage("--host needs --format and --into".into()).into());
+        };
+        let copy = target::open(format, into).await?;
+        let (server, folders) = (place.server().await?, args.folders.clone());
+        let name = server.to_string();
+        return Ok(ExitCode::from(one(&name, server, copy, folders, &args, &stop, global).await?));
+    }
+    let accounts = Accounts::of(global)?;
+    let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts.clone() };
+    if names.is_empty() {
+        return Err(Usage(
+            "no account is remembered: `sealpost archive add` first, or name one with --host".into(),
+        )
+        .into());
+    }
+    for name in &names {
+        let status = remembered(name, &accounts.get(name)?, &args, &stop, global).await;
+        let status = match status {
+            Ok(status) => status,
+            // One account that cannot be reached does not keep the others from being pulled.
+            Err(e) if names.len() > 1 => {
+                crate::output::error(&e.context(name.clone()));
+                FAILED
+            }
+            Err(e) => return Err(e.context(name.clone())),
+        };
+        worst = worst.max(status);
+        if *stop.borrow() {
+            break;
+        }
+    }
+    Ok(ExitCode::from(worst))
+}
+
+async fn remembered(
+    name: &str,
+    account: &Remembered,
+    args: &Args,
+    stop: &watch::Receiver<bool>,
+    global: &Global,
+) -> Result<u8> {
+    let copy = target::open(account.format, &account.into).await?;
+    let folders = args.folders.clone().or(&account.folders, &account.exclude);
+    one(name, account.server.server().await?, copy, folders, args, stop, global).await
+}
+
+async fn one(
+    name: &str,
+    server: Server,
+    copy: Arc<dyn Copy>,
+    folders: FolderArgs,
+    args: &Args,
+    stop: &watch::Receiver<bool>,
+    global: &Global,
+) -> Result<u8> {
+    let shown = Arc::new(Shown::new(global.output(), name));
+    let tools = Tools {
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SystemRandom),
+        observer: shown.clone(),
+        stop: stop.clone(),
+    };
+    let options = Options {
+        connections: usize::from(args.connections),
+        delete: args.delete,
+        wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
+        dry_run: args.dry_run,
+    };
+    let pulled = pull(&server, copy, &options, &tools).await;
+    shown.finish();
+    let report = pulled?;
+    let summary = Summary::of(name, &report);
+    global.output().show(&summary, |summary| summary.text(args.dry_run))?;
+    Ok(match (report.interrupted, report.is_complete()) {
+        (true, _) => TEMPORARY,
+        (false, true) => 0,
+        (false, false) => FAILED,
+    })
+}
+
+impl<'a> Summary<'a> {
+    fn of(account: &'a str, report: &'a Report) -> Self {
+        let sum = |of: fn(&FolderReport) -> u64| report.of.iter().map(of).sum::<u64>();
+        let (new, octets) = report.new_messages();
+        Summary {
+            account,
+            complete: report.is_complete(),
+            interrupted: report.interrupted,
+            folders: report.folders,
+            new,
+            octets,
+            flags: sum(|folder| folder.flags),
+            gone: sum(|folder| folder.gone),
+            failed: sum(|folder| folder.failed.len() as u64 + folder.failed_more),
+            received: report.received,
+            reconnects: report.reconnects,
+            seconds: report.elapsed.as_secs_f64(),
+            changed: report.of.iter().map(Folder::of).collect(),
+        }
+    }
+
+    fn text(&self, dry_run: bool) -> String {
+        if dry_run {
+            let mut text = format!("{}: {} of {} folders", self.account, self.changed.len(), self.folders);
+            for folder in &self.changed {
+                text.push_str(&format!(
+                    "\n  {:>9}  {}  ({})",
+                    HumanCount(folder.planned).to_string(),
+                    folder.name,
+                    folder.reason
+                ));
+            }
+            return text;
+        }
+        let rate = self.new as f64 / self.seconds.max(0.001);
+        let mut text = format!(
+            "{}: {} new messages, {}, {} folders in {:.1} s",
+            self.account,
+            HumanCount(self.new),
+            HumanBytes(self.octets),
+            self.folders,
+            self.seconds
+        );
+        if self.new > 0 {
+            text.push_str(&format!(" ({rate:.0}/s)"));
+        }
+        for (count, what) in
+            [(self.flags, "changed flags"), (self.gone, "no longer on the server"), (self.failed, "FAILED")]
+        {
+            if count > 0 {
+                text.push_str(&format!("; {} {what}", HumanCount(count)));
+            }
+        }
+        if self.interrupted {
+            text.push_str("; interrupted: the next pull goes on from here");
+        }
+        text
+    }
+}
+
+impl<'a> Folder<'a> {
+    fn of(report: &'a FolderReport) -> Self {
+        Folder {
+            name: &report.name,
+            reason: match report.reason {
+                Some(Reason::New) => "new",
+                Some(Reason::Begun) => "another UIDVALIDITY",
+                Some(Reason::Renamed) => "renamed",
+                Some(Reason::Unfinished) => "unfinished",
+                Some(Reason::Changed) => "changed",
+                Some(Reason::Unknown) | None => "to be compared",
+            },
+            planned: report.planned,
+            new: report.new,
+            octets: report.octets,
+            flags: report.flags,
+            gone: report.gone,
+            failed: report.failed.iter().map(|f| Failed { uid: f.uid, reason: &f.reason }).collect(),
+            error: report.error.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is remembered of an account: a file of TOML for each, that only its owner can read.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sealpost_base::{Error, limits};
+use serde::{Deserialize, Serialize};
+
+use super::server::Place;
+use super::target::Format;
+use crate::config::Config;
+use crate::exit::Usage;
+use crate::global::Global;
+
+/// An account that is archived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remembered {
+    /// How the copy is kept.
+    pub format: Format,
+    /// Where.
+    pub into: PathBuf,
+    /// Folders to pull; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+    /// Folders not to pull.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// Where from.
+    pub server: Place,
+}
+
+/// The accounts of one data directory.
+pub struct Accounts(PathBuf);
+
+impl Accounts {
+    /// Those of the data directory that the options name.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read.
+    pub fn of(global: &Global) -> Result<Self> {
+        Ok(Accounts(Config::load(global)?.directory.join("archive")))
+    }
+
+    /// Their names, sorted.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.0) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.with_context(|| self.0.display().to_string())?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "toml")
+                && let Some(name) = path.file_stem().and_then(|stem| stem.to_str())
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// What is remembered of one.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name; if it cannot be read.
+    pub fn get(&self, name: &str) -> Result<Remembered> {
+        let path = self.path(name)?;
+        let text = match fs::read_to_string(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let known = self.names()?;
+                let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
+                let why = format!(
+                    "there is no archived account {name} (there is: {known}); `archive add` makes one"
+                );
+                return Err(Error::not_found(why).into());
+            }
+            text => text.with_context(|| path.display().to_string())?,
+        };
+        toml::from_str(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Remembers a new one.
+    ///
+    /// # Errors
+    /// If there is one of this name; if it cannot be written.
+    pub fn add(&self, name: &str, account: &Remembered) -> Result<()> {
+        let path = self.path(name)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        self.write(&path, toml::to_string(account)?.as_bytes())
+            .with_context(|| format!("{} (an account of this name exists?)", path.display()))
+    }
+
+    /// Keeps a password for `name`, in a file that only its owner can read; where.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep_password(&self, name: &str, password: &[u8]) -> Result<PathBuf> {
+        let path = self.path(name)?.with_extension("password");
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        // One that was left by an attempt that failed.
+        let _ = fs::remove_file(&path);
+        self.write(&path, password).with_context(|| path.display().to_string())?;
+        Ok(std::path::absolute(path)?)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::File::open(&self.0)?.sync_all()
+    }
+
+    /// Forgets one, and its password.
+    ///
+    /// # Errors
+    /// As [`Accounts::get`].
+    pub fn remove(&self, name: &str) -> Result<Remembered> {
+        let account = self.get(name)?;
+        let path = self.path(name)?;
+        let password = path.with_extension("password");
+        if password.exists() {
+            fs::remove_file(&password)?;
+        }
+        fs::remove_file(&path)?;
+        Ok(account)
+    }
+
+    /// Where to keep which message of `from` got which UID in `to`; both are remembered.
+    pub fn map(&self, from: &str, to: &str) -> PathBuf {
+        self.0.join(format!("{from}-{to}.uids"))
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        let good = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | '+');
+        if name.is_empty()
+            || name.starts_with('.')
+            || !name.chars().all(good)
+            || name.len() > limits::DOMAIN_BYTES - 16
+        {
+            bail!(Usage(format!("{name:?} cannot be an account's name: letters, digits and . - _ @ + can")));
+        }
+        Ok(self.0.join(format!("{name}.toml")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::archive::server::Tls;
+
+    #[test]
+    fn what_is_added_is_remembered_until_it_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let accounts = Accounts(dir.path().join("archive"));
+        let account = Remembered {
+            format: Format::Mbox,
+            into: "/copies/work".into(),
+            folders: vec!["INBOX".into()],
+            exclude: vec![],
+            server: Place {
+                host: "imap.example.org".into(),
+                port: 993,
+                tls: Tls::Implicit,
+                ca: None,
+                user: "jane".into(),
+                password_file: None,
+                token_command: Some("token".into()),
+            },
+        };
+        accounts.add("work", &account).unwrap();
+        assert!(accounts.add("work", &account).is_err());
+        accounts.keep_password("work", b"secret").unwrap();
+        assert_eq!(accounts.get("work").unwrap(), account);
+        assert_eq!(accounts.names().unwrap(), ["work"]);
+        for name in ["", "../work", "a/b", ".hidden", "a\0b"] {
+            assert!(accounts.get(name).is_err(), "{name}");
+        }
+        accounts.remove("work").unwrap();
+        assert_eq!(fs::read_dir(&accounts.0).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,91 @@
+//! `sealpost archive restore`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use sealpost_archive::push::{Options, restore};
+
+use super::folders::FolderArgs;
+use super::putting::{self, Putting};
+use super::remembered::Accounts;
+use super::server::ServerArgs;
+use super::stop;
+use super::target::{self, Format};
+use crate::exit::Usage;
+use crate::global::Global;
+
+/// Arguments of `sealpost archive restore`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Dates and flags are kept. A message that the folder has already, by its Message-ID or else by size and \
+                  date, is not put there again, so a restore that was interrupted is simply run again.\n
+Examples:
+  sealpost archive restore work                             back to where it came from
+  sealpost archive restore work --below Old --to new-account
+  sealpost archive restore --from copy --format mbox --host imap.example.org --user jane --password-file secret"
+)]
+pub struct Args {
+    /// The account whose copy it is
+    #[arg(value_name = "ACCOUNT", conflicts_with = "from", required_unless_present = "from")]
+    account: Option<String>,
+    /// The account to put it into [default: the same]
+    #[arg(long, value_name = "ACCOUNT", conflicts_with = "host")]
+    to: Option<String>,
+    /// Where the copy is
+    #[arg(long, value_name = "DIR", requires = "format", help_heading = "Copy")]
+    from: Option<PathBuf>,
+    /// How the copy is kept
+    #[arg(long, value_enum, requires = "from", help_heading = "Copy")]
+    format: Option<Format>,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    folders: FolderArgs,
+    /// Put everything below this folder; levels separated by /
+    #[arg(long, value_name = "FOLDER")]
+    below: Option<String>,
+    /// Say what would be put there, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Add to FILE which message got which UID, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let stop = stop::on_signals()?;
+    let accounts = Accounts::of(global)?;
+    let (format, from) = match (&args.account, &args.from, args.format) {
+        (_, Some(from), Some(format)) => (format, from.clone()),
+        (Some(name), ..) => {
+            let account = accounts.get(name)?;
+            (account.format, account.into)
+        }
+        _ => return Err(Usage("name an account, or a copy with --from and --format".into()).into()),
+    };
+    let place = match (args.server.place()?, args.to.as_ref().or(args.account.as_ref())) {
+        (Some(place), _) => place,
+        (None, Some(name)) => accounts.get(name)?.server,
+        (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
+    };
+    let copy = target::open(format, &from).await?;
+    let server = place.server().await?;
+    let putting = Arc::new(Putting::new(global.output(), args.map.as_deref())?);
+    let folders = args.folders;
+    let options = Options {
+        wanted: Arc::new(move |name| folders.wants(name)),
+        below: levels(args.below.as_deref()),
+        dry_run: args.dry_run,
+        stop,
+    };
+    let report = restore(copy, &server, &options, putting).await?;
+    putting::show(global, &report, args.dry_run)
+}
+
+/// The levels of a folder's name on the command line.
+pub fn levels(name: Option<&str>) -> Vec<String> {
+    name.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default()
+}

@@ -1,0 +1,104 @@
+//! `sealpost archive schedule`: prints, installs nothing.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use super::remembered::Accounts;
+use crate::config::Config;
+use crate::global::Global;
+
+/// Arguments of `sealpost archive schedule`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sealpost archive schedule work              says what to put where
+  sealpost archive schedule work --as cron | crontab -")]
+pub struct Args {
+    /// The account to pull
+    #[arg(value_name = "ACCOUNT")]
+    account: String,
+    /// For what
+    #[arg(long = "as", value_enum, default_value_t)]
+    form: Form,
+    /// Minutes between two pulls
+    #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1440))]
+    every: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A systemd service and timer of this user
+    #[default]
+    Systemd,
+    /// A line for crontab
+    Cron,
+}
+
+/// Runs it.
+pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    Accounts::of(global)?.get(&args.account)?;
+    let program = std::env::current_exe().context("where this program is")?;
+    let directory = std::path::absolute(Config::load(global)?.directory)?;
+    let command = [
+        &*program.to_string_lossy(),
+        "--dir",
+        &directory.to_string_lossy(),
+        "archive",
+        "pull",
+        &args.account,
+    ]
+    .map(quoted)
+    .join(" ");
+    let text = match args.form {
+        Form::Cron => cron(&command, args.every),
+        Form::Systemd => systemd(&command, &args.account, args.every),
+    };
+    global.output().line(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cron(command: &str, every: u32) -> String {
+    let when = match every {
+        1..=59 => format!("*/{every} * * * *"),
+        60..=1439 => format!("0 */{} * * *", every / 60),
+        _ => "0 4 * * *".into(),
+    };
+    // `%` is a line end to cron.
+    format!("{when} {}", command.replace('%', "\\%"))
+}
+
+fn systemd(command: &str, account: &str, every: u32) -> String {
+    // `%` begins a specifier, `$` a variable.
+    let command = command.replace('%', "%%").replace('$', "$$");
+    format!(
+        "# ~/.config/systemd/user/sealpost-archive-{account}.service\n[Unit]\nDescription=Pull mail of {account}\n\
+         \n[Service]\nType=oneshot\nExecStart={command}\n\
+         # Interrupted, or the server cannot be reached: the next run goes on.\nSuccessExitStatus=75\n\
+         \n# ~/.config/systemd/user/sealpost-archive-{account}.timer\n[Unit]\nDescription=Pull mail of {account} \
+         every {every} minutes\n\n[Timer]\nOnBootSec=2min\nOnUnitInactiveSec={every}min\nRandomizedDelaySec=30\n\
+         \n[Install]\nWantedBy=timers.target\n\
+         \n# then: systemctl --user daemon-reload && systemctl --user enable --now sealpost-archive-{account}.timer"
+    )
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-@+:,=%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_for_cron() {
+        assert_eq!(cron("a 50%", 15), "*/15 * * * * a 50\\%");
+        assert_eq!(cron("a", 120), "0 */2 * * * a");
+        assert_eq!(quoted("a b'c"), "'a b'\\''c'");
+    }
+}

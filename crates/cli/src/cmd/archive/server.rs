@@ -1,0 +1,181 @@
+//! Options that name a server and what opens the account there.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use sealpost_archive::client::{Compress, Credential, Credentials, Patience, Security, Server, Trust};
+use sealpost_base::{Error, limits};
+use sealpost_imap::types::Secret;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Usage;
+use crate::secret;
+
+/// When TLS is spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tls {
+    /// Never: everybody on the way reads mail and password
+    None,
+    /// After STARTTLS
+    Starttls,
+    /// From the first byte
+    #[default]
+    Implicit,
+}
+
+/// Options that name a server and the account there.
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Server")]
+pub struct ServerArgs {
+    /// The server's name; its certificate has to be for this name
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Its TCP port [default: 993, or 143 without implicit TLS]
+    #[arg(long, value_name = "PORT", requires = "host")]
+    pub port: Option<u16>,
+    /// When TLS is spoken [default: implicit]
+    #[arg(long, value_enum, value_name = "WHEN", requires = "host")]
+    pub tls: Option<Tls>,
+    /// Trust the issuers in FILE, PEM [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", requires = "host")]
+    pub ca: Option<PathBuf>,
+    /// The account's name on the server
+    #[arg(long, value_name = "NAME", requires = "host")]
+    pub user: Option<String>,
+    /// Read the password from FILE; a line end after it does not count
+    #[arg(long, value_name = "FILE", requires = "host", conflicts_with = "token_command")]
+    pub password_file: Option<PathBuf>,
+    /// Run COMMAND for an OAuth 2.0 access token, whenever one is needed: its first line is the token
+    #[arg(long, value_name = "COMMAND", requires = "host")]
+    pub token_command: Option<String>,
+}
+
+/// What is remembered of a server; secrets only by where they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Its name.
+    pub host: String,
+    /// Its TCP port.
+    pub port: u16,
+    /// When TLS is spoken.
+    pub tls: Tls,
+    /// Whose certificates are trusted; the system's if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// The account's name.
+    pub user: String,
+    /// The file with the password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// What prints a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_command: Option<String>,
+}
+
+impl ServerArgs {
+    /// The server that the options name; `None` if they name none.
+    ///
+    /// # Errors
+    /// If a part of it is missing.
+    pub fn place(&self) -> Result<Option<Place>> {
+        let Some(host) = self.host.clone() else { return Ok(None) };
+        let user = self.user.clone().ok_or_else(|| Usage("--host needs --user".into()))?;
+        let tls = self.tls.unwrap_or_default();
+        let port = self.port.unwrap_or(if tls == Tls::Implicit { 993 } else { 143 });
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Ok(Some(Place {
+            host,
+            port,
+            tls,
+            ca: self.ca.as_ref().map(absolute),
+            user,
+            password_file: self.password_file.as_ref().map(absolute),
+            token_command: self.token_command.clone(),
+        }))
+    }
+}
+
+impl Place {
+    /// The server, with what opens the account: a person is asked for the password if nothing else is said.
+    ///
+    /// # Errors
+    /// If the password or the certificates cannot be read.
+    pub async fn server(&self) -> Result<Server> {
+        let credentials: Arc<dyn Credentials> = match (&self.password_file, &self.token_command) {
+            (Some(file), _) => Arc::new(password(secret::from_file(file)?.bytes())),
+            (None, Some(command)) => Arc::new(TokenCommand(command.clone())),
+            (None, None) => {
+                let asked = secret::ask(format!("Password of {} at {}", self.user, self.host)).await?;
+                Arc::new(password(asked.bytes()))
+            }
+        };
+        self.with(credentials)
+    }
+
+    /// The server, opened by these.
+    ///
+    /// # Errors
+    /// If the certificates cannot be read.
+    pub fn with(&self, credentials: Arc<dyn Credentials>) -> Result<Server> {
+        let security = match self.tls {
+            Tls::None => Security::None,
+            Tls::Starttls => Security::StartTls,
+            Tls::Implicit => Security::Implicit,
+        };
+        let trust = match (&self.ca, self.tls) {
+            (_, Tls::None) => Trust::nobody(),
+            (Some(file), _) => Trust::file(Path::new(file)).context("--ca")?,
+            (None, _) => Trust::system()?,
+        };
+        Ok(Server {
+            host: self.host.clone(),
+            port: self.port,
+            security,
+            tls: trust.config()?,
+            user: self.user.clone(),
+            credentials,
+            compress: Compress::Auto,
+            patience: Patience::default(),
+        })
+    }
+}
+
+/// A password as the client takes it.
+pub fn password(bytes: &[u8]) -> Credential {
+    Credential::Password(Secret::new(bytes.to_vec()))
+}
+
+/// A command that prints a token.
+pub struct TokenCommand(pub String);
+
+/// How long such a command may take: a browser may have to be looked at.
+const TOKEN_PATIENCE: Duration = Duration::from_secs(120);
+
+impl Credentials for TokenCommand {
+    fn credential(&self) -> Pin<Box<dyn Future<Output = sealpost_base::Result<Credential>> + Send + '_>> {
+        Box::pin(async move {
+            let failed = |why: String| Error::denied(format!("the token command {why}"));
+            let mut command = tokio::process::Command::new("sh");
+            command.arg("-c").arg(&self.0).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+            let output = tokio::time::timeout(TOKEN_PATIENCE, command.output())
+                .await
+                .map_err(|_| failed(format!("takes longer than {} s", TOKEN_PATIENCE.as_secs())))?
+                .map_err(|e| failed("cannot be run".into()).with_source(e))?;
+            if !output.status.success() {
+                return Err(failed(format!("failed: {}", output.status)));
+            }
+            let line = output.stdout.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
+            if line.is_empty() || line.len() > limits::ARCHIVE_TOKEN_BYTES {
+                return Err(failed("prints no token in its first line".into()));
+            }
+            Ok(Credential::Token(Secret::new(line.to_vec())))
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! `sealpost archive stats`: from what the copy says about itself; no server is asked.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use indicatif::HumanCount;
+use serde::Serialize;
+
+use super::remembered::Accounts;
+use super::target::{self, Format};
+use crate::exit::Usage;
+use crate::global::Global;
+
+/// Arguments of `sealpost archive stats`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// An account that is remembered [default: all]
+    #[arg(value_name = "ACCOUNT", conflicts_with = "from")]
+    accounts: Vec<String>,
+    /// A copy
+    #[arg(long, value_name = "DIR", requires = "format")]
+    from: Option<std::path::PathBuf>,
+    /// How it is kept
+    #[arg(long, value_enum, requires = "from")]
+    format: Option<Format>,
+}
+
+#[derive(Serialize)]
+struct Stats {
+    account: String,
+    messages: u64,
+    /// Messages that the server no longer has.
+    gone: u64,
+    folders: Vec<Folder>,
+}
+
+#[derive(Serialize)]
+struct Folder {
+    name: String,
+    uidvalidity: u32,
+    messages: u64,
+    gone: u64,
+    complete: bool,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let mut copies = Vec::new();
+    if let (Some(from), Some(format)) = (&args.from, args.format) {
+        copies.push((from.display().to_string(), format, from.clone()));
+    } else {
+        let accounts = Accounts::of(global)?;
+        let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts };
+        for name in names {
+            let account = accounts.get(&name)?;
+            copies.push((name, account.format, account.into));
+        }
+    }
+    if copies.is_empty() {
+        return Err(Usage("no account is remembered; name a copy with --from and --format".into()).into());
+    }
+    for (account, format, directory) in copies {
+        let copy = target::open(format, &directory).await?;
+        let kept = tokio::task::spawn_blocking(move || copy.folders()).await??;
+        let mut folders: Vec<Folder> = kept
+            .into_iter()
+            .map(|kept| Folder {
+                name: kept.name.to_string(),
+                uidvalidity: kept.identity.uidvalidity,
+                messages: kept.messages,
+                gone: kept.gone,
+                complete: kept.resume.whole,
+            })
+            .collect();
+        folders.sort_by(|a, b| a.name.cmp(&b.name));
+        let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
+        let stats = Stats { account, messages: sum(|f| f.messages), gone: sum(|f| f.gone), folders };
+        global.output().show(&stats, Stats::text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Stats {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {} messages", self.account, HumanCount(self.messages));
+        if self.gone > 0 {
+            text.push_str(&format!(", and {} that the server no longer has", HumanCount(self.gone)));
+        }
+        for folder in &self.folders {
+            let mark = if folder.complete { "" } else { "  (incomplete: pull again)" };
+            let messages = HumanCount(folder.messages + folder.gone).to_string();
+            text.push_str(&format!("\n{messages:>10}  {}{mark}", folder.name));
+        }
+        text
+    }
+}

@@ -1,0 +1,146 @@
+//! `sealpost archive verify`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use indicatif::HumanCount;
+use sealpost_archive::verify::{FolderReport, Options, Sample, verify};
+use sealpost_base::SystemRandom;
+use serde::Serialize;
+
+use super::folders::FolderArgs;
+use super::remembered::Accounts;
+use super::server::ServerArgs;
+use super::target::{self, Format};
+use crate::exit::{FAILED, Usage};
+use crate::global::Global;
+
+/// Arguments of `sealpost archive verify`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Every message of the copy is read and compared with the hash it was stored under; then counts, UIDs and sizes \
+                  are compared with the server, and the octets of a sample. Exit status 1 if something is missing, \
+                  different or damaged.\n
+Examples:
+  sealpost archive verify work
+  sealpost archive verify work --all
+  sealpost archive verify --host imap.example.org --user jane --password-file secret --format mbox --from copy"
+)]
+pub struct Args {
+    /// An account that is remembered
+    #[arg(value_name = "ACCOUNT", conflicts_with = "host", required_unless_present = "host")]
+    account: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// How the copy is kept
+    #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
+    format: Option<Format>,
+    /// Where the copy is
+    #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    folders: FolderArgs,
+    /// Messages of each folder that are fetched and compared, chosen at random
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    sample: u32,
+    /// Fetch and compare all of them
+    #[arg(long, conflicts_with = "sample")]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct Folder<'a> {
+    folder: &'a str,
+    good: bool,
+    kept: u64,
+    messages: u64,
+    missing: u64,
+    missing_uids: String,
+    gone: u64,
+    other_size: u64,
+    compared: u64,
+    different: String,
+    damaged: &'a [String],
+    error: Option<&'a str>,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let (server, copy, folders) = match (&args.account, args.server.place()?) {
+        (_, Some(place)) => {
+            let (Some(format), Some(from)) = (args.format, &args.from) else {
+                return Err(Usage("--host needs --format and --from".into()).into());
+            };
+            (place.server().await?, target::open(format, from).await?, args.folders)
+        }
+        (Some(name), None) => {
+            let account = Accounts::of(global)?.get(name)?;
+            let folders = args.folders.or(&account.folders, &account.exclude);
+            (account.server.server().await?, target::open(account.format, &account.into).await?, folders)
+        }
+        (None, None) => return Err(Usage("name an account, or a server with --host".into()).into()),
+    };
+    let options = Options {
+        sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
+        wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
+    };
+    let report = verify(&server, copy, &options, &SystemRandom).await?;
+    for folder in &report.folders {
+        global.output().show(&Folder::of(folder), Folder::text)?;
+    }
+    let good = report.folders.iter().all(FolderReport::is_good);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+impl<'a> Folder<'a> {
+    fn of(report: &'a FolderReport) -> Self {
+        Folder {
+            folder: &report.name,
+            good: report.is_good(),
+            kept: report.kept,
+            messages: report.messages,
+            missing: report.missing.len() as u64,
+            missing_uids: report.missing.to_string(),
+            gone: report.gone,
+            other_size: report.sizes.len() as u64,
+            compared: report.compared,
+            different: report.different.to_string(),
+            damaged: &report.damaged,
+            error: report.error.as_deref(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mark = if self.good { "ok    " } else { "FAILED" };
+        let mut text = format!(
+            "{mark} {}: {} of {} messages, {} compared octet by octet",
+            self.folder,
+            HumanCount(self.kept.saturating_sub(self.gone)),
+            HumanCount(self.messages),
+            HumanCount(self.compared)
+        );
+        for (what, count) in [
+            ("no longer on the server", self.gone),
+            ("of which the server says another size", self.other_size),
+        ] {
+            if count > 0 {
+                text.push_str(&format!("; {} {what}", HumanCount(count)));
+            }
+        }
+        for (what, uids) in [("missing", &self.missing_uids), ("different", &self.different)] {
+            if !uids.is_empty() {
+                let some: String = uids.chars().take(200).collect();
+                text.push_str(&format!("\n       {what}: UID {some}"));
+            }
+        }
+        for damage in self.damaged {
+            text.push_str(&format!("\n       damaged: {damage}"));
+        }
+        if let Some(error) = self.error {
+            text.push_str(&format!("\n       {error}"));
+        }
+        text
+    }
+}

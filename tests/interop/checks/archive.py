@@ -1,0 +1,147 @@
+"""`sealpost archive` as a client: pull, kill, verify, restore, migrate, against the server under test."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+
+from harness import ADA, BOB, PASSWORD, body, check, ensure, equal, flags, ok, raw_append, search
+from messages import MULTIPART, SIMPLE, TRICKY, numbered
+
+
+class Archive:
+    """A data directory of the archive's own, and the server under test as accounts `ada` and `bob`."""
+
+    def __init__(self, context, kind, tls=True):
+        self.context, self.kind = context, kind
+        self.home = context.work / context.fresh("archive")
+        self.home.mkdir()
+        password = self.home / "password"
+        password.write_text(PASSWORD + "\n")
+        service = "imaps" if tls else "imap"
+        host, port = context.address(service)
+        trust = ["--tls", "implicit", "--ca", context.certificate] if tls else ["--tls", "none"]
+        host = "localhost" if tls else host
+        self.server = lambda user: ["--host", host, "--port", port, *trust, "--user", user, "--password-file", password]
+        self.copy = self.home / "copy"
+
+    def run(self, *arguments, status=0):
+        """What the command says as JSON, a value for each line."""
+        out = self.context.run(self.context.binary, "--dir", self.home, "--json", "archive", *arguments, status=status)
+        return [json.loads(line) for line in out.decode().splitlines() if line.startswith("{")]
+
+    def pull(self, *arguments, user=ADA, status=0):
+        (summary,) = self.run("pull", *self.server(user), "--format", self.kind, "--into", self.copy, *arguments, status=status)
+        return summary
+
+    def verify(self, folder, user=ADA):
+        for found in self.run("verify", *self.server(user), "--format", self.kind, "--from", self.copy, "--all", "--folder", folder):
+            ensure(found["good"], found)
+
+
+def filled(context, prefix, count=40):
+    session, name = context.mailbox(prefix)
+    for number in range(count):
+        raw_append(session, name, numbered(number), "\\Seen" if number % 2 else "\\Flagged work", "17-Jul-1996 02:44:25 -0700")
+    raw_append(session, name, MULTIPART)
+    odd = [message for what, message in TRICKY.items() if what != "header without end"]
+    for message in odd:
+        raw_append(session, name, message)
+    return session, name, count + 1 + len(odd)
+
+
+def pulls(context, kind, tls):
+    session, name, count = filled(context, "Pulled")
+    archive = Archive(context, kind, tls)
+    only = ["--folder", name]
+    equal(archive.pull(*only)["new"], count, "new")
+    archive.verify(name)
+    equal(archive.pull(*only)["new"], 0, "new the second time")
+
+    # Changes: flags, an expunge, a new message.
+    ok(session.store("1", "+FLAGS", "(\\Answered)"))
+    ok(session.store("2", "+FLAGS", "(\\Deleted)"))
+    ok(session.expunge())
+    raw_append(session, name, SIMPLE)
+    changed = archive.pull(*only)
+    equal((changed["new"], changed["flags"], changed["gone"]), (1, 1, 1), "new, flags, gone")
+    archive.verify(name)
+    equal(archive.pull(*only)["gone"], 0, "gone is told once")
+    # Verified with what is gone; then followed.
+    archive.pull(*only, "--delete")
+    archive.verify(name)
+    session.logout()
+
+
+@check("archive: pulls into mbox over TLS, and follows changes", "imaps")
+def into_mbox(context):
+    pulls(context, "mbox", True)
+
+
+@check("archive: pulls into a Maildir in the clear on loopback, and follows changes", "imap")
+def into_maildir(context):
+    pulls(context, "maildir", False)
+
+
+@check("archive: a wrong password and a certificate of somebody else are told", "imaps")
+def refused(context):
+    archive = Archive(context, "mbox")
+    (archive.home / "password").write_text("wrong\n")
+    context.run(context.binary, "archive", "pull", *archive.server(ADA), "--format", "mbox", "--into", archive.copy, status=4)
+    host, port = context.address("imaps")
+    output = context.run(context.binary, "archive", "pull", "--host", "localhost", "--port", port, "--user", ADA, "--password-file",
+                         archive.home / "password", "--format", "mbox", "--into", archive.copy, status=1)
+    ensure(b"not trusted" in output, output)
+
+
+@check("archive: killed at random moments, then continued to a complete copy", "imap")
+def killed(context):
+    session, name = context.mailbox("Killed")
+    for number in range(1500):
+        raw_append(session, name, numbered(number))
+    archive = Archive(context, "mbox", tls=False)
+    command = [context.binary, "archive", "pull", *archive.server(ADA), "--format", "mbox", "--into", archive.copy, "--folder", name]
+    chance = random.Random(7)
+    for attempt in range(12):
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.01, 0.4))
+        process.send_signal(signal.SIGKILL if attempt % 3 else signal.SIGTERM)
+        ensure(process.wait(20) in (0, 75, -9), f"status {process.returncode}")
+    archive.pull("--folder", name)
+    archive.verify(name)
+    session.logout()
+
+
+@check("archive: restores and migrates, nothing twice, dates and flags kept", "imap")
+def restores(context):
+    session, name, count = filled(context, "Restored")
+    archive = Archive(context, "mbox", tls=False)
+    archive.pull("--folder", name)
+    restore = ["restore", "--from", archive.copy, "--format", "mbox", *archive.server(BOB), "--folder", name]
+    (first,) = archive.run(*restore)
+    equal((first["put"], first["failed"]), (count, 0), "put")
+    (second,) = archive.run(*restore)
+    equal((second["put"], second["there"]), (0, count), "put the second time")
+    there = context.imap(BOB)
+    ok(there.select(name))
+    (uid,) = search(there, "SUBJECT", '"number 2"', "FLAGGED", uid=True)[:1]
+    equal(flags(there, uid, uid=True) & {"\\Flagged", "work", "\\Seen"}, {"\\Flagged", "work"})
+    date = there.uid("FETCH", str(uid), "(INTERNALDATE)")[1][0]
+    ensure(b"17-Jul-1996" in date, date)
+    for what in (MULTIPART,):
+        found = search(there, "HEADER", "Message-ID", "multipart@", uid=True)
+        equal(body(there, found[0], uid=True), what)
+    ok(there.close())
+    ok(there.delete(name))
+
+    archive.run("add", "ada", *archive.server(ADA), "--into", archive.home / "a")
+    archive.run("add", "bob", *archive.server(BOB), "--into", archive.home / "b")
+    (first,) = archive.run("migrate", "ada", "bob", "--folder", name)
+    equal((first["put"], first["failed"]), (count, 0), "migrated")
+    (second,) = archive.run("migrate", "ada", "bob", "--folder", name)
+    equal(second["put"], 0, "migrated the second time")
+    map_lines = (archive.home / "archive" / "ada-bob.uids").read_text().splitlines()
+    equal(len(map_lines), count, "the map of UIDs")
+    there.logout()
+    session.logout()
