@@ -165,7 +165,13 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
     let cause = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     match cause {
         Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
-            let why = format!("the certificate of {host} is not trusted (--ca names other issuers to trust)");
+            // webpki says it only by the name of a variant.
+            let hint = if error.to_string().contains("CaUsedAsEndEntity") {
+                "it is marked as an issuer's, CA:TRUE, and cannot be a server's too: make another one"
+            } else {
+                "--ca names other issuers to trust"
+            };
+            let why = format!("the certificate of {host} is not trusted ({hint})");
             Error::invalid(why).with_source(error)
         }
         _ => Error::retry(format!("no TLS with {host}")).with_source(error),

@@ -10,8 +10,11 @@ use crate::pull::tests::memory::Memory;
 use crate::pull::tests::server::{Box_, Fault, Script};
 use crate::pull::{self, Silent, Tools};
 
+/// The UID a message had, and UIDVALIDITY and UID that it got.
+type Put = (u32, Option<(u32, u32)>);
+
 #[derive(Default)]
-struct Map(Mutex<Vec<(u32, Option<(u32, u32)>)>>);
+struct Map(Mutex<Vec<Put>>);
 
 impl Observer for Map {
     fn begins(&self, _: &str, _: u64) {}
