@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::folders::FolderArgs;
 use super::remembered::{Accounts, Remembered};
 use super::server::{ServerArgs, password};
-use super::target::{self, Format};
+use super::target::{Format, SealedArgs};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::Output;
@@ -39,11 +39,13 @@ pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
     /// How to keep the copy
-    #[arg(long, value_enum, default_value_t = Format::Mbox, help_heading = "Copy")]
+    #[arg(long, value_enum, default_value_t, help_heading = "Copy")]
     format: Format,
     /// Where to keep the copy [default: archive/ACCOUNT in the data directory]
     #[arg(long, value_name = "DIR", help_heading = "Copy")]
     into: Option<PathBuf>,
+    #[command(flatten)]
+    sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
     /// Do not try it
@@ -98,8 +100,6 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let mut connection = Connection::open(&tried).await?;
         listing = connection.listing().await?;
         connection.logout().await;
-        // A directory that cannot be one is found out now, not by the first pull.
-        target::open(args.format, &into).await?;
     }
     if let Some(typed) = typed {
         place.password_file = Some(accounts.keep_password(&args.account, typed.bytes())?);
@@ -110,8 +110,15 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         into,
         folders: folders.only.clone(),
         exclude: folders.exclude.clone(),
+        copy_password_file: args.sealed.copy_password_file.as_deref().map(std::path::absolute).transpose()?,
+        copy_account: args.sealed.copy_account.clone(),
         server: place,
     };
+    if !args.untried {
+        // A directory that cannot be one is found out now, not by the first pull.
+        let sealed = account.sealed(&args.sealed);
+        account.target(&sealed, true).open(global).await?;
+    }
     accounts.add(&args.account, &account)?;
     let shown = listing.folders.iter().map(|found| Folder {
         name: found.name.as_str().to_owned(),

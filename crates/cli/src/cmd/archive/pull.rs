@@ -18,7 +18,7 @@ use super::progress::Shown;
 use super::remembered::{Accounts, Remembered};
 use super::server::ServerArgs;
 use super::stop;
-use super::target::{self, Format};
+use super::target::{Format, SealedArgs, Target};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 
@@ -40,12 +40,14 @@ pub struct Args {
     accounts: Vec<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// How the copy is kept
+    /// How the copy is kept [default: sealpost]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
     /// Where the copy is, a directory
     #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
     into: Option<PathBuf>,
+    #[command(flatten)]
+    sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
     /// Remove from the copy what the server no longer has
@@ -103,10 +105,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let stop = stop::on_signals()?;
     let mut worst = 0;
     if let Some(place) = args.server.place()? {
-        let (Some(format), Some(into)) = (args.format, &args.into) else {
-            return Err(Usage("--host needs --format and --into".into()).into());
+        let Some(into) = &args.into else {
+            return Err(Usage("--host needs --into".into()).into());
         };
-        let copy = target::open(format, into).await?;
+        let target = Target {
+            format: args.format.unwrap_or_default(),
+            directory: into,
+            sealed: &args.sealed,
+            make: Some(&place.user),
+        };
+        let copy = target.open(global).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
         return Ok(ExitCode::from(one(&name, server, copy, folders, &args, &stop, global).await?));
@@ -145,7 +153,8 @@ async fn remembered(
     stop: &watch::Receiver<bool>,
     global: &Global,
 ) -> Result<u8> {
-    let copy = target::open(account.format, &account.into).await?;
+    let sealed = account.sealed(&args.sealed);
+    let copy = account.target(&sealed, true).open(global).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     one(name, account.server.server().await?, copy, folders, args, stop, global).await
 }

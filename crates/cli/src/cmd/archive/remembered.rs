@@ -10,7 +10,7 @@ use sealpost_base::{Error, limits};
 use serde::{Deserialize, Serialize};
 
 use super::server::Place;
-use super::target::Format;
+use super::target::{Format, SealedArgs, Target};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::global::Global;
@@ -29,8 +29,30 @@ pub struct Remembered {
     /// Folders not to pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// The file with the password of a sealed copy; asked for if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_password_file: Option<PathBuf>,
+    /// The account of a sealed copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_account: Option<String>,
     /// Where from.
     pub server: Place,
+}
+
+impl Remembered {
+    /// What opens the copy: what is said on the command line, or else what is remembered.
+    pub fn sealed(&self, said: &SealedArgs) -> SealedArgs {
+        SealedArgs {
+            copy_password_file: said.copy_password_file.clone().or_else(|| self.copy_password_file.clone()),
+            copy_account: said.copy_account.clone().or_else(|| self.copy_account.clone()),
+        }
+    }
+
+    /// The copy; `make`: it may be begun.
+    pub fn target<'a>(&'a self, sealed: &'a SealedArgs, make: bool) -> Target<'a> {
+        let make = make.then_some(&*self.server.user);
+        Target { format: self.format, directory: &self.into, sealed, make }
+    }
 }
 
 /// The accounts of one data directory.
@@ -165,6 +187,8 @@ mod tests {
             into: "/copies/work".into(),
             folders: vec!["INBOX".into()],
             exclude: vec![],
+            copy_password_file: None,
+            copy_account: None,
             server: Place {
                 host: "imap.example.org".into(),
                 port: 993,

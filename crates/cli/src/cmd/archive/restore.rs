@@ -12,7 +12,7 @@ use super::putting::{self, Putting};
 use super::remembered::Accounts;
 use super::server::ServerArgs;
 use super::stop;
-use super::target::{self, Format};
+use super::target::{Format, SealedArgs, Target};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -40,6 +40,8 @@ pub struct Args {
     #[arg(long, value_enum, requires = "from", help_heading = "Copy")]
     format: Option<Format>,
     #[command(flatten)]
+    sealed: SealedArgs,
+    #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     folders: FolderArgs,
@@ -58,11 +60,14 @@ pub struct Args {
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let stop = stop::on_signals()?;
     let accounts = Accounts::of(global)?;
-    let (format, from) = match (&args.account, &args.from, args.format) {
-        (_, Some(from), Some(format)) => (format, from.clone()),
+    let copy = match (&args.account, &args.from, args.format) {
+        (_, Some(from), Some(format)) => {
+            Target { format, directory: from, sealed: &args.sealed, make: None }.open(global).await?
+        }
         (Some(name), ..) => {
             let account = accounts.get(name)?;
-            (account.format, account.into)
+            let sealed = account.sealed(&args.sealed);
+            account.target(&sealed, false).open(global).await?
         }
         _ => return Err(Usage("name an account, or a copy with --from and --format".into()).into()),
     };
@@ -71,7 +76,6 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (None, Some(name)) => accounts.get(name)?.server,
         (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
     };
-    let copy = target::open(format, &from).await?;
     let server = place.server().await?;
     let putting = Arc::new(Putting::new(global.output(), args.map.as_deref())?);
     let folders = args.folders;

@@ -7,7 +7,7 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 use super::remembered::Accounts;
-use super::target::{self, Format};
+use super::target::{Format, SealedArgs, Target};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -23,6 +23,8 @@ pub struct Args {
     /// How it is kept
     #[arg(long, value_enum, requires = "from")]
     format: Option<Format>,
+    #[command(flatten)]
+    sealed: SealedArgs,
 }
 
 #[derive(Serialize)]
@@ -47,20 +49,22 @@ struct Folder {
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let mut copies = Vec::new();
     if let (Some(from), Some(format)) = (&args.from, args.format) {
-        copies.push((from.display().to_string(), format, from.clone()));
+        copies.push((from.display().to_string(), format, from.clone(), args.sealed.clone()));
     } else {
         let accounts = Accounts::of(global)?;
         let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts };
         for name in names {
             let account = accounts.get(&name)?;
-            copies.push((name, account.format, account.into));
+            let sealed = account.sealed(&args.sealed);
+            copies.push((name, account.format, account.into, sealed));
         }
     }
     if copies.is_empty() {
         return Err(Usage("no account is remembered; name a copy with --from and --format".into()).into());
     }
-    for (account, format, directory) in copies {
-        let copy = target::open(format, &directory).await?;
+    for (account, format, directory, sealed) in copies {
+        let target = Target { format, directory: &directory, sealed: &sealed, make: None };
+        let copy = target.open(global).await?;
         let kept = tokio::task::spawn_blocking(move || copy.folders()).await??;
         let mut folders: Vec<Folder> = kept
             .into_iter()

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::folders::FolderArgs;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
-use super::target::{self, Format};
+use super::target::{Format, SealedArgs, Target};
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 
@@ -40,6 +40,8 @@ pub struct Args {
     /// Where the copy is
     #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
     from: Option<PathBuf>,
+    #[command(flatten)]
+    sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
     /// Messages of each folder that are fetched and compared, chosen at random
@@ -73,12 +75,15 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             let (Some(format), Some(from)) = (args.format, &args.from) else {
                 return Err(Usage("--host needs --format and --from".into()).into());
             };
-            (place.server().await?, target::open(format, from).await?, args.folders)
+            let target = Target { format, directory: from, sealed: &args.sealed, make: None };
+            (place.server().await?, target.open(global).await?, args.folders)
         }
         (Some(name), None) => {
             let account = Accounts::of(global)?.get(name)?;
             let folders = args.folders.or(&account.folders, &account.exclude);
-            (account.server.server().await?, target::open(account.format, &account.into).await?, folders)
+            let sealed = account.sealed(&args.sealed);
+            let copy = account.target(&sealed, false).open(global).await?;
+            (account.server.server().await?, copy, folders)
         }
         (None, None) => return Err(Usage("name an account, or a server with --host".into()).into()),
     };
