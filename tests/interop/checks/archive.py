@@ -25,6 +25,8 @@ class Archive:
         host = "localhost" if tls else host
         self.server = lambda user: ["--host", host, "--port", port, *trust, "--user", user, "--password-file", password]
         self.copy = self.home / "copy"
+        # A sealed copy has a password of its own.
+        self.opens = ["--copy-password-file", password] if kind == "sealpost" else []
 
     def run(self, *arguments, status=0):
         """What the command says as JSON, a value for each line."""
@@ -32,11 +34,13 @@ class Archive:
         return [json.loads(line) for line in out.decode().splitlines() if line.startswith("{")]
 
     def pull(self, *arguments, user=ADA, status=0):
-        (summary,) = self.run("pull", *self.server(user), "--format", self.kind, "--into", self.copy, *arguments, status=status)
+        (summary,) = self.run("pull", *self.server(user), "--format", self.kind, "--into", self.copy, *self.opens, *arguments,
+                              status=status)
         return summary
 
     def verify(self, folder, user=ADA):
-        for found in self.run("verify", *self.server(user), "--format", self.kind, "--from", self.copy, "--all", "--folder", folder):
+        for found in self.run("verify", *self.server(user), "--format", self.kind, "--from", self.copy, *self.opens, "--all",
+                              "--folder", folder):
             ensure(found["good"], found)
 
 
@@ -90,6 +94,11 @@ def into_maildir(context):
     pulls(context, "maildir", False)
 
 
+@check("archive: pulls into an account of its own, and follows changes", "imap")
+def into_sealpost(context):
+    pulls(context, "sealpost", False)
+
+
 @check("archive: a wrong password and a certificate of somebody else are told", "imaps", sealpost_only=True)
 def refused(context):
     archive = Archive(context, "mbox")
@@ -141,8 +150,8 @@ def restores(context):
     ok(there.close())
     ok(there.delete(name))
 
-    archive.run("add", "ada", *archive.server(ADA), "--into", archive.home / "a")
-    archive.run("add", "bob", *archive.server(BOB), "--into", archive.home / "b")
+    archive.run("add", "ada", *archive.server(ADA), "--format", "mbox", "--into", archive.home / "a")
+    archive.run("add", "bob", *archive.server(BOB), "--format", "maildir", "--into", archive.home / "b")
     (first,) = archive.run("migrate", "ada", "bob", "--folder", name)
     equal((first["put"], first["failed"]), (count, 0), "migrated")
     (second,) = archive.run("migrate", "ada", "bob", "--folder", name)
