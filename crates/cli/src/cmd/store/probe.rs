@@ -105,7 +105,7 @@ impl Found {
         };
         let appends = match self.appends {
             "conditional" => "one entry for each position: writers are put in order by the store",
-            _ => "siblings: each writer has entries of its own, which readers put in order",
+            _ => "siblings: each writer has names of its own, and all agree whose entry counts",
         };
         let yes = |good: bool, yes: &str, no: &str| if good { yes.to_owned() } else { no.to_owned() };
         let ms = |micros: u128| format!("{:.1} ms", Duration::from_micros(micros as u64).as_secs_f64() * 1e3);
