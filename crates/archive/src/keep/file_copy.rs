@@ -200,6 +200,13 @@ impl<L: Layout> FileCopy<L> {
         Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
 
+    /// What another program left was taken over.
+    fn has_journal(&self, name: &str) {
+        if let Some(entry) = self.index().folders.get_mut(name) {
+            entry.ours = true;
+        }
+    }
+
     /// Makes sure that the folder is in the index with the server's identity; what it was before is put aside or renamed.
     fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<()> {
         let name = folder.as_str();
@@ -310,11 +317,11 @@ impl<L: Layout> Copy for FileCopy<L> {
         };
         // What another program began has no MAILBOXID; that of a mailbox does not change.
         let late = entry.header.mailboxid.is_none() && server.mailboxid.is_some();
-        entry.ours = true;
         entry.header.mailboxid = entry.header.mailboxid.take().or_else(|| server.mailboxid.clone());
         let (place, header) = (entry.place.clone(), entry.header.clone());
         drop(index);
         let (files, mut contents) = self.layout.open(&self.root, &place, header.clone())?;
+        self.has_journal(name);
         if late {
             let resume: Resume = contents.journal.last().resume();
             let data = contents.journal.last().data;
@@ -327,13 +334,18 @@ impl<L: Layout> Copy for FileCopy<L> {
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let name = folder.as_str();
         let claim = self.claims.claim(name)?;
-        let mut index = self.index();
+        let index = self.index();
         let missing = || Error::not_found(format!("the copy has no folder {name}"));
-        let entry = index.folders.get_mut(name).ok_or_else(missing)?;
-        entry.ours = true;
+        let entry = index.folders.get(name).ok_or_else(missing)?;
         let (place, header) = (entry.place.clone(), entry.header.clone());
         drop(index);
-        self.enter(&place, header, claim)
+        if header.uidvalidity == 0 {
+            let why = "what another program says of it cannot be read; the next pull puts it aside";
+            return Err(Error::corrupt(format!("{name}: {why}")));
+        }
+        let folder = self.enter(&place, header, claim)?;
+        self.has_journal(name);
+        Ok(folder)
     }
 }
 

@@ -222,6 +222,13 @@ fn damaged_metadata_costs_no_mail() {
     let mbox = fs::read(root.join("INBOX.mbox")).unwrap();
     fs::remove_file(root.join("INBOX.sealpost")).unwrap();
     fs::write(root.join("INBOX.imap"), &whole[..20]).unwrap();
+    {
+        // To look changes nothing.
+        let copy = open(root).unwrap();
+        assert!(copy.folders().unwrap().is_empty());
+        assert_eq!(copy.look(&folder_name(INBOX)).err().unwrap().kind(), sealpost_base::Kind::Corrupt);
+        assert!(copy.folders().unwrap().is_empty());
+    }
     let (_copy, mut folder) = opened(root, INBOX, 7);
     assert!(folder.known().uids().is_empty() && !folder.notices().is_empty());
     assert_eq!(fs::read(root.join("INBOX.mbox.damaged-1")).unwrap(), mbox);
