@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for what in ["1,000 structures, cold", "1,000 structures, warm"] {
         let start = clock.monotonic();
-        let messages: Vec<_> = account.state().messages().take(1000).map(|(_, m)| m.clone()).collect();
+        let messages: Vec<_> = account.state().messages().take(1000).map(|(_, m)| m).collect();
         let read = futures::stream::iter(messages).map(|m| {
             let account = account.clone();
             async move { account.structure(&m).await }
@@ -90,7 +90,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         report(what, milliseconds(start), "ms");
     }
     let start = clock.monotonic();
-    let messages: Vec<_> = account.state().messages().take(1000).map(|(_, m)| m.clone()).collect();
+    let messages: Vec<_> = account.state().messages().take(1000).map(|(_, m)| m).collect();
     let read = futures::stream::iter(messages).map(|m| {
         let account = account.clone();
         async move { account.text(&m).await }

@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-use sealpost_base::{Error, MailboxId, Result, Uid, UidSet, limits};
+use sealpost_base::{Error, MailboxId, Result, UidSet, limits};
 
-use crate::event::{Event, Flags, Message};
+use crate::event::{Event, Flags};
 use crate::metadata::{self, Holder, Refused};
 use crate::name::{canonical, check, normal};
 use crate::share::check_own;
@@ -236,18 +236,16 @@ pub fn deleted_bytes(state: &AccountState, mailbox: &Mailbox) -> u64 {
         return 0;
     }
     let deleted = |row: &Row| state.flags(row.flags).system.contains(crate::event::SystemFlags::DELETED);
-    mailbox.all_rows().filter(deleted).filter_map(|row| state.message(row.message)).map(Message::size).sum()
+    mailbox.all_rows().filter(deleted).map(|row| state.message_size(row.message)).sum()
 }
 
 /// Those of `uids` that the mailbox has and that are `\Deleted`.
 pub fn deleted(state: &AccountState, mailbox: &Mailbox, uids: &UidSet) -> UidSet {
-    let mut found: Vec<Uid> = Vec::new();
+    let mut found = UidSet::new();
     for (first, last) in uids.ranges() {
         let rows = mailbox.rows(first..=last);
-        found.extend(
-            rows.filter(|row| state.flags(row.flags).system.contains(crate::event::SystemFlags::DELETED))
-                .map(|row| row.uid),
-        );
+        rows.filter(|row| state.flags(row.flags).system.contains(crate::event::SystemFlags::DELETED))
+            .for_each(|row| found.push(row.uid));
     }
-    found.into_iter().collect()
+    found
 }

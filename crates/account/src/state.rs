@@ -1,20 +1,24 @@
 //! The state of an account: a view of its log, made by [`AccountState::apply`] and by nothing else.
 //!
-//! Columns, about a hundred bytes a message, shared by all sessions of the account. Replaying the same entries
+//! Packed columns, about sixty bytes a message, shared by all sessions of the account. Replaying the same entries
 //! gives the same state on every node and after every restart, byte for byte (`state/chunks.rs` has the bytes).
 
 mod apply;
 mod chunks;
 mod flag_room;
 mod flags;
+mod graveyard;
 mod links;
 mod mailbox;
 mod messages;
 mod objects;
+mod packed;
+mod placements;
+mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Bound;
 
@@ -23,14 +27,16 @@ pub(crate) use chunks::expected_bytes;
 pub use chunks::{ChunkNames, Restore};
 pub use flag_room::FlagRoom;
 pub use flags::{FlagSet, FlagSetId, KeywordId};
+pub use graveyard::Buried;
 pub use mailbox::{Mailbox, Row};
 pub use messages::MessageNumber;
-use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, Uid, UidValidity};
+use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 
 use crate::event::{Flags, Message, SpecialUse};
 use crate::metadata::Change;
 use crate::name;
 use flags::FlagTable;
+use graveyard::Graveyard;
 use messages::MessageTable;
 use objects::Objects;
 
@@ -46,10 +52,21 @@ const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
     ("Archive", SpecialUse::Archive),
 ];
 
-/// What a message takes, a placement, and an expunged placement, in bytes.
-const MESSAGE_BYTES: usize = 112;
-const ROW_BYTES: usize = 28;
-const BURIED_BYTES: usize = 32;
+/// About the most that a message takes, a placement, and an expunged placement, in bytes. How well they can be packed shows
+/// when they are.
+const MESSAGE_BYTES: usize = 64;
+const ROW_BYTES: usize = 12;
+const BURIED_BYTES: usize = 8;
+
+/// A signed number so that smaller ones are smaller, for packing.
+fn from_signed(number: i64) -> u64 {
+    number as u64 ^ 1 << 63
+}
+
+/// What [`from_signed`] was given.
+fn to_signed(number: u64) -> i64 {
+    (number ^ 1 << 63) as i64
+}
 
 /// Everything that the log of an account says, up to a position.
 #[derive(Clone)]
@@ -62,28 +79,8 @@ pub struct AccountState {
     subscriptions: BTreeSet<String>,
     messages: MessageTable,
     flags: FlagTable,
-    graveyard: VecDeque<Buried>,
+    graveyard: Graveyard,
     objects: Objects,
-}
-
-/// A placement that was expunged and is still in its grace period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
-pub struct Buried {
-    /// The message.
-    #[n(0)]
-    pub message: MessageNumber,
-    /// Where it was; that mailbox may be gone too.
-    #[n(1)]
-    pub mailbox: MailboxId,
-    /// The UID it had there.
-    #[n(2)]
-    pub uid: Uid,
-    /// The flags it had.
-    #[n(3)]
-    pub flags: FlagSetId,
-    /// When it was expunged.
-    #[n(4)]
-    pub at: Timestamp,
 }
 
 impl AccountState {
@@ -102,7 +99,7 @@ impl AccountState {
             subscriptions: BTreeSet::from([INBOX.to_owned()]),
             messages: MessageTable::default(),
             flags: FlagTable::new(),
-            graveyard: VecDeque::new(),
+            graveyard: Graveyard::default(),
             objects: Objects::default(),
         };
         state.add_mailbox(INBOX.to_owned(), None);
@@ -195,8 +192,18 @@ impl AccountState {
     }
 
     /// The message of that number, while a placement points to it.
-    pub fn message(&self, number: MessageNumber) -> Option<&Message> {
+    pub fn message(&self, number: MessageNumber) -> Option<Message> {
         self.messages.get(number)
+    }
+
+    /// Octets of the message of that number; 0 if there is none.
+    pub fn message_size(&self, number: MessageNumber) -> u64 {
+        self.messages.size(number)
+    }
+
+    /// The object of the message of that number.
+    pub fn message_object(&self, number: MessageNumber) -> Option<ObjectId> {
+        self.messages.object(number)
     }
 
     /// How many messages there are, each counted once; expunged ones in their grace period included.
@@ -205,12 +212,17 @@ impl AccountState {
     }
 
     /// All messages, expunged ones in their grace period included.
-    pub fn messages(&self) -> impl Iterator<Item = (MessageNumber, &Message)> {
+    pub fn messages(&self) -> impl Iterator<Item = (MessageNumber, Message)> {
         self.messages.from(0)
     }
 
+    /// The objects of all messages.
+    pub fn message_objects(&self) -> impl Iterator<Item = ObjectId> {
+        self.messages.objects()
+    }
+
     /// The messages with numbers from `first` on, ascending.
-    pub(crate) fn messages_from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, &Message)> {
+    pub(crate) fn messages_from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, Message)> {
         self.messages.from(first)
     }
 
@@ -257,18 +269,23 @@ impl AccountState {
     }
 
     /// Expunged placements in their grace period, oldest first.
-    pub fn graveyard(&self) -> impl ExactSizeIterator<Item = &Buried> {
+    pub fn graveyard(&self) -> impl Iterator<Item = Buried> {
         self.graveyard.iter()
     }
 
-    /// The objects of messages that `Purged { before }` would leave without any placement.
-    pub fn purgeable(&self, before: Timestamp) -> Vec<ObjectId> {
-        let mut buried: BTreeMap<MessageNumber, u32> = BTreeMap::new();
-        for gone in self.graveyard.iter().filter(|gone| gone.at < before) {
-            *buried.entry(gone.message).or_default() += 1;
-        }
-        buried.retain(|number, count| self.messages.uses(*number) == *count);
-        buried.keys().filter_map(|number| Some(self.message(*number)?.object)).collect()
+    /// How many expunged placements are in their grace period.
+    pub fn graveyard_len(&self) -> usize {
+        self.graveyard.len()
+    }
+
+    /// The objects of messages that `Purged { before }` would leave without any placement; at most so many of them.
+    pub fn purgeable(&self, before: Timestamp, most: usize) -> Vec<ObjectId> {
+        let over = self.graveyard.iter().filter(|gone| gone.at < before);
+        let mut numbers: Vec<MessageNumber> = over.map(|gone| gone.message).collect();
+        numbers.sort_unstable();
+        let groups = numbers.chunk_by(|a, b| a == b);
+        let unused = groups.filter(|group| self.messages.uses(group[0]) as usize == group.len());
+        unused.filter_map(|group| self.messages.object(group[0])).take(most).collect()
     }
 
     /// A small per-account object.
@@ -314,12 +331,8 @@ impl AccountState {
 
     /// About how much memory this state takes, in bytes.
     pub fn memory(&self) -> usize {
-        let rows: usize =
-            self.mailboxes.values().map(|m| m.len() * ROW_BYTES + m.vanished.len() * 16 + 300).sum();
-        rows + self.messages.len() * MESSAGE_BYTES
-            + self.graveyard.len() * BURIED_BYTES
-            + self.objects_bytes()
-            + 4096
+        let rows: usize = self.mailboxes.values().map(Mailbox::memory).sum();
+        rows + self.messages.heap_bytes() + self.graveyard.heap_bytes() + self.objects_bytes() + 4096
     }
 
     /// The next UIDVALIDITY; never given twice in an account.

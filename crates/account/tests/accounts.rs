@@ -69,7 +69,7 @@ async fn append(account: &Account, accounts: &Accounts, mailbox: &str, subject: 
 async fn subjects(account: &Account) -> Vec<String> {
     let messages: Vec<_> = {
         let state = account.state();
-        state.inbox().all_rows().map(|row| state.message(row.message).unwrap().clone()).collect()
+        state.inbox().all_rows().map(|row| state.message(row.message).unwrap()).collect()
     };
     let mut out = Vec::new();
     for message in messages {
@@ -90,7 +90,7 @@ async fn what_is_delivered_is_read_back_exactly() {
     w.deliver(&accounts, "hello").await;
     let account = w.open(&accounts).await;
     assert_eq!(subjects(&account).await, ["hello"]);
-    let message = account.state().messages().next().unwrap().1.clone();
+    let message = account.state().messages().next().unwrap().1;
     let pieces: Vec<_> = account.reader(&message).raw(0..message.size()).collect().await;
     let raw: Vec<u8> = pieces.into_iter().flat_map(|piece| piece.unwrap().to_vec()).collect();
     assert_eq!(raw, mail("hello"));
@@ -294,10 +294,10 @@ async fn a_damaged_message_is_told_and_the_others_are_read() {
     let account = w.open(&accounts).await;
     append(&account, &accounts, "INBOX", "lost").await;
     append(&account, &accounts, "INBOX", "kept").await;
-    let lost = account.state().messages().next().unwrap().1.clone();
+    let lost = account.state().messages().next().unwrap().1;
     w.store.delete(&format!("acct/{ID}/msg/{}", lost.object)).await.unwrap();
     assert_eq!(account.structure(&lost).await.unwrap_err().kind(), Kind::NotFound);
-    let kept = account.state().messages().nth(1).unwrap().1.clone();
+    let kept = account.state().messages().nth(1).unwrap().1;
     assert!(account.structure(&kept).await.is_ok());
 }
 

@@ -79,7 +79,7 @@ async fn content(account: &Account, mailbox: &str) -> Vec<(String, Flags, Timest
         let state = account.state();
         let m = state.mailbox_named(mailbox).unwrap();
         let row = |row: sealpost_account::Row| {
-            (state.message(row.message).unwrap().clone(), state.flags_by_name(row.flags))
+            (state.message(row.message).unwrap(), state.flags_by_name(row.flags))
         };
         m.all_rows().map(row).collect()
     };
@@ -225,7 +225,7 @@ async fn what_changes_while_it_is_copied_is_in_the_share() {
     let link = world.link(None);
     let shared = share(&account, &accounts, "Archive", &link).await.unwrap();
     let appended: usize = writer.await.unwrap();
-    let graveyard = account.state().graveyard().len();
+    let graveyard = account.state().graveyard_len();
     let there = content(&shared, "INBOX").await;
     // Whatever was acknowledged before the switch is in the share, or was expunged before it.
     assert_eq!(there.iter().filter(|(raw, _, _)| raw.contains("later")).count(), appended);
@@ -321,11 +321,11 @@ async fn who_can_open_what() {
     let private = {
         let state = account.state();
         let drafts = state.mailbox_named("Drafts").unwrap();
-        state.message(drafts.all_rows().next().unwrap().message).unwrap().clone()
+        state.message(drafts.all_rows().next().unwrap().message).unwrap()
     };
     let copied = {
         let state = shared.state();
-        state.message(state.inbox().all_rows().next().unwrap().message).unwrap().clone()
+        state.message(state.inbox().all_rows().next().unwrap().message).unwrap()
     };
     let stranger =
         message::MessageReader::new(&world.store, OWNER, private.object, &copied.key, private.layout);

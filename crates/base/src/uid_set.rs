@@ -105,7 +105,7 @@ impl UidSet {
     }
 
     /// The ranges, ascending, both ends included.
-    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = (Uid, Uid)> + '_ {
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = (Uid, Uid)> + Clone + '_ {
         self.ranges.iter().filter_map(|r| Some((Uid::new(r.first)?, Uid::new(r.last)?)))
     }
 
@@ -128,6 +128,19 @@ impl UidSet {
     /// Adds one UID.
     pub fn insert(&mut self, uid: Uid) {
         self.insert_range(uid, uid);
+    }
+
+    /// As [`UidSet::insert`], quick for one that is higher than all others.
+    pub fn push(&mut self, uid: Uid) {
+        let n = uid.get();
+        match self.ranges.last_mut() {
+            Some(r) if r.last.checked_add(1) == Some(n) => r.last = n,
+            Some(r) if n <= r.last => self.insert(uid),
+            last => {
+                let before = last.map_or(0, |r| r.before + r.len());
+                self.ranges.push(Range { first: n, last: n, before });
+            }
+        }
     }
 
     /// Adds `first..=last`; nothing if `first > last`.
@@ -269,17 +282,7 @@ impl FromIterator<Uid> for UidSet {
     /// Quick when the UIDs come in ascending order, correct in any.
     fn from_iter<I: IntoIterator<Item = Uid>>(uids: I) -> Self {
         let mut set = UidSet::new();
-        for uid in uids {
-            let n = uid.get();
-            match set.ranges.last_mut() {
-                Some(r) if r.last.checked_add(1) == Some(n) => r.last = n,
-                Some(r) if n <= r.last => set.insert(uid),
-                last => {
-                    let before = last.map_or(0, |r| r.before + r.len());
-                    set.ranges.push(Range { first: n, last: n, before });
-                }
-            }
-        }
+        uids.into_iter().for_each(|uid| set.push(uid));
         set
     }
 }

@@ -148,7 +148,7 @@ impl Copy<'_> {
     fn read(&self, uid: Uid) -> Option<(Message, Flags)> {
         let state = self.from.state();
         let row = state.mailbox(self.mailbox)?.row(uid)?;
-        Some((state.message(row.message)?.clone(), state.flags_by_name(row.flags)))
+        Some((state.message(row.message)?, state.flags_by_name(row.flags)))
     }
 
     /// What sessions were shown as recent is not recent in the share.

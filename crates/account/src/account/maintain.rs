@@ -22,6 +22,10 @@ const MESSAGES_PER_EVENT: usize = 16;
 /// How long an object is left alone to which no event refers: a message may be stored for a command that takes long.
 const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
+/// Objects removed right after the end of their grace period. More than that are left to the next look at all objects, so that
+/// they need not all be remembered.
+const REMOVED_AT_ONCE: usize = 65_536;
+
 /// What a round of maintenance removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Maintenance {
@@ -104,7 +108,7 @@ impl Account {
         let before = self.grace_ends();
         let decide = |state: &AccountState| {
             let over = state.graveyard().next().is_some_and(|oldest| oldest.at < before);
-            let objects = if over { state.purgeable(before) } else { Vec::new() };
+            let objects = if over { state.purgeable(before, REMOVED_AT_ONCE) } else { Vec::new() };
             let events = if over { vec![Event::Purged { before }] } else { Vec::new() };
             Ok((events, objects))
         };
@@ -132,7 +136,7 @@ impl Account {
         self.refresh().await?;
         let known = {
             let state = self.state();
-            let mut known: Vec<ObjectId> = state.messages().map(|(_, message)| message.object).collect();
+            let mut known: Vec<ObjectId> = state.message_objects().collect();
             known.sort_unstable();
             known
         };

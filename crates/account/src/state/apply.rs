@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use sealpost_base::{MailboxId, Position, Timestamp, Uid, UidSet, UidValidity, limits};
 use sealpost_vault::entry::Origin;
 
-use super::flags::{FlagSet, FlagSetId, FlagTable};
+use super::flags::{FlagSet, FlagTable};
+use super::graveyard::Graveyard;
 use super::links::NOWHERE;
 use super::mailbox::{Mailbox, Row};
-use super::messages::MessageNumber;
+use super::placements::Placements;
 use super::{AccountState, Buried, INBOX};
 use crate::event::{Batch, Event, FlagAction, Flags, Message, SystemFlags};
 use crate::metadata::{self, Change, Holder};
@@ -233,8 +234,7 @@ impl AccountState {
         self.by_name.remove(&mailbox.name);
         // RFC 5464 §4.1: a mailbox that is made later under the same name does not inherit them.
         self.objects.remove_of(Holder::Mailbox(id));
-        let rows: Vec<_> = mailbox.all_rows().collect();
-        self.bury(id, &rows, at);
+        self.graveyard.extend(mailbox.all_rows().map(|row| buried(id, &row, at)));
         Applied::Done
     }
 
@@ -253,10 +253,10 @@ impl AccountState {
         if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        let Some(number) = self.messages.add(message.clone()) else { return Applied::Nothing };
+        let Some(number) = self.messages.add(message) else { return Applied::Nothing };
         let set = self.flags.intern_names(flags);
         let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
-        let placed = self.place(to, &[(number, flags)], at);
+        let placed = self.place(to, &Placements::one(number, flags), at);
         self.placed(to, UidSet::new(), placed)
     }
 
@@ -272,53 +272,51 @@ impl AccountState {
         if !there || self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        let Some(number) = self.messages.add(message.clone()) else { return Applied::Nothing };
+        let Some(number) = self.messages.add(message) else { return Applied::Nothing };
         // First, while the UID means what it meant: the new message may be what renumbers the mailbox.
         let uids = UidSet::range(uid, uid);
         self.expunge(from, &uids, at);
         let set = self.flags.intern_names(flags);
         let flags = self.flags.intern(&set).unwrap_or_else(|| self.flags.retain(FlagTable::EMPTY));
-        let placed = self.place(to, &[(number, flags)], at);
+        let placed = self.place(to, &Placements::one(number, flags), at);
         self.placed(to, uids, placed)
     }
 
     fn copy(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {
-        let rows = self.rows_of(from, uids);
-        if rows.is_empty() || self.mailbox(to).is_none() {
+        let Some(source) = self.mailboxes.get(&from).filter(|_| self.mailbox(to).is_some()) else {
+            return Applied::Nothing;
+        };
+        let (mut placements, mut copied) = (Placements::default(), UidSet::new());
+        for row in uids.ranges().flat_map(|(first, last)| source.rows(first..=last)) {
+            copied.push(row.uid);
+            if self.messages.retain(row.message) {
+                self.flags.retain(row.flags);
+                placements.push(row.message, row.flags);
+            }
+        }
+        if copied.is_empty() {
             return Applied::Nothing;
         }
-        let placements: Vec<_> = rows
-            .iter()
-            .filter(|row| self.messages.retain(row.message))
-            .map(|row| (row.message, row.flags))
-            .collect();
-        for (_, flags) in &placements {
-            self.flags.retain(*flags);
-        }
         let placed = self.place(to, &placements, at);
-        self.placed(to, rows.iter().map(|row| row.uid).collect(), placed)
+        self.placed(to, copied, placed)
     }
 
     fn relocate(&mut self, from: MailboxId, uids: &UidSet, to: MailboxId, at: Timestamp) -> Applied {
         if self.mailbox(to).is_none() {
             return Applied::Nothing;
         }
-        let rows = self.take_rows(from, uids);
-        if rows.is_empty() {
+        let mut placements = Placements::default();
+        let moved = self.take_rows(from, uids, |_, row| placements.push(row.message, row.flags));
+        if moved.is_empty() {
             return Applied::Nothing;
         }
-        let placements: Vec<_> = rows.iter().map(|row| (row.message, row.flags)).collect();
         let placed = self.place(to, &placements, at);
-        self.placed(to, rows.iter().map(|row| row.uid).collect(), placed)
+        self.placed(to, moved, placed)
     }
 
     pub(super) fn expunge(&mut self, from: MailboxId, uids: &UidSet, at: Timestamp) -> Applied {
-        let rows = self.take_rows(from, uids);
-        if rows.is_empty() {
-            return Applied::Nothing;
-        }
-        self.bury(from, &rows, at);
-        Applied::Removed(rows.iter().map(|row| row.uid).collect())
+        let gone = self.take_rows(from, uids, |graveyard, row| graveyard.push(&buried(from, &row, at)));
+        if gone.is_empty() { Applied::Nothing } else { Applied::Removed(gone) }
     }
 
     fn restore(&mut self, to: MailboxId, since: Timestamp, at: Timestamp) -> Applied {
@@ -326,14 +324,17 @@ impl AccountState {
             return Applied::Nothing;
         }
         // They move out of the graveyard, so what pointed to message and flags goes on pointing to them.
-        let wanted = |buried: &Buried| buried.at >= since && buried.mailbox != NOWHERE;
-        let (back, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.graveyard).into_iter().partition(wanted);
-        self.graveyard = kept.into();
-        if back.is_empty() {
+        let mut placements = Placements::default();
+        self.graveyard.retain(|buried| {
+            let wanted = buried.at >= since && buried.mailbox != NOWHERE;
+            if wanted {
+                placements.push(buried.message, buried.flags);
+            }
+            !wanted
+        });
+        if placements.is_empty() {
             return Applied::Nothing;
         }
-        let placements: Vec<_> = back.iter().map(|buried| (buried.message, buried.flags)).collect();
         let placed = self.place(to, &placements, at);
         let deleted = Flags::system(SystemFlags::DELETED);
         self.store_flags(to, &placed, FlagAction::Remove, &deleted, None);
@@ -355,29 +356,33 @@ impl AccountState {
         if action != FlagAction::Remove {
             mailbox.keywords.extend(set.keywords.iter().copied());
         }
-        let (mut changed, mut modified) = (Vec::new(), Vec::new());
-        for (first, last) in uids.ranges() {
-            for i in mailbox.span(first, last) {
-                let row = mailbox.row_at(i);
+        let (mut changed, mut modified) = (UidSet::new(), UidSet::new());
+        let (position, table) = (self.position, &mut self.flags);
+        let (mut unseen, mut deleted) = (Counts::default(), Counts::default());
+        for range in uids.ranges() {
+            mailbox.change_flags(range, position, |row| {
                 if unchanged_since.is_some_and(|modseq| row.modseq > modseq) {
                     modified.push(row.uid);
-                } else if let Some(after) = self.flags.change(row.flags, action, &set) {
-                    mailbox.count(self.flags.set(row.flags), -1);
-                    mailbox.count(self.flags.set(after), 1);
-                    self.flags.release(row.flags);
-                    mailbox.columns.flags[i] = after.0;
-                    mailbox.columns.modseqs[i] = self.position.0;
-                    changed.push(row.uid);
+                    return None;
                 }
-            }
+                let after = table.change(row.flags, action, &set)?;
+                let [old, new] = [row.flags, after].map(|id| table.set(id).system);
+                unseen.change(!old.contains(SystemFlags::SEEN), !new.contains(SystemFlags::SEEN));
+                deleted.change(old.contains(SystemFlags::DELETED), new.contains(SystemFlags::DELETED));
+                table.release(row.flags);
+                changed.push(row.uid);
+                Some(after)
+            });
         }
+        mailbox.unseen = unseen.of(mailbox.unseen);
+        mailbox.deleted = deleted.of(mailbox.deleted);
         if !changed.is_empty() {
             mailbox.highest_modseq = self.position;
         }
         if changed.is_empty() && modified.is_empty() {
             return Applied::Nothing;
         }
-        Applied::Stored { changed: changed.into_iter().collect(), modified: modified.into_iter().collect() }
+        Applied::Stored { changed, modified }
     }
 
     fn purge(&mut self, before: Timestamp) {
@@ -394,37 +399,34 @@ impl AccountState {
         self.messages.sweep();
     }
 
-    fn bury(&mut self, mailbox: MailboxId, rows: &[Row], at: Timestamp) {
-        self.graveyard.extend(rows.iter().map(|row| Buried {
-            message: row.message,
-            mailbox,
-            uid: row.uid,
-            flags: row.flags,
-            at,
-        }));
-    }
-
-    fn rows_of(&self, mailbox: MailboxId, uids: &UidSet) -> Vec<Row> {
-        let Some(mailbox) = self.mailboxes.get(&mailbox) else { return Vec::new() };
-        uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last)).collect()
-    }
-
-    fn take_rows(&mut self, from: MailboxId, uids: &UidSet) -> Vec<Row> {
-        let Some(mailbox) = self.mailboxes.get_mut(&from) else { return Vec::new() };
-        let rows = mailbox.remove(uids, self.position);
-        for row in &rows {
-            mailbox.count(self.flags.set(row.flags), -1);
-            let size = self.messages.get(row.message).map_or(0, Message::size);
-            mailbox.bytes = mailbox.bytes.saturating_sub(size);
-        }
-        if !rows.is_empty() {
+    /// Takes messages out of a mailbox, shows each to `gone`; which there were.
+    fn take_rows(
+        &mut self,
+        from: MailboxId,
+        uids: &UidSet,
+        mut gone: impl FnMut(&mut Graveyard, Row),
+    ) -> UidSet {
+        let Some(mailbox) = self.mailboxes.get_mut(&from) else { return UidSet::new() };
+        let (mut unseen, mut deleted, mut bytes) = (0, 0, 0u64);
+        let (flags, messages, graveyard) = (&self.flags, &self.messages, &mut self.graveyard);
+        let removed = mailbox.remove(uids, self.position, |row| {
+            let system = flags.set(row.flags).system;
+            unseen += usize::from(!system.contains(SystemFlags::SEEN));
+            deleted += usize::from(system.contains(SystemFlags::DELETED));
+            bytes = bytes.saturating_add(messages.size(row.message));
+            gone(graveyard, row);
+        });
+        mailbox.unseen = mailbox.unseen.saturating_sub(unseen);
+        mailbox.deleted = mailbox.deleted.saturating_sub(deleted);
+        mailbox.bytes = mailbox.bytes.saturating_sub(bytes);
+        if !removed.is_empty() {
             mailbox.highest_modseq = self.position;
         }
-        rows
+        removed
     }
 
     /// Gives the placements the next UIDs of a mailbox that exists.
-    fn place(&mut self, to: MailboxId, placements: &[(MessageNumber, FlagSetId)], at: Timestamp) -> UidSet {
+    fn place(&mut self, to: MailboxId, placements: &Placements, at: Timestamp) -> UidSet {
         let needed = u32::try_from(placements.len()).unwrap_or(u32::MAX);
         let exhausted =
             self.mailboxes.get(&to).is_some_and(|m| m.uid_next.get().checked_add(needed).is_none());
@@ -432,22 +434,27 @@ impl AccountState {
             self.renumber(to);
         }
         let Some(mailbox) = self.mailboxes.get_mut(&to) else { return UidSet::new() };
-        let mut uids = UidSet::new();
         let first = mailbox.uid_next;
-        for (message, flags) in placements {
-            let uid = mailbox.uid_next;
-            let Some(next) = uid.get().checked_add(1).and_then(Uid::new) else { break };
-            mailbox.push(Row { uid, message: *message, modseq: self.position, flags: *flags, saved: at });
-            let set = self.flags.set(*flags);
+        // As many as there are UIDs for.
+        let uids = (first.get()..u32::MAX).filter_map(Uid::new);
+        let placed = |(uid, (message, flags))| Row { uid, message, modseq: self.position, flags, saved: at };
+        let rows = || uids.clone().zip(placements.iter()).map(placed);
+        mailbox.extend(rows());
+        let mut last = None;
+        let mut before = None;
+        for row in rows() {
+            let set = self.flags.set(row.flags);
             mailbox.count(set, 1);
-            mailbox.keywords.extend(set.keywords.iter().copied());
-            let size = self.messages.get(*message).map_or(0, Message::size);
-            mailbox.bytes = mailbox.bytes.saturating_add(size);
-            mailbox.uid_next = next;
-            uids.insert_range(first, uid);
+            if before.replace(row.flags) != Some(row.flags) {
+                mailbox.keywords.extend(set.keywords.iter().copied());
+            }
+            mailbox.bytes = mailbox.bytes.saturating_add(self.messages.size(row.message));
+            last = Some(row.uid);
         }
         mailbox.highest_modseq = self.position;
-        uids
+        let Some(last) = last else { return UidSet::new() };
+        mailbox.uid_next = Uid::new(last.get() + 1).unwrap_or(last);
+        UidSet::range(first, last)
     }
 
     fn placed(&self, mailbox: MailboxId, from: UidSet, uids: UidSet) -> Applied {
@@ -462,9 +469,7 @@ impl AccountState {
         let uid_validity = self.next_uid_validity();
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.uid_validity = uid_validity;
-        for (uid, n) in mailbox.columns.uids.iter_mut().zip(1u32..) {
-            *uid = n;
-        }
+        mailbox.renumber();
         let next = u32::try_from(mailbox.len()).ok().and_then(|n| n.checked_add(1)).and_then(Uid::new);
         mailbox.uid_next = next.unwrap_or(Uid::MIN);
         mailbox.recent_from = mailbox.uid_next;
@@ -475,6 +480,28 @@ impl AccountState {
 
 fn done(changed: bool) -> Applied {
     if changed { Applied::Done } else { Applied::Nothing }
+}
+
+fn buried(mailbox: MailboxId, row: &Row, at: Timestamp) -> Buried {
+    Buried { message: row.message, mailbox, uid: row.uid, flags: row.flags, at }
+}
+
+/// How many more have something than before, and how many fewer.
+#[derive(Default)]
+struct Counts {
+    more: usize,
+    fewer: usize,
+}
+
+impl Counts {
+    fn change(&mut self, before: bool, after: bool) {
+        self.more += usize::from(after && !before);
+        self.fewer += usize::from(before && !after);
+    }
+
+    fn of(&self, count: usize) -> usize {
+        (count + self.more).saturating_sub(self.fewer)
+    }
 }
 
 impl Mailbox {

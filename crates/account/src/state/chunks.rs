@@ -12,16 +12,14 @@ use sealpost_base::{
 };
 
 use super::flags::{FlagSet, FlagTable, KeywordId};
-use super::mailbox::{Columns, Mailbox, Row, Vanished};
-use super::messages::{MessageNumber, MessageTable};
+use super::mailbox::{Mailbox, Row, Vanished};
+use super::messages::{MessageNumber, MessageTable, NUMBERS as MESSAGES_PER_CHUNK};
 use super::objects::Objects;
 use super::{AccountState, BURIED_BYTES, Buried, MESSAGE_BYTES, ROW_BYTES};
 use crate::event::{Message, SpecialUse};
 use crate::share::Link;
 use crate::special_use::SpecialUses;
 
-/// Message numbers in one chunk.
-const MESSAGES_PER_CHUNK: u32 = 512;
 /// UIDs in one chunk of rows.
 const UIDS_PER_CHUNK: u32 = 2048;
 /// What a state takes that has nothing but the first mailboxes, in bytes.
@@ -82,7 +80,7 @@ struct MailboxHead {
     link: Option<Link>,
 }
 
-#[derive(Encode, Decode)]
+#[derive(Default, Encode, Decode)]
 struct RowsChunk {
     #[n(0)]
     uids: Vec<u32>,
@@ -151,22 +149,9 @@ impl AccountState {
     /// The names of the chunks that this state consists of.
     pub fn chunk_names(&self) -> ChunkNames {
         let mut contents = vec![Content::Head];
-        let mut last = None;
-        for (number, _) in self.messages.from(0) {
-            let block = number.0 / MESSAGES_PER_CHUNK;
-            if last != Some(block) {
-                contents.push(Content::Messages(block));
-                last = Some(block);
-            }
-        }
+        contents.extend(self.messages.block_ids().map(Content::Messages));
         for mailbox in self.mailboxes.values() {
-            let mut last = None;
-            for block in mailbox.columns.uids.iter().map(|uid| uid / UIDS_PER_CHUNK) {
-                if last != Some(block) {
-                    contents.push(Content::Rows(mailbox.id, block));
-                    last = Some(block);
-                }
-            }
+            contents.extend(mailbox.blocks(UIDS_PER_CHUNK).map(|block| Content::Rows(mailbox.id, block)));
             if !mailbox.vanished.is_empty() {
                 contents.push(Content::Vanished(mailbox.id));
             }
@@ -191,14 +176,14 @@ impl AccountState {
             }
             Some(Content::Rows(mailbox, block)) => {
                 let Some(mailbox) = self.mailboxes.get(&mailbox) else { return Vec::new() };
-                minicbor::to_vec(RowsChunk::new(&mailbox.columns, block))
+                minicbor::to_vec(RowsChunk::new(mailbox.block(block, UIDS_PER_CHUNK)))
             }
             Some(Content::Vanished(mailbox)) => {
                 let Some(mailbox) = self.mailboxes.get(&mailbox) else { return Vec::new() };
                 minicbor::to_vec(&mailbox.vanished)
             }
             Some(Content::Buried(block)) => {
-                let buried = self.graveyard.iter().skip(block * BURIED_PER_CHUNK).take(BURIED_PER_CHUNK);
+                let buried = self.graveyard.iter_from(block * BURIED_PER_CHUNK).take(BURIED_PER_CHUNK);
                 minicbor::to_vec(buried.collect::<Vec<_>>())
             }
             Some(Content::Objects) => {
@@ -251,16 +236,16 @@ fn several(uses: SpecialUses) -> Option<Vec<SpecialUse>> {
 }
 
 impl RowsChunk {
-    fn new(columns: &Columns, block: u32) -> Self {
-        let start = columns.uids.partition_point(|uid| uid / UIDS_PER_CHUNK < block);
-        let end = columns.uids.partition_point(|uid| uid / UIDS_PER_CHUNK <= block);
-        RowsChunk {
-            uids: columns.uids[start..end].to_vec(),
-            messages: columns.messages[start..end].to_vec(),
-            flags: columns.flags[start..end].to_vec(),
-            modseqs: columns.modseqs[start..end].to_vec(),
-            saved: columns.saved[start..end].to_vec(),
+    fn new(rows: impl Iterator<Item = Row>) -> Self {
+        let mut chunk = RowsChunk::default();
+        for row in rows {
+            chunk.uids.push(row.uid.get());
+            chunk.messages.push(row.message.0);
+            chunk.flags.push(row.flags.0);
+            chunk.modseqs.push(row.modseq.0);
+            chunk.saved.push(row.saved.0);
         }
+        chunk
     }
 }
 
@@ -311,7 +296,7 @@ impl Restore {
             Content::Head => self.head(decode(bytes)?)?,
             Content::Messages(_) => {
                 for (number, message) in decode::<Vec<(MessageNumber, Message)>>(bytes)? {
-                    if !self.state.messages.restore_push(number.0, message) {
+                    if !self.state.messages.restore_push(number.0, &message) {
                         return Err(bad());
                     }
                 }
@@ -330,7 +315,7 @@ impl Restore {
                         return Err(bad());
                     }
                     self.state.flags.retain(buried.flags);
-                    self.state.graveyard.push_back(buried);
+                    self.state.graveyard.push(&buried);
                 }
             }
             Content::Objects => {
@@ -395,7 +380,7 @@ impl Restore {
         let mailbox = state.mailboxes.get_mut(&mailbox)?;
         let len = chunk.uids.len();
         let lengths = [chunk.messages.len(), chunk.flags.len(), chunk.modseqs.len(), chunk.saved.len()];
-        let mut last = mailbox.columns.uids.last().copied().unwrap_or(0);
+        let mut last = mailbox.last_uid();
         for uid in &chunk.uids {
             if *uid <= last || *uid >= mailbox.uid_next.get() {
                 return None;
@@ -405,6 +390,7 @@ impl Restore {
         if lengths.iter().any(|l| *l != len) {
             return None;
         }
+        let mut rows = Vec::with_capacity(len);
         for i in 0..len {
             let number = MessageNumber(chunk.messages[i]);
             if !state.messages.retain(number) {
@@ -414,7 +400,7 @@ impl Restore {
                 return None;
             }
             let flags = state.flags.retain(super::FlagSetId(chunk.flags[i]));
-            mailbox.push(Row {
+            rows.push(Row {
                 uid: Uid::new(chunk.uids[i])?,
                 message: number,
                 modseq: Position(chunk.modseqs[i]),
@@ -422,9 +408,9 @@ impl Restore {
                 saved: Timestamp(chunk.saved[i]),
             });
             mailbox.count(state.flags.set(flags), 1);
-            let size = state.messages.get(number).map_or(0, Message::size);
-            mailbox.bytes = mailbox.bytes.saturating_add(size);
+            mailbox.bytes = mailbox.bytes.saturating_add(state.messages.size(number));
         }
+        mailbox.extend(rows);
         Some(())
     }
 }

@@ -23,9 +23,12 @@ impl AccountState {
         };
         self.expunge(id, &uids, at);
         // They are in the share: to bring them back as well would double them.
-        let gone =
-            self.graveyard.iter_mut().filter(|buried| buried.mailbox == id && uids.contains(buried.uid));
-        gone.for_each(|buried| buried.mailbox = NOWHERE);
+        self.graveyard.retain(|buried| {
+            if buried.mailbox == id && uids.contains(buried.uid) {
+                buried.mailbox = NOWHERE;
+            }
+            true
+        });
         if let Some(mailbox) = self.mailboxes.get_mut(&id) {
             mailbox.link = Some(link.clone());
             mailbox.highest_modseq = position;

@@ -1,4 +1,4 @@
-//! One mailbox: its rows as columns sorted by UID, and what it remembers of those that are gone.
+//! One mailbox: its rows sorted by UID, packed, and what it remembers of those that are gone.
 
 use std::ops::RangeInclusive;
 
@@ -7,9 +7,15 @@ use sealpost_base::{MailboxId, ModSeq, Position, Timestamp, Uid, UidSet, UidVali
 
 use super::flags::{FlagSetId, KeywordId, KeywordSet};
 use super::messages::MessageNumber;
+use super::table::{Table, heap_bytes};
+use super::{from_signed, to_signed};
 use crate::event::SpecialUse;
 use crate::share::Link;
 use crate::special_use::SpecialUses;
+
+/// Where in a packed row the UID is, and the mod-sequence.
+const UID: usize = 0;
+const MODSEQ: usize = 3;
 
 /// A placement of a message in a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +49,28 @@ pub struct Mailbox {
     pub(crate) bytes: u64,
     pub(crate) vanished: Vec<Vanished>,
     pub(crate) vanished_floor: ModSeq,
-    pub(crate) columns: Columns,
+    pub(super) rows: Table<5>,
     pub(crate) link: Option<Link>,
 }
 
-/// Rows as columns: 28 bytes each.
-#[derive(Clone, Default)]
-pub(crate) struct Columns {
-    pub(crate) uids: Vec<u32>,
-    pub(crate) messages: Vec<u32>,
-    pub(crate) flags: Vec<u32>,
-    pub(crate) modseqs: Vec<u64>,
-    pub(crate) saved: Vec<i64>,
+/// What a mailbox takes that has nothing in it, in bytes.
+const MAILBOX_BYTES: usize = 400;
+
+impl Row {
+    fn pack(&self) -> [u64; 5] {
+        let numbers = [self.uid.get(), self.message.0, self.flags.0].map(u64::from);
+        [numbers[0], numbers[1], numbers[2], self.modseq.0, from_signed(self.saved.0)]
+    }
+
+    fn unpack([uid, message, flags, modseq, saved]: [u64; 5]) -> Self {
+        Row {
+            uid: Uid::new(uid as u32).unwrap_or(Uid::MIN),
+            message: MessageNumber(message as u32),
+            modseq: Position(modseq),
+            flags: FlagSetId(flags as u32),
+            saved: Timestamp(to_signed(saved)),
+        }
+    }
 }
 
 /// UIDs that went away together.
@@ -91,7 +107,7 @@ impl Mailbox {
             bytes: 0,
             vanished: Vec::new(),
             vanished_floor: at,
-            columns: Columns::default(),
+            rows: Table::default(),
             link: None,
         }
     }
@@ -133,7 +149,7 @@ impl Mailbox {
 
     /// How many messages are in it.
     pub fn len(&self) -> usize {
-        self.columns.uids.len()
+        self.rows.len()
     }
 
     /// Whether no message is in it.
@@ -173,29 +189,30 @@ impl Mailbox {
 
     /// The row of that UID.
     pub fn row(&self, uid: Uid) -> Option<Row> {
-        self.index(uid).map(|i| self.row_at(i))
+        self.rows.find(u64::from(uid.get())).map(Row::unpack)
     }
 
     /// The rows whose UIDs are in the range, ascending.
     pub fn rows(&self, uids: RangeInclusive<Uid>) -> impl DoubleEndedIterator<Item = Row> + '_ {
-        self.span(*uids.start(), *uids.end()).map(|i| self.row_at(i))
+        let [first, last] = [uids.start(), uids.end()].map(|uid| u64::from(uid.get()));
+        let from = self.rows.lower_bound(first);
+        self.rows.range(from, self.rows.lower_bound(last + 1).max(from)).map(Row::unpack)
     }
 
     /// All rows, ascending by UID.
     pub fn all_rows(&self) -> impl DoubleEndedIterator<Item = Row> + '_ {
-        (0..self.len()).map(|i| self.row_at(i))
+        self.rows.iter().map(Row::unpack)
     }
 
     /// The UIDs.
     pub fn uids(&self) -> UidSet {
-        self.columns.uids.iter().filter_map(|n| Uid::new(*n)).collect()
+        self.rows.column::<UID>().filter_map(|n| Uid::new(n as u32)).collect()
     }
 
     /// Rows placed or changed after `modseq`, ascending by UID.
     pub fn changed_since(&self, modseq: ModSeq) -> impl Iterator<Item = Row> + '_ {
         let any = self.highest_modseq > modseq;
-        let len = if any { self.len() } else { 0 };
-        (0..len).filter(move |i| self.columns.modseqs[*i] > modseq.0).map(|i| self.row_at(i))
+        any.then(|| self.rows.above::<MODSEQ>(modseq.0)).into_iter().flatten().map(Row::unpack)
     }
 
     /// UIDs that went away after `modseq`. `None` if that is further back than the mailbox remembers.
@@ -207,73 +224,83 @@ impl Mailbox {
         Some(UidSet::from_ranges(self.vanished[start..].iter().map(|v| (v.first, v.last))))
     }
 
-    pub(crate) fn index(&self, uid: Uid) -> Option<usize> {
-        let n = uid.get();
-        let uids = &self.columns.uids;
-        // Without holes the UID says where it is; holes only move it towards the front.
-        let guess = n.checked_sub(*uids.first()?)? as usize;
-        let end = uids.len().min(guess + 1);
-        if uids[end - 1] == n {
-            return Some(end - 1);
-        }
-        uids[..end].binary_search(&n).ok()
+    /// Adds rows with ascending UIDs that are higher than all others, each block packed once.
+    pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.rows.extend(rows.into_iter().map(|row| row.pack()));
     }
 
-    /// The indices of the rows whose UIDs are in `first..=last`.
-    pub(crate) fn span(&self, first: Uid, last: Uid) -> std::ops::Range<usize> {
-        let uids = &self.columns.uids;
-        let start = uids.partition_point(|n| *n < first.get());
-        let end = start + uids[start..].partition_point(|n| *n <= last.get());
-        start..end
+    /// The highest UID that is there; 0 if there is none.
+    pub(crate) fn last_uid(&self) -> u32 {
+        self.rows.last_key().unwrap_or(0) as u32
     }
 
-    pub(crate) fn row_at(&self, i: usize) -> Row {
-        let c = &self.columns;
-        Row {
-            uid: Uid::new(c.uids[i]).unwrap_or(Uid::MIN),
-            message: MessageNumber(c.messages[i]),
-            modseq: Position(c.modseqs[i]),
-            flags: FlagSetId(c.flags[i]),
-            saved: Timestamp(c.saved[i]),
-        }
+    /// Gives the rows whose UIDs are in the range the flags that `change` says, at `at`.
+    pub(crate) fn change_flags(
+        &mut self,
+        (first, last): (Uid, Uid),
+        at: ModSeq,
+        mut change: impl FnMut(&Row) -> Option<FlagSetId>,
+    ) {
+        let [first, last] = [first, last].map(|uid| u64::from(uid.get()));
+        let (from, to) = (self.rows.lower_bound(first), self.rows.lower_bound(last + 1));
+        self.rows.update(from, to, |row| {
+            let row = Row::unpack(*row);
+            change(&row).map(|flags| Row { flags, modseq: at, ..row }.pack())
+        });
     }
 
-    pub(crate) fn push(&mut self, row: Row) {
-        let c = &mut self.columns;
-        c.uids.push(row.uid.get());
-        c.messages.push(row.message.0);
-        c.flags.push(row.flags.0);
-        c.modseqs.push(row.modseq.0);
-        c.saved.push(row.saved.0);
+    /// Numbers all rows from 1 on.
+    pub(crate) fn renumber(&mut self) {
+        let mut next = 0;
+        self.rows.retain(|row| {
+            next += 1;
+            row[UID] = next;
+            true
+        });
     }
 
-    /// Takes the rows of `uids` out and remembers that they went; gives them back in order.
-    pub(crate) fn remove(&mut self, uids: &UidSet, at: ModSeq) -> Vec<Row> {
-        let mut gone = Vec::new();
-        for (first, last) in uids.ranges() {
-            gone.extend(self.rows(first..=last));
-        }
-        let (Some(first), Some(_)) = (gone.first(), gone.last()) else { return gone };
-        let start = self.index(first.uid).unwrap_or(0);
-        let mut keep = gone.iter().peekable();
-        let mut to = start;
-        for i in start..self.len() {
-            if keep.peek().is_some_and(|row| row.uid.get() == self.columns.uids[i]) {
-                keep.next();
-            } else {
-                self.columns.shift(i, to);
-                to += 1;
-            }
-        }
-        self.columns.truncate(to);
-        let set: UidSet = gone.iter().map(|row| row.uid).collect();
-        for (first, last) in set.ranges() {
+    /// Takes the rows of `uids` out, shows them to `gone` in order, and remembers that they went; which there were.
+    pub(crate) fn remove(&mut self, uids: &UidSet, at: ModSeq, mut gone: impl FnMut(Row)) -> UidSet {
+        let mut removed = UidSet::new();
+        let ranges = uids.ranges().map(|(first, last)| (u64::from(first.get()), u64::from(last.get())));
+        self.rows.remove(ranges, |row| {
+            let row = Row::unpack(*row);
+            removed.push(row.uid);
+            gone(row);
+        });
+        for (first, last) in removed.ranges() {
             self.vanished.push(Vanished { at, first, last });
         }
         if self.vanished.len() > limits::VANISHED_RANGES {
             self.forget_vanished();
         }
-        gone
+        removed
+    }
+
+    /// What it takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        MAILBOX_BYTES
+            + self.rows.heap_bytes()
+            + self.name.len() * 2
+            + heap_bytes(self.vanished.capacity() * size_of::<Vanished>())
+    }
+
+    /// The rows of UIDs that are `uids` when divided by `divisor`, for a chunk of a checkpoint.
+    pub(crate) fn block(&self, block: u32, divisor: u32) -> impl Iterator<Item = Row> + '_ {
+        let first = u64::from(block) * u64::from(divisor);
+        let from = self.rows.lower_bound(first);
+        self.rows.range(from, self.rows.lower_bound(first + u64::from(divisor))).map(Row::unpack)
+    }
+
+    /// Which blocks of so many UIDs there are, ascending.
+    pub(crate) fn blocks(&self, divisor: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = Some(0);
+        std::iter::from_fn(move || {
+            let row = self.rows.get(self.rows.lower_bound(next?))?;
+            let block = row[UID] / u64::from(divisor);
+            next = Some((block + 1) * u64::from(divisor));
+            Some(block as u32)
+        })
     }
 
     /// Drops the older half of what vanished; whole entries only, so that `vanished_since` is all or nothing.
@@ -281,23 +308,5 @@ impl Mailbox {
         let floor = self.vanished[self.vanished.len() / 2].at;
         self.vanished_floor = self.vanished_floor.max(floor);
         self.vanished.retain(|v| v.at > floor);
-    }
-}
-
-impl Columns {
-    fn shift(&mut self, from: usize, to: usize) {
-        self.uids[to] = self.uids[from];
-        self.messages[to] = self.messages[from];
-        self.flags[to] = self.flags[from];
-        self.modseqs[to] = self.modseqs[from];
-        self.saved[to] = self.saved[from];
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.uids.truncate(len);
-        self.messages.truncate(len);
-        self.flags.truncate(len);
-        self.modseqs.truncate(len);
-        self.saved.truncate(len);
     }
 }

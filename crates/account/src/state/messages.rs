@@ -2,24 +2,41 @@
 //!
 //! Numbers are given in log order and never reused, so that replay gives the same ones, and an unchanged block of
 //! them stays an unchanged checkpoint chunk.
+//!
+//! A message takes its id and its key, which are random, and some bytes for the rest, packed in blocks.
+
+mod block;
+
+use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
+use sealpost_base::ObjectId;
 
+use super::table::heap_bytes;
 use crate::event::Message;
+use block::Block;
+pub(super) use block::NUMBERS;
 
 /// A message of this account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct MessageNumber(#[n(0)] pub(crate) u32);
 
+/// What an entry of the table of first objects takes, in bytes.
+const ORIGIN_BYTES: usize = 48;
+
 /// Messages sorted by number.
 #[derive(Clone, Default)]
 pub(crate) struct MessageTable {
     next: u32,
-    numbers: Vec<u32>,
-    messages: Vec<Message>,
-    uses: Vec<u32>,
+    /// Each of the numbers that share their number divided by [`NUMBERS`]; those without any message are left out.
+    blocks: Vec<Block>,
+    /// The objects that messages were sealed anew from, for those that were.
+    origins: BTreeMap<u32, ObjectId>,
+    len: usize,
     unused: usize,
+    /// Bytes on the heap of all blocks.
+    block_bytes: usize,
 }
 
 impl MessageTable {
@@ -28,13 +45,11 @@ impl MessageTable {
     }
 
     /// Adds a message as a checkpoint holds it; numbers must ascend. Its uses are counted with `retain`.
-    pub(crate) fn restore_push(&mut self, number: u32, message: Message) -> bool {
-        if number >= self.next || self.numbers.last().is_some_and(|last| *last >= number) {
+    pub(crate) fn restore_push(&mut self, number: u32, message: &Message) -> bool {
+        if number >= self.next || self.blocks.last().is_some_and(|last| last.last() >= number) {
             return false;
         }
-        self.numbers.push(number);
-        self.messages.push(message);
-        self.uses.push(0);
+        self.push(number, message, 0);
         self.unused += 1;
         true
     }
@@ -44,47 +59,95 @@ impl MessageTable {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.numbers.len()
+        self.len
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.block_bytes
+            + heap_bytes(self.blocks.capacity() * size_of::<Block>())
+            + self.origins.len() * ORIGIN_BYTES
     }
 
     /// A new message that one placement points to. `None` when all numbers are used up.
-    pub(crate) fn add(&mut self, message: Message) -> Option<MessageNumber> {
+    pub(crate) fn add(&mut self, message: &Message) -> Option<MessageNumber> {
         let number = self.next;
         self.next = number.checked_add(1)?;
-        self.numbers.push(number);
-        self.messages.push(message);
-        self.uses.push(1);
+        self.push(number, message, 1);
         Some(MessageNumber(number))
     }
 
-    pub(crate) fn get(&self, number: MessageNumber) -> Option<&Message> {
-        self.index(number).map(|i| &self.messages[i])
+    fn push(&mut self, number: u32, message: &Message, uses: u32) {
+        let id = number / NUMBERS;
+        if self.blocks.last().is_none_or(|last| last.id() != id) {
+            self.edit_last(Block::finish);
+            if self.blocks.len() == self.blocks.capacity() {
+                self.blocks.reserve_exact((self.blocks.len() / 8).max(1));
+            }
+            self.blocks.push(Block::new(id));
+        }
+        self.edit_last(|block| block.push(number, message, uses));
+        if let Some(origin) = &message.origin {
+            self.origins.insert(number, **origin);
+        }
+        self.len += 1;
+    }
+
+    fn edit_last(&mut self, edit: impl FnOnce(&mut Block)) {
+        if let Some(last) = self.blocks.len().checked_sub(1) {
+            self.edit(last, edit);
+        }
+    }
+
+    fn edit<T>(&mut self, at: usize, edit: impl FnOnce(&mut Block) -> T) -> T {
+        let block = &mut self.blocks[at];
+        let before = block.heap_bytes();
+        let result = edit(block);
+        self.block_bytes = self.block_bytes - before + block.heap_bytes();
+        result
+    }
+
+    pub(crate) fn get(&self, number: MessageNumber) -> Option<Message> {
+        let (block, at) = self.find(number)?;
+        Some(self.message(&self.blocks[block], at, number.0))
+    }
+
+    fn message(&self, block: &Block, at: usize, number: u32) -> Message {
+        let origin = if self.origins.is_empty() { None } else { self.origins.get(&number) };
+        block.message(at, origin.copied().map(Box::new))
+    }
+
+    /// RFC822.SIZE; 0 if there is no such message.
+    pub(crate) fn size(&self, number: MessageNumber) -> u64 {
+        self.find(number).map_or(0, |(block, at)| self.blocks[block].size(at))
+    }
+
+    /// The object of the message.
+    pub(crate) fn object(&self, number: MessageNumber) -> Option<ObjectId> {
+        self.find(number).map(|(block, at)| self.blocks[block].object(at))
     }
 
     /// How many placements point to the message, expunged ones in their grace period included.
     pub(crate) fn uses(&self, number: MessageNumber) -> u32 {
-        self.index(number).map_or(0, |i| self.uses[i])
+        self.find(number).map_or(0, |(block, at)| self.blocks[block].uses(at))
     }
 
     /// One more placement points to the message; whether it exists.
     pub(crate) fn retain(&mut self, number: MessageNumber) -> bool {
-        let Some(i) = self.index(number) else { return false };
-        if self.uses[i] == 0 {
-            self.unused -= 1;
-        }
-        self.uses[i] += 1;
+        let Some((block, at)) = self.find(number) else { return false };
+        let uses = self.blocks[block].uses(at);
+        self.unused -= usize::from(uses == 0);
+        self.edit(block, |block| block.set_uses(at, uses.saturating_add(1)));
         true
     }
 
     /// One placement fewer points to the message. It stays until [`MessageTable::sweep`].
     pub(crate) fn release(&mut self, number: MessageNumber) {
-        if let Some(i) = self.index(number)
-            && self.uses[i] > 0
-        {
-            self.uses[i] -= 1;
-            if self.uses[i] == 0 {
-                self.unused += 1;
-            }
+        let Some((block, at)) = self.find(number) else { return };
+        let uses = self.blocks[block].uses(at);
+        if let Some(fewer) = uses.checked_sub(1) {
+            self.unused += usize::from(fewer == 0);
+            self.edit(block, |block| block.set_uses(at, fewer));
         }
     }
 
@@ -93,38 +156,57 @@ impl MessageTable {
         if self.unused == 0 {
             return;
         }
-        let uses = std::mem::take(&mut self.uses);
-        let used = |i: &mut usize| {
-            *i += 1;
-            uses[*i - 1] > 0
-        };
-        let (mut i, mut j) = (0, 0);
-        self.numbers.retain(|_| used(&mut i));
-        self.messages.retain(|_| used(&mut j));
-        self.uses = uses.into_iter().filter(|n| *n > 0).collect();
+        let origins = &mut self.origins;
+        self.blocks.retain_mut(|block| {
+            block.sweep(|number| {
+                origins.remove(&number);
+            });
+            block.len() > 0
+        });
+        self.blocks.shrink_to_fit();
+        self.len -= self.unused;
         self.unused = 0;
+        self.block_bytes = self.blocks.iter().map(Block::heap_bytes).sum();
     }
 
     /// All messages with their numbers, ascending, from `first` on.
-    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, &Message)> {
-        let start = self.numbers.partition_point(|n| *n < first);
-        self.numbers[start..].iter().map(|n| MessageNumber(*n)).zip(&self.messages[start..])
+    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, Message)> + '_ {
+        let start = self.blocks.partition_point(|block| block.last() < first);
+        let rows = self.blocks[start..].iter().flat_map(move |block| {
+            (block.lower_bound(first)..block.len()).map(move |at| (block, at, block.number(at)))
+        });
+        rows.map(|(block, at, number)| (MessageNumber(number), self.message(block, at, number)))
+    }
+
+    /// The objects of all messages, by number.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.blocks.iter().flat_map(|block| (0..block.len()).map(move |at| block.object(at)))
+    }
+
+    /// The blocks that there are: their numbers divided by [`NUMBERS`], ascending.
+    pub(crate) fn block_ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.blocks.iter().map(Block::id)
     }
 
     /// How many messages have numbers from `first` to `last`.
     pub(crate) fn count(&self, first: u32, last: u32) -> usize {
-        let below = self.numbers.partition_point(|n| *n < first);
-        self.numbers.partition_point(|n| *n <= last).saturating_sub(below)
+        let start = self.blocks.partition_point(|block| block.last() < first);
+        let blocks = self.blocks[start..].iter().take_while(|block| block.id() <= last / NUMBERS);
+        let end = |block: &Block| last.checked_add(1).map_or(block.len(), |end| block.lower_bound(end));
+        blocks.map(|block| end(block).saturating_sub(block.lower_bound(first))).sum()
     }
 
-    fn index(&self, number: MessageNumber) -> Option<usize> {
-        let n = number.0;
-        // Without holes the number says where it is; holes only move it towards the front.
-        let guess = n.checked_sub(*self.numbers.first()?)? as usize;
-        let end = self.numbers.len().min(guess + 1);
-        if self.numbers[end - 1] == n {
-            return Some(end - 1);
-        }
-        self.numbers[..end].binary_search(&n).ok()
+    /// The block, and where in it.
+    fn find(&self, number: MessageNumber) -> Option<(usize, usize)> {
+        let (n, id) = (number.0, number.0 / NUMBERS);
+        // Without holes the number says where its block is; holes only move it towards the front.
+        let guess = id.checked_sub(self.blocks.first()?.id())? as usize;
+        let block = match self.blocks.get(guess) {
+            Some(block) if block.id() == id => guess,
+            _ => self.blocks[..self.blocks.len().min(guess)].binary_search_by_key(&id, Block::id).ok()?,
+        };
+        let found = &self.blocks[block];
+        let at = found.lower_bound(n);
+        (at < found.len() && found.number(at) == n).then_some((block, at))
     }
 }

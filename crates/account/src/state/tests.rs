@@ -213,7 +213,9 @@ fn check_counts(state: &AccountState) {
 }
 
 fn uid_sets() -> impl Strategy<Value = UidSet> {
-    prop::collection::vec((1u32..12, 0u32..4), 1..4).prop_map(|ranges| {
+    // Now and then many, so that there are packed blocks.
+    let more = prop_oneof![30 => 0u32..4, 1 => 60u32..300];
+    prop::collection::vec((1u32..12, more), 1..4).prop_map(|ranges| {
         let mut set = UidSet::new();
         for (first, more) in ranges {
             set.insert_range(Uid::new(first).unwrap(), Uid::new(first + more).unwrap());

@@ -209,7 +209,7 @@ impl<'a> Gathered<'a> {
 
 /// Makes the summary from what is stored with the message.
 async fn direct(account: &Account, number: MessageNumber, object: ObjectId) -> Result<Arc<Entry>> {
-    let message = account.state().message(number).filter(|m| m.object == object).cloned();
+    let message = account.state().message(number).filter(|m| m.object == object);
     let message = message.ok_or_else(|| Error::not_found("the message is gone"))?;
     account.make_summary(&message).await
 }

@@ -125,7 +125,7 @@ impl Process {
         let rows: Vec<_> = {
             let state = self.account.state();
             let mailbox = state.mailbox_named(mailbox).unwrap();
-            mailbox.all_rows().map(|row| (row.uid, state.message(row.message).unwrap().clone())).collect()
+            mailbox.all_rows().map(|row| (row.uid, state.message(row.message).unwrap())).collect()
         };
         let mut expected = Vec::new();
         for (uid, message) in rows {
@@ -160,7 +160,7 @@ impl Process {
             let message = {
                 let state = self.account.state();
                 let row = state.mailbox(id).unwrap().row(*uid).unwrap();
-                state.message(row.message).unwrap().clone()
+                state.message(row.message).unwrap()
             };
             let stored = self.account.text(&message).await.unwrap();
             if text.is_long() {

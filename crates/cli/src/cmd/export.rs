@@ -203,7 +203,7 @@ impl Item {
         let system = set.system.names().map(str::to_owned);
         let keywords = set.keywords.iter().map(|id| state.keyword_name(*id).to_owned());
         let flags = system.chain(keywords).collect();
-        Some(Item { uid: row.uid, message: state.message(row.message)?.clone(), flags })
+        Some(Item { uid: row.uid, message: state.message(row.message)?, flags })
     }
 
     fn received(&self) -> Timestamp {

@@ -115,7 +115,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         if let Some(counted) = stats.per_account.iter_mut().find(|a| a.id == id) {
             counted.mailboxes = Some(mailboxes);
             counted.messages = Some(state.message_count());
-            counted.expunged = Some(state.graveyard().len());
+            counted.expunged = Some(state.graveyard_len());
         }
     }
     global.output().show(&stats, text)?;

@@ -78,7 +78,7 @@ impl Session {
         let rows = targets.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
         let going = rows.filter_map(|row| {
             let flags = flags::permitted(&state.flags_by_name(row.flags), rights);
-            Some(Going { uid: row.uid, message: state.message(row.message)?.clone(), flags })
+            Some(Going { uid: row.uid, message: state.message(row.message)?, flags })
         });
         Ok(going.collect())
     }

@@ -7,7 +7,7 @@ use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox as State};
-use sealpost_account::{Applied, FlagAction, Flags, Message, SystemFlags};
+use sealpost_account::{Applied, FlagAction, Flags, SystemFlags};
 use sealpost_base::{Uid, UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
 
@@ -159,9 +159,7 @@ fn flags_lost(state: &AccountState, source: &State, rights: Rights) -> Flags {
 /// How many of the messages exist, and how many octets they have together.
 fn measure(state: &AccountState, mailbox: &State, uids: &UidSet) -> (usize, u64) {
     let rows = uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
-    rows.fold((0, 0), |(count, bytes), row| {
-        (count + 1, bytes + state.message(row.message).map_or(0, Message::size))
-    })
+    rows.fold((0, 0), |(count, bytes), row| (count + 1, bytes + state.message_size(row.message)))
 }
 
 /// COPYUID: both sets ascending, so that the n-th of one is the n-th of the other (RFC 4315 §3).

@@ -204,7 +204,7 @@ impl Session {
                 saved: row.saved,
                 seen,
                 flags,
-                message: message.clone(),
+                message,
             });
         }
         view.wrote_modseq(highest);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
-use sealpost_account::{AccountState, Message, NewMessage};
+use sealpost_account::{AccountState, NewMessage};
 use sealpost_base::{Error, Uid, UidSet, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, Replaces, SequenceSet, Status};
 
@@ -106,7 +106,7 @@ fn target(view: &View, replaces: Replaces) -> Result<Uid, Reply> {
 
 fn size_of(state: &AccountState, view: &View, uid: Uid) -> Option<u64> {
     let row = view.mailbox_in(state).ok()?.row(uid)?;
-    state.message(row.message).map(Message::size)
+    Some(state.message_size(row.message))
 }
 
 /// RFC 8508 §3.2: NO if the old message cannot be removed.

@@ -118,7 +118,7 @@ pub(super) fn changing(
 ) -> (UidSet, usize) {
     let mut verdicts: HashMap<FlagSetId, bool> = HashMap::new();
     let mut present = 0;
-    let mut changing = Vec::new();
+    let mut changing = UidSet::new();
     for (first, last) in targets.ranges() {
         for row in mailbox.rows(first..=last) {
             present += 1;
@@ -129,7 +129,7 @@ pub(super) fn changing(
             }
         }
     }
-    (changing.into_iter().collect(), present)
+    (changing, present)
 }
 
 fn changes(state: &AccountState, id: FlagSetId, action: FlagAction, flags: &Flags) -> bool {

@@ -89,7 +89,7 @@ impl World {
         let messages: Vec<_> = {
             let state = account.state();
             let rows = state.inbox().all_rows();
-            rows.filter_map(|row| state.message(row.message).cloned()).collect()
+            rows.filter_map(|row| state.message(row.message)).collect()
         };
         let mut raws = Vec::new();
         for message in messages {

@@ -140,7 +140,7 @@ async fn from_share(
         all.filter_map(|(message, flags)| {
             let mut flags = state.flags_by_name(flags);
             flags.system = flags.system.without(SystemFlags::DELETED);
-            Some((state.message(message)?.clone(), flags))
+            Some((state.message(message)?, flags))
         })
         .collect()
     };
@@ -148,7 +148,7 @@ async fn from_share(
         let state = account.state();
         let mailbox = state.mailbox_named(to);
         let rows = mailbox.into_iter().flat_map(|mailbox| mailbox.all_rows());
-        rows.filter_map(|row| state.message(row.message)).map(Message::first_object).collect()
+        rows.filter_map(|row| state.message(row.message)).map(|message| message.first_object()).collect()
     };
     let found: Vec<_> =
         found.into_iter().filter(|(message, _)| !known.contains(&message.first_object())).collect();

@@ -29,7 +29,7 @@ pub async fn check(
 ) -> Result<Vec<(MessageNumber, Message)>> {
     report.expect(state.message_count());
     let tasks = stream::iter(state.messages()).map(|(number, message)| {
-        let (store, message) = (place.store.clone(), message.clone());
+        let store = place.store.clone();
         tokio::spawn(async move {
             let wrong = one(&store, account, &message).await;
             (number, message, wrong)

@@ -28,7 +28,7 @@ pub async fn orphans(
     state: &AccountState,
     report: &mut Report,
 ) -> Result<()> {
-    let known: HashSet<ObjectId> = state.messages().map(|(_, message)| message.object).collect();
+    let known: HashSet<ObjectId> = state.message_objects().collect();
     for object in list(place, account, report).await {
         let id = object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok());
         if !id.is_some_and(|id| known.contains(&id)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sealpost_account::{AccountState, Mailbox, Message, SystemFlags};
+use sealpost_account::{AccountState, Mailbox, SystemFlags};
 
 use super::report::{Place as At, Report};
 
@@ -50,7 +50,7 @@ fn rows(state: &AccountState, mailbox: &Mailbox, wrong: &mut impl FnMut(String))
             wrong(format!("UID {uid} changed at {}, after HIGHESTMODSEQ", row.modseq));
         }
         match state.message(row.message) {
-            Some(message) => bytes = bytes.saturating_add(Message::size(message)),
+            Some(message) => bytes = bytes.saturating_add(message.size()),
             None => wrong(format!("UID {uid} refers to no message")),
         }
         let flags = state.flags(row.flags).system;

@@ -74,7 +74,7 @@ impl Known {
 
 /// `None` for a message that cannot be read, or is gone meanwhile.
 async fn digest_of(account: &Account, number: MessageNumber) -> Result<Option<Digest>> {
-    let message = account.state().message(number).cloned();
+    let message = account.state().message(number);
     let Some(message) = message else { return Ok(None) };
     match of_stored(account, &message).await {
         Ok(digest) => Ok(Some(digest)),

@@ -129,7 +129,7 @@ pub(in crate::imap) fn message_in(place: Place, url: &ImapUrl) -> Result<(Arc<Ac
         return Err(gone().into());
     }
     let row = Uid::new(url.uid.get()).and_then(|uid| mailbox.row(uid));
-    let message = row.and_then(|row| state.message(row.message)).cloned();
+    let message = row.and_then(|row| state.message(row.message));
     drop(state);
     Ok((place.account, message.ok_or_else(gone)?))
 }

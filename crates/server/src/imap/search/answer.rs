@@ -104,10 +104,15 @@ impl Answer<'_> {
     /// `NO [NOTSAVED]` if it takes too much room (RFC 5182 §2.5).
     pub(in crate::imap) fn saved(&self, returns: &Returns) -> Result<UidSet, Reply> {
         let uids = match returns.told(self.matches.len()) {
+            // Mostly they ascend, and take no more than their gaps.
+            None if self.matches.is_sorted_by_key(|found| found.uid) => {
+                let set: UidSet = self.matches.iter().map(|found| found.uid).collect();
+                return bounded(set).ok_or_else(too_scattered);
+            }
             None => self.matches.iter().map(|found| found.uid).collect(),
             Some(told) => told.into_iter().map(|i| self.matches[i].uid).collect(),
         };
-        kept(uids).ok_or_else(|| Reply::no(Code::NotSaved, "the result is too scattered to be kept"))
+        kept(uids).ok_or_else(too_scattered)
     }
 
     /// `* SEARCH 2 84 882` or `* SORT 2 84 882`
@@ -223,8 +228,15 @@ impl Answer<'_> {
 fn kept(mut uids: Vec<Uid>) -> Option<UidSet> {
     uids.sort_unstable();
     uids.dedup();
-    let set: UidSet = uids.into_iter().collect();
+    bounded(uids.into_iter().collect())
+}
+
+fn bounded(set: UidSet) -> Option<UidSet> {
     (set.range_count() <= limits::IMAP_SAVED_RANGES).then_some(set)
+}
+
+fn too_scattered() -> Reply {
+    Reply::no(Code::NotSaved, "the result is too scattered to be kept")
 }
 
 /// The correlator of a search of the selected mailbox.

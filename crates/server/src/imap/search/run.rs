@@ -110,7 +110,7 @@ impl Session {
 
     /// Decides by the rows alone where that is possible; the others.
     async fn by_rows(&self, area: &Area, query: &Query, found: &mut Findings) -> Result<UidSet, Failure> {
-        let mut undecided = Vec::new();
+        let mut undecided = UidSet::new();
         let mut next = area.uids.first();
         while let Some(first) = next {
             self.goes_on().await?;
@@ -122,7 +122,7 @@ impl Session {
                 let verdict = verdicts.get(query, &state, row.flags).or_else(|| {
                     let message = state.message(row.message)?;
                     query.decide(
-                        &Columns::new(&row, state.flags(row.flags), message, area),
+                        &Columns::new(&row, state.flags(row.flags), &message, area),
                         &Knowledge::none(),
                     )
                 });
@@ -133,7 +133,7 @@ impl Session {
             }
             next = rows.next().map(|row| row.uid);
         }
-        Ok(undecided.into_iter().collect())
+        Ok(undecided)
     }
 
     /// Decides by the summaries where that is possible; the others.
@@ -144,7 +144,7 @@ impl Session {
         undecided: UidSet,
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
-        let mut decided = Vec::new();
+        let mut decided = UidSet::new();
         let mut stream =
             area.account.summaries(area.mailbox, undecided.clone(), Parts::HEADERS).chunks(BATCH_ROWS);
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
@@ -168,7 +168,7 @@ impl Session {
                 }
             }
         }
-        Ok(undecided.difference(&decided.into_iter().collect()))
+        Ok(undecided.difference(&decided))
     }
 
     /// Decides by the texts that segments have, thousands at a time, where that is possible; the others. First by the short
@@ -200,7 +200,7 @@ impl Session {
         texts: BoxStream<'static, (Uid, ShortText)>,
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
-        let mut decided = Vec::new();
+        let mut decided = UidSet::new();
         let mut texts = texts.ready_chunks(BATCH_ROWS);
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
@@ -220,7 +220,7 @@ impl Session {
                 }
             }
         }
-        Ok(undecided.difference(&decided.into_iter().collect()))
+        Ok(undecided.difference(&decided))
     }
 
     /// Decides the rest, by what is stored with the messages and by the messages.
@@ -238,7 +238,7 @@ impl Session {
         while let Some(uids) = cursor.next_batch(GROUP_MESSAGES) {
             self.goes_on().await?;
             let group = candidates(area, &area.account.state(), &uids)?
-                .map(|(uid, columns, message)| Candidate { uid, columns, message: message.clone() })
+                .map(|(uid, columns, message)| Candidate { uid, columns, message })
                 .collect();
             if tasks.len() >= TASKS {
                 self.patiently(join(&mut tasks, found)).await?;
@@ -293,12 +293,12 @@ fn candidates<'a>(
     area: &'a Area,
     state: &'a AccountState,
     uids: &'a [Uid],
-) -> Result<impl Iterator<Item = (Uid, Columns, &'a Message)>, Failure> {
+) -> Result<impl Iterator<Item = (Uid, Columns, Message)>, Failure> {
     let mailbox = area.mailbox_in(state)?;
     Ok(uids.iter().filter_map(move |uid| {
         let row = mailbox.row(*uid)?;
         let message = state.message(row.message)?;
-        Some((row.uid, Columns::new(&row, state.flags(row.flags), message, area), message))
+        Some((row.uid, Columns::new(&row, state.flags(row.flags), &message, area), message))
     }))
 }
 

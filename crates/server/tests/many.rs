@@ -1,0 +1,102 @@
+//! A mailbox of very many messages in a server with little memory: a million in 256 MiB is what fifty thousand are here.
+//!
+//! One test in a process of its own, which looks at the most memory that the process ever had.
+
+#[path = "support/deflate_wire.rs"]
+mod deflate_wire;
+#[path = "support/imap_world.rs"]
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+mod imap_world;
+
+use sealpost_account::event::Event;
+use sealpost_account::{Flags, Message};
+use sealpost_base::{MemoryDivision, ObjectId, Random, SeededRandom, Timestamp};
+use sealpost_server::Settings;
+use sealpost_vault::Store;
+use sealpost_vault::message::{Layout, MessageKey};
+
+use imap_world::World;
+
+const MESSAGES: usize = 50_000;
+/// What loaded accounts may take: 79 MiB for a million is as much for each.
+const ACCOUNTS: usize = 79 * 1024 * 1024 / (1_000_000 / MESSAGES);
+/// What the process may take beyond what it took with an empty mailbox: the accounts, and as much for the work, its
+/// threads, and what the allocator holds back.
+const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
+
+/// The most memory this process ever had, in bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// A message of which nothing is stored: nothing here reads any.
+fn message(random: &SeededRandom, n: usize) -> Message {
+    let (mut object, mut key) = ([0; 16], [0; 32]);
+    random.fill(&mut object);
+    random.fill(&mut key);
+    let layout = Layout {
+        raw_bytes: 1000 + random.below(20_000),
+        sealed_raw: 500 + random.below(10_000),
+        sealed_text: 200 + random.below(4000) as u32,
+        sealed_structure: 200 + random.below(500) as u32,
+        sealed_index: 0,
+    };
+    let received = Timestamp(1_600_000_000_000 + n as i64 * 300_000);
+    Message { object: ObjectId(object), key: MessageKey::from_bytes(key), layout, received, origin: None }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
+    let memory = MemoryDivision { accounts: ACCOUNTS, work: 16 * 1024 * 1024, ..Default::default() };
+    let mut world = World::over(Store::memory(), Settings { memory, ..Settings::default() }, None).await;
+    let account = world.account().await;
+    let (mut client, mut other) = (world.login().await, world.login().await);
+    client.ok("SELECT Archive").await;
+    client.ok("UNSELECT").await;
+    let before = peak();
+
+    let random = SeededRandom::new(5);
+    let archive = account.state().mailbox_named("Archive").unwrap().id();
+    for first in (0..MESSAGES).step_by(1000) {
+        let messages: Vec<_> = (first..first + 1000).map(|n| message(&random, n)).collect();
+        let events = |mailbox| {
+            let event = |message: &Message| {
+                let flags = Flags::default();
+                Event::Appended { mailbox, message: message.clone(), flags }
+            };
+            messages.iter().map(event).collect()
+        };
+        account.commit(|_| Ok((events(archive), ()))).await.unwrap();
+    }
+    drop(account);
+
+    let selected = client.ok("SELECT Archive").await;
+    assert!(selected.contains(&format!("* {MESSAGES} EXISTS")), "{selected:?}");
+    other.ok("ENABLE QRESYNC").await;
+    let selected = other.ok("SELECT Archive").await;
+    let validity = selected.iter().find_map(|line| line.strip_prefix("* OK [UIDVALIDITY ")).unwrap();
+    let validity = validity.split(']').next().unwrap().to_owned();
+    other.ok("UNSELECT").await;
+    let lines = client.ok("SEARCH RETURN (COUNT) SMALLER 100000").await;
+    assert!(lines[0].ends_with(&format!("COUNT {MESSAGES}")), "{lines:?}");
+    client.ok("STORE 1:* +FLAGS.SILENT (\\Seen)").await;
+    assert_eq!(client.ok("STORE 1:* +FLAGS (\\Flagged)").await.len(), MESSAGES + 1);
+    client.ok("SEARCH RETURN (SAVE) FLAGGED").await;
+    let sorted = client.ok("SORT RETURN (COUNT) (REVERSE SIZE) UTF-8 ALL").await;
+    assert!(sorted[0].ends_with(&format!("COUNT {MESSAGES}")), "{sorted:?}");
+    client.ok("COPY $ Sent").await;
+    client.ok("MOVE 1:* Trash").await;
+    client.ok("SELECT Trash").await;
+    client.ok("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    client.ok("EXPUNGE").await;
+    let missed = other.ok(&format!("SELECT Archive (QRESYNC ({validity} 1))")).await;
+    assert!(missed.contains(&format!("* VANISHED (EARLIER) 1:{MESSAGES}")), "{missed:?}");
+    let left = other.ok("STATUS Sent (MESSAGES UNSEEN)").await;
+    assert_eq!(left[0], format!("* STATUS Sent (MESSAGES {MESSAGES} UNSEEN 0)"));
+
+    let grown = peak() - before;
+    assert!(grown < GROWTH, "{grown} bytes more than before, of {GROWTH}");
+}
