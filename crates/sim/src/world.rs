@@ -244,7 +244,7 @@ impl World {
         outcome.entries = truth.entries;
         outcome.faults = self.bucket.faults();
         outcome.requests = self.bucket.requests();
-        let messages: Vec<_> = truth.state.messages().map(|(_, message)| message.clone()).collect();
+        let messages: Vec<_> = truth.state.messages().map(|(_, message)| message).collect();
         for message in &messages {
             let structure = account.structure(message).await;
             structure.map_err(|e| format!("{} is referred to and gone: {e}", message.object))?;
