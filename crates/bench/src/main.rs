@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use sealpost_bench::compare::{self, MEMORY, Options};
 use sealpost_bench::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_bench::{crash, crowd, hostile, huge, idle, million};
+use sealpost_bench::{crash, crowd, hostile, huge, idle};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
@@ -90,24 +90,6 @@ enum Command {
         #[arg(long, default_value_t = 64)]
         limit_mib: u64,
         /// Where the server keeps its data (default: a temporary directory).
-        #[arg(long)]
-        dir: Option<PathBuf>,
-    },
-    /// A mailbox of a million messages: fill, open, synchronize, search, change; all within a bound on memory.
-    Million {
-        /// The sealpost binary.
-        #[arg(long)]
-        sealpost: PathBuf,
-        /// How many messages.
-        #[arg(long, default_value_t = 1_000_000)]
-        messages: u32,
-        /// The server's bound on memory.
-        #[arg(long, default_value = "256MiB")]
-        memory: String,
-        /// Fail when the server's peak memory is above this, in MiB.
-        #[arg(long, default_value_t = 256)]
-        limit_mib: u64,
-        /// Where the server keeps its data (default: a temporary directory). One that was filled before is used again.
         #[arg(long)]
         dir: Option<PathBuf>,
     },
@@ -246,10 +228,6 @@ async fn run(command: Command) -> Result<()> {
         Command::Huge { sealpost, dovecot, mib, limit_mib, dir } => {
             let (dir, _temporary) = directory(dir)?;
             huge::main(target(sealpost, dovecot)?, mib, limit_mib, &dir).await
-        }
-        Command::Million { sealpost, messages, memory, limit_mib, dir } => {
-            let (dir, _temporary) = directory(dir)?;
-            million::main(million::Options { sealpost, messages, memory, limit_mib }, &dir).await
         }
         Command::Hostile { sealpost, dovecot, limit_mib } => {
             let (dir, _temporary) = directory(None)?;
