@@ -4,6 +4,7 @@
 //! account ([`remembered`]), and what people see.
 
 mod add;
+mod export;
 mod folders;
 mod list;
 mod migrate;
@@ -56,6 +57,8 @@ enum Command {
     Migrate(Box<migrate::Args>),
     /// Say what is in a copy
     Stats(stats::Args),
+    /// Write a copy in another format
+    Export(Box<export::Args>),
     /// Print a systemd timer or a cron line that pulls
     Schedule(schedule::Args),
     /// Forget an account; its copy stays
@@ -72,6 +75,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Restore(args) => restore::run(*args, global).await,
         Command::Migrate(args) => migrate::run(*args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
+        Command::Export(args) => export::run(*args, global).await,
         Command::Schedule(args) => schedule::run(args, global),
         Command::Remove(args) => remove::run(args, global),
     }

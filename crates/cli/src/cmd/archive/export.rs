@@ -1,0 +1,129 @@
+//! `sealpost archive export`: a copy in another format. No server is asked.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use indicatif::{HumanBytes, HumanCount};
+use sealpost_archive::keep::Copy;
+use sealpost_archive::keep::transfer::{Transferred, transfer};
+use serde::Serialize;
+
+use super::folders::FolderArgs;
+use super::remembered::Accounts;
+use super::target::{Format, SealedArgs, Target};
+use crate::exit::{FAILED, Usage};
+use crate::global::Global;
+
+/// Arguments of `sealpost archive export`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Octets, dates, flags and the server's UIDs are the same afterwards. Messages that are there already are not \
+                  written again, so an export that was interrupted, or whose copy has grown, is simply run again; a pull into \
+                  the export goes on where the copy was. Exit status 1 if a message could not be read; the others are exported \
+                  all the same.\n
+Examples:
+  sealpost archive export work --format mbox --into ~/mail/work
+  sealpost archive export --from copy --from-format mbox --format maildir --into ~/Maildir"
+)]
+pub struct Args {
+    /// An account that is remembered
+    #[arg(value_name = "ACCOUNT", conflicts_with = "from", required_unless_present = "from")]
+    account: Option<String>,
+    /// A copy
+    #[arg(long, value_name = "DIR", requires = "from_format")]
+    from: Option<PathBuf>,
+    /// How it is kept
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "from")]
+    from_format: Option<Format>,
+    /// The format to export to
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Where to: a directory, which is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    #[command(flatten)]
+    sealed: SealedArgs,
+    #[command(flatten)]
+    folders: FolderArgs,
+}
+
+#[derive(Serialize)]
+struct Exported {
+    folder: String,
+    messages: u64,
+    octets: u64,
+    /// Messages that were there already.
+    present: u64,
+    failed: Vec<Failed>,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    uid: u32,
+    reason: String,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let (from, user, folders) = source(&args, global).await?;
+    let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make: Some(&user) };
+    let to = to.open(global).await?;
+    let mut code = ExitCode::SUCCESS;
+    let listing = from.clone();
+    let mut kept = tokio::task::spawn_blocking(move || listing.folders()).await??;
+    kept.retain(|kept| folders.wants(kept.name.as_str()));
+    kept.sort_by(|a, b| a.name.cmp(&b.name));
+    for kept in kept {
+        let folder = kept.name.to_string();
+        let (from, to) = (from.clone(), to.clone());
+        let work = move || {
+            let source = from.look(&kept.name)?;
+            let target = to.open(&kept.name, &kept.identity)?;
+            transfer(&*source, target, &mut |_| {})
+        };
+        let done = tokio::task::spawn_blocking(work).await??;
+        if !done.failed.is_empty() {
+            code = ExitCode::from(FAILED);
+        }
+        global.output().show(&Exported::of(folder, done), Exported::text)?;
+    }
+    Ok(code)
+}
+
+/// The copy to export, what an account for it may be called, and which folders.
+async fn source(args: &Args, global: &Global) -> Result<(Arc<dyn Copy>, String, FolderArgs)> {
+    if let (Some(from), Some(format)) = (&args.from, args.from_format) {
+        let target = Target { format, directory: from, sealed: &args.sealed, make: None };
+        let copy = target.open(global).await?;
+        return Ok((copy, "archive".to_owned(), args.folders.clone()));
+    }
+    let Some(name) = &args.account else {
+        return Err(Usage("name an account, or a copy with --from and --from-format".into()).into());
+    };
+    let account = Accounts::of(global)?.get(name)?;
+    let folders = args.folders.clone().or(&account.folders, &account.exclude);
+    let sealed = account.sealed(&args.sealed);
+    let copy = account.target(&sealed, false).open(global).await?;
+    Ok((copy, account.server.user.clone(), folders))
+}
+
+impl Exported {
+    fn of(folder: String, done: Transferred) -> Self {
+        let failed = done.failed.into_iter().map(|(uid, reason)| Failed { uid, reason }).collect();
+        Exported { folder, messages: done.messages, octets: done.octets, present: done.present, failed }
+    }
+
+    fn text(&self) -> String {
+        let (messages, octets) = (HumanCount(self.messages), HumanBytes(self.octets));
+        let mut text = format!("{}: exported {messages} messages, {octets}", self.folder);
+        if self.present > 0 {
+            text.push_str(&format!("; {} were there already", HumanCount(self.present)));
+        }
+        for Failed { uid, reason } in &self.failed {
+            text.push_str(&format!("\n  not exported: UID {uid}: {reason}"));
+        }
+        text
+    }
+}
