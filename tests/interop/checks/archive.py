@@ -110,6 +110,22 @@ def refused(context):
     ensure(b"not trusted" in output, output)
 
 
+@check("archive: exports a copy to another format, each message once", "imap")
+def exports(context):
+    session, name, count = filled(context, "Exported", 5)
+    archive = Archive(context, "mbox", False)
+    archive.pull("--folder", name)
+    target = archive.home / "maildir"
+    command = ["export", "--from", archive.copy, "--from-format", "mbox", "--format", "maildir", "--into", target]
+    archive.run(*command)
+    archive.run(*command)
+    equal(sum(1 for file in target.rglob("*") if file.parent.name in ("new", "cur")), count, "messages in the Maildir")
+    # The same octets again, back from the second format.
+    archive.copy, archive.kind = target, "maildir"
+    archive.verify(name)
+    session.logout()
+
+
 @check("archive: killed at random moments, then continued to a complete copy", "imap")
 def killed(context):
     session, name = context.mailbox("Killed")
