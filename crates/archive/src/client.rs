@@ -12,6 +12,7 @@ mod deflate;
 mod io;
 mod listing;
 mod login;
+mod pinned;
 mod refusal;
 mod select;
 mod server;

@@ -167,9 +167,9 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
         Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
             // webpki says it only by the name of a variant.
             let hint = if error.to_string().contains("CaUsedAsEndEntity") {
-                "it is marked as an issuer's, CA:TRUE, and cannot be a server's too: make another one"
+                "it is marked as an issuer's, CA:TRUE: if it is the server's own, name that very certificate with --ca"
             } else {
-                "--ca names other issuers to trust"
+                "--ca names other issuers to trust, or the server's own certificate"
             };
             let why = format!("the certificate of {host} is not trusted ({hint})");
             Error::invalid(why).with_source(error)

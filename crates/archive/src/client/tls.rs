@@ -1,13 +1,17 @@
-//! Whose certificates are good: those of the authorities that the system trusts, or that a file names. Never anybody's.
+//! Whose certificates are good: those of the authorities that the system trusts, or that a file names,
+//! and servers' own that it names. Never anybody's.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use sealpost_base::{Error, Result};
 
+use super::pinned::Pinned;
 use crate::io_error;
 
 /// Where systems keep the certificates that they trust.
@@ -19,14 +23,18 @@ const SYSTEM_BUNDLES: [&str; 5] = [
     "/usr/local/share/certs/ca-root-nss.crt",
 ];
 
-/// Issuers of certificates that are believed.
+/// Issuers of certificates that are believed, and certificates of servers themselves.
 #[derive(Clone)]
-pub struct Trust(RootCertStore);
+pub struct Trust {
+    issuers: RootCertStore,
+    /// Believed without an issuer, whatever name they bear.
+    servers: HashSet<CertificateDer<'static>>,
+}
 
 impl Trust {
     /// Nobody: for connections without TLS.
     pub fn nobody() -> Self {
-        Trust(RootCertStore::empty())
+        Trust { issuers: RootCertStore::empty(), servers: HashSet::new() }
     }
 
     /// Those that the system trusts.
@@ -36,32 +44,41 @@ impl Trust {
     pub fn system() -> Result<Self> {
         let bundle = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).is_file());
         let why = "the system's list of trusted certificates was not found; name one with --ca";
-        Self::file(Path::new(bundle.ok_or_else(|| Error::not_found(why))?))
+        let bundle = Path::new(bundle.ok_or_else(|| Error::not_found(why))?);
+        Self::pem(&read(bundle)?).map_err(|e| e.context(bundle.display()))
     }
 
-    /// Those in a file, PEM.
+    /// Those that somebody names in a file, PEM: issuers, or the certificate of a server itself.
     ///
     /// # Errors
     /// `Invalid` if there is none in it; if it cannot be read.
     pub fn file(path: &Path) -> Result<Self> {
-        let pem = std::fs::read(path).map_err(|e| io_error(path, e))?;
-        Self::pem(&pem).map_err(|e| e.context(path.display()))
+        Self::pinning(&read(path)?).map_err(|e| e.context(path.display()))
     }
 
-    /// Those in a PEM text.
+    /// Issuers, in a PEM text.
     ///
     /// # Errors
     /// `Invalid` if there is none in it.
     pub fn pem(pem: &[u8]) -> Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem).flatten() {
+        let mut issuers = RootCertStore::empty();
+        for certificate in certificates(pem) {
             // A bundle of the system may hold one that is too old to be read.
-            let _ = roots.add(certificate);
+            let _ = issuers.add(certificate);
         }
-        if roots.is_empty() {
+        if issuers.is_empty() {
             return Err(Error::invalid("there is no certificate in it that could be trusted"));
         }
-        Ok(Trust(roots))
+        Ok(Trust { issuers, servers: HashSet::new() })
+    }
+
+    /// Issuers in a PEM text, or servers' own certificates: a server that shows one of them, byte for byte, is believed
+    /// if it has its key, even if it is marked as an issuer's or bears another name.
+    ///
+    /// # Errors
+    /// `Invalid` if there is none in it.
+    pub fn pinning(pem: &[u8]) -> Result<Self> {
+        Ok(Trust { servers: certificates(pem).collect(), ..Self::pem(pem)? })
     }
 
     /// A client's TLS that believes them.
@@ -70,9 +87,26 @@ impl Trust {
     /// `Internal` if the cipher suites do not fit the protocol versions.
     pub fn config(self) -> Result<Arc<ClientConfig>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+        let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|e| Error::internal("TLS cannot be set up").with_source(e))?;
-        Ok(Arc::new(config.with_root_certificates(self.0).with_no_client_auth()))
+        let config = if self.servers.is_empty() {
+            config.with_root_certificates(self.issuers)
+        } else {
+            let issuers = WebPkiServerVerifier::builder_with_provider(Arc::new(self.issuers), provider)
+                .build()
+                .map_err(|e| Error::internal("TLS cannot be set up").with_source(e))?;
+            let verifier = Arc::new(Pinned::new(self.servers, issuers));
+            config.dangerous().with_custom_certificate_verifier(verifier)
+        };
+        Ok(Arc::new(config.with_no_client_auth()))
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| io_error(path, e))
+}
+
+fn certificates(pem: &[u8]) -> impl Iterator<Item = CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem).flatten()
 }
