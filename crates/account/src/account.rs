@@ -33,6 +33,7 @@ use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::Ingest;
+use crate::packs::Packs;
 use crate::state::{AccountState, Applied, Mailbox};
 use crate::summary::{Entry, Indexes};
 
@@ -62,6 +63,8 @@ pub struct Account {
     maintaining: AtomicBool,
     /// Which summaries are stored.
     pub(crate) indexes: Indexes,
+    /// Which packs are stored.
+    pub(crate) packs: Packs,
     reading: Budget,
 }
 
@@ -297,11 +300,19 @@ impl Account {
     /// # Errors
     /// `Corrupt` if the object is damaged, `NotFound` if it is gone, or what the store says.
     pub async fn structure(&self, message: &Message) -> Result<Arc<Structure>> {
+        self.structure_by(&self.reader(message), message).await
+    }
+
+    /// As [`Account::structure`], by a reader of that message that may have some of it already.
+    ///
+    /// # Errors
+    /// As [`Account::structure`].
+    pub async fn structure_by(&self, reader: &MessageReader, message: &Message) -> Result<Arc<Structure>> {
         let cache = self.accounts.structures();
         if let Some(structure) = cache.get(&message.object) {
             return Ok(structure);
         }
-        let encoded = self.reader(message).structure().await?;
+        let encoded = reader.structure().await?;
         let structure = Arc::new(Structure::decode(&encoded)?);
         cache.put(message.object, structure.clone(), encoded.len() * DECODED_FACTOR);
         Ok(structure)

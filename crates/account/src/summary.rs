@@ -29,9 +29,10 @@ use std::ops::{BitOr, Range};
 use std::sync::Arc;
 
 pub(crate) use fuzz::{fuzz, fuzz_seed};
-pub(crate) use index::Indexes;
+pub(crate) use index::{Indexes, Known, Stored};
 pub(crate) use make::Entry;
 use packed::Packed;
+pub(crate) use segment::SegmentName;
 pub use stream::STREAM_BYTES;
 pub use texts::ShortText;
 pub use verify::verify;

@@ -212,6 +212,12 @@ pub const METADATA_ENTRIES: usize = 1000;
 pub const METADATA_BYTES: usize = ACCOUNT_OBJECTS_BYTES / 2;
 /// Changes of metadata that an account remembers for sessions that are to be told of them.
 pub const METADATA_CHANGES: usize = 512;
+/// Messages of which one pack of a remote store has a piece.
+pub const PACK_MESSAGES: usize = 1024;
+/// Bytes of the pieces of one pack together.
+pub const PACK_BYTES: usize = 4 * 1024 * 1024;
+/// Larger message objects are not packed whole.
+pub const PACKED_MESSAGE_BYTES: usize = 256 * 1024;
 /// Messages of one index segment.
 pub const SUMMARY_SEGMENT_MESSAGES: usize = 1024;
 /// Bytes of a message's summary that a segment holds; a longer one is read from the message's structure and text.

@@ -85,7 +85,7 @@ impl Cache {
         let mut parts = path.split('/');
         parts.next() == Some("acct")
             && parts.next().is_some()
-            && matches!(parts.next(), Some("msg" | "idx" | "snap"))
+            && matches!(parts.next(), Some("msg" | "idx" | "snap" | "pack"))
             && parts.next().is_some()
     }
 

@@ -45,13 +45,21 @@ struct Shared {
     random: SeededRandom,
     calm: AtomicBool,
     faults: AtomicU64,
+    calls: AtomicU64,
 }
 
 impl Faulty {
     /// `inner` with the faults of `plan`, chosen by `seed`.
     pub fn new(inner: Arc<dyn ObjectStore>, plan: Plan, seed: u64) -> Self {
         let random = SeededRandom::new(seed);
-        Faulty(Arc::new(Shared { inner, plan, random, calm: false.into(), faults: 0.into() }))
+        Faulty(Arc::new(Shared {
+            inner,
+            plan,
+            random,
+            calm: false.into(),
+            faults: 0.into(),
+            calls: 0.into(),
+        }))
     }
 
     /// Ends the faults (`true`) or lets them begin again: to check what is there in the end.
@@ -62,6 +70,11 @@ impl Faulty {
     /// Faults so far, delays not counted.
     pub fn faults(&self) -> u64 {
         self.0.faults.load(Ordering::SeqCst)
+    }
+
+    /// Calls so far, a listing counted as one.
+    pub fn calls(&self) -> u64 {
+        self.0.calls.load(Ordering::SeqCst)
     }
 }
 
@@ -90,6 +103,7 @@ impl Shared {
         &self,
         call: impl Future<Output = object_store::Result<T>> + Send,
     ) -> object_store::Result<T> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
         self.delay().await;
         self.fault(self.plan.fail, "planned failure")?;
         call.await
@@ -168,6 +182,7 @@ fn faulty_list(
     shared: Arc<Shared>,
     found: BoxStream<'static, object_store::Result<ObjectMeta>>,
 ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+    shared.calls.fetch_add(1, Ordering::SeqCst);
     if let Err(e) = shared.fault(shared.plan.fail, "planned failure") {
         return stream::once(async { Err(e) }).boxed();
     }

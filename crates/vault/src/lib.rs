@@ -24,6 +24,7 @@ pub mod faulty;
 pub mod index;
 pub mod keys;
 pub mod message;
+pub mod pack;
 pub mod probe;
 pub mod record;
 pub mod slot;

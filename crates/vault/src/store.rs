@@ -42,6 +42,7 @@ struct Shared {
     remote: Option<Remote>,
     cache: Option<Cache>,
     appends: Appends,
+    packs: bool,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
     silent: watch::Sender<u64>,
     part_bytes: usize,
@@ -113,6 +114,11 @@ impl Store {
     /// How writers to this store find out which of them was first.
     pub fn appends(&self) -> Appends {
         self.0.appends
+    }
+
+    /// Whether messages are packed here ([`crate::pack`]): each question takes a while, and many are to be avoided.
+    pub fn wants_packs(&self) -> bool {
+        self.0.packs
     }
 
     /// Creates the object `path`, unless it exists. Durable when it returns.

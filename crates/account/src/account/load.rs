@@ -15,6 +15,7 @@ use super::{Account, Work};
 use crate::accounts::{Accounts, Charge};
 use crate::event::Batch;
 use crate::head::Head;
+use crate::packs::Packs;
 use crate::state::{self, AccountState, Restore};
 use crate::summary::Indexes;
 
@@ -60,6 +61,7 @@ impl Account {
             damaged: AtomicBool::new(damaged),
             maintaining: AtomicBool::new(false),
             indexes: Indexes::default(),
+            packs: Packs::default(),
             reading: accounts.reading().share(accounts.reading().total() / 2),
         });
         account.maintain_in_background();

@@ -41,6 +41,7 @@ impl Account {
             self.maintain_in_background();
         } else {
             self.extend_if_due();
+            self.pack_if_due();
         }
     }
 
@@ -71,6 +72,7 @@ impl Account {
             self.checkpoint().await?;
             self.collect_garbage().await?;
             self.tidy_summaries().await?;
+            self.tidy_packs().await?;
         } else {
             self.purge().await?;
         }
@@ -115,6 +117,9 @@ impl Account {
         let purged = self.commit(decide).await?.value;
         for object in &purged {
             self.remove_object(*object).await?;
+        }
+        if let Some(account) = self.this().filter(|_| !purged.is_empty()) {
+            account.tidy_packs().await?;
         }
         Ok(purged.len())
     }

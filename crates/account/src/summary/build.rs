@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use futures::StreamExt;
 use sealpost_base::{Error, ObjectId, Result, limits};
 use sealpost_mime::{Structure, Text};
+use sealpost_vault::message::MessageReader;
 
 use super::Entry;
 use super::content::Content;
@@ -13,7 +14,8 @@ use super::index::Known;
 use super::segment::SegmentWriter;
 use crate::account::Account;
 use crate::event::Message;
-use crate::state::AccountState;
+use crate::packs::{PackReads, Packed};
+use crate::state::{AccountState, MessageNumber};
 
 /// Messages that are not covered and worth a segment; fewer are read one by one whenever they are asked for.
 pub(super) const WORTH_MESSAGES: usize = 256;
@@ -66,12 +68,21 @@ impl Account {
     }
 
     async fn make_entry(&self, content: Content, message: &Message) -> Result<Entry> {
+        self.make_entry_by(content, self.reader(message), message).await
+    }
+
+    async fn make_entry_by(
+        &self,
+        content: Content,
+        reader: MessageReader,
+        message: &Message,
+    ) -> Result<Entry> {
         if content == Content::Summaries
             && let Some(entry) = self.summary_cache().get(&message.object)
         {
             return Ok(Entry::clone(&entry));
         }
-        let (structure, text) = self.reader(message).structure_and_text().await?;
+        let (structure, text) = reader.structure_and_text().await?;
         let (structure, text) = (Structure::decode(&structure)?, Text::decode(&text)?);
         Ok(match content {
             Content::Summaries => Entry::new(&structure, &text),
@@ -92,11 +103,13 @@ impl Account {
     ) -> Result<()> {
         let mut stored = Ok(());
         let mut segment = SegmentWriter::new(content);
+        let packs = PackReads::new(self, Packed::Messages);
+        packs.expect(messages.iter().map(|(number, _)| MessageNumber(*number))).await;
         let groups: Vec<Vec<Numbered>> = messages.chunks(GROUP_MESSAGES).map(<[_]>::to_vec).collect();
         let mut groups = futures::stream::iter(groups)
             .map(|group| {
-                let account = self.clone();
-                tokio::spawn(async move { account.make_group(content, group).await })
+                let (account, packs) = (self.clone(), packs.clone());
+                tokio::spawn(async move { account.make_group(content, group, &packs).await })
             })
             .buffered(TASKS);
         while let Some(group) = groups.next().await {
@@ -122,9 +135,11 @@ impl Account {
         &self,
         content: Content,
         group: Vec<Numbered>,
+        packs: &PackReads,
     ) -> Vec<(u32, ObjectId, Result<Entry>)> {
         let made = futures::stream::iter(group).map(|(number, message)| async move {
-            let entry = self.make_entry(content, &message).await;
+            let reader = packs.reader(MessageNumber(number), &message).await;
+            let entry = self.make_entry_by(content, reader, &message).await;
             (number, message.object, entry)
         });
         made.buffered(AT_ONCE).collect().await

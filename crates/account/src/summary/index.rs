@@ -35,23 +35,23 @@ pub(super) struct Index {
 
 /// A segment, and its size on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stored {
-    pub(super) name: SegmentName,
-    pub(super) bytes: u64,
+pub(crate) struct Stored {
+    pub(crate) name: SegmentName,
+    pub(crate) bytes: u64,
 }
 
 /// Segments by their first message.
 #[derive(Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// They were listed since the account was loaded.
-    listed: bool,
+    pub(crate) listed: bool,
     segments: Vec<Stored>,
     /// The largest last number up to each of them.
     reach: Vec<u32>,
 }
 
 impl Known {
-    fn new(listed: bool, mut segments: Vec<Stored>) -> Self {
+    pub(crate) fn new(listed: bool, mut segments: Vec<Stored>) -> Self {
         segments.sort_unstable();
         segments.dedup_by_key(|segment| segment.name);
         let mut most = 0;
@@ -63,7 +63,7 @@ impl Known {
     }
 
     /// A segment that should know the message of that number.
-    pub(super) fn covering(&self, number: u32) -> Option<SegmentName> {
+    pub(crate) fn covering(&self, number: u32) -> Option<SegmentName> {
         let end = self.segments.partition_point(|segment| segment.name.first <= number);
         let reaching = (0..end).rev().take_while(|at| self.reach[*at] >= number);
         reaching.map(|at| self.segments[at].name).find(|segment| segment.covers(number))
@@ -77,7 +77,7 @@ impl Known {
         Some(number)
     }
 
-    pub(super) fn segments(&self) -> &[Stored] {
+    pub(crate) fn segments(&self) -> &[Stored] {
         &self.segments
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use sealpost_account::event::{Event, FlagAction, Flags, Message, SystemFlags};
 use sealpost_account::object_id::{ThreadId, email_id};
 use sealpost_account::rights::Rights;
+use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
@@ -50,6 +51,7 @@ pub(super) struct FetchRow {
     seen: bool,
     /// `FLAGS (…)`, if it will be told.
     flags: Option<Vec<u8>>,
+    number: MessageNumber,
     message: Message,
 }
 
@@ -94,6 +96,7 @@ impl Session {
         if plan.sets_seen() && !self.view()?.read_only() {
             telling.known = self.mark_seen(&targets).await?;
         }
+        let packs = self.packs_for(&plan)?;
         let (goal, mut done) = (targets.len(), 0);
         let mut cursor = Cursor::new(targets);
         while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
@@ -101,7 +104,7 @@ impl Session {
             done += uids.len();
             let rows = self.snapshot(&uids, &plan, &telling.known.uids)?;
             trouble.gone += uids.len() - rows.len();
-            self.fetch_rows(rows, &plan, &mut trouble).await?;
+            self.fetch_rows(rows, &plan, &packs, &mut trouble).await?;
         }
         Ok(trouble.reply(uid))
     }
@@ -113,7 +116,10 @@ impl Session {
         let mut cursor = Cursor::new(uids.clone());
         while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
             let sent = match self.snapshot(&uids, &plan, &UidSet::new()) {
-                Ok(rows) => self.fetch_rows(rows, &plan, &mut trouble).await,
+                Ok(rows) => match self.packs_for(&plan) {
+                    Ok(packs) => self.fetch_rows(rows, &plan, &packs, &mut trouble).await,
+                    Err(reply) => Err(reply.into()),
+                },
                 Err(failure) => Err(failure),
             };
             match sent {
@@ -204,6 +210,7 @@ impl Session {
                 saved: row.saved,
                 seen,
                 flags,
+                number: row.message,
                 message,
             });
         }
@@ -211,10 +218,17 @@ impl Session {
         Ok(rows)
     }
 
+    /// Where several messages are read from at once: their structures alone, if the plan asks for no octets.
+    fn packs_for(&self, plan: &Plan) -> Result<Arc<PackReads>, Reply> {
+        let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
+        Ok(PackReads::new(self.view()?.account(), kind))
+    }
+
     async fn fetch_rows(
         &mut self,
         rows: Vec<FetchRow>,
         plan: &Arc<Plan>,
+        packs: &Arc<PackReads>,
         trouble: &mut Trouble,
     ) -> Result<(), Failure> {
         if !plan.reads_anything() {
@@ -225,7 +239,8 @@ impl Session {
             return Ok(());
         }
         let account = self.view()?.account().clone();
-        let mut pipeline = Pipeline::new(account, plan.clone(), rows);
+        packs.expect(rows.iter().map(|row| row.number)).await;
+        let mut pipeline = Pipeline::new(account, plan.clone(), packs.clone(), rows);
         while let Some(prepared) = self.patiently(pipeline.next()).await?? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());

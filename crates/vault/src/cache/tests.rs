@@ -37,7 +37,7 @@ fn path(n: usize) -> String {
 
 #[test]
 fn mail_is_kept_and_what_may_go_is_not() {
-    for path in ["acct/a/msg/b", "acct/a/idx/b", "acct/a/snap/0/b"] {
+    for path in ["acct/a/msg/b", "acct/a/idx/b", "acct/a/snap/0/b", "acct/a/pack/b"] {
         assert!(Cache::covers(path), "{path}");
     }
     for path in

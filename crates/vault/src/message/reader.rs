@@ -18,6 +18,7 @@ use crate::cipher::{ObjectCipher, Place};
 use crate::message::{
     self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
 };
+use crate::pack::Piece;
 
 /// Chunks that a stream reads and opens in one go.
 const BATCH_CHUNKS: usize = 8;
@@ -36,6 +37,8 @@ struct Source {
     cipher: ObjectCipher,
     layout: Layout,
     index: OnceCell<Vec<u32>>,
+    /// What of the object is here already.
+    piece: Option<Piece>,
 }
 
 impl MessageReader {
@@ -51,7 +54,49 @@ impl MessageReader {
     }
 
     pub(crate) fn at(store: &Store, path: String, cipher: ObjectCipher, layout: Layout) -> Self {
-        MessageReader(Arc::new(Source { store: store.clone(), path, cipher, layout, index: OnceCell::new() }))
+        let (store, index) = (store.clone(), OnceCell::new());
+        MessageReader(Arc::new(Source { store, path, cipher, layout, index, piece: None }))
+    }
+
+    /// The same reader, which has that piece of the object already. What the piece does not have, or what of it cannot be
+    /// opened, is read from the store. Clones that were made before do not have it.
+    pub fn with_piece(mut self, piece: Piece) -> Self {
+        if let Some(source) = Arc::get_mut(&mut self.0) {
+            source.piece = Some(piece);
+        }
+        self
+    }
+
+    /// The sealed structure, for a pack.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn structure_piece(&self) -> Result<Piece> {
+        let source = &self.0;
+        source.layout.check()?;
+        let range = source.layout.range(STRUCTURE);
+        Ok(Piece::new(range.start, source.sealed(range).await?))
+    }
+
+    /// The whole object, for a pack.
+    ///
+    /// # Errors
+    /// What the store says; `Corrupt` if it has not the size that it should have.
+    pub async fn object_piece(&self) -> Result<Piece> {
+        let source = &self.0;
+        let size = source.layout.object_bytes();
+        let bytes = match source.in_hand(&(0..size)) {
+            Some(bytes) => bytes,
+            None => source.store.read(&source.path).await?,
+        };
+        if bytes.len() as u64 != size {
+            return Err(Error::corrupt(format!(
+                "{} has {} bytes instead of {size}",
+                source.path,
+                bytes.len()
+            )));
+        }
+        Ok(Piece::new(0, bytes))
     }
 
     /// The sizes this reader was made with.
@@ -81,18 +126,17 @@ impl MessageReader {
         source.layout.check()?;
         let (structure, text) = (source.layout.range(STRUCTURE), source.layout.range(TEXT));
         let both = structure.start.min(text.start)..structure.end.max(text.end);
-        let size = both.end - both.start;
-        let sealed = source.store.read_range(&source.path, both.clone()).await?;
-        let open = move || {
-            let section = |section, range: Range<u64>| {
-                let range = (range.start - both.start) as usize..(range.end - both.start) as usize;
-                chunk::open_section(&source.cipher, section, &sealed[range], SECTION_BYTES)
-                    .map(|mut plain| std::mem::take(&mut *plain))
-                    .map_err(|e| e.context(&source.path))
-            };
-            Ok((section(STRUCTURE, structure)?, section(TEXT, text)?))
-        };
-        if size <= INLINE_BYTES as u64 { open() } else { aside(open).await }
+        source
+            .opened(both.clone(), move |source, sealed| {
+                let section = |section, range: Range<u64>| {
+                    let range = (range.start - both.start) as usize..(range.end - both.start) as usize;
+                    chunk::open_section(&source.cipher, section, &sealed[range], SECTION_BYTES)
+                        .map(|mut plain| std::mem::take(&mut *plain))
+                        .map_err(|e| e.context(&source.path))
+                };
+                Ok((section(STRUCTURE, structure.clone())?, section(TEXT, text.clone())?))
+            })
+            .await
     }
 
     /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives each, in order. They are read
@@ -131,11 +175,16 @@ impl MessageReader {
         let wanted = readers.iter().map(|reader| {
             // A layout that cannot be, or is not that of a small message, is refused below.
             let small = reader.0.layout.check().is_ok() && reader.is_small();
-            (reader.0.path.clone(), if small { reader.0.layout.range(RAW) } else { 0..0 })
+            let asks = small && reader.0.in_hand(&reader.0.layout.range(RAW)).is_none();
+            (reader.0.path.clone(), if asks { reader.0.layout.range(RAW) } else { 0..0 })
         });
         let (wanted, count) = (wanted.collect(), readers.len());
         let opened = store.begin_ranges(wanted, move |found| {
-            let opened = readers.iter().zip(found).map(|(reader, sealed)| reader.0.open_whole(sealed?));
+            let opened = readers.iter().zip(found).map(|(reader, sealed)| {
+                let in_hand =
+                    reader.0.layout.check().ok().and_then(|()| reader.0.in_hand(&reader.0.layout.range(RAW)));
+                reader.0.open_whole(in_hand.map_or(sealed, Ok)?)
+            });
             opened.collect::<Vec<_>>()
         });
         let failed =
@@ -200,20 +249,53 @@ impl MessageReader {
     async fn section(&self, section: u8, limit: usize) -> Result<Vec<u8>> {
         let source = self.0.clone();
         source.layout.check()?;
-        let sealed = source.store.read_range(&source.path, source.layout.range(section)).await?;
-        let open = move || {
-            let mut plain = chunk::open_section(&source.cipher, section, &sealed, limit)
-                .map_err(|e| e.context(&source.path))?;
-            Ok(std::mem::take(&mut *plain))
-        };
-        if self.0.layout.range(section).end - self.0.layout.range(section).start <= INLINE_BYTES as u64 {
-            return open();
-        }
-        aside(open).await
+        let range = source.layout.range(section);
+        source
+            .opened(range, move |source, sealed| {
+                let mut plain = chunk::open_section(&source.cipher, section, sealed, limit)
+                    .map_err(|e| e.context(&source.path))?;
+                Ok(std::mem::take(&mut *plain))
+            })
+            .await
     }
 }
 
 impl Source {
+    /// The sealed octets `range`, if they are here.
+    fn in_hand(&self, range: &Range<u64>) -> Option<Bytes> {
+        let piece = self.piece.as_ref()?;
+        let from = usize::try_from(range.start.checked_sub(piece.start())?).ok()?;
+        let to = usize::try_from(range.end.checked_sub(piece.start())?).ok()?;
+        (from <= to && to <= piece.bytes().len()).then(|| piece.bytes().slice(from..to))
+    }
+
+    /// The sealed octets `range`.
+    async fn sealed(&self, range: Range<u64>) -> Result<Bytes> {
+        match self.in_hand(&range) {
+            Some(sealed) => Ok(sealed),
+            None => self.store.read_range(&self.path, range).await,
+        }
+    }
+
+    /// What `open` makes of the sealed octets `range`: of those that are here, or else of those in the store.
+    async fn opened<T: Send + 'static>(
+        self: Arc<Self>,
+        range: Range<u64>,
+        open: impl Fn(&Source, &[u8]) -> Result<T> + Clone + Send + 'static,
+    ) -> Result<T> {
+        let large = range.end - range.start > INLINE_BYTES as u64;
+        let run = async |sealed: Bytes| {
+            let (source, open) = (self.clone(), open.clone());
+            if large { aside(move || open(&source, &sealed)).await } else { open(&source, &sealed) }
+        };
+        if let Some(sealed) = self.in_hand(&range)
+            && let Ok(opened) = run(sealed).await
+        {
+            return Ok(opened);
+        }
+        run(self.store.read_range(&self.path, range).await?).await
+    }
+
     /// The sizes of the raw chunks; read once.
     async fn index(&self) -> Result<&Vec<u32>> {
         self.index.get_or_try_init(|| self.read_index()).await
@@ -222,7 +304,7 @@ impl Source {
     async fn read_index(&self) -> Result<Vec<u32>> {
         self.layout.check()?;
         let expected = self.layout.raw_chunks() as usize * INDEX_ENTRY_BYTES;
-        let sealed = self.store.read_range(&self.path, self.layout.range(INDEX)).await?;
+        let sealed = self.sealed(self.layout.range(INDEX)).await?;
         let plain =
             chunk::open_section(&self.cipher, INDEX, &sealed, expected).map_err(|e| e.context(&self.path))?;
         let sizes: Vec<u32> = plain
@@ -247,7 +329,7 @@ impl Source {
             return Ok(start + before.iter().map(|&size| u64::from(size)).sum::<u64>());
         }
         // A compact object has no index, but all its chunk headers are in reach.
-        let sealed = self.store.read_range(&self.path, self.layout.range(RAW)).await?;
+        let sealed = self.sealed(self.layout.range(RAW)).await?;
         let mut at = 0;
         for _ in 0..number {
             at += chunk::sealed_size(sealed.get(at..).unwrap_or_default())
@@ -259,7 +341,24 @@ impl Source {
     /// Reads and opens the chunks from `cursor` on, [`BATCH_CHUNKS`] at most and one at least. It begins now.
     fn batch(self: Arc<Self>, cursor: Cursor) -> BoxFuture<'static, Result<Batch>> {
         let end = self.layout.range(RAW).end;
-        let wanted = vec![(self.path.clone(), cursor.offset..end.min(cursor.offset + cursor.window))];
+        let range = cursor.offset..end.min(cursor.offset + cursor.window);
+        let Some(sealed) = self.in_hand(&range) else { return self.batch_from_store(range, cursor) };
+        let opened = async move {
+            let source = self.clone();
+            match aside(move || source.open_batch(sealed, cursor)).await {
+                Ok(batch) => Ok(batch),
+                Err(_) => self.batch_from_store(range, cursor).await,
+            }
+        };
+        opened.boxed()
+    }
+
+    fn batch_from_store(
+        self: Arc<Self>,
+        range: Range<u64>,
+        cursor: Cursor,
+    ) -> BoxFuture<'static, Result<Batch>> {
+        let wanted = vec![(self.path.clone(), range)];
         let store = self.store.clone();
         let opened = store.begin_ranges(wanted, move |mut found| match found.pop() {
             Some(sealed) => self.open_batch(sealed?, cursor),

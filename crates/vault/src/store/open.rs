@@ -63,6 +63,7 @@ impl Store {
         if let Some(shared) = Arc::get_mut(&mut store.0) {
             shared.metrics = remote.metrics();
             shared.remote = Some(remote);
+            shared.packs = true;
         }
         store
     }
@@ -83,6 +84,14 @@ impl Store {
             None => return Err(Error::internal("a store in use cannot get a cache")),
         }
         Ok(self)
+    }
+
+    /// The same store, as if it were behind a network: messages are packed. Nobody has begun to use it.
+    pub fn packing(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            shared.packs = true;
+        }
+        self
     }
 
     /// The same store, writing without conditions; `None` if it cannot be told to.
@@ -109,6 +118,7 @@ impl Store {
             remote,
             cache,
             appends,
+            packs: false,
             silent,
             part_bytes,
             puts,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
-use sealpost_account::Account;
+use sealpost_account::{Account, PackReads};
 use sealpost_base::{Budget, Permit, Result};
 use sealpost_mime::Structure;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
@@ -50,6 +50,7 @@ pub(super) struct Prepared {
 pub(super) struct Pipeline {
     account: Arc<Account>,
     plan: Arc<Plan>,
+    packs: Arc<PackReads>,
     budget: Budget,
     waiting: VecDeque<FetchRow>,
     running: VecDeque<Running>,
@@ -78,10 +79,15 @@ impl Drop for Task {
 }
 
 impl Pipeline {
-    pub(super) fn new(account: Arc<Account>, plan: Arc<Plan>, rows: Vec<FetchRow>) -> Self {
+    pub(super) fn new(
+        account: Arc<Account>,
+        plan: Arc<Plan>,
+        packs: Arc<PackReads>,
+        rows: Vec<FetchRow>,
+    ) -> Self {
         let budget = account.reading().clone();
         let (running, ready) = (VecDeque::new(), VecDeque::new());
-        Pipeline { account, plan, budget, waiting: rows.into(), running, ready }
+        Pipeline { account, plan, packs, budget, waiting: rows.into(), running, ready }
     }
 
     /// The next message. Drop it before asking for another one.
@@ -108,10 +114,17 @@ impl Pipeline {
                         return Ok(None);
                     }
                     let cost = self.cost();
-                    let permit =
-                        if self.plan.reads_octets() { Some(self.budget.acquire(cost).await) } else { None };
+                    let permit = match self.plan.reads_octets().then(|| self.budget.try_acquire(cost)) {
+                        None => None,
+                        Some(Some(permit)) => Some(permit),
+                        Some(None) => {
+                            // Nobody waits for memory who holds some.
+                            self.packs.release();
+                            Some(self.budget.acquire(cost).await)
+                        }
+                    };
                     let group = self.group();
-                    prepare(self.account.clone(), self.plan.clone(), group, permit).await
+                    prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit).await
                 }
             };
             self.ready.extend(prepared);
@@ -136,7 +149,8 @@ impl Pipeline {
             };
             let cost = permit.as_ref().map_or(0, Permit::bytes);
             let group = self.group();
-            let prepared = prepare(self.account.clone(), self.plan.clone(), group, permit);
+            let prepared =
+                prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit);
             let work = if self.plan.begins_with_all() {
                 let mut read = Box::new(maybe_done(prepared.boxed()));
                 // Asks the store. Nobody is woken for the answer before it is waited for.
@@ -185,18 +199,22 @@ impl Pipeline {
 async fn prepare(
     account: Arc<Account>,
     plan: Arc<Plan>,
+    packs: Arc<PackReads>,
     group: Vec<FetchRow>,
     permit: Option<Permit>,
 ) -> Vec<Prepared> {
     let permit = permit.map(Arc::new);
-    let readers: Vec<_> = group.iter().map(|row| account.reader(&row.message)).collect();
+    let mut readers = Vec::with_capacity(group.len());
+    for row in &group {
+        readers.push(packs.reader(row.number, &row.message).await);
+    }
     let mut whole = match plan.begins_with_all() && readers.iter().all(MessageReader::is_small) {
         true => MessageReader::whole(readers.clone()).await.into_iter(),
         false => Vec::new().into_iter(),
     };
     // The store answers several questions at once more quickly than one after the other.
-    let structures = join_all(group.iter().map(|row| async {
-        if plan.reads_structure() { Some(account.structure(&row.message).await) } else { None }
+    let structures = join_all(group.iter().zip(&readers).map(|(row, reader)| async {
+        if plan.reads_structure() { Some(account.structure_by(reader, &row.message).await) } else { None }
     }));
     let structures = structures.await;
     let mut prepared = Vec::with_capacity(group.len());

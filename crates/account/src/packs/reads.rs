@@ -1,0 +1,177 @@
+//! Reading many messages: from packs, where several that are wanted are in one.
+//!
+//! An open pack is memory of the budget, taken only if it is free: whoever reads packs never waits for memory because of
+//! them. Before waiting for other memory, let go of them ([`PackReads::release`]).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use sealpost_base::{Kind, ObjectId, Permit, Result};
+use sealpost_vault::message::MessageReader;
+use sealpost_vault::pack::{Pack, Piece};
+
+use super::{Packed, make};
+use crate::account::Account;
+use crate::event::Message;
+use crate::state::MessageNumber;
+use crate::summary::{Known, SegmentName};
+
+/// Packs that one reader has open, or on their way.
+const OPEN_PACKS: usize = 2;
+/// A request that is saved may cost as many bytes that nobody asked for.
+const REQUEST_BYTES: u64 = 256 * 1024;
+
+type Opening = Shared<BoxFuture<'static, Option<Arc<Pack>>>>;
+
+/// Packs for one command.
+pub struct PackReads {
+    account: Arc<Account>,
+    kind: Packed,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Arc<Known>,
+    /// Of the packs that are worth reading: their sizes.
+    worth: HashMap<SegmentName, u64>,
+    /// The one that was asked for last is last.
+    open: Vec<(SegmentName, Opening)>,
+}
+
+/// The octets of a pack, and the memory they are in.
+struct Held {
+    bytes: Bytes,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl PackReads {
+    /// Reads nothing yet.
+    pub fn new(account: &Arc<Account>, kind: Packed) -> Arc<Self> {
+        Arc::new(PackReads { account: account.clone(), kind, state: Mutex::default() })
+    }
+
+    /// These messages will be asked for next: which packs are worth it.
+    pub async fn expect(&self, numbers: impl IntoIterator<Item = MessageNumber>) {
+        if self.account.store().wants_packs() && self.look(numbers).await >= make::WORTH_MESSAGES {
+            self.account.pack_in_background();
+        }
+    }
+
+    /// As [`PackReads::expect`]; how many of the messages have no pack.
+    pub(super) async fn look(&self, numbers: impl IntoIterator<Item = MessageNumber>) -> usize {
+        let known = match self.account.packs_of(self.kind).await {
+            Ok(known) => known,
+            Err(e) => {
+                tracing::debug!(account = %self.account.id(), error = %e, "packs cannot be listed");
+                return 0;
+            }
+        };
+        let (mut wanted, mut without) = (HashMap::<SegmentName, u64>::new(), 0);
+        for number in numbers {
+            match known.covering(number.0) {
+                Some(name) => *wanted.entry(name).or_default() += 1,
+                None => without += 1,
+            }
+        }
+        let sizes = known.segments().iter();
+        let worth = sizes.filter(|stored| {
+            let wanted = wanted.get(&stored.name).copied().unwrap_or_default();
+            wanted > 1 && stored.bytes <= wanted * REQUEST_BYTES
+        });
+        let worth = worth.map(|stored| (stored.name, stored.bytes)).collect();
+        let mut state = self.lock();
+        (state.known, state.worth) = (known, worth);
+        without
+    }
+
+    /// A reader of the message, with what a pack has of it.
+    pub async fn reader(&self, number: MessageNumber, message: &Message) -> MessageReader {
+        let reader = self.account.reader(message);
+        match self.piece(number.0, message.object).await {
+            Some(piece) => reader.with_piece(piece),
+            None => reader,
+        }
+    }
+
+    /// Lets go of all packs that are open. What readers were given, they keep.
+    pub fn release(&self) {
+        self.lock().open.clear();
+    }
+
+    /// What a pack has of the message.
+    pub(super) async fn piece(&self, number: u32, object: ObjectId) -> Option<Piece> {
+        let (name, opening) = self.opening(number)?;
+        match opening.await?.find(number, object) {
+            Ok(piece) => piece,
+            Err(e) => {
+                tracing::warn!(account = %self.account.id(), pack = %name, error = %e, "a damaged pack; it is made again");
+                // If it stays, others will notice.
+                let _ = self.account.remove_pack(self.kind, name).await;
+                self.lock().worth.remove(&name);
+                None
+            }
+        }
+    }
+
+    /// The pack with that message, on its way, if it is worth it.
+    fn opening(&self, number: u32) -> Option<(SegmentName, Opening)> {
+        let mut state = self.lock();
+        let name = state.known.covering(number)?;
+        let bytes = *state.worth.get(&name)?;
+        if let Some(at) = state.open.iter().position(|(open, _)| *open == name) {
+            let found = state.open.remove(at);
+            state.open.push(found.clone());
+            return Some(found);
+        }
+        if state.open.len() >= OPEN_PACKS {
+            drop(state.open.remove(0));
+        }
+        let bytes = usize::try_from(bytes).ok()?;
+        let permit = self.account.budget().try_acquire(bytes).filter(|permit| permit.bytes() >= bytes)?;
+        let (account, kind) = (self.account.clone(), self.kind);
+        let task = tokio::spawn(async move { account.open_pack(kind, name, permit).await });
+        let opening = async move { task.await.ok().flatten() }.boxed().shared();
+        state.open.push((name, opening.clone()));
+        Some((name, opening))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    async fn open_pack(&self, kind: Packed, name: SegmentName, permit: Permit) -> Option<Arc<Pack>> {
+        match self.read_pack(kind, name, permit).await {
+            Ok(pack) => Some(Arc::new(pack)),
+            Err(e) => {
+                match e.kind() {
+                    Kind::NotFound => self.packs.forget(kind, name),
+                    Kind::Corrupt => {
+                        tracing::warn!(account = %self.id(), error = %e, "a damaged pack; it is made again");
+                        let _ = self.remove_pack(kind, name).await;
+                    }
+                    _ => tracing::debug!(account = %self.id(), error = %e, "a pack could not be read"),
+                }
+                None
+            }
+        }
+    }
+
+    async fn read_pack(&self, kind: Packed, name: SegmentName, permit: Permit) -> Result<Pack> {
+        let path = kind.path(self.id(), name);
+        let bytes = self.store().read(&path).await?;
+        let object = Bytes::from_owner(Held { bytes, _permit: permit });
+        Pack::open(self.keys(), self.id(), &path, &object)
+    }
+}

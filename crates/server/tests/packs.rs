@@ -1,0 +1,186 @@
+//! How often a store behind a network is asked: what is read of a thousand messages comes in a few requests.
+
+#![allow(clippy::print_stderr, reason = "docs/benchmarks.md has what is counted here")]
+
+#[path = "support/deflate_wire.rs"]
+mod deflate_wire;
+#[allow(dead_code, reason = "the transcripts are for another test")]
+#[path = "support/imap_world.rs"]
+mod imap_world;
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use imap_world::{Client, NOW, World, dial};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, PutPayload};
+use sealpost_base::{FakeClock, SeededRandom};
+use sealpost_server::{Context, Settings};
+use sealpost_vault::Store;
+use sealpost_vault::faulty::{Faulty, Plan};
+use sealpost_vault::record::ServerKey;
+
+const MESSAGES: u64 = 1000;
+
+/// A store that counts, and an account in it with a thousand small messages.
+struct Bucket {
+    objects: Arc<InMemory>,
+    calls: Faulty,
+    world: World,
+}
+
+fn message(n: u64) -> Vec<u8> {
+    let line = format!("line of message {n}, number {}\r\n", n * 7919 % 1000);
+    format!("Subject: message {n}\r\nFrom: a{n}@example.org\r\n\r\n{}", line.repeat(100)).into_bytes()
+}
+
+fn settings() -> Settings {
+    Settings { hostname: "localhost".to_owned(), ..Settings::default() }
+}
+
+impl Bucket {
+    async fn new(messages: u64) -> Self {
+        let objects = Arc::new(InMemory::new());
+        let calls = Faulty::new(objects.clone(), Plan::default(), 1);
+        let world = World::over(Store::over(Arc::new(calls.clone())).packing(), settings(), None).await;
+        for n in 0..messages {
+            world.deliver(None, &message(n)).await;
+        }
+        let account = world.account().await;
+        account.refresh().await.unwrap();
+        account.checkpoint().await.unwrap();
+        account.tidy_packs().await.unwrap();
+        Bucket { objects, calls, world }
+    }
+
+    /// A client of another process, which knows nothing yet, in the inbox.
+    async fn cold(&self) -> (Arc<Context>, Client) {
+        let key = ServerKey::generate(&SeededRandom::new(1));
+        let store = Store::over(Arc::new(self.calls.clone())).packing();
+        let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
+        let ctx = Arc::new(Context::new(settings(), store, key, None, clock, random).unwrap());
+        let (mut client, _) = dial(&ctx);
+        client.login().await;
+        client.ok("SELECT INBOX").await;
+        (ctx, client)
+    }
+
+    /// How many requests a command takes, and what is answered.
+    async fn requests(&self, client: &mut Client, command: &str) -> (u64, Vec<String>) {
+        let before = self.calls.calls();
+        let lines = client.ok(command).await;
+        let requests = self.calls.calls() - before;
+        eprintln!("{command}: {requests} requests");
+        (requests, lines)
+    }
+
+    async fn packs(&self) -> Vec<Path> {
+        let listed: Vec<_> = self.objects.list(None).try_collect().await.unwrap();
+        listed
+            .into_iter()
+            .map(|object| object.location)
+            .filter(|path| path.as_ref().contains("/pack/"))
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_messages_are_read_in_a_few_requests() {
+    let bucket = Bucket::new(MESSAGES).await;
+    let commands = [
+        ("FETCH 1:* FULL", 20, MESSAGES),
+        ("FETCH 1:* (BODY.PEEK[])", 40, MESSAGES),
+        ("FETCH 1:* (BODY.PEEK[TEXT])", 40, MESSAGES),
+        ("SEARCH BODY \"line of message 77,\"", 40, 1),
+        ("SORT (SUBJECT) UTF-8 ALL", 40, 1),
+    ];
+    for (command, most, lines) in commands {
+        let (_ctx, mut client) = bucket.cold().await;
+        let (requests, found) = bucket.requests(&mut client, command).await;
+        assert_eq!(found.len() as u64, lines + 1, "{command}");
+        assert!(requests <= most, "{command}: {requests} requests");
+    }
+}
+
+#[tokio::test]
+async fn changes_and_deliveries_take_three_requests() {
+    let bucket = Bucket::new(200).await;
+    let (_ctx, mut client) = bucket.cold().await;
+    client.ok("CREATE Archive").await;
+    for command in ["STORE 1:* +FLAGS.SILENT (\\Flagged)", "COPY 1:* Archive", "MOVE 1:* Archive"] {
+        let (requests, _) = bucket.requests(&mut client, command).await;
+        assert!(requests <= 3, "{command}: {requests} requests");
+    }
+    bucket.world.deliver(None, &message(1)).await;
+    let before = bucket.calls.calls();
+    bucket.world.deliver(None, &message(2)).await;
+    let requests = bucket.calls.calls() - before;
+    eprintln!("a delivery: {requests} requests");
+    assert!(requests <= 3);
+}
+
+/// What is read is the same with packs, without, and with damaged ones.
+#[tokio::test]
+async fn missing_and_damaged_packs_cost_requests_and_nothing_else() {
+    let bucket = Bucket::new(100).await;
+    let commands = ["FETCH 1:* (FULL)", "FETCH 1:* (BODY.PEEK[])"];
+    let (_ctx, mut client) = bucket.cold().await;
+    let mut expected = Vec::new();
+    for command in commands {
+        expected.push(client.ok(command).await);
+    }
+    let packs = bucket.packs().await;
+    assert_eq!(packs.len(), 2, "{packs:?}");
+    for damage in ["a bit in the middle", "a bit at the beginning", "cut", "gone after it was listed"] {
+        let (_ctx, mut client) = bucket.cold().await;
+        if damage.starts_with("gone") {
+            client.ok("FETCH 1:50 (FULL BODY.PEEK[TEXT])").await;
+        }
+        for path in &packs {
+            let Ok(found) = bucket.objects.get(path).await else { continue };
+            let mut bytes = found.bytes().await.unwrap().to_vec();
+            let middle = bytes.len() / 2;
+            match damage {
+                "cut" => bytes.truncate(middle),
+                "a bit in the middle" => bytes[middle] ^= 1,
+                "a bit at the beginning" => bytes[0] ^= 1,
+                _ => {
+                    bucket.objects.delete(path).await.unwrap();
+                    continue;
+                }
+            }
+            bucket.objects.put(path, PutPayload::from(bytes)).await.unwrap();
+        }
+        for (command, expected) in commands.iter().zip(&expected) {
+            assert_eq!(&client.ok(command).await, expected, "{damage}");
+        }
+        // They are made again.
+        bucket.world.account().await.tidy_packs().await.unwrap();
+        assert_eq!(bucket.packs().await, packs, "{damage}");
+    }
+}
+
+/// What was purged is in no pack, and what is left is packed.
+#[tokio::test]
+async fn what_was_purged_is_in_no_pack() {
+    let bucket = Bucket::new(100).await;
+    let account = bucket.world.account().await;
+    let before = bucket.packs().await;
+    let (_ctx, mut client) = bucket.cold().await;
+    client.ok("STORE 3:12 +FLAGS.SILENT (\\Deleted)").await;
+    client.ok("EXPUNGE").await;
+    account.refresh().await.unwrap();
+    let objects = |packs: Vec<Path>| packs.iter().map(Path::to_string).collect::<Vec<_>>();
+    assert_eq!(objects(bucket.packs().await), objects(before.clone()), "the grace period is not over");
+    bucket.world.clock.advance(std::time::Duration::from_secs(8 * 24 * 3600));
+    assert_eq!(account.collect_garbage().await.unwrap().purged, 10);
+    let after = bucket.packs().await;
+    assert_eq!(after.len(), 2, "{after:?}");
+    for path in &after {
+        assert!(path.as_ref().ends_with("-0000005a") && !before.contains(path), "{path}");
+    }
+    let (_ctx, mut client) = bucket.cold().await;
+    let (requests, lines) = bucket.requests(&mut client, "FETCH 1:* (BODY.PEEK[])").await;
+    assert!(lines.len() == 91 && requests <= 3, "{requests}");
+}
