@@ -203,7 +203,7 @@ fn tally(
             account.message_objects += 1;
             "messages"
         }
-        (Some("idx"), _) => "index",
+        (Some("idx" | "pack"), _) => "index",
         _ => "other",
     }
 }

@@ -1,11 +1,11 @@
-//! The index segments of an account. They are derived, so a damaged one costs nothing but time: whoever needs it makes it
+//! The index segments and packs of an account. They are derived, so a damaged one costs nothing but time: whoever needs it makes it
 //! again. But something damaged it.
 
 use anyhow::Result;
 use futures::TryStreamExt;
-use sealpost_account::{AccountState, summary};
+use sealpost_account::{AccountState, packs, summary};
 use sealpost_base::{AccountId, Kind};
-use sealpost_vault::{AccountKeys, index};
+use sealpost_vault::{AccountKeys, index, pack};
 
 use super::report::{Place as At, Report};
 use crate::place::Place;
@@ -20,20 +20,35 @@ pub async fn check(
     opened: Option<(&AccountKeys, &AccountState)>,
     report: &mut Report,
 ) -> Result<()> {
-    let prefix = index::prefix(account);
+    for prefix in [index::prefix(account), pack::prefix(account)] {
+        below(place, account, prefix, opened, report).await;
+    }
+    Ok(())
+}
+
+async fn below(
+    place: &Place,
+    account: AccountId,
+    prefix: String,
+    opened: Option<(&AccountKeys, &AccountState)>,
+    report: &mut Report,
+) {
+    let of_packs = prefix == pack::prefix(account);
     let mut listed = place.store.list(&prefix, None);
     loop {
         let path = match listed.try_next().await {
             Ok(Some(object)) => object.path,
-            Ok(None) => return Ok(()),
+            Ok(None) => return,
             Err(e) => {
                 report.found(At::Object(prefix), format!("the index segments cannot be listed: {e}"));
-                return Ok(());
+                return;
             }
         };
         let checked = match opened {
+            Some((keys, state)) if of_packs => packs::verify(&place.store, keys, account, state, &path).await,
             Some((keys, state)) => summary::verify(&place.store, keys, account, state, &path).await,
             None => match place.store.read(&path).await {
+                Ok(object) if of_packs => pack::parts(&object).map(drop),
                 Ok(object) => index::sections(&object).map(drop),
                 Err(e) => Err(e),
             },
