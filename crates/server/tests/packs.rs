@@ -129,6 +129,7 @@ async fn changes_and_deliveries_take_three_requests() {
         let (requests, _) = bucket.requests(&mut client, command).await;
         assert!(requests <= 3, "{command}: {requests} requests");
     }
+    drop(client);
     bucket.world.deliver(None, &message(1)).await;
     let before = bucket.calls.calls();
     bucket.world.deliver(None, &message(2)).await;
@@ -141,7 +142,7 @@ async fn changes_and_deliveries_take_three_requests() {
 #[tokio::test]
 async fn missing_and_damaged_packs_cost_requests_and_nothing_else() {
     let bucket = Bucket::new(100).await;
-    let commands = ["FETCH 1:* FULL", "FETCH 1:* (BODY.PEEK[])"];
+    let commands = ["FETCH 1:* (ENVELOPE BODY)", "FETCH 1:* (BODY.PEEK[])"];
     let (_ctx, mut client) = bucket.cold().await;
     let mut expected = Vec::new();
     for command in commands {
