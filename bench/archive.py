@@ -141,8 +141,8 @@ def main():
                 if shutil.which("mbsync"):
                     for sync in ("no", "yes"):
                         (work / "mbsyncrc").write_text(
-                            f"FSync {sync}\nIMAPAccount s\nHost 127.0.0.1\nPort {port}\nSSLType None\nAuthMechs LOGIN\nUser {user}\n"
-                            f"Pass \"{PASSWORD}\"\nIMAPStore r\nAccount s\nMaildirStore l\nPath {work}/mb/\nInbox {work}/mb/INBOX\n"
+                            f"FSync {sync}\n\nIMAPAccount s\nHost 127.0.0.1\nPort {port}\nSSLType None\nAuthMechs LOGIN\nUser {user}\n"
+                            f"Pass \"{PASSWORD}\"\n\nIMAPStore r\nAccount s\n\nMaildirStore l\nPath {work}/mb/\nInbox {work}/mb/INBOX\n\n"
                             f"Channel c\nFar :r:INBOX\nNear :l:INBOX\nSync Pull\nCreate Near\nSyncState *\n")
                         (work / "mb").mkdir()
                         took, rss, _ = measured(["mbsync", "-c", str(work / "mbsyncrc"), "c"], work)
