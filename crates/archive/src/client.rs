@@ -5,6 +5,7 @@
 //! server does wrong is an error of kind `Retry` as long as a new connection may do better: whoever uses a connection
 //! makes a new one then, after a while ([`Backoff`]), and goes on where it was.
 
+mod answers;
 mod backoff;
 mod capabilities;
 mod connection;

@@ -253,6 +253,17 @@ pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;
 pub const ARCHIVE_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 /// Octets of a message that is handed from a server to the copy in one piece; a larger one streams.
 pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;
+/// Untagged OK, NO and BAD, and continuation requests, of a server that an archive is made of before it completes a command:
+/// one every ten seconds would take it a day.
+pub const ARCHIVE_REMARKS: usize = 10_000;
+/// All other responses of it before it completes a command: flags of every message, and twice that.
+pub const ARCHIVE_RESPONSES: usize = 2 * ARCHIVE_FOLDER_MESSAGES as usize;
+/// Messages of one folder of an archive's server.
+pub const ARCHIVE_FOLDER_MESSAGES: u32 = 10_000_000;
+/// FETCH commands, one after the other, that bring no message before a folder is given up for this time.
+pub const ARCHIVE_EMPTY_FETCHES: u32 = 10_000;
+/// Messages of a folder that were asked for and did not come, and are remembered and told one by one.
+pub const ARCHIVE_DOUBTFUL: usize = 100_000;
 /// Mailboxes that are read from a server's LIST.
 pub const ARCHIVE_FOLDERS: usize = 100_000;
 /// Bytes of an OAuth 2.0 access token for an archive's server.

@@ -6,6 +6,7 @@ use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Code, Response, Status, Tag};
 use sealpost_imap::write::{Literals, Writer};
 
+use super::answers::Answers;
 use super::io::Io;
 use super::refusal;
 use super::{Capabilities, Compress, Security, Server, login};
@@ -15,6 +16,7 @@ use super::{Capabilities, Compress, Security, Server, login};
 pub struct Connection {
     io: Io,
     decoder: ResponseDecoder,
+    answers: Answers,
     /// Commands that were not sent yet.
     writer: Writer,
     tag: u32,
@@ -62,6 +64,7 @@ impl Connection {
         let mut connection = Connection {
             io,
             decoder: ResponseDecoder::new(limits),
+            answers: Answers::default(),
             writer: Writer::with_literals(Literals::Synchronizing),
             tag: 0,
             capabilities: Capabilities::default(),
@@ -144,16 +147,18 @@ impl Connection {
     /// The next event, if it came already.
     ///
     /// # Errors
-    /// `Retry` if the server said BYE or cannot be understood.
+    /// `Retry` if the server said BYE, cannot be understood, or talks on and on instead of answering.
     pub fn ready(&mut self) -> Result<Option<Event>> {
-        match self.decoder.next() {
-            Some(Event::Broken(reason)) => {
+        let Some(event) = self.decoder.next() else { return Ok(None) };
+        self.answers.take(&event, self.tag)?;
+        match event {
+            Event::Broken(reason) => {
                 Err(Error::retry(format!("what the server sent cannot be read: {reason}")))
             }
-            Some(Event::Response(Response::Status { tag: None, status: Status::Bye, code, text })) => {
+            Event::Response(Response::Status { tag: None, status: Status::Bye, code, text }) => {
                 Err(refusal::error("the connection was ended", Status::Bye, code.as_ref(), &text))
             }
-            event => Ok(event),
+            event => Ok(Some(event)),
         }
     }
 

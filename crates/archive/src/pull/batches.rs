@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sealpost_base::UidSet;
+use sealpost_base::{Error, Result, UidSet, limits};
 
 use super::report::Failure;
 
@@ -26,6 +26,8 @@ pub(super) struct Batches {
     attempts: HashMap<u32, u32>,
     messages: u64,
     octets: u64,
+    /// Commands that were completed since the last message came.
+    empty: u32,
     failed: Vec<Failure>,
 }
 
@@ -72,7 +74,24 @@ impl Batches {
     /// A message came.
     pub(super) fn arrived(&mut self, octets: u64) {
         self.messages += 1;
+        self.empty = 0;
         self.octets += octets;
+    }
+
+    /// A command was completed.
+    ///
+    /// # Errors
+    /// `Limit` if [`limits::ARCHIVE_EMPTY_FETCHES`] one after the other brought no message.
+    pub(super) fn completed(&mut self) -> Result<()> {
+        self.empty = self.empty.saturating_add(1);
+        if self.empty <= limits::ARCHIVE_EMPTY_FETCHES {
+            return Ok(());
+        }
+        let empty = limits::ARCHIVE_EMPTY_FETCHES;
+        let why = format!(
+            "the server says that there are messages, and {empty} FETCH commands brought none; given up for now"
+        );
+        Err(Error::limit(why))
     }
 
     /// The connection was lost before these came; `guilty`: it was their turn. The first of them is asked for alone then,

@@ -82,9 +82,11 @@ impl Fetching<'_> {
                 }
                 match self.incoming.take(event).await? {
                     Came::Message(uid, octets) => {
-                        *came = true;
-                        arrived(asked, uid);
-                        self.job.batches(|batches| batches.arrived(octets));
+                        // What nobody asked for is no progress.
+                        if arrived(asked, uid) {
+                            *came = true;
+                            self.job.batches(|batches| batches.arrived(octets));
+                        }
                     }
                     Came::Empty(_) | Came::Flags(_) | Came::Nothing => {}
                 }
@@ -120,30 +122,26 @@ impl Fetching<'_> {
         let Event::Response(Response::Status { status, code, text, .. }) = event else { return Ok(()) };
         if status == Status::Ok {
             self.job.unanswered(&missing);
-            return Ok(());
+            return self.job.batches(|batches| batches.completed());
         }
         match (Done { status, code, text }).ok("FETCH") {
             Err(e) if e.kind() == Kind::Retry => {
                 self.job.batches(|batches| batches.lost(missing, false, ""));
                 Err(e)
             }
-            Err(e) => {
-                self.job.batches(|batches| batches.refused(missing, &e.to_string()));
-                Ok(())
-            }
+            Err(e) => self.job.batches(|batches| {
+                batches.refused(missing, &e.to_string());
+                batches.completed()
+            }),
             Ok(_) => Ok(()),
         }
     }
 }
 
-/// The message came: mostly it is the first one of the first command.
-fn arrived(asked: &mut VecDeque<Asked>, uid: u32) {
-    let Some(uid) = Uid::new(uid) else { return };
-    for Asked { missing, .. } in asked {
-        if missing.remove(uid) {
-            return;
-        }
-    }
+/// The message came: mostly it is the first one of the first command. Whether it was asked for.
+fn arrived(asked: &mut VecDeque<Asked>, uid: u32) -> bool {
+    let Some(uid) = Uid::new(uid) else { return false };
+    asked.iter_mut().any(|asked| asked.missing.remove(uid))
 }
 
 /// Which of these messages the server still has.

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -199,7 +199,13 @@ impl Job {
         let mut doubtful = state.batches.take_failed();
         let unanswered = std::mem::take(&mut state.unanswered);
         let reason = "the server lists it and does not send it";
-        doubtful.extend(unanswered.iter().map(|uid| Failure { uid: uid.get(), reason: reason.into() }));
+        let told = unanswered.iter().take(limits::ARCHIVE_DOUBTFUL);
+        doubtful.extend(told.map(|uid| Failure { uid: uid.get(), reason: reason.into() }));
+        if unanswered.len() > limits::ARCHIVE_DOUBTFUL {
+            state.unfinished = true;
+            let why = || format!("the server lists {} messages that it does not send", unanswered.len());
+            state.error.get_or_insert_with(why);
+        }
         doubtful
     }
 

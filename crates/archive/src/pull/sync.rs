@@ -3,7 +3,7 @@
 //! With mod-sequences the server says what changed (RFC 7162 §3.1.4.1), with QRESYNC also what went (§3.2.6). Otherwise
 //! all UIDs and flags are compared. Nothing is taken for gone unless the server named as many messages as it said it has.
 
-use sealpost_base::{Result, Uid, UidSet};
+use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use sealpost_imap::client::Event;
 use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
@@ -32,9 +32,17 @@ impl Sync<'_> {
     /// Hands changes of what is known to the writer, and says what is missing.
     ///
     /// # Errors
-    /// `Retry` if the connection is lost: then it can be done again.
+    /// `Retry` if the connection is lost: then it can be done again. `Limit` beyond
+    /// [`limits::ARCHIVE_FOLDER_MESSAGES`].
     pub(super) async fn run(mut self) -> Result<Todo> {
         let (selected, before) = (self.selected, self.before);
+        let (messages, most) = (selected.messages, limits::ARCHIVE_FOLDER_MESSAGES);
+        if messages > most {
+            let why = format!(
+                "the server says that it has {messages} messages; an archive takes {most} of a folder"
+            );
+            return Err(Error::limit(why));
+        }
         let resume =
             Resume { highestmodseq: selected.highestmodseq, uidnext: selected.uidnext, whole: false };
         let todo = |missing, exact, unfinished| Todo { missing, exact, resume, unfinished };
@@ -163,7 +171,8 @@ impl Sync<'_> {
                 return Ok(vanished);
             }
             if let Event::Response(Response::Vanished { uids: set, .. }) = &event {
-                vanished = vanished.union(&uids(set));
+                // Of others it does not matter, however many a server names.
+                vanished = vanished.union(&uids(set).intersection(&self.before.present));
             }
             if let Came::Flags(uid) = self.incoming.take(event).await? {
                 on(uid);

@@ -145,7 +145,13 @@ impl Worker {
             }
             let error = match self.attempt(job).await {
                 Ok(()) => return End::Done,
-                Err(Attempt::End(end)) => return end,
+                Err(Attempt::End(end)) => {
+                    if matches!(&end, End::Folder(e) if e.kind() == Kind::Limit) {
+                        // Commands may not be completed whose answers are of no use to the next folder.
+                        self.drop_connection();
+                    }
+                    return end;
+                }
                 Err(Attempt::Lost(error)) => error,
             };
             self.drop_connection();

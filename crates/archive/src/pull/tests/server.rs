@@ -48,6 +48,10 @@ pub(crate) enum Fault {
     MailboxGone,
     /// A line that never ends.
     EndlessLine,
+    /// `* OK` lines without end instead of the answer to commands that begin so; as many as are given, and the answer.
+    Chatter(&'static str, usize),
+    /// EXISTS says so many messages, UIDNEXT one more; those that are not there are not sent.
+    Claims(u32),
     /// So many logins are refused with "too many connections".
     Busy(usize),
     /// SEARCH and FETCH of flags leave out half of the messages.
@@ -69,6 +73,20 @@ pub(crate) struct World {
     /// Command lines without their tags.
     pub(crate) asked: Vec<String>,
     pub(crate) connections: usize,
+}
+
+impl World {
+    fn claims(&self) -> Option<u32> {
+        self.faults.iter().find_map(|fault| if let Fault::Claims(n) = fault { Some(*n) } else { None })
+    }
+
+    fn exists(&self, mailbox: &Box_) -> u32 {
+        self.claims().unwrap_or(mailbox.messages.len() as u32)
+    }
+
+    fn uidnext(&self, mailbox: &Box_) -> u32 {
+        self.claims().map_or(mailbox.uidnext, |n| n + 1)
+    }
 }
 
 /// A script that runs.
@@ -205,6 +223,9 @@ impl Session {
                 write.write_all(format!("{tag} {completion}\r\n").as_bytes()).await?;
                 continue;
             }
+            for _ in 0..self.chatter(command) {
+                write.write_all(b"* OK still here\r\n").await?;
+            }
             let (mut out, completion) = self.answer(command);
             let silent = completion.is_none();
             if let Some(completion) = completion {
@@ -258,6 +279,16 @@ impl Session {
         let uid = mailbox.add(Some(octets));
         mailbox.set_flags(uid, flags);
         Ok(format!("OK [APPENDUID {} {uid}] done", mailbox.uidvalidity))
+    }
+
+    /// How many lines are to come before the answer.
+    fn chatter(&self, command: &str) -> usize {
+        let world = self.world.lock().unwrap();
+        let lines = world.faults.iter().find_map(|fault| match fault {
+            Fault::Chatter(begin, lines) if command.starts_with(begin) => Some(*lines),
+            _ => None,
+        });
+        lines.unwrap_or(0)
     }
 
     fn has(&self, fault: &Fault) -> bool {
@@ -322,8 +353,8 @@ impl Session {
         let Some(mailbox) = world.boxes.get(name) else { return Vec::new() };
         let mut items = format!(
             "MESSAGES {} UIDNEXT {} UIDVALIDITY {}",
-            mailbox.messages.len(),
-            mailbox.uidnext,
+            world.exists(mailbox),
+            world.uidnext(mailbox),
             mailbox.uidvalidity
         );
         if world.capabilities.contains("CONDSTORE") {
@@ -342,15 +373,17 @@ impl Session {
         let restless = self.has(&Fault::RestlessUidValidity);
         let mut world = self.world.lock().unwrap();
         let condstore = world.capabilities.contains("CONDSTORE");
-        let Some(mailbox) = world.boxes.get_mut(name) else {
+        if let Some(mailbox) = world.boxes.get_mut(name) {
+            mailbox.uidvalidity += u32::from(restless);
+        }
+        let Some(mailbox) = world.boxes.get(name) else {
             return (Vec::new(), Some("NO [NONEXISTENT] no such mailbox".into()));
         };
-        mailbox.uidvalidity += u32::from(restless);
         let mut out = format!(
             "* {} EXISTS\r\n* OK [UIDVALIDITY {}] x\r\n* OK [UIDNEXT {}] x\r\n",
-            mailbox.messages.len(),
+            world.exists(mailbox),
             mailbox.uidvalidity,
-            mailbox.uidnext
+            world.uidnext(mailbox)
         );
         if condstore {
             out.push_str(&format!("* OK [HIGHESTMODSEQ {}] x\r\n", mailbox.modseq.max(1)));

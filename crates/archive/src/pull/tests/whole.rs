@@ -11,13 +11,13 @@ use super::memory::Memory;
 use super::server::{Box_, Fault, Script, text};
 use crate::keep::Flags;
 
-const QRESYNC: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
+pub(super) const QRESYNC: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false }
 }
 
-fn tools() -> (watch::Sender<bool>, Tools) {
+pub(super) fn tools() -> (watch::Sender<bool>, Tools) {
     let (stop, watched) = watch::channel(false);
     let tools = Tools {
         clock: Arc::new(FakeClock::new(Timestamp(0))),
@@ -28,16 +28,20 @@ fn tools() -> (watch::Sender<bool>, Tools) {
     (stop, tools)
 }
 
-async fn pulled_with(script: &Script, copy: &Memory, options: Options) -> sealpost_base::Result<Report> {
+pub(super) async fn pulled_with(
+    script: &Script,
+    copy: &Memory,
+    options: Options,
+) -> sealpost_base::Result<Report> {
     let (_stop, tools) = tools();
     pull(&script.server(), Arc::new(copy.clone()), &options, &tools).await
 }
 
-async fn pulled(script: &Script, copy: &Memory) -> Report {
+pub(super) async fn pulled(script: &Script, copy: &Memory) -> Report {
     pulled_with(script, copy, options()).await.unwrap()
 }
 
-fn texts(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
+pub(super) fn texts(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
     uids.into_iter().map(|uid| (uid, text(uid))).collect()
 }
 

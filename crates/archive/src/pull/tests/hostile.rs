@@ -1,0 +1,73 @@
+//! Servers that would have us work for ever.
+
+use sealpost_base::limits;
+
+use super::memory::Memory;
+use super::server::{Box_, Fault, Script};
+use super::whole::{QRESYNC, options, pulled, pulled_with, texts};
+
+#[tokio::test]
+async fn a_server_that_talks_instead_of_answering_is_given_up() {
+    for begin in ["CAPABILITY", "LOGIN", "LIST", "EXAMINE", "UID SEARCH", "UID FETCH"] {
+        // A gap, so that a SEARCH is needed.
+        let mut inbox = Box_::with(5);
+        inbox.expunge(2);
+        let script = Script::start(inbox, QRESYNC, &[Fault::Chatter(begin, usize::MAX)]).await;
+        let copy = Memory::default();
+        let error = match pulled_with(&script, &copy, options()).await {
+            Ok(report) => report.of[0].error.clone().unwrap(),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains("without completing a command"), "{begin}: {error}");
+        assert!(copy.texts("INBOX").is_empty());
+        assert!(script.world.lock().unwrap().connections < 20);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_talks_and_answers_is_listened_to() {
+    let chatter = Fault::Chatter("", limits::ARCHIVE_REMARKS - 100);
+    let script = Script::start(Box_::with(5), QRESYNC, &[chatter]).await;
+    let copy = Memory::default();
+    let report = pulled(&script, &copy).await;
+    assert!(report.is_complete() && report.reconnects == 0, "{report:?}");
+    assert_eq!(copy.texts("INBOX"), texts(1..=5));
+}
+
+#[tokio::test]
+async fn messages_that_are_only_claimed_are_not_asked_for_without_end() {
+    let most = limits::ARCHIVE_EMPTY_FETCHES as usize;
+    // Nothing is in the copy; or something is, and the claim comes later.
+    for before in [0, 3] {
+        let script = Script::start(Box_::with(before), QRESYNC, &[]).await;
+        let copy = Memory::default();
+        pulled(&script, &copy).await;
+        let asked = script.asked("UID FETCH");
+        script.change(|world| world.faults.push(Fault::Claims(5_000_000)));
+        let report = pulled(&script, &copy).await;
+        let error = report.of[0].error.clone().unwrap();
+        assert!(error.contains("FETCH commands brought none"), "{error}");
+        let asked = script.asked("UID FETCH") - asked;
+        assert!((most..most + 10).contains(&asked), "{asked}");
+        assert!(!copy.folder("INBOX").resume.whole);
+        assert_eq!(copy.texts("INBOX"), texts(1..=before));
+        // When it is honest again, nothing is lost.
+        script.change(|world| world.faults.clear());
+        assert!(pulled(&script, &copy).await.is_complete());
+    }
+}
+
+#[tokio::test]
+async fn a_folder_of_more_messages_than_there_can_be_is_left_alone() {
+    for claim in [limits::ARCHIVE_FOLDER_MESSAGES + 1, u32::MAX - 1] {
+        let script = Script::start(Box_::with(3), QRESYNC, &[Fault::Claims(claim)]).await;
+        script.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(6))));
+        let report = pulled(&script, &Memory::default()).await;
+        assert_eq!(report.of.len(), 2);
+        for folder in &report.of {
+            let error = folder.error.as_deref().unwrap();
+            assert!(error.contains(&format!("{claim} messages; an archive takes")), "{error}");
+        }
+        assert_eq!(script.asked("UID"), 0);
+    }
+}
