@@ -154,6 +154,16 @@ enum Tree {
 }
 
 impl Tree {
+    /// A message whose body is a message: where that is in a multipart, mail-parser loses its place, takes the parts behind it for
+    /// none of that multipart, or panics ("Invalid part ID, could not find multipart").
+    fn confuses_them(&self) -> bool {
+        match self {
+            Tree::Message(_, body) => matches!(**body, Tree::Message(..)) || body.confuses_them(),
+            Tree::Multi(_, parts) => parts.iter().any(Tree::confuses_them),
+            Tree::Text(_) | Tree::Html(_) | Tree::File(..) => false,
+        }
+    }
+
     fn entity(&self) -> Entity {
         match self {
             Tree::Text(text) => Entity::text(text),
@@ -199,6 +209,7 @@ proptest! {
 
     #[test]
     fn generated_messages(subject in "[a-zA-Zéß日0-9]{1,12}( [a-zA-Z0-9é]{1,9}){0,8}", tree in tree(1)) {
+        prop_assume!(!tree.confuses_them());
         let raw = message(&subject, &tree);
         prop_assert_eq!(compare(&raw), Ok(()));
         prop_assert_eq!(compare_text(&raw), Ok(()));

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::data::DataSet;
 use super::notice::Notices;
 use super::scenario::template::Names;
-use super::scenario::{Action, Arrivals, Extent, Pause, Phase, Protocol, Scenario, Step};
+use super::scenario::{Action, Extent, Phase, Protocol, Scenario, Step};
 use super::target::Target;
 use crate::process::{Sampler, own_cpu};
 use crate::result::{self, Recorder};
@@ -413,25 +413,11 @@ impl<'a> Run<'a> {
         let accounts = most.unwrap_or(0).min(self.shared.target.users.len() as u64);
         let connections = accounts.min(16 * self.workers.count() as u64);
         let phase = Phase {
-            name: "clean up".into(),
-            protocol: Protocol::Imap,
-            setup: true,
-            connections: accounts,
-            extent: Extent::Each(1),
-            rate: None,
-            arrivals: Arrivals::Poisson,
             // Not all at once: logins cost a server what they cost.
             ramp: Duration::from_millis(10 * accounts.saturating_sub(connections)),
-            think: Pause::NONE,
-            pipeline: 1,
             first: vec![Step::plain(Action::Login)],
             steps: vec![Step::plain(Action::Clean)],
-            last: Vec::new(),
-            hold: false,
-            alongside: false,
-            recipients: 1,
-            auth: false,
-            bars: Vec::new(),
+            ..Phase::bare("clean up", accounts)
         };
         // Whoever stopped the run wants to find nothing left of it.
         self.stop = watch::channel(false).1;

@@ -82,6 +82,32 @@ pub struct Phase {
     pub bars: Vec<Bar>,
 }
 
+impl Phase {
+    /// One that prepares, speaks IMAP and has nothing to do yet: each client's single round, all at once.
+    pub fn bare(name: impl Into<String>, connections: u64) -> Self {
+        Phase {
+            name: name.into(),
+            protocol: Protocol::Imap,
+            setup: true,
+            connections,
+            extent: Extent::Each(1),
+            rate: None,
+            arrivals: Arrivals::Poisson,
+            ramp: Duration::ZERO,
+            think: Pause::NONE,
+            pipeline: 1,
+            first: Vec::new(),
+            steps: Vec::new(),
+            last: Vec::new(),
+            hold: false,
+            alongside: false,
+            recipients: 1,
+            auth: false,
+            bars: Vec::new(),
+        }
+    }
+}
+
 /// What is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {

@@ -7,6 +7,8 @@ mod references;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU64;
+
 use sealpost_account::summary::{Parts, Summary};
 use sealpost_imap::types::{Code, Thread, ThreadAlgorithm};
 use sealpost_mime::collate;
@@ -21,10 +23,10 @@ use super::sort::keys::{Row, sent};
 use forest::{Forest, Step};
 use references::Links;
 
-/// What a message takes while it is threaded.
-const MESSAGE_BYTES: usize = 160;
+/// What a message takes while it is threaded, at most.
+const MESSAGE_BYTES: usize = 56;
 /// What is asked for besides, for messages that are referred to and are not there.
-const REFERENCE_BYTES: usize = 640;
+const REFERENCE_BYTES: usize = 512;
 
 /// What threading knows of a message.
 #[derive(Debug, Clone, Copy)]
@@ -33,36 +35,42 @@ struct Item {
     at: u32,
     /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
     sent: i64,
-    /// Its base subject.
-    subject: Subject,
+    /// Its base subject, as the comparator compares it; `None` if that is empty.
+    subject: Option<Short>,
+    /// It is a reply or a forward, as its subject has it (RFC 5256 §3).
+    is_reply: bool,
 }
 
-/// A base subject, as far as it is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Subject {
-    /// Of the string that the comparator compares; `None` if it is empty.
-    hash: Option<[u64; 2]>,
-    /// It was a reply or a forward (RFC 5256 §3).
-    reply: bool,
-}
-
-impl Subject {
-    fn of(decoded: &str) -> Self {
-        let base = subject::base(decoded);
+impl Item {
+    fn new(at: usize, sent: i64, subject: &str) -> Self {
+        let base = subject::base(subject);
         let mut key = Vec::new();
         collate::key(&base.text, usize::MAX / 2, &mut key);
-        Subject { hash: (!key.is_empty()).then(|| short(&key)), reply: base.reply }
+        let subject = (!key.is_empty()).then(|| Short::of(&key));
+        Item { at: at as u32, sent, subject, is_reply: base.reply }
+    }
+
+    /// By which it is found in a table of subjects.
+    fn subject_hash(&self) -> u64 {
+        self.subject.map_or(0, Short::get)
     }
 }
 
-/// The first half of a hash: nobody finds two strings that share it.
-fn short(octets: &[u8]) -> [u64; 2] {
-    let hash = Hash::of(octets).0;
-    [0, 8].map(|start| {
-        let mut half = [0; 8];
-        half.copy_from_slice(&hash[start..start + 8]);
-        u64::from_be_bytes(half)
-    })
+/// The first 64 bits of a hash. Of a million strings two share them by chance in one mailbox out of thirty million, and nobody finds
+/// a string that shares them with a given one; who makes two strings that share them has confused only their own messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Short(NonZeroU64);
+
+impl Short {
+    fn of(octets: &[u8]) -> Self {
+        let mut first = [0; 8];
+        first.copy_from_slice(&Hash::of(octets).0[..8]);
+        Short(NonZeroU64::new(u64::from_be_bytes(first)).unwrap_or(NonZeroU64::MIN))
+    }
+
+    fn get(self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl Session {
@@ -95,7 +103,7 @@ impl Session {
         let with_ids = algorithm == ThreadAlgorithm::References;
         let parts = if with_ids { Parts::FIELDS | Parts::IDS } else { Parts::FIELDS };
         let mut items = Vec::with_capacity(found.len());
-        let mut links = Links::new(for_references);
+        let mut links = Links::new(found.len(), for_references);
         self.with_summaries(area, found, Some(parts), |at, row, summary| {
             let item = item(at, row, summary);
             items.push(item);
@@ -153,18 +161,17 @@ fn room(bytes: usize, messages: usize) -> Option<usize> {
 }
 
 fn item(at: usize, row: Row, summary: Option<&Summary>) -> Item {
-    let subject = Subject::of(summary.and_then(Summary::subject).unwrap_or_default());
-    Item { at: at as u32, sent: sent(row, summary), subject }
+    Item::new(at, sent(row, summary), summary.and_then(Summary::subject).unwrap_or_default())
 }
 
 /// The references of a message: those of References, or else the first of In-Reply-To (RFC 5256 §3).
 fn link(links: &mut Links, summary: Option<&Summary>) {
-    let id = summary.and_then(Summary::message_id).map(|id| short(id.as_bytes()));
-    let mut references: Vec<[u64; 2]> =
-        summary.into_iter().flat_map(Summary::references).map(|id| short(id.as_bytes())).collect();
+    let id = summary.and_then(Summary::message_id).map(|id| Short::of(id.as_bytes()));
+    let mut references: Vec<Short> =
+        summary.into_iter().flat_map(Summary::references).map(|id| Short::of(id.as_bytes())).collect();
     if references.is_empty() {
         let parent = summary.and_then(|summary| summary.in_reply_to().next());
-        references.extend(parent.map(|id| short(id.as_bytes())));
+        references.extend(parent.map(|id| Short::of(id.as_bytes())));
     }
     links.add(id, &references);
 }

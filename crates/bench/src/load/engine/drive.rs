@@ -120,37 +120,12 @@ fn new_client(thread: &Rc<Thread>, job: &Job, connection: usize, settled: Box<dy
 
 /// How the server writes names of mailboxes, as its first account sees it.
 pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
-    let phase = Phase { connections: 1, ..empty_phase() };
-    let job = Job::new(0, phase, thread.now());
+    let job = Job::new(0, Phase::bare("", 1), thread.now());
     let client = Rc::new(new_client(thread, &job, 0, Box::new(|| ())));
     let now = thread.now();
     let mut imap = Imap::connect(&client, now).await?;
     imap.login(&"LOGIN".into(), now).await?;
     imap.names().await
-}
-
-fn empty_phase() -> Phase {
-    use crate::load::scenario::{Arrivals, Extent, Pause};
-    Phase {
-        name: String::new(),
-        protocol: Protocol::Imap,
-        setup: true,
-        connections: 0,
-        extent: Extent::Each(0),
-        rate: None,
-        arrivals: Arrivals::Poisson,
-        ramp: Duration::ZERO,
-        think: Pause::NONE,
-        pipeline: 1,
-        first: Vec::new(),
-        steps: Vec::new(),
-        last: Vec::new(),
-        hold: false,
-        alongside: false,
-        recipients: 1,
-        auth: false,
-        bars: Vec::new(),
-    }
 }
 
 impl Driver {

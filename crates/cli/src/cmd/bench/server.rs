@@ -106,9 +106,8 @@ pub struct Running {
 }
 
 /// A server of our own, and where its data is: killed, then removed.
-#[allow(dead_code, reason = "held until the run is over")]
 enum Process {
-    Sealpost(server::Server, tempfile::TempDir),
+    Sealpost { _server: server::Server, _dir: tempfile::TempDir },
     Other(Group),
 }
 
@@ -241,7 +240,7 @@ impl Options {
             users,
         };
         let (tree, version) = (Some(server.tree), sealpost.version());
-        let process = Some(Process::Sealpost(server, dir));
+        let process = Some(Process::Sealpost { _server: server, _dir: dir });
         Ok(Running { target, tree, version, throwaway: true, null: false, process })
     }
 

@@ -4,7 +4,7 @@
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Threads: trees whose nodes are messages, but for roots that only hold together the siblings below them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Forest {
     /// Which message a node is; [`NONE`] for one that is not there.
     messages: Vec<u32>,
@@ -42,6 +42,12 @@ enum Todo {
 }
 
 impl Forest {
+    /// No nodes yet, and room for so many.
+    pub(super) fn with_capacity(nodes: usize) -> Self {
+        let room = || Vec::with_capacity(nodes);
+        Forest { messages: room(), first: room(), last: room(), next: room(), roots: Vec::new() }
+    }
+
     /// Adds a node without children; [`NONE`] for a message that is not there.
     pub(super) fn node(&mut self, message: u32) -> u32 {
         self.messages.push(message);

@@ -1,6 +1,7 @@
 //! THREAD=ORDEREDSUBJECT (RFC 5256 §3): one thread for each base subject.
 
-use std::collections::HashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::Item;
 use super::forest::Forest;
@@ -10,16 +11,18 @@ pub(super) fn thread(items: &mut [Item]) -> Forest {
     // Threads are in the order of their first messages, and within them everything is by date: with all messages by date,
     // the first one of a subject begins its thread.
     items.sort_unstable_by_key(|item| (item.sent, item.at));
-    let mut forest = Forest::default();
+    let mut forest = Forest::with_capacity(items.len());
     let mut roots = Vec::new();
-    let mut by_subject: HashMap<Option<[u64; 2]>, u32> = HashMap::new();
+    // The first message of each subject, found by it.
+    let mut by_subject: HashTable<u32> = HashTable::with_capacity(items.len());
     for item in items.iter() {
         let node = forest.node(item.at);
-        match by_subject.get(&item.subject.hash) {
+        let same = |first: &u32| items[*first as usize].subject == item.subject;
+        match by_subject.entry(item.subject_hash(), same, |first| items[*first as usize].subject_hash()) {
             // "There are no grandchildren in ORDEREDSUBJECT threading."
-            Some(root) => forest.append(*root, node),
-            None => {
-                by_subject.insert(item.subject.hash, node);
+            Entry::Occupied(root) => forest.append(*root.get(), node),
+            Entry::Vacant(entry) => {
+                entry.insert(node);
                 roots.push(node);
             }
         }

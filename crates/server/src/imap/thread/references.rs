@@ -7,47 +7,54 @@
 
 use std::collections::HashMap;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use sealpost_base::limits;
 
 use super::forest::{Forest, NONE};
-use super::{Item, Subject};
+use super::{Item, Short};
 
-/// Bytes that a node takes until all links are made.
-const NODE_BYTES: usize = 64;
+/// Bytes that a dummy takes.
+const DUMMY_BYTES: usize = 36;
 /// Steps upwards that looking for loops may take, for each message that is threaded.
 const STEPS_PER_MESSAGE: usize = 512;
 
 /// Messages, and which is the parent of which: steps 1 and 2.
 pub(super) struct Links {
-    /// The node of each identifier.
-    ids: HashMap<[u64; 2], u32>,
+    /// The nodes that stand for an identifier, found by it.
+    pub(super) ids: HashTable<u32>,
+    /// The identifier of each node; `None` for a message that has none, or one that an earlier message has.
+    pub(super) id: Vec<Option<Short>>,
     /// The parent of each node, and how many children it has.
-    parent: Vec<u32>,
-    children: Vec<u32>,
+    pub(super) parent: Vec<u32>,
+    pub(super) children: Vec<u32>,
     /// Which message a node is, in the order in which they were added; [`NONE`] for a dummy.
-    message: Vec<u32>,
+    pub(super) message: Vec<u32>,
     messages: u32,
     /// How many dummies there may still be.
-    dummies_left: usize,
+    pub(super) dummies_left: usize,
     steps_left: usize,
 }
 
 impl Links {
-    /// No messages yet; for dummies there are `bytes`.
-    pub(super) fn new(bytes: usize) -> Self {
+    /// No messages yet of so many; for dummies there are `bytes`. Nothing grows later, since growing takes thrice the memory.
+    pub(super) fn new(messages: usize, bytes: usize) -> Self {
+        let dummies = bytes / DUMMY_BYTES;
+        let nodes = messages + dummies;
         Links {
-            ids: HashMap::new(),
-            parent: Vec::new(),
-            children: Vec::new(),
-            message: Vec::new(),
+            ids: HashTable::with_capacity(nodes),
+            id: Vec::with_capacity(nodes),
+            parent: Vec::with_capacity(nodes),
+            children: Vec::with_capacity(nodes),
+            message: Vec::with_capacity(nodes),
             messages: 0,
-            dummies_left: bytes / NODE_BYTES,
+            dummies_left: dummies,
             steps_left: 0,
         }
     }
 
     /// Step 1: adds the next message in the order of the mailbox, with its identifier and its references.
-    pub(super) fn add(&mut self, id: Option<[u64; 2]>, references: &[[u64; 2]]) {
+    pub(super) fn add(&mut self, id: Option<Short>, references: &[Short]) {
         self.steps_left += STEPS_PER_MESSAGE;
         let node = self.claim(id);
         // A message that refers to itself says nothing by it. Of very many references, the last ones are the nearest.
@@ -69,36 +76,43 @@ impl Links {
     }
 
     /// The node of a message: that of its identifier, unless an earlier one has the same.
-    fn claim(&mut self, id: Option<[u64; 2]>) -> u32 {
-        let known = id.and_then(|id| self.ids.get(&id).copied());
-        let node = match known.filter(|node| self.message[*node as usize] == NONE) {
-            Some(node) => node,
-            None => self.node(),
+    fn claim(&mut self, id: Option<Short>) -> u32 {
+        let known = id.and_then(|id| self.find(id));
+        let node = match known {
+            Some(node) if self.message[node as usize] == NONE => node,
+            Some(_) => self.node(None),
+            None => self.node(id),
         };
-        if let (Some(id), None) = (id, known) {
-            self.ids.insert(id, node);
-        }
         self.message[node as usize] = self.messages;
         self.messages += 1;
         node
     }
 
     /// The node of an identifier that is referred to; a dummy if no message has it so far.
-    fn reference(&mut self, id: [u64; 2]) -> Option<u32> {
-        if let Some(node) = self.ids.get(&id) {
-            return Some(*node);
+    pub(super) fn reference(&mut self, id: Short) -> Option<u32> {
+        if let Some(node) = self.find(id) {
+            return Some(node);
         }
         self.dummies_left = self.dummies_left.checked_sub(1)?;
-        let node = self.node();
-        self.ids.insert(id, node);
-        Some(node)
+        Some(self.node(Some(id)))
     }
 
-    fn node(&mut self) -> u32 {
+    fn find(&self, id: Short) -> Option<u32> {
+        self.ids.find(id.get(), |node| self.id[*node as usize] == Some(id)).copied()
+    }
+
+    /// A new node, which stands for that identifier.
+    fn node(&mut self, id: Option<Short>) -> u32 {
+        let node = self.parent.len() as u32;
+        self.id.push(id);
         self.parent.push(NONE);
         self.children.push(0);
         self.message.push(NONE);
-        (self.parent.len() - 1) as u32
+        if let Some(id) = id {
+            let hash = |node: &u32| self.id[*node as usize].map_or(0, Short::get);
+            self.ids.insert_unique(id.get(), node, hash);
+        }
+        node
     }
 
     /// Whether `above` is `node` or one of its ancestors, so that making it a child of `node` would be a loop.
@@ -133,9 +147,14 @@ impl Links {
 
     /// Steps 2 to 6, with what is known of each message, in the order in which they were added.
     pub(super) fn thread(self, items: &[Item]) -> Forest {
-        drop(self.ids);
-        let above = parents(self.parent, &self.message);
-        Gathering::new(items, &self.message, &above).into_forest()
+        let Links { ids, id, parent, children, message, .. } = self;
+        drop((ids, id, children));
+        let above = parents(parent, &message);
+        let mut gathering = Gathering::new(items, &message, &above);
+        drop((message, above));
+        gathering.prune();
+        gathering.gather();
+        gathering.into_forest()
     }
 }
 
@@ -176,8 +195,6 @@ impl<'a> Gathering<'a> {
         let mut gathering =
             Gathering { items, by_date, parent: vec![NONE; items.len()], dummies: Vec::new() };
         gathering.number(message, above);
-        gathering.prune();
-        gathering.gather();
         gathering
     }
 
@@ -236,8 +253,9 @@ impl<'a> Gathering<'a> {
         self.dummy(root).map_or(root, |dummy| self.dummies[dummy])
     }
 
-    fn subject(&self, root: u32) -> Subject {
-        self.items[self.speaker(root) as usize].subject
+    /// The message whose subject is that of a thread.
+    fn spoken(&self, root: u32) -> &'a Item {
+        &self.items[self.speaker(root) as usize]
     }
 
     /// Step 4: the threads, by date.
@@ -264,8 +282,9 @@ impl<'a> Gathering<'a> {
         let mut moved: HashMap<u32, u32> = HashMap::new();
         for root in roots {
             // (C) (i) to (iv)
-            let subject = self.subject(root);
-            let Some(entry) = subject.hash.and_then(|hash| table.get_mut(&hash)) else { continue };
+            let spoken = self.spoken(root);
+            let same = |kept: &u32| spoken.subject.is_some() && self.spoken(*kept).subject == spoken.subject;
+            let Some(entry) = table.find_mut(spoken.subject_hash(), same) else { continue };
             let kept = *entry;
             if kept == root {
                 continue;
@@ -274,7 +293,7 @@ impl<'a> Gathering<'a> {
                 (Some(_), Some(_)) => drop(moved.insert(root, kept)),
                 (Some(_), None) => self.parent[root as usize] = kept,
                 // The table prefers dummies, so the one in it is a message only if this one is too.
-                (None, _) if subject.reply && !self.items[kept as usize].subject.reply => {
+                (None, _) if spoken.is_reply && !self.items[kept as usize].is_reply => {
                     self.parent[root as usize] = kept;
                 }
                 (None, _) => {
@@ -294,17 +313,26 @@ impl<'a> Gathering<'a> {
         self.find_first_children();
     }
 
-    /// (A) and (B): which thread stands for a subject.
-    fn subject_table(&self, roots: &[u32]) -> HashMap<[u64; 2], u32> {
-        let mut table: HashMap<[u64; 2], u32> = HashMap::new();
+    /// (A) and (B): which thread stands for a subject, found by it.
+    fn subject_table(&self, roots: &[u32]) -> HashTable<u32> {
+        let mut table = HashTable::with_capacity(roots.len());
         for root in roots {
-            let subject = self.subject(*root);
-            let Some(hash) = subject.hash else { continue };
-            let kept = table.entry(hash).or_insert(*root);
-            let is_message = self.dummy(*kept).is_none();
-            let better = self.dummy(*root).is_some() || (self.subject(*kept).reply && !subject.reply);
-            if is_message && better {
-                *kept = *root;
+            let spoken = self.spoken(*root);
+            if spoken.subject.is_none() {
+                continue;
+            }
+            let same = |kept: &u32| self.spoken(*kept).subject == spoken.subject;
+            match table.entry(spoken.subject_hash(), same, |kept| self.spoken(*kept).subject_hash()) {
+                Entry::Vacant(entry) => drop(entry.insert(*root)),
+                Entry::Occupied(mut entry) => {
+                    let kept = *entry.get();
+                    let is_message = self.dummy(kept).is_none();
+                    let better =
+                        self.dummy(*root).is_some() || (self.spoken(kept).is_reply && !spoken.is_reply);
+                    if is_message && better {
+                        *entry.get_mut() = *root;
+                    }
+                }
             }
         }
         table
@@ -312,7 +340,7 @@ impl<'a> Gathering<'a> {
 
     /// Step 6: siblings by date, at every level: appending all messages by date does it.
     fn into_forest(self) -> Forest {
-        let mut forest = Forest::default();
+        let mut forest = Forest::with_capacity(self.items.len() + self.dummies.len());
         for item in self.items {
             forest.node(item.at);
         }
