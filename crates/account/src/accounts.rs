@@ -154,18 +154,33 @@ impl Accounts {
         accounts
     }
 
-    /// The account with that root key: loaded if it is not, then shared.
+    /// The account with that root key: loaded if it is not, then shared. What other nodes appended may be missing for as long
+    /// as between two polls.
     ///
     /// # Errors
     /// `Denied` if the key is not the one of the account that is loaded; `Corrupt` if there is nothing that this key
     /// opens; `Limit` if the account is larger than all accounts together may be; `Retry` if others were in use for too
     /// long; what the store says.
     pub async fn open(&self, id: AccountId, root: &RootKey) -> Result<Arc<Account>> {
+        self.open_if(id, root, self.is_stale(id)).await
+    }
+
+    /// As [`Accounts::open`], with all that any node has acknowledged before: for whoever begins, and may have been
+    /// served elsewhere until now.
+    ///
+    /// # Errors
+    /// As [`Accounts::open`].
+    pub async fn open_current(&self, id: AccountId, root: &RootKey) -> Result<Arc<Account>> {
+        self.open_if(id, root, true).await
+    }
+
+    /// With `refresh`, an account that is loaded is read on.
+    async fn open_if(&self, id: AccountId, root: &RootKey, refresh: bool) -> Result<Arc<Account>> {
         let slot = lock(&self.0.loaded).entry(id).or_default().clone();
         let mut loaded = slot.0.lock().await;
         let account = match loaded.upgrade() {
             Some(account) if account.has_root(root) => {
-                if self.is_stale(id) {
+                if refresh {
                     self.head(id).looks(self.0.clock.monotonic());
                     account.refresh().await?;
                 }

@@ -139,6 +139,8 @@ mod leftovers;
 mod locked_urls;
 #[path = "imap/model.rs"]
 mod model;
+#[path = "imap/nodes.rs"]
+mod nodes;
 #[path = "imap/object_ids.rs"]
 mod object_ids;
 #[path = "imap/revoked.rs"]

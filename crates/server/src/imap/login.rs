@@ -66,7 +66,7 @@ impl Session {
 
     async fn enter(&mut self, entered: Entered, done: &'static str) -> Outcome {
         let Entered { record, root, .. } = &entered;
-        self.account = Some(self.ctx.accounts.open(record.id, root).await?);
+        self.account = Some(self.ctx.accounts.open_current(record.id, root).await?);
         self.begin_quota(record);
         record.name.as_str().clone_into(&mut self.user);
         self.log.user(record.name.as_str(), record.id);

@@ -43,7 +43,7 @@ impl Session {
             // RFC 7162 §3.2.11: what follows is about another mailbox, or about none.
             self.connection.out().status(None, Status::Ok, Some(&Code::Closed), "the mailbox is closed");
         }
-        let place = self.place(name).await?.require(Rights::READ)?;
+        let place = self.current_place(name).await?.require(Rights::READ)?;
         let (examine, read_only) = (read_only, read_only || !place.is_writable());
         let Opened { mut view, flags, permanent, unseen, object_id, missed } =
             open(&place, read_only, known, !self.dialect.rev2())?;
@@ -90,6 +90,18 @@ impl Session {
         } else {
             Reply::ok_with(Code::ReadWrite, "SELECT completed")
         })
+    }
+
+    /// Where that name leads, with all that any node has acknowledged before: whoever opens a mailbox may have changed it
+    /// through another node (decision 29).
+    async fn current_place(&self, name: &Mailbox) -> Result<Place, Failure> {
+        let own = self.account()?;
+        own.refresh().await?;
+        let place = self.place(name).await?;
+        if place.account.id() != own.id() {
+            place.account.refresh().await?;
+        }
+        Ok(place)
     }
 
     /// CLOSE: expunges without telling, unless the mailbox is open read-only (RFC 3501 §6.4.2).

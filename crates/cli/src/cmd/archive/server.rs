@@ -42,7 +42,7 @@ pub struct ServerArgs {
     /// When TLS is spoken [default: implicit]
     #[arg(long, value_enum, value_name = "WHEN", requires = "host")]
     pub tls: Option<Tls>,
-    /// Trust the issuers in FILE, PEM [default: those that the system trusts]
+    /// Trust the issuers in FILE, PEM, or the server's own certificate [default: those that the system trusts]
     #[arg(long, value_name = "FILE", requires = "host")]
     pub ca: Option<PathBuf>,
     /// The account's name on the server
