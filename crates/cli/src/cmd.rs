@@ -45,7 +45,7 @@ pub enum Command {
     Check(check::Args),
     /// Say how much there is
     Stats(stats::Args),
-    /// Find out what the store does
+    /// Find out what a store can do; copy one, for backup or to move it
     Store(store::Args),
     /// Watch what the server is doing
     Top(top::Args),

@@ -10,16 +10,16 @@ use crate::output::Output;
 #[derive(Args, Debug, Clone, Default)]
 pub struct Global {
     /// Read the configuration from FILE [default: none; every key has a default]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Any command")]
     pub config: Option<PathBuf>,
     /// Keep the data in DIR [default: the configuration's `directory`, else ./sealpost-data]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Any command")]
     pub dir: Option<PathBuf>,
     /// Print JSON, for programs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Any command")]
     pub json: bool,
     /// How much to log, on standard error [default: the configuration's `log.level`, else warn]
-    #[arg(long, global = true, value_name = "LEVEL")]
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Any command")]
     pub log: Option<Level>,
 }
 
