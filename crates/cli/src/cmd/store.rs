@@ -19,7 +19,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find out what a store can do; copy one, for backup or to move it and how long it takes, by writing and removing a few small objects
+    /// Find out what the store does and how long it takes, by writing and removing a few small objects
     Probe(probe::Args),
     /// Copy a store, or accounts of it, into another one while the server runs: to move, to back up, to restore
     Copy(copy::Args),
