@@ -85,9 +85,7 @@ pub async fn main(options: &Options) -> Result<()> {
     let accounts: Vec<String> =
         (0..options.accounts.clamp(1, options.connections)).map(|nth| format!("u{nth}@localhost")).collect();
     let server = start(options, &accounts).await?;
-    for account in &accounts {
-        fill(&server, account, options.messages).await?;
-    }
+    gather(accounts.iter().map(|account| fill(&server, account, options.messages))).await?;
     tokio::time::sleep(SETTLE).await;
     let tree = server.tree;
     let before = tree.usage().rss_bytes;
@@ -148,7 +146,7 @@ pub fn open_files() -> usize {
 async fn start(options: &Options, accounts: &[String]) -> Result<Server> {
     let most = options.connections + OTHER_FILES;
     let lines = format!(
-        "memory = \"{}\"\n[connections]\ntotal = {most}\nper_address = {most}\n[login]\nremembered = {most}\n[timeouts]\nimap_anonymous = \"1h\"\n",
+        "memory = \"{}\"\n[connections]\ntotal = {most}\nper_address = {most}\n[login]\nremembered = {most}\nremember = \"1h\"\n[timeouts]\nimap_anonymous = \"1h\"\n",
         options.memory
     );
     let sealpost = Sealpost { path: options.sealpost.clone(), memory: None };

@@ -146,9 +146,9 @@ enum Command {
         /// How many clients.
         #[arg(long, default_value_t = 1000)]
         connections: usize,
-        /// How many accounts they share; each costs two password checks to make and to log in.
-        #[arg(long, default_value_t = 100)]
-        accounts: usize,
+        /// How many accounts they share [default: each has its own]; each costs two password checks, to make and to log in
+        #[arg(long)]
+        accounts: Option<usize>,
         /// Messages of each INBOX.
         #[arg(long, default_value_t = 1000)]
         messages: u32,
@@ -279,7 +279,7 @@ async fn run(command: Command) -> Result<()> {
                 sealpost,
                 dir,
                 connections,
-                accounts,
+                accounts: accounts.unwrap_or(connections),
                 messages,
                 tls,
                 stage,

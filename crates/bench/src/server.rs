@@ -24,8 +24,11 @@ pub use sealpost::{Configured, Sealpost};
 /// The password of every account of a server under test.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// How long a server may take to start: a thousand accounts are a thousand passwords to hash.
+/// How long a server may take to start.
 pub const START_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// How much longer for each account: its password has to be hashed, by a debug build perhaps.
+const START_TIMEOUT_EACH: Duration = Duration::from_millis(200);
 
 /// How long a server may take to stop.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -98,7 +101,8 @@ pub async fn start(what: &impl Start, dir: &Path, accounts: &[String]) -> Result
     let mut command = what.command(dir, accounts)?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().with_context(|| format!("start {}", what.name()))?;
-    let ready = tokio::time::timeout(START_TIMEOUT, what.ready(&mut child, dir));
+    let patience = START_TIMEOUT + START_TIMEOUT_EACH * u32::try_from(accounts.len()).unwrap_or(u32::MAX);
+    let ready = tokio::time::timeout(patience, what.ready(&mut child, dir));
     let ready = ready.await.with_context(|| format!("{} did not start in time", what.name()))??;
     let pid = child.id().context("the server has ended")?;
     Ok(Server {

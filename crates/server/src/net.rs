@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use sealpost_base::limits;
+use sealpost_base::{AccountId, limits};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
@@ -108,10 +108,16 @@ impl Stream {
         Stream { admitted: Some(admitted), ..self }
     }
 
-    /// The client has shown that it is somebody's: it need not make room for others any more.
-    pub(crate) fn known(&self) {
+    /// Somebody has logged in to that account: the client need not make room for others any more. False if the account has
+    /// too many connections already.
+    pub(crate) fn logged_in(&self, account: AccountId) -> bool {
+        self.admitted.as_ref().is_none_or(|admitted| admitted.logged_in(account))
+    }
+
+    /// The client brings mail for somebody: it need not make room for others any more, unless too many bring some.
+    pub(crate) fn sends(&self) {
         if let Some(admitted) = &self.admitted {
-            admitted.known();
+            admitted.sends();
         }
     }
 

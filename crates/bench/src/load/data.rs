@@ -6,8 +6,9 @@
 mod files;
 mod sizes;
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use sealpost_base::{Random, SeededRandom};
@@ -40,6 +41,29 @@ pub struct DataSet {
     seed: u64,
     /// Made or read before; none for `tiny`, whose messages are made when they are sent.
     messages: Vec<Kept>,
+}
+
+/// Data sets that were opened, for runs that follow each other: none is made twice. Cloning shares it.
+#[derive(Debug, Clone, Default)]
+pub struct Library(Arc<Mutex<Sets>>);
+
+/// By name and seed.
+type Sets = HashMap<(String, u64), Arc<DataSet>>;
+
+impl Library {
+    /// As [`DataSet::open`], at the first time.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::open`].
+    pub fn open(&self, name: &str, seed: u64) -> Result<Arc<DataSet>> {
+        let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(set) = sets.get(&(name.to_owned(), seed)) {
+            return Ok(set.clone());
+        }
+        let set = Arc::new(DataSet::open(name, seed)?);
+        sets.insert((name.to_owned(), seed), set.clone());
+        Ok(set)
+    }
 }
 
 #[derive(Debug)]
@@ -163,6 +187,15 @@ mod tests {
                 assert!(one.message(nth).ends_with(b"\r\n"));
             }
         }
+    }
+
+    #[test]
+    fn a_library_makes_no_set_twice() {
+        let library = Library::default();
+        let first = library.open("tiny", 1).unwrap();
+        assert!(Arc::ptr_eq(&first, &library.clone().open("tiny", 1).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &library.open("tiny", 2).unwrap()));
+        assert!(library.open("tini", 1).is_err());
     }
 
     #[test]

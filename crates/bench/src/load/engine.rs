@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use sealpost_base::{Clock, SystemClock};
 use tokio::sync::watch;
 
-use super::data::DataSet;
+use super::data::{DataSet, Library};
 use super::notice::Notices;
 use super::scenario::template::Names;
 use super::scenario::{Action, Extent, Phase, Protocol, Scenario, Step};
@@ -48,11 +48,13 @@ pub struct Options {
     pub patience: Duration,
     /// Leave the bench's mailboxes where they are.
     pub keep: bool,
+    /// Where data sets are taken from, shared by runs that follow each other.
+    pub library: Library,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 1, threads: 1, patience: Duration::from_secs(60), keep: false }
+        Options { seed: 1, threads: 1, patience: Duration::from_secs(60), keep: false, library: Library::default() }
     }
 }
 
@@ -146,7 +148,7 @@ impl Shared {
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let open = |name: String| Ok((name.clone(), Arc::new(DataSet::open(&name, options.seed)?)));
+        let open = |name: String| Ok((name.clone(), options.library.open(&name, options.seed)?));
         Ok(Shared {
             clock,
             target,

@@ -66,14 +66,15 @@ impl Session {
 
     async fn enter(&mut self, entered: Entered, done: &'static str) -> Outcome {
         let Entered { record, root, .. } = &entered;
+        if !self.connection.stream().is_none_or(|stream| stream.logged_in(record.id)) {
+            self.log.count("crowded_logins", 1);
+            return Err(Reply::no(Code::Limit, "too many connections of this account, close some").into());
+        }
         self.account = Some(self.ctx.accounts.open_current(record.id, root).await?);
         self.begin_quota(record);
         record.name.as_str().clone_into(&mut self.user);
         self.log.user(record.name.as_str(), record.id);
         let standing = self.ctx.auth.standing(&entered);
-        if let Some(stream) = self.connection.stream() {
-            stream.known();
-        }
         self.connection.authenticated(self.ctx.settings.message_size, standing);
         Ok(Reply::ok_with(capability::code(self.stage()), done))
     }

@@ -8,12 +8,16 @@
 //! when all places are taken, the stranger that has been there longest makes room for the next one. So thousands of
 //! half-open handshakes cost an honest client nothing as long as it is quicker than they are many. TLS handshakes under
 //! way, which cost more than connections that wait, have fewer places of their own ([`Handshakes`]), by the same rule.
+//!
+//! Nor are they all for one account, or for those who send mail: a holder of places gets another one only while those that
+//! nobody holds are as many as its own ([`Holder`]). Alone it has half of them, two such have a third each, and strangers
+//! always have as much as the greediest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use sealpost_base::limits;
+use sealpost_base::{AccountId, limits};
 use tokio::sync::Notify;
 
 use crate::settings::Connections;
@@ -22,6 +26,8 @@ use crate::throttle::Network;
 /// Strangers make room only when they are more than this part of all connections: one so-manieth. The others would only push
 /// each other out.
 const STRANGERS_SHARE: usize = 16;
+/// Connections that a holder may have however many others have.
+const LEAST_HELD: usize = 8;
 /// The part of the connections' memory that handshakes may take.
 const HANDSHAKES_SHARE: usize = 8;
 /// Handshakes that are possible at once however little memory there is.
@@ -47,7 +53,50 @@ struct Counts {
     networks: HashMap<Network, usize>,
     /// How each stranger is told to go, those that came first in front.
     strangers: BTreeMap<u64, Arc<Notify>>,
+    /// Who holds each of the others, and what it was charged then.
+    known: HashMap<u64, (Holder, Held)>,
+    holders: HashMap<Holder, Held>,
+    /// What all holders have.
+    held: Held,
     next: u64,
+}
+
+/// Who connections are for that are no strangers'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Holder {
+    /// Whoever logged in.
+    Account(AccountId),
+    /// All that have named a recipient.
+    Senders,
+}
+
+/// Connections, and what they are charged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Held {
+    connections: usize,
+    bytes: usize,
+}
+
+impl Held {
+    fn and(self, other: Held) -> Held {
+        Held { connections: self.connections + other.connections, bytes: self.bytes + other.bytes }
+    }
+
+    fn without(self, other: Held) -> Held {
+        Held { connections: self.connections - other.connections, bytes: self.bytes - other.bytes }
+    }
+}
+
+impl Counts {
+    /// Nobody holds that connection any more.
+    fn let_go(&mut self, number: u64) {
+        let Some((holder, charged)) = self.known.remove(&number) else { return };
+        self.held = self.held.without(charged);
+        let left = self.holders.remove(&holder).map(|held| held.without(charged));
+        if let Some(left) = left.filter(|left| left.connections > 0) {
+            self.holders.insert(holder, left);
+        }
+    }
 }
 
 /// One connection that is counted; dropping it ends that.
@@ -120,9 +169,37 @@ impl Admission {
 }
 
 impl Admitted {
-    /// It has shown that it is somebody's: it does not have to make room for others any more.
-    pub(crate) fn known(&self) {
-        self.admission.lock().strangers.remove(&self.number);
+    /// Somebody has logged in to that account: it does not have to make room for others any more. False if the account
+    /// has too many already.
+    pub(crate) fn logged_in(&self, account: AccountId) -> bool {
+        self.held_by(Holder::Account(account))
+    }
+
+    /// It brings mail for somebody, and does not have to make room for others unless too many do.
+    pub(crate) fn sends(&self) {
+        self.held_by(Holder::Senders);
+    }
+
+    fn held_by(&self, holder: Holder) -> bool {
+        let shared = &self.admission.0;
+        let mut counts = self.admission.lock();
+        if counts.known.get(&self.number).is_some_and(|(before, _)| *before == holder) {
+            return true;
+        }
+        let charged = Held { connections: 1, bytes: self.bytes };
+        let holds = counts.holders.get(&holder).copied().unwrap_or_default().and(charged);
+        let held = counts.held.and(charged);
+        let greedy = holds.connections > shared.limits.total.saturating_sub(held.connections)
+            || holds.bytes > shared.bytes.saturating_sub(held.bytes);
+        if greedy && holds.connections > LEAST_HELD {
+            return false;
+        }
+        counts.let_go(self.number);
+        counts.held = counts.held.and(charged);
+        counts.holders.insert(holder, holds);
+        counts.known.insert(self.number, (holder, charged));
+        counts.strangers.remove(&self.number);
+        true
     }
 
     /// Charges it for TLS; false if there is no room for that.
@@ -153,6 +230,7 @@ impl Drop for Admitted {
         counts.total = counts.total.saturating_sub(1);
         counts.bytes = counts.bytes.saturating_sub(self.bytes);
         counts.strangers.remove(&self.number);
+        counts.let_go(self.number);
         if let Some(network) = self.network
             && let Some(here) = counts.networks.get_mut(&network)
         {
@@ -224,6 +302,11 @@ mod tests {
         Some(IpAddr::from([192, 0, 2, n]))
     }
 
+    fn log_in(admitted: &Admitted) {
+        // To an account of its own.
+        assert!(admitted.logged_in(AccountId(u128::from(admitted.number).to_be_bytes())));
+    }
+
     fn has_to_leave(admitted: &Admitted) -> bool {
         admitted.leave.notified().now_or_never().is_some()
     }
@@ -236,7 +319,7 @@ mod tests {
         let two = admission.admit(peer(2)).unwrap();
         let unix = admission.admit(None).unwrap();
         for known in one.iter().chain([&two, &unix]) {
-            known.known();
+            log_in(known);
         }
         assert!(admission.admit(peer(3)).is_none(), "four in all");
         drop(one);
@@ -244,21 +327,66 @@ mod tests {
         assert_eq!(admission.lock().networks.len(), 1);
         assert_eq!((admission.total(), admission.lock().strangers.len()), (2, 0));
         drop((two, unix));
-        assert_eq!(admission.lock().bytes, 0);
+        let counts = admission.lock();
+        assert_eq!((counts.bytes, counts.held), (0, Held::default()));
+        assert!(counts.known.is_empty() && counts.holders.is_empty());
+    }
+
+    #[test]
+    fn no_account_takes_the_places_of_others() {
+        const ALL: usize = 60;
+        let admission =
+            Admission::new(Connections { total: 1000, per_address: 1000 }, ALL * limits::CONNECTION_BYTES);
+        let (greedy, other) = (AccountId([1; 16]), AccountId([2; 16]));
+        let mut inside = Vec::new();
+        let enter = |account, inside: &mut Vec<Admitted>| {
+            let admitted = admission.admit(peer(1)).unwrap();
+            let may = admitted.logged_in(account);
+            inside.push(admitted);
+            may
+        };
+        assert_eq!((0..50).filter(|_| enter(greedy, &mut inside)).count(), ALL / 2);
+        assert_eq!((0..50).filter(|_| enter(other, &mut inside)).count(), ALL / 4);
+        assert!(enter(AccountId([3; 16]), &mut inside), "there is room for who has none");
+        drop(inside);
+        assert!(enter(greedy, &mut Vec::new()));
+    }
+
+    #[test]
+    fn who_logs_in_anew_is_counted_once() {
+        let admission = Admission::new(Connections { total: 30, per_address: 30 }, usize::MAX);
+        let (one, other) = (AccountId([1; 16]), AccountId([2; 16]));
+        let admitted = admission.admit(peer(1)).unwrap();
+        for account in [one, one, other, one] {
+            assert!(admitted.logged_in(account));
+        }
+        assert_eq!(admission.lock().held.connections, 1);
+        assert_eq!(admission.lock().holders.len(), 1);
+    }
+
+    #[test]
+    fn senders_beyond_their_part_make_room() {
+        const ALL: usize = 60;
+        let admission = Admission::new(Connections { total: ALL, per_address: 1000 }, usize::MAX);
+        let senders: Vec<_> = (0..ALL).map(|_| admission.admit(peer(1)).unwrap()).collect();
+        senders.iter().for_each(Admitted::sends);
+        let honest = admission.admit(peer(2)).unwrap();
+        assert!(has_to_leave(&senders[ALL / 2]), "the first that is one too many");
+        log_in(&honest);
     }
 
     #[test]
     fn whoever_is_not_known_longest_makes_room() {
         let admission = Admission::new(Connections { total: 3, per_address: 9 }, usize::MAX);
         let known = admission.admit(peer(1)).unwrap();
-        known.known();
+        log_in(&known);
         let (first, second) = (admission.admit(peer(1)).unwrap(), admission.admit(peer(2)).unwrap());
         let third = admission.admit(peer(3)).unwrap();
         assert!(has_to_leave(&first) && !has_to_leave(&known) && !has_to_leave(&second));
         drop(first);
         assert_eq!(admission.total(), 3);
         for late in [&second, &third] {
-            late.known();
+            log_in(late);
         }
         assert!(admission.admit(peer(4)).is_none(), "nobody who is known has to go");
     }
@@ -268,7 +396,7 @@ mod tests {
         let admission = Admission::new(Connections { total: 32, per_address: 99 }, usize::MAX);
         let all: Vec<_> = (0..32).map(|_| admission.admit(peer(1)).unwrap()).collect();
         for known in &all[..30] {
-            known.known();
+            log_in(known);
         }
         assert!(admission.admit(peer(2)).is_none());
         assert!(!all.iter().any(has_to_leave));
@@ -282,7 +410,7 @@ mod tests {
         assert!(first.speaks_tls());
         let mut others: Vec<_> = (0..3).map(|_| admission.admit(peer(2)).unwrap()).collect();
         for known in others.iter().chain([&first]) {
-            known.known();
+            log_in(known);
         }
         assert!(admission.admit(peer(3)).is_none());
         assert!(!others[0].speaks_tls(), "there is no room for it");

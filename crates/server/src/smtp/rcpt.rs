@@ -25,7 +25,7 @@ impl Session {
         match self.add_recipient(rcpt.to).await {
             Ok(()) => {
                 if let Some(stream) = self.connection.stream() {
-                    stream.known();
+                    stream.sends();
                 }
                 self.reply(replies::recipient_ok());
             }

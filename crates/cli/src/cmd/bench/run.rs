@@ -107,6 +107,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         threads: args.load.threads.clamp(1, 256),
         patience: args.load.patience,
         keep: args.keep || running.throwaway,
+        ..Options::default()
     };
     let mut measuring = Measuring::begin(running, options, Every::default(), global);
     let (target, sampler) = (measuring.running.target.clone(), measuring.sampler.as_ref());

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_base::{Error, Kind, Random};
 use sealpost_vault::RootKey;
@@ -40,8 +41,7 @@ pub struct Login {
 /// `Denied` if one is there with another password; what the directory says.
 pub async fn named(place: &Place, names: &[String], file: &Path) -> Result<Login> {
     let secret = secret::from_file(file)?;
-    let mut first = None;
-    for name in names {
+    let all = stream::iter(names).map(async |name| {
         let name = place.directory.account_name(name).with_context(|| format!("the account {name:?}"))?;
         let opened = make(place, &name, &secret).await.map_err(|e| match e.kind() {
             Kind::Denied => {
@@ -49,8 +49,11 @@ pub async fn named(place: &Place, names: &[String], file: &Path) -> Result<Login
             }
             _ => e,
         })?;
-        first.get_or_insert((name, opened));
-    }
+        anyhow::Ok((name, opened))
+    });
+    // Each costs a password check. Of thousands only the first is kept.
+    let at_once = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let first = all.buffered(at_once).try_fold(None, async |first, made| Ok(first.or(Some(made)))).await?;
     let (account, opened) = first.context("no account was named")?;
     let password = std::str::from_utf8(secret.bytes()).ok().map(|text| Zeroizing::new(text.to_owned()));
     Ok(Login { account, password, opened: Some(opened) })
