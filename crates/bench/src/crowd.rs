@@ -272,7 +272,9 @@ impl Attack {
                 let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
                 attacker.flood(b"b SEARCH SUBJECT {200000+}\r\n", "", b'x').await
             }
-            Attack::Header => message(nth, ports.lmtp, pause, |nth| format!("X-Field-{nth}: some value\r\n")).await,
+            Attack::Header => {
+                message(nth, ports.lmtp, pause, |nth| format!("X-Field-{nth}: some value\r\n")).await
+            }
             Attack::Nest => {
                 let part =
                     |nth| format!("Content-Type: multipart/mixed; boundary=b{nth}\r\n\r\n--b{nth}\r\n");
@@ -331,7 +333,12 @@ impl Attack {
 const ZIPPED_ZEROS: &[u8] = include_bytes!("crowd/zeros.deflate");
 
 /// A message that does not end, made of numbered pieces.
-async fn message(nth: usize, lmtp: SocketAddr, pause: Duration, piece: impl Fn(usize) -> String) -> Result<()> {
+async fn message(
+    nth: usize,
+    lmtp: SocketAddr,
+    pause: Duration,
+    piece: impl Fn(usize) -> String,
+) -> Result<()> {
     let mut attacker = Attacker::connect(nth, lmtp, pause).await?;
     let head = format!("LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{VICTIM}>\r\nDATA\r\n");
     attacker.say(head.as_bytes()).await?;

@@ -10,7 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
-use crate::imap::{Compressions, LongCommands, Orders, UrlMarks};
+use crate::imap::{Compressions, LongCommands, Orders, Results, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;
@@ -48,6 +48,8 @@ pub struct Context {
     pub compressions: Compressions,
     /// How many IMAP commands may be long at once.
     pub long_commands: LongCommands,
+    /// What part of the budget the results of searches may hold.
+    pub results: Results,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The sessions there are.
@@ -100,6 +102,7 @@ impl Context {
             url_marks,
             compressions: Compressions::of(&budget),
             long_commands: LongCommands::of(&budget),
+            results: Results::of(&budget),
             budget,
             metrics: Arc::default(),
             sessions: Arc::default(),

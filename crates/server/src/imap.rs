@@ -72,6 +72,7 @@ use crate::net::Stream;
 pub use deflate::Compressions;
 pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
+pub use search::found::Results;
 
 /// The turns that sessions take to sort and thread.
 pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {

@@ -54,7 +54,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 1, threads: 1, patience: Duration::from_secs(60), keep: false, library: Library::default() }
+        Options {
+            seed: 1,
+            threads: 1,
+            patience: Duration::from_secs(60),
+            keep: false,
+            library: Library::default(),
+        }
     }
 }
 

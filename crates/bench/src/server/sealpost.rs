@@ -77,7 +77,9 @@ impl Start for Sealpost {
         command.args(["try", "--json", "--ports", "free", "--no-samples", "--dir"]).arg(dir);
         if let Some(memory) = self.memory {
             let config = dir.with_extension("toml");
-            std::fs::write(&config, format!("memory = \"{memory}\"\n"))?;
+            // All clients come from one address; how many fit into the memory is what decides.
+            let connections = "[connections]\ntotal = 100000\nper_address = 100000\n";
+            std::fs::write(&config, format!("memory = \"{memory}\"\n{connections}"))?;
             command.arg("--config").arg(config);
         }
         for account in accounts {

@@ -180,14 +180,19 @@ impl Session {
                 let removed = updates::removals(list, |uid| goes.contains(uid));
                 list.retain(|found| !goes.contains(found.uid));
                 let old: UidSet = results::uids(list);
-                let new: Vec<Match> = found.into_iter().filter(|found| !old.contains(found.uid)).collect();
+                let new = found.map(|mut found| {
+                    found.retain(|found| !old.contains(found.uid));
+                    found
+                });
                 if new.is_empty() {
                     (removed, Vec::new())
                 } else {
                     let whole = Area::selected(self.view()?);
-                    let all = self.sorted(&whole, results::together(list, new), criteria).await?;
+                    // Not many more than were searched for: what is kept has an end.
+                    let all = new.map(|new| results::together(list, new));
+                    let all = self.sorted(&whole, all, criteria).await?;
                     let (removed, comes) = results::placed(removed, list, &all, &old);
-                    *list = all;
+                    *list = all.into_parts().0;
                     (removed, comes)
                 }
             }

@@ -38,8 +38,10 @@ pub(super) use octets::{Opened, Reads};
 use pipeline::{Pipeline, Prepared};
 use structure::Form;
 
-/// Rows taken from the state at once.
-const BATCH_ROWS: usize = 128;
+/// Rows taken from the state at once, and the octets of their flags: about what a connection may hold without asking. A row
+/// may have tens of kilobytes of keywords; one of those is taken at least.
+const BATCH_ROWS: usize = 64;
+const BATCH_FLAG_BYTES: usize = 4 * 1024;
 
 /// A message as it was when its batch was taken.
 pub(super) struct FetchRow {
@@ -102,9 +104,13 @@ impl Session {
         while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
             self.progress.reach(done, goal);
             done += uids.len();
-            let rows = self.snapshot(&uids, &plan, &telling.known.uids)?;
-            trouble.gone += uids.len() - rows.len();
-            self.fetch_rows(rows, &plan, &packs, &mut trouble).await?;
+            let mut left = &uids[..];
+            while !left.is_empty() {
+                let (rows, next) = self.snapshot(left, &plan, &telling.known.uids)?;
+                trouble.gone += left.len() - next.len() - rows.len();
+                left = next;
+                self.fetch_rows(rows, &plan, &packs, &mut trouble).await?;
+            }
         }
         Ok(trouble.reply(uid))
     }
@@ -115,18 +121,26 @@ impl Session {
         let mut trouble = Trouble::default();
         let mut cursor = Cursor::new(uids.clone());
         while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
-            let sent = match self.snapshot(&uids, &plan, &UidSet::new()) {
-                Ok(rows) => match self.packs_for(&plan) {
-                    Ok(packs) => self.fetch_rows(rows, &plan, &packs, &mut trouble).await,
-                    Err(reply) => Err(reply.into()),
-                },
-                Err(failure) => Err(failure),
-            };
-            match sent {
+            match self.fetch_batch(&uids, &plan, &mut trouble).await {
                 Err(Failure::End(end)) => return Err(end),
                 // What cannot be read was reported.
                 Ok(()) | Err(Failure::Reply(_)) => {}
             }
+        }
+        Ok(())
+    }
+
+    async fn fetch_batch(
+        &mut self,
+        mut uids: &[Uid],
+        plan: &Arc<Plan>,
+        trouble: &mut Trouble,
+    ) -> Result<(), Failure> {
+        let packs = self.packs_for(plan)?;
+        while !uids.is_empty() {
+            let (rows, next) = self.snapshot(uids, plan, &UidSet::new())?;
+            uids = next;
+            self.fetch_rows(rows, plan, &packs, trouble).await?;
         }
         Ok(())
     }
@@ -178,8 +192,13 @@ impl Session {
         })
     }
 
-    /// Those of the messages that still exist.
-    fn snapshot(&mut self, uids: &[Uid], plan: &Plan, seen: &UidSet) -> Result<Vec<FetchRow>, Failure> {
+    /// Those of the messages that still exist, and the messages that are left for the next time because their flags are long.
+    fn snapshot<'a>(
+        &mut self,
+        uids: &'a [Uid],
+        plan: &Plan,
+        seen: &UidSet,
+    ) -> Result<(Vec<FetchRow>, &'a [Uid]), Failure> {
         let modseqs = self.dialect.modseq();
         let Some(view) = &mut self.view else { return Err(Reply::bad("select a mailbox first").into()) };
         let account = view.account().clone();
@@ -191,7 +210,9 @@ impl Session {
         let mut highest = ModSeq::ZERO;
         let mut writer = Writer::new();
         let mut rows = Vec::with_capacity(uids.len());
-        for uid in uids {
+        let (mut left, mut flag_bytes) = (uids, 0);
+        while let Some((uid, others)) = left.split_first().filter(|_| flag_bytes <= BATCH_FLAG_BYTES) {
+            left = others;
             let (Some(row), Some(sequence)) = (mailbox.row(*uid), view.sequence(*uid)) else { continue };
             let Some(message) = state.message(row.message) else { continue };
             // RFC 3501 §6.4.5: when \Seen was set, the flags are part of the response.
@@ -200,6 +221,7 @@ impl Session {
                 flags::write(&mut writer, &state, row.flags, view.recent().contains(*uid));
                 writer.take().to_vec()
             });
+            flag_bytes += flags.as_ref().map_or(0, Vec::len);
             if plan.wants(&Item::ModSeq) || (seen && modseqs) {
                 highest = highest.max(row.modseq);
             }
@@ -215,7 +237,7 @@ impl Session {
             });
         }
         view.wrote_modseq(highest);
-        Ok(rows)
+        Ok((rows, left))
     }
 
     /// Where several messages are read from at once: their structures alone, if the plan asks for no octets.

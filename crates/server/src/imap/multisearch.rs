@@ -16,8 +16,8 @@ use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator};
 use super::search::area::Area;
+use super::search::found::Found;
 use super::search::key::Query;
-use super::search::run::Match;
 use super::session::Session;
 
 /// A mailbox that is to be searched.
@@ -105,7 +105,7 @@ impl Session {
         returns: &Returns,
         area: &Area,
         correlator: Option<&Correlator>,
-    ) -> Result<(Arc<Query>, Vec<Match>), Failure> {
+    ) -> Result<(Arc<Query>, Found), Failure> {
         let query = self.query(search, area)?;
         let matches = self.find(area, &query).await?;
         let answer = Answer { area, matches: &matches, uid: true, modseq: query.asks_for_modseq() };

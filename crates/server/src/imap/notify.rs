@@ -11,7 +11,7 @@ mod shares;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::share;
-use sealpost_account::{AccountState, Bell};
+use sealpost_account::{AccountState, Accounts, Bell, Charge};
 use sealpost_base::{MailboxId, limits};
 use sealpost_imap::server::Event as Input;
 use sealpost_imap::types::{
@@ -39,9 +39,31 @@ pub(super) struct Watch {
     groups: Groups,
     known: Known,
     shares: Shares,
+    /// Room for all of this, if it is much.
+    charge: Option<Charge>,
 }
 
+/// What is watched up to this size is part of what a connection takes anyway, in bytes.
+const SMALL_WATCH: usize = 8 * 1024;
+
 impl Watch {
+    /// Counts what is kept, if that is much; whether there is room for it.
+    fn weigh(&mut self, accounts: &Accounts) -> Result<(), Overflow> {
+        let bytes = self.groups.bytes() + self.known.bytes();
+        if bytes <= SMALL_WATCH {
+            self.charge = None;
+            return Ok(());
+        }
+        let room = match &self.charge {
+            Some(charge) => charge.try_set(bytes),
+            None => {
+                self.charge = accounts.charge(bytes);
+                self.charge.is_some()
+            }
+        };
+        if room { Ok(()) } else { Err(Overflow) }
+    }
+
     /// What is wanted of the selected mailbox.
     pub(super) fn selected(&self) -> &Selected {
         &self.selected
@@ -73,7 +95,12 @@ impl Session {
             return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
         };
         let watched = known.mailboxes(&groups, self.selected_here());
-        self.watch = Some(Box::new(Watch { selected, groups, known, shares: Shares::default() }));
+        let mut watch = Box::new(Watch { selected, groups, known, ..Watch::default() });
+        if watch.weigh(&self.ctx.accounts).is_err() {
+            let text = "no memory to watch so many mailboxes now";
+            return Err(Reply::no(other_code("NOTIFICATIONOVERFLOW", None), text).into());
+        }
+        self.watch = Some(watch);
         if self.watch_shares().await.is_err() {
             self.watch = None;
             let text = format!("at most {} shared mailboxes can be watched", limits::NOTIFY_SHARES);
@@ -138,7 +165,8 @@ impl Session {
             let here = all.map(|all| if own { Vec::new() } else { all.collect() });
             here.and_then(|here| Ok(here.into_iter().chain(shared?).collect()))
         };
-        let events: Vec<Event> = match events {
+        let accounts = &self.ctx.accounts;
+        let events: Vec<Event> = match events.and_then(|events| watch.weigh(accounts).map(|()| events)) {
             Ok(events) => events,
             Err(Overflow) => return self.overflow(),
         };

@@ -7,6 +7,7 @@ pub(super) mod answer;
 pub(super) mod area;
 mod compile;
 mod evaluate;
+pub(super) mod found;
 mod fuzzy;
 pub(super) mod key;
 pub(super) mod run;

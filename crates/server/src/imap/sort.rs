@@ -19,6 +19,7 @@ use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator, is_fuzzy};
 use super::search::area::Area;
+use super::search::found::Found;
 use super::search::run::Match;
 use super::session::Session;
 use keys::{Keys, Row};
@@ -29,6 +30,8 @@ const BATCH_ROWS: usize = 512;
 /// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it each, and
 /// waits for the second one while it has the first. Less than all of it, so that somebody can always go on.
 const TURNS: usize = 3;
+/// What a message takes while it is sorted, besides its key: its number in the order, and its place in the new one.
+const SORTED_BYTES: usize = size_of::<u32>() + size_of::<Match>();
 /// So many are sorted right here, more on a thread of their own.
 const FEW: usize = 2048;
 
@@ -81,18 +84,20 @@ impl Session {
     pub(super) async fn sorted(
         &mut self,
         area: &Area,
-        found: Vec<Match>,
+        found: Found,
         criteria: &[SortCriterion],
-    ) -> Result<Vec<Match>, Failure> {
+    ) -> Result<Found, Failure> {
         let key = Key::of(area, criteria);
         if let Some(sorted) = self.sorted_before(area, &found, key.as_ref()).await? {
-            return Ok(sorted);
+            return Ok(found.map(|_| sorted));
         }
         // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
         let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
         let turn = self.patiently(turns.acquire_owned()).await?;
-        let permit = self.patiently(budget.acquire(Keys::bytes(found.len(), criteria))).await?;
-        let mut keys = Keys::new(criteria, permit.bytes());
+        let besides = found.len() * SORTED_BYTES;
+        let wanted = Keys::bytes(found.len(), criteria).saturating_add(besides);
+        let permit = self.patiently(budget.acquire(wanted)).await?;
+        let mut keys = Keys::new(criteria, permit.bytes().saturating_sub(besides));
         let (parts, mut damaged) = (keys.parts(), false);
         self.with_summaries(area, &found, parts, |at, row, summary| {
             damaged |= parts.is_some() && summary.is_none();
@@ -103,14 +108,15 @@ impl Session {
         let is_most = found.len() > area.uids.len() / 2;
         let keeps = is_most && !damaged && keys.are_whole(found.len());
         let (key, orders) = (key.filter(|_| keeps), self.ctx.orders.clone());
+        let (found, memory) = found.into_parts();
         let sort = move || {
             let order: Vec<u32> = keys.order().map(|at| at as u32).collect();
             let sorted = order.iter().map(|at| found[*at as usize]).collect();
             if let Some(key) = key {
                 orders.keep(key, Order::new(&found, order));
             }
-            drop((permit, turn));
-            sorted
+            drop((found, permit, turn));
+            Found::from_parts(sorted, memory)
         };
         if few {
             return Ok(sort());

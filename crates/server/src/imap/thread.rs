@@ -10,6 +10,7 @@ mod tests;
 use std::num::NonZeroU64;
 
 use sealpost_account::summary::{Parts, Summary};
+use sealpost_base::Permit;
 use sealpost_imap::types::{Code, Thread, ThreadAlgorithm};
 use sealpost_mime::collate;
 use sealpost_mime::header::subject;
@@ -81,7 +82,7 @@ impl Session {
         let area = Area::selected(self.view()?);
         let query = self.query(&thread.search, &area)?;
         let found = self.find(&area, &query).await?;
-        let forest = self.threaded(&area, &found, thread.algorithm).await?;
+        let (forest, _memory) = self.threaded(&area, &found, thread.algorithm).await?;
         self.write_threads(&area, &found, &forest, thread.search.uid).await?;
         Ok(Reply::ok("THREAD completed"))
     }
@@ -91,7 +92,7 @@ impl Session {
         area: &Area,
         found: &[Match],
         algorithm: ThreadAlgorithm,
-    ) -> Result<Forest, Failure> {
+    ) -> Result<(Forest, Permit), Failure> {
         // Few at a time, as with SORT.
         let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
         let turn = self.patiently(turns.acquire_owned()).await?;
@@ -114,8 +115,8 @@ impl Session {
         .await?;
         let thread = move || {
             let forest = if with_ids { links.thread(&items) } else { ordered::thread(&mut items) };
-            drop((permit, turn));
-            forest
+            drop((items, turn));
+            (forest, permit)
         };
         self.patiently(tokio::task::spawn_blocking(thread)).await?.map_err(|error| {
             tracing::error!(%error, "threading failed");

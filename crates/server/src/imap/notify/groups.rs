@@ -102,6 +102,22 @@ fn peek(item: FetchItem) -> FetchItem {
     }
 }
 
+impl Groups {
+    /// What the names take that were asked for, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let names = |scope: &Scope| match scope {
+            Scope::Personal | Scope::Subscribed => 0,
+            Scope::Subtree(names) | Scope::Named(names) => names.iter().map(|name| name_bytes(name)).sum(),
+        };
+        self.groups.iter().map(|group| size_of::<Group>() + names(&group.scope)).sum()
+    }
+}
+
+/// What a name takes that is kept.
+pub(super) fn name_bytes(name: &str) -> usize {
+    2 * size_of::<String>() + name.len()
+}
+
 impl Wanted {
     fn new(events: &[NotifyEvent]) -> Self {
         Wanted {

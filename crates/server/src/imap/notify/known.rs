@@ -7,7 +7,7 @@ use sealpost_account::metadata::Holder;
 use sealpost_account::state::Mailbox;
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidValidity, limits};
 
-use super::groups::{Groups, Wanted};
+use super::groups::{Groups, Wanted, name_bytes};
 
 /// The mailboxes of one account as the client knows them.
 #[derive(Debug, Default)]
@@ -97,6 +97,12 @@ impl Known {
         }
         known.subscribed = subscribed(state, groups)?;
         Ok(known)
+    }
+
+    /// What is kept of them, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let entries = self.mailboxes.values().map(|entry| size_of::<Entry>() + name_bytes(&entry.name));
+        entries.sum::<usize>() + self.subscribed.iter().map(|name| name_bytes(name)).sum::<usize>()
     }
 
     fn watch(&mut self, entry: Entry, id: MailboxId) -> Result<(), Overflow> {

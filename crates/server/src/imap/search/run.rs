@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::area::Area;
 use super::evaluate::{Columns, Knowledge, Verdict};
+use super::found::Found;
 use super::key::Query;
 use super::scan;
 use crate::imap::connection::End;
@@ -72,11 +73,9 @@ impl Session {
     ///
     /// # Errors
     /// `NO [UNAVAILABLE]` if messages cannot be read for now; the end of the session, or of the mailbox.
-    pub(in crate::imap) async fn find(
-        &mut self,
-        area: &Area,
-        query: &Arc<Query>,
-    ) -> Result<Vec<Match>, Failure> {
+    pub(in crate::imap) async fn find(&mut self, area: &Area, query: &Arc<Query>) -> Result<Found, Failure> {
+        let (results, messages) = (self.ctx.results.clone(), area.uids.len());
+        let memory = self.patiently(results.for_search(messages)).await?;
         let mut found = Findings::default();
         let mut undecided = self.by_rows(area, query, &mut found).await?;
         let mut texts = query.asks_for_texts();
@@ -105,7 +104,7 @@ impl Session {
             self.connection.relieve().await?;
         }
         found.matches.sort_unstable();
-        Ok(found.matches)
+        Ok(Found::new(found.matches, memory))
     }
 
     /// Decides by the rows alone where that is possible; the others.
