@@ -143,6 +143,8 @@ mod model;
 mod nodes;
 #[path = "imap/object_ids.rs"]
 mod object_ids;
+#[path = "imap/results.rs"]
+mod results;
 #[path = "imap/revoked.rs"]
 mod revoked;
 #[path = "imap/sessions.rs"]

@@ -1,0 +1,124 @@
+//! What sessions hold of what they found and watch: it is drawn from the memory it is bounded by, and given back.
+
+use sealpost_account::event::Event;
+use sealpost_base::{MemoryDivision, limits};
+use sealpost_server::Settings;
+
+use crate::imap_world::{Client, World};
+
+/// The memory for work, of which results may hold an eighth.
+const WORK: usize = 8 * 1024 * 1024;
+/// Messages of the large mailbox: what searching it takes is all that results may hold.
+const MANY: usize = 1 << 16;
+
+async fn world_with_many() -> World {
+    let memory = MemoryDivision { work: WORK, ..MemoryDivision::default() };
+    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    world.deliver(None, b"Subject: one\r\n\r\n").await;
+    let mut client = world.login().await;
+    client.ok("CREATE Few").await;
+    client.ok("SELECT INBOX").await;
+    client.ok("COPY 1 Few").await;
+    for _ in 0..MANY.ilog2() {
+        client.ok("COPY 1:* INBOX").await;
+    }
+    client.ok("LOGOUT").await;
+    world
+}
+
+async fn selected(world: &mut World, mailbox: &str) -> Client {
+    let mut client = world.login().await;
+    client.ok(&format!("SELECT {mailbox}")).await;
+    client
+}
+
+#[tokio::test]
+async fn results_that_are_not_read_are_counted_and_have_an_end() {
+    for search in ["SEARCH ALL", "SORT (ARRIVAL) UTF-8 ALL", "SORT (SIZE) UTF-8 ALL"] {
+        let mut world = world_with_many().await;
+        let budget = world.ctx.budget.clone();
+        let mut slow = selected(&mut world, "INBOX").await;
+        slow.send(format!("1 {search}\r\n").as_bytes()).await;
+        let begun = slow.octets(1000).await;
+        assert!(begun.starts_with(b"* S"), "{search}");
+        assert!(budget.in_use() >= 8 * MANY, "{search}: {} are drawn", budget.in_use());
+
+        // There is no room for a second one as large.
+        let mut second = selected(&mut world, "INBOX").await;
+        second.send(b"2 UID SEARCH RETURN (COUNT) ALL\r\n").await;
+        while budget.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        // But for one that is small, and for other work.
+        let mut third = selected(&mut world, "Few").await;
+        assert_eq!(third.ok("SEARCH ALL").await[0], "* SEARCH 1");
+        assert!(third.ok("FETCH 1 BODY.PEEK[]").await[0].starts_with("* 1 FETCH"));
+
+        drop(slow);
+        assert_eq!(second.line().await, format!("* ESEARCH (TAG \"2\") UID COUNT {MANY}"));
+        assert!(second.line().await.starts_with("2 OK"));
+        while budget.in_use() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_with_long_flags_come_a_few_at_a_time() {
+    let mut world = World::new(Settings::default()).await;
+    let mut client = world.login().await;
+    for _ in 0..100 {
+        world.deliver(None, b"Subject: one\r\n\r\n").await;
+    }
+    client.ok("SELECT INBOX").await;
+    let keyword = |n: usize| format!("{n:k>width$}", width = limits::KEYWORD_BYTES);
+    let flags: Vec<_> = (0..40).map(keyword).collect();
+    client.ok(&format!("STORE 20:60 +FLAGS.SILENT ({})", flags.join(" "))).await;
+    world.login().await.ok("SELECT INBOX").await;
+    let mut other = world.login().await;
+    other.ok("SELECT INBOX").await;
+    other.ok("STORE 30 +FLAGS.SILENT (\\Deleted)").await;
+    other.ok("EXPUNGE").await;
+    let lines = client.command("FETCH 1:100 (FLAGS)").await;
+    let fetched: Vec<_> = lines.iter().filter(|line| line.contains(" FETCH ")).collect();
+    assert_eq!(fetched.len(), 99);
+    let long = fetched.iter().filter(|line| line.len() > 40 * limits::KEYWORD_BYTES).count();
+    assert_eq!(long, 40, "the one that is gone had them too");
+    let last = &lines[lines.len() - 1];
+    assert!(last.starts_with("x NO [EXPUNGEISSUED]"), "{last}");
+}
+
+#[tokio::test]
+async fn what_notify_watches_has_to_have_room() {
+    const MAILBOXES: usize = 1000;
+    let memory = MemoryDivision { accounts: 6 * 1024 * 1024, ..MemoryDivision::default() };
+    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    let account = world.account().await;
+    let name = |n: usize| format!("{n:x>width$}", width = limits::MAILBOX_NAME_BYTES);
+    for first in (0..MAILBOXES).step_by(100) {
+        let made = (first..first + 100).map(|n| Event::MailboxCreated { name: name(n), special_use: None });
+        let made: Vec<_> = made.collect();
+        account.commit(|_| Ok((made.clone(), ()))).await.unwrap();
+    }
+    drop(account);
+    let mut clients = Vec::new();
+    // Each keeps a megabyte of names.
+    let refused = loop {
+        assert!(clients.len() < 20, "as many as come are let watch");
+        let mut client = world.login().await;
+        let lines = client.command("NOTIFY SET (personal (MailboxName))").await;
+        let last = lines[lines.len() - 1].clone();
+        clients.push(client);
+        if !last.starts_with("x OK") {
+            break last;
+        }
+    };
+    assert!(refused.starts_with("x NO [NOTIFICATIONOVERFLOW]"), "{refused}");
+    assert!(clients.len() > 1);
+    for client in &mut clients {
+        client.ok("NOOP").await;
+    }
+    clients[0].ok("NOTIFY NONE").await;
+    let last = clients.len() - 1;
+    clients[last].ok("NOTIFY SET (personal (MailboxName))").await;
+}
