@@ -32,7 +32,7 @@ use crate::cache::Cache;
 use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
-use crate::ingest::Ingest;
+use crate::ingest::{self, Ingest, Stored};
 use crate::packs::Packs;
 use crate::state::{AccountState, Applied, Mailbox};
 use crate::summary::{Entry, Indexes};
@@ -68,12 +68,17 @@ pub struct Account {
     reading: Budget,
 }
 
+/// More events than there can be.
+const NOT_COLLECTED: usize = usize::MAX;
+
 /// What whoever changes the state holds.
 struct Work {
     /// The entry that the state goes up to.
     tail: Tail,
     /// Events since the last checkpoint; an entry that could not be read counts as one.
     since_checkpoint: usize,
+    /// Events since all objects were looked through, [`NOT_COLLECTED`] if that was not done since the account was loaded.
+    since_collection: usize,
 }
 
 /// The state at one moment. Never hold it while waiting for anything.
@@ -290,6 +295,15 @@ impl Account {
         self.accounts.ingest_beside(self.id, beside).await
     }
 
+    /// Stores messages that are there whole, many small ones at little more than the cost of one; in their order. The caller
+    /// bounds how many octets that is.
+    ///
+    /// # Errors
+    /// What the store says; nothing refers to any of them then.
+    pub async fn ingest_all(&self, messages: Vec<Vec<u8>>) -> Result<Vec<Stored>> {
+        ingest::whole::store(&self.accounts, self.id, messages).await
+    }
+
     /// Reads a stored message.
     pub fn reader(&self, message: &Message) -> MessageReader {
         MessageReader::new(self.accounts.store(), self.id, message.object, &message.key, message.layout)
@@ -408,6 +422,7 @@ impl Account {
     fn applied_up_to(&self, work: &mut Work, tail: Tail, events: usize) {
         work.tail = tail;
         work.since_checkpoint += events.max(1);
+        work.since_collection = work.since_collection.saturating_add(events.max(1));
         self.head.ring(tail.position);
         // It is in the log: too large or not, it is there.
         let _ = self.accounts.weigh(self.id, &self.charge, self.state().memory());

@@ -3,6 +3,8 @@
 //! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
 //! the object until an event does; one that never gets an event is collected after the grace period.
 
+pub(crate) mod whole;
+
 use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
 use sealpost_mime::{CappedText, Scanner};
 use sealpost_vault::message::{Layout, MessageKey, MessageWriter};

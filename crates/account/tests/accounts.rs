@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use sealpost_account::{
     Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Stored, SystemFlags, ops,
 };
@@ -376,4 +376,41 @@ async fn accounts_are_shared_while_used_and_unloaded_after() {
         accounts.unload_idle();
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn messages_that_are_stored_together_are_read_back_exactly() {
+    let world = World::new();
+    let accounts = world.accounts();
+    let account = world.open(&accounts).await;
+    let noise = |size: usize| {
+        let mut bytes = b"Subject: noise\r\n\r\n".to_vec();
+        let start = bytes.len();
+        bytes.resize(start + size, 0);
+        SeededRandom::new(size as u64).fill(&mut bytes[start..]);
+        bytes
+    };
+    let mut mails: Vec<Vec<u8>> = (0..50).map(|n| mail(&format!("m{n}"))).collect();
+    mails.extend([Vec::new(), noise(60_000), noise(70_000), noise(65_500), mail("last"), noise(200_000)]);
+    let stored = account.ingest_all(mails.clone()).await.unwrap();
+    assert_eq!(stored.len(), mails.len());
+    assert_eq!(accounts.memory().in_use(), 0);
+    let mailbox = account.state().inbox().id();
+    let new = |stored: &Stored| NewMessage {
+        stored: stored.clone(),
+        flags: Default::default(),
+        received: Timestamp(1),
+    };
+    let (_, uids) = account.append(mailbox, stored.iter().map(new).collect()).await.unwrap();
+    for (uid, mail) in uids.iter().zip(&mails) {
+        let message = {
+            let state = account.state();
+            state.message(state.inbox().row(*uid).unwrap().message).unwrap().clone()
+        };
+        let raw: Vec<_> = account.reader(&message).raw(0..message.size()).try_collect().await.unwrap();
+        assert_eq!(raw.concat(), *mail);
+        assert_eq!(account.structure(&message).await.unwrap().size, mail.len() as u64);
+    }
+    let objects: Vec<_> = stored.iter().map(Stored::object).collect();
+    assert!(objects.windows(2).take(50).all(|two| two[0] < two[1]), "neighbours have neighbouring names");
 }

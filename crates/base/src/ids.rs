@@ -130,10 +130,28 @@ random_id! {
     ObjectId
 }
 
+impl ObjectId {
+    /// `count` new ids that follow each other, from a random one on: what is stored together is then together in indexes
+    /// ordered by name, too.
+    pub fn consecutive(random: &dyn Random, count: usize) -> impl Iterator<Item = Self> + use<> {
+        let first = u128::from_be_bytes(Self::random(random).0);
+        (0..count as u128).map(move |nth| ObjectId(first.wrapping_add(nth).to_be_bytes()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::SeededRandom;
+
+    #[test]
+    fn consecutive_ids_follow_each_other() {
+        let ids: Vec<_> = ObjectId::consecutive(&SeededRandom::new(1), 300).collect();
+        assert_eq!(ids.len(), 300);
+        assert_eq!(ids[0], ObjectId::random(&SeededRandom::new(1)));
+        let number = |id: &ObjectId| u128::from_be_bytes(id.0);
+        assert!(ids.windows(2).all(|two| number(&two[1]) == number(&two[0]).wrapping_add(1)));
+    }
 
     #[test]
     fn ids_round_trip_through_text() {

@@ -36,7 +36,7 @@ use sealpost_base::{Clock, Error, Result, SystemClock};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::{StoreMetrics, StoreStats};
+use crate::{Put, StoreMetrics, StoreStats};
 use files::Files;
 pub(crate) use reader::Parts;
 use reader::{Found, LIST_ROWS, Readers, Row};
@@ -151,6 +151,14 @@ impl LocalStore {
             }
         };
         self.put_body(to, body, mode).await.map(drop)
+    }
+
+    /// Creates small objects, all in one transaction, except for those that are there.
+    pub(crate) async fn put_all(&self, objects: Vec<(String, Bytes)>) -> object_store::Result<Put> {
+        Ok(match self.writer.put_all(objects).await? {
+            Outcome::Done => Put::Created,
+            Outcome::Exists => Put::Exists,
+        })
     }
 
     /// Removes objects, all in one transaction; those that are not there are no error.

@@ -2,10 +2,11 @@
 //!
 //! Every message has its own random key, which lives in the event that points to the message. A [`MessageWriter`]
 //! seals while bytes arrive and holds a few chunks at most, whatever the size of the message; a [`MessageReader`]
-//! opens only the chunks it is asked for. What is read was authenticated: account, object, section, number and
+//! opens only the chunks it is asked for. Small ones that are there whole are sealed and stored many at a time ([`Whole`]). What is read was authenticated: account, object, section, number and
 //! the end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
 
 mod reader;
+mod whole;
 mod writer;
 
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::chunk;
 use crate::cipher::{ObjectCipher, sha256};
 
 pub use reader::{MessageReader, READER_BYTES};
+pub use whole::Whole;
 pub use writer::{MessageWriter, WRITER_BYTES};
 
 /// Plaintext bytes that the text or the structure of one message may have.

@@ -11,7 +11,7 @@ use sealpost_vault::{AccountKeys, RootKey};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
 
-use super::{Account, Work};
+use super::{Account, NOT_COLLECTED, Work};
 use crate::accounts::{Accounts, Charge};
 use crate::event::Batch;
 use crate::head::Head;
@@ -181,7 +181,11 @@ async fn restore(
         for position in &positions {
             match restore_one(journal, keys, scale, *position, strict).await {
                 Ok(Some((state, tail))) => {
-                    return Ok((state, Work { tail, since_checkpoint: 0 }, damaged));
+                    return Ok((
+                        state,
+                        Work { tail, since_checkpoint: 0, since_collection: NOT_COLLECTED },
+                        damaged,
+                    ));
                 }
                 // Removed since it was listed, or not quite written yet.
                 Ok(None) => {}
@@ -193,7 +197,11 @@ async fn restore(
             }
         }
     }
-    Ok((AccountState::new(id), Work { tail: Tail::EMPTY, since_checkpoint: 0 }, damaged))
+    Ok((
+        AccountState::new(id),
+        Work { tail: Tail::EMPTY, since_checkpoint: 0, since_collection: NOT_COLLECTED },
+        damaged,
+    ))
 }
 
 async fn restore_one(

@@ -19,6 +19,9 @@ const TAIL_EVENTS: usize = 256;
 /// large the account is.
 const MESSAGES_PER_EVENT: usize = 16;
 
+/// As [`MESSAGES_PER_EVENT`], for looking through all objects.
+const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
+
 /// How long an object is left alone to which no event refers: a message may be stored for a command that takes long.
 const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -50,6 +53,12 @@ impl Account {
             && work.since_checkpoint > self.state().message_count() / MESSAGES_PER_EVENT
     }
 
+    /// With the first checkpoint since it was loaded, and then when there were so many events that looking through all objects
+    /// costs the same for every one of them: it takes longer than a checkpoint, which writes only what changed.
+    fn collection_is_due(&self, work: &Work) -> bool {
+        work.since_collection > self.state().message_count() / MESSAGES_PER_EVENT_COLLECTED
+    }
+
     /// Starts a round of maintenance unless one is under way.
     pub(super) fn maintain_in_background(&self) {
         let Some(account) = self.this.upgrade() else { return };
@@ -68,9 +77,11 @@ impl Account {
     async fn maintain_once(self: &Arc<Self>) -> Result<()> {
         let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
-            // As often as a checkpoint, so that looking through all objects too costs the same for every event.
             self.checkpoint().await?;
-            self.collect_garbage().await?;
+            if self.collection_is_due(&*self.work.lock().await) {
+                self.collect_garbage().await?;
+                self.work.lock().await.since_collection = 0;
+            }
             self.tidy_summaries().await?;
             self.tidy_packs().await?;
         } else {

@@ -338,3 +338,48 @@ fn what_was_acknowledged_is_there_however_the_store_fails() {
     }
     assert!(acknowledged > 10 && refused > 5, "{acknowledged} acknowledged, {refused} refused");
 }
+
+#[test]
+fn a_message_that_is_there_whole_becomes_what_a_writer_makes_of_it() {
+    for (size, noise) in [(0, true), (1, true), (52, true), (200, false), (30_000, true), (65_536, false)] {
+        let (raw, text, structure) = (sample(size, noise), sample(size / 3, false), sample(100, noise));
+        block_on(async {
+            let written = Written::new(&raw, 1000, &text, &structure).await;
+            assert!(written.layout.is_compact());
+            let whole =
+                Whole::seal(written.account, written.object, &written.key, &raw, &text, &structure).unwrap();
+            assert_eq!(whole.layout(), written.layout);
+            // The very same object: what is there already is one's own.
+            Whole::store(vec![whole], &written.store).await.unwrap();
+            let store = Store::memory();
+            let again = Whole::seal(written.account, written.object, &written.key, &raw, &text, &structure);
+            Whole::store(again.into_iter().collect(), &store).await.unwrap();
+            let path = written.path();
+            assert_eq!(store.read(&path).await.unwrap(), written.store.read(&path).await.unwrap());
+        });
+    }
+}
+
+#[test]
+fn what_is_too_large_to_be_stored_with_others_is_not_sealed_whole() {
+    let random = SeededRandom::new(1);
+    let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
+    let key = MessageKey::generate(&random);
+    let seal = |raw: &[u8], text: &[u8], structure: &[u8]| {
+        Whole::seal(account, object, &key, raw, text, structure).is_some()
+    };
+    assert!(seal(&sample(60_000, true), b"", b""));
+    assert!(!seal(&sample(65_537, false), b"", b""));
+    assert!(!seal(&sample(60_000, true), &sample(6_000, true), b""));
+    assert!(!seal(b"", &sample(70_000, false), b"") && !seal(b"", b"", &sample(70_000, false)));
+}
+
+#[test]
+fn another_object_of_that_name_is_a_conflict() {
+    block_on(async {
+        let written = Written::new(b"one", 9, b"", b"").await;
+        let other = Whole::seal(written.account, written.object, &written.key, b"two", b"", b"").unwrap();
+        let error = Whole::store(vec![other], &written.store).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict);
+    });
+}

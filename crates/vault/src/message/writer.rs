@@ -220,19 +220,10 @@ impl Sink {
         };
         if self.upload.is_none() && layout.object_bytes() <= INLINE_OBJECT_BYTES as u64 {
             let parts = [&sealed_structure[..], &sealed_text, &self.pending, &layout.footer()];
-            return self.put(parts.concat(), layout).await;
+            put_own(&self.store, &self.path, Sealed::new(parts.concat())).await?;
+            return Ok(layout);
         }
         self.finish_upload(&sealed_text, &sealed_structure, layout).await
-    }
-
-    async fn put(&mut self, object: Vec<u8>, layout: Layout) -> Result<Layout> {
-        let object = Sealed::new(object);
-        match self.store.put_new(&self.path, object.clone()).await? {
-            Put::Created => Ok(layout),
-            // Backends repeat a write whose reply was lost: then what exists is this very object.
-            Put::Exists if self.store.read(&self.path).await?[..] == *object.as_ref() => Ok(layout),
-            Put::Exists => Err(Error::conflict(format!("{} was written before", self.path))),
-        }
     }
 
     async fn finish_upload(
@@ -265,5 +256,18 @@ impl Sink {
             None => return Err(Error::internal("a finished message without an upload")),
         }
         Ok(layout)
+    }
+}
+
+/// Stores an object that nobody else can have written.
+///
+/// # Errors
+/// `Conflict` if there is another one; what the store says.
+pub(super) async fn put_own(store: &Store, path: &str, object: Sealed) -> Result<()> {
+    match store.put_new(path, object.clone()).await? {
+        Put::Created => Ok(()),
+        // Backends repeat a write whose reply was lost: then what exists is this very object.
+        Put::Exists if store.read(path).await?[..] == *object.as_ref() => Ok(()),
+        Put::Exists => Err(Error::conflict(format!("{path} was written before"))),
     }
 }

@@ -31,6 +31,7 @@ async fn paths(store: &Store, prefix: &str, after: Option<&str>) -> Vec<String> 
 async fn keep_the_contract(store: Store) {
     let below = format!("contract/{:016x}", SystemRandom.next_u64());
     objects_are_created_once_and_removed(&store, &format!("{below}/one")).await;
+    objects_are_created_together(&store, &format!("{below}/together")).await;
     listings_are_sorted_and_whole(&store, &format!("{below}/list")).await;
     names_are_kept(&store, &format!("{below}/names")).await;
     parts_appear_together(&store, &format!("{below}/parts")).await;
@@ -74,6 +75,23 @@ async fn objects_are_created_once_and_removed(store: &Store, below: &str) {
     assert_eq!(paths(store, below, None).await, Vec::<String>::new());
     assert_eq!(store.put_new(&path, sealed("again")).await.unwrap(), Put::Created);
     assert_eq!(store.read(&path).await.unwrap()[..], *b"again");
+}
+
+async fn objects_are_created_together(store: &Store, below: &str) {
+    let object = |n: u32| (format!("{below}/{n:03}"), sealed(n.to_be_bytes()));
+    let before = store.stats();
+    let some: Vec<_> = (0..100).map(object).collect();
+    assert_eq!(store.put_all_new(&some).await.unwrap(), Put::Created);
+    assert_eq!(store.stats().objects - before.objects, 100);
+    assert_eq!(store.stats().bytes - before.bytes, 400);
+    if store.appends() == Appends::Conditional {
+        let (there, not) = ((format!("{below}/050"), sealed("other")), object(100));
+        assert_eq!(store.put_all_new(&[there, not]).await.unwrap(), Put::Exists);
+        assert_eq!(store.read(&object(100).0).await.unwrap()[..], 100u32.to_be_bytes());
+    }
+    for (path, object) in &some {
+        assert_eq!(store.read(path).await.unwrap()[..], *object.as_ref());
+    }
 }
 
 async fn listings_are_sorted_and_whole(store: &Store, below: &str) {

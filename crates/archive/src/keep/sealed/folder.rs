@@ -20,8 +20,11 @@ use sealpost_imap::types::DateTime;
 
 /// Messages up to this size are held until they are complete, and then stored several at once.
 const WHOLE_BYTES: usize = 128 * 1024;
-/// Messages stored at once; each draws on the memory budget.
-const AT_ONCE: usize = 16;
+/// Octets and messages that are stored together.
+const TOGETHER_BYTES: usize = 512 * 1024;
+const TOGETHER: usize = 512;
+/// Tasks that store messages at once; each draws on the memory budget.
+const AT_ONCE: usize = 4;
 
 /// A mailbox of an account, as a folder.
 pub struct SealedFolder {
@@ -32,7 +35,9 @@ pub struct SealedFolder {
     known: Known,
     uids: Uids,
     writing: Option<Writing>,
-    storing: VecDeque<(Arrived, JoinHandle<Result<Sealed>>)>,
+    /// Messages that are complete, to be stored together.
+    gathered: Gathered,
+    storing: VecDeque<(Vec<Arrived>, Storing)>,
     stored: Vec<(Arrived, Sealed)>,
     /// Flags that changed, and messages that went, since the last commit.
     flags: BTreeMap<u32, Flags>,
@@ -40,6 +45,17 @@ pub struct SealedFolder {
     dirty: bool,
     broken: bool,
     _claim: Claim,
+}
+
+/// Messages that are being stored, in their order.
+type Storing = JoinHandle<Result<Vec<Sealed>>>;
+
+/// Messages that are complete.
+#[derive(Default)]
+struct Gathered {
+    arrived: Vec<Arrived>,
+    messages: Vec<Vec<u8>>,
+    octets: usize,
 }
 
 /// The message that is arriving.
@@ -77,6 +93,7 @@ impl SealedFolder {
             known,
             uids,
             writing: None,
+            gathered: Gathered::default(),
             storing: VecDeque::new(),
             stored: Vec::new(),
             flags: BTreeMap::new(),
@@ -94,14 +111,35 @@ impl SealedFolder {
         }
     }
 
-    /// Waits for the messages that are being stored, until so many are left.
+    /// Begins to store what was gathered.
+    fn store_gathered(&mut self) -> Result<()> {
+        let Gathered { arrived, messages, .. } = std::mem::take(&mut self.gathered);
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let account = self.account.clone();
+        self.store(arrived, async move { account.ingest_all(messages).await })
+    }
+
+    /// Begins to store messages, as soon as there are not too many that are being stored.
+    fn store(
+        &mut self,
+        arrived: Vec<Arrived>,
+        storing: impl Future<Output = Result<Vec<Sealed>>> + Send + 'static,
+    ) -> Result<()> {
+        self.wait(AT_ONCE - 1)?;
+        self.storing.push_back((arrived, self.runtime.spawn(storing)));
+        Ok(())
+    }
+
+    /// Waits for the messages that are being stored, until so many tasks are left.
     fn wait(&mut self, left: usize) -> Result<()> {
         while self.storing.len() > left {
             let Some((arrived, task)) = self.storing.pop_front() else { break };
             let stored = self.runtime.block_on(task);
-            let stored = stored.map_err(|e| Error::retry("storing a message did not finish").with_source(e));
+            let stored = stored.map_err(|e| Error::retry("storing messages did not finish").with_source(e));
             match stored.and_then(|stored| stored) {
-                Ok(stored) => self.stored.push((arrived, stored)),
+                Ok(stored) => self.stored.extend(arrived.into_iter().zip(stored)),
                 Err(e) => {
                     self.broken = true;
                     return Err(e);
@@ -211,6 +249,7 @@ impl Folder for SealedFolder {
             Some(Writing::Whole(whole)) => {
                 let head = std::mem::take(whole);
                 // It waits for memory that the others hold.
+                self.store_gathered()?;
                 self.wait(0)?;
                 let account = &self.account;
                 let ingest = self.runtime.block_on(async {
@@ -232,20 +271,21 @@ impl Folder for SealedFolder {
         if arrived.uid == 0 || self.known.contains(arrived.uid) {
             return Ok(());
         }
-        self.wait(AT_ONCE - 1)?;
-        let account = self.account.clone();
-        let task = self.runtime.spawn(async move {
-            let ingest = match writing {
-                Writing::Large(ingest) => *ingest,
-                Writing::Whole(whole) => {
-                    let mut ingest = account.ingest().await?;
-                    ingest.write(&whole).await?;
-                    ingest
+        match writing {
+            Writing::Whole(whole) => {
+                let gathered = &self.gathered;
+                if gathered.octets + whole.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
+                    self.store_gathered()?;
                 }
-            };
-            ingest.finish().await
-        });
-        self.storing.push_back((arrived.clone(), task));
+                self.gathered.octets += whole.len();
+                self.gathered.messages.push(whole);
+                self.gathered.arrived.push(arrived.clone());
+            }
+            Writing::Large(ingest) => {
+                self.store_gathered()?;
+                self.store(vec![arrived.clone()], async move { Ok(vec![ingest.finish().await?]) })?;
+            }
+        }
         self.known.insert(arrived.uid, &arrived.flags);
         self.dirty = true;
         Ok(())
@@ -292,6 +332,7 @@ impl Folder for SealedFolder {
         if !self.dirty && *resume == self.resume() {
             return Ok(());
         }
+        self.store_gathered()?;
         self.wait(0)?;
         let mut stored = std::mem::take(&mut self.stored);
         // What arrived since the last commit has its last flags at once, or never comes.
