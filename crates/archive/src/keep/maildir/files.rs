@@ -14,7 +14,7 @@ use crate::keep::folder::{Contents, Files};
 use crate::keep::journal::Message;
 use crate::keep::{Arrived, Flags, Known, Resume};
 
-/// Bytes of a message that are gathered before its file is written.
+/// Bytes of a message that are gathered before its file is written: smaller ones are complete before they have a file.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// From so many messages on, all of the file system is put on disk at once rather than one file after the other.
 const TOGETHER: usize = 8;
@@ -24,7 +24,8 @@ pub struct MaildirFiles {
     directory: PathBuf,
     uidvalidity: u32,
     buffer: Vec<u8>,
-    message: Option<(PathBuf, File)>,
+    /// The message that is arriving: its file, if it did not fit into the buffer, and the bytes in it.
+    message: Option<(PathBuf, File, u64)>,
     /// Written to `tmp` since the last commit: UID and flags.
     arrived: Vec<(u32, Flags)>,
     /// To be done when it is committed.
@@ -179,21 +180,52 @@ impl MaildirFiles {
         Ok(())
     }
 
+    /// Puts what was gathered into the file of a message that is not complete.
     fn write_out(&mut self) -> Result<()> {
-        if let Some((path, file)) = &mut self.message {
-            file.write_all(&self.buffer).map_err(|e| io_error(&*path, e))?;
-            self.buffer.clear();
-        }
+        let (path, mut file, length) = match self.message.take() {
+            Some(message) => message,
+            None => {
+                let path = self.tmp().join("sealpost.arriving");
+                let file = File::create(&path).map_err(|e| io_error(&path, e))?;
+                (path, file, 0)
+            }
+        };
+        file.write_all(&self.buffer).map_err(|e| io_error(&path, e))?;
+        self.message = Some((path, file, length + self.buffer.len() as u64));
+        self.buffer.clear();
         Ok(())
+    }
+
+    /// Makes what arrived the file `to`, with its time; its length.
+    fn complete(&mut self, to: &Path, arrived: &Arrived) -> Result<u64> {
+        if self.message.is_some() {
+            self.write_out()?;
+        }
+        let (file, length) = match self.message.take() {
+            Some((path, file, length)) => {
+                fs::rename(&path, to).map_err(|e| io_error(path, e))?;
+                (file, length)
+            }
+            None => {
+                let mut file = File::create(to).map_err(|e| io_error(to, e))?;
+                file.write_all(&self.buffer).map_err(|e| io_error(to, e))?;
+                (file, self.buffer.len() as u64)
+            }
+        };
+        let seconds = arrived.internaldate.map(|date| date.timestamp().seconds());
+        if let Some(seconds) = seconds.and_then(|seconds| u64::try_from(seconds).ok())
+            && let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        {
+            file.set_modified(time).map_err(|e| io_error(to, e))?;
+        }
+        Ok(length)
     }
 }
 
 impl Files for MaildirFiles {
     fn begin(&mut self) -> Result<()> {
-        let path = self.tmp().join("sealpost.arriving");
-        let file = File::create(&path).map_err(|e| io_error(&path, e))?;
         self.buffer.clear();
-        self.message = Some((path, file));
+        self.message = None;
         Ok(())
     }
 
@@ -203,18 +235,11 @@ impl Files for MaildirFiles {
     }
 
     fn finish(&mut self, arrived: &Arrived) -> Result<(u64, u64)> {
-        self.write_out()?;
-        let Some((path, file)) = &self.message else { return Ok((0, 0)) };
-        let length = file.metadata().map_err(|e| io_error(path, e))?.len();
-        let seconds = arrived.internaldate.map(|date| date.timestamp().seconds());
-        if let Some(seconds) = seconds.and_then(|seconds| u64::try_from(seconds).ok())
-            && let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-        {
-            file.set_modified(time).map_err(|e| io_error(path, e))?;
-        }
         let to = self.tmp().join(name::stem(self.uidvalidity, arrived.uid));
-        fs::rename(path, &to).map_err(|e| io_error(to, e))?;
-        self.message = None;
+        let length = self.complete(&to, arrived).inspect_err(|_| {
+            // What stays is removed when the folder is opened next.
+            let _ = fs::remove_file(&to);
+        })?;
         self.arrived.push((arrived.uid, arrived.flags.clone()));
         self.last_uid = self.last_uid.max(arrived.uid);
         Ok((0, length))
@@ -222,7 +247,7 @@ impl Files for MaildirFiles {
 
     fn abandon(&mut self) -> Result<()> {
         match self.message.take() {
-            Some((path, _)) => fs::remove_file(&path).map_err(|e| io_error(path, e)),
+            Some((path, ..)) => fs::remove_file(&path).map_err(|e| io_error(path, e)),
             None => Ok(()),
         }
     }
