@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Measures `sealpost archive pull` and mbsync against a local Dovecot; see bench/archive.sh."""
+"""Measures `sealpost archive pull` and others against a local Dovecot; see bench/archive.sh."""
 
 import argparse
-import asyncio
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from far import Far
 
 SERIES = "1 3 7 20 55 148 403 1097 2981 8103 22026 59874 162755"
 PASSWORD = "correct horse battery"
@@ -24,58 +27,41 @@ def message(number, size=52):
     return head + b"x" * (size - len(head) - head.count(b"\n") - 2) + b"\n"
 
 
-def fill(directory, count):
+def real(number, chance):
+    """Mail of the sizes that mail has: most of it a few kB of text, some with attachments; 27 kB on average."""
+    head = (b"Received: from mx.example.org by mail.example.net; Thu, 1 Jan 2026 00:00:00 +0000\nFrom: a@b.c\nTo: d@e.f\n"
+            b"Subject: m%07d\nMessage-ID: <%d@x>\nMIME-Version: 1.0\nContent-Type: text/plain\n\n" % (number, number))
+    size = min(int(chance.lognormvariate(8.9, 1.6)), 20_000_000)
+    noise = chance.randbytes(min(size // 2, 100_000) + 1).hex().encode()
+    lines = [noise[at:at + 76] for at in range(0, len(noise), 76)]
+    text = b"\n".join(lines) + b"\n"
+    return head + (text * (size // len(text) + 1))[:size] + b"\n"
+
+
+def fill(directory, count, make=message):
     for sub in ("cur", "new", "tmp"):
-        (directory / sub).mkdir(parents=True)
+        (directory / sub).mkdir(parents=True, exist_ok=True)
+    octets = 0
     for number in range(1, count + 1):
-        text = message(number)
-        name = f"16000{number:07d}.M1P1.h,S={len(text)},W={len(text) + text.count(bytes([10]))}:2,S"
+        text = make(number)
+        wire = len(text) + text.count(b"\n")
+        octets += wire
+        name = f"16000{number:07d}.M1P1.h,S={len(text)},W={wire}:2,S"
         (directory / "cur" / name).write_bytes(text)
+    return octets
 
 
-class Far(threading.Thread):
-    """A proxy before the server: what goes through it arrives half a round trip later."""
-
-    def __init__(self, port, round_trip):
-        super().__init__(daemon=True)
-        self.to, self.delay, self.port = port, round_trip / 2, None
-        self.started = threading.Event()
-
-    def run(self):
-        asyncio.run(self.serve())
-
-    async def serve(self):
-        server = await asyncio.start_server(self.connection, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        self.started.set()
-        await server.serve_forever()
-
-    async def connection(self, reader, writer):
-        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.to)
-        await asyncio.gather(self.pipe(reader, to_writer), self.pipe(to_reader, writer))
-
-    async def pipe(self, reader, writer):
-        queue = asyncio.Queue(4096)
-
-        async def late():
-            while True:
-                at, data = await queue.get()
-                await asyncio.sleep(max(0, at - time.monotonic()))
-                if not data:
-                    writer.close()
-                    return
-                writer.write(data)
-
-        task = asyncio.create_task(late())
-        while True:
-            try:
-                data = await reader.read(65536)
-            except ConnectionError:
-                data = b""
-            await queue.put((time.monotonic() + self.delay, data))
-            if not data:
-                break
-        await task
+def bare(port, user):
+    """Everything by one FETCH, looked at for its end and thrown away: what the server gives to whoever does nothing else. Seconds."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port)) as to:
+        to.sendall(f'a LOGIN {user} "{PASSWORD}"\r\nb EXAMINE INBOX\r\n'.encode()
+                   + b"c UID FETCH 1:* (UID FLAGS INTERNALDATE BODY.PEEK[])\r\nd LOGOUT\r\n")
+        last, buffer = b"", bytearray(1 << 20)
+        while count := to.recv_into(buffer):
+            last = (last + buffer[max(0, count - 100):count])[-100:]
+    assert b"d OK" in last, last
+    return time.monotonic() - began
 
 
 def timed(command):
@@ -88,70 +74,156 @@ def timed(command):
     return took, out
 
 
-def measured(command, work):
-    """Seconds and peak RSS in KiB."""
-    report = work / "time"
-    if shutil.which("/usr/bin/time"):
-        command = ["/usr/bin/time", "-f", "%M", "-o", str(report), *command]
-    took, out = timed(command)
-    return took, report.read_text().split()[-1] if report.exists() else "?", out
+class Bench:
+    """A Dovecot with an account for each size, and what pulls from it."""
+
+    def __init__(self, options, users):
+        self.options, self.work = options, pathlib.Path(tempfile.mkdtemp(prefix="sealpost-archive-"))
+        self.work.chmod(0o755)
+        accounts = [argument for user in users for argument in ("--account", user)]
+        self.server = subprocess.Popen(
+            [f"{options.bin}/sealpost-bench", "dovecot", "--dir", str(self.work / "server"), *accounts], stdout=subprocess.PIPE)
+        self.port = json.loads(self.server.stdout.readline())["imap"]["port"]
+        (self.work / "password").write_text(PASSWORD + "\n")
+        (self.work / "password").chmod(0o600)
+        self.far = None
+
+    def maildir(self, user):
+        return self.work / "server" / "mail" / user / "maildir"
+
+    def ready(self):
+        if os.getuid() == 0:
+            subprocess.run(["chown", "-R", "mail:mail", str(self.work / "server" / "mail")], check=True)
+        if self.options.far:
+            self.far = Far(self.port, self.options.far / 1000)
+            self.port = self.far.listen()
+
+    def close(self):
+        self.server.send_signal(signal.SIGTERM)
+        self.server.wait(20)
+        if self.far:
+            self.far.close()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def pull(self, user, form, into):
+        """Seconds, peak RSS in KiB, and what it said."""
+        password = str(self.work / "password")
+        command = [f"{self.options.bin}/sealpost", "archive", "pull", "--json", "--host", "127.0.0.1", "--port", str(self.port),
+                   "--tls", "none", "--user", user, "--password-file", password, "--format", form, "--into", str(self.work / into)]
+        if form == "sealpost":
+            command += ["--copy-password-file", password]
+        took, rss, out = self.measured(command)
+        return took, rss, json.loads(out)
+
+    def mbsync(self, user, sync):
+        mb = self.work / "mb"
+        (self.work / "mbsyncrc").write_text(
+            f"FSync {sync}\n\nIMAPAccount s\nHost 127.0.0.1\nPort {self.port}\nSSLType None\nAuthMechs LOGIN\nUser {user}\n"
+            f"Pass \"{PASSWORD}\"\n\nIMAPStore r\nAccount s\n\nMaildirStore l\nPath {mb}/\nInbox {mb}/INBOX\n\n"
+            f"Channel c\nFar :r:INBOX\nNear :l:INBOX\nSync Pull\nCreate Near\nSyncState *\n")
+        mb.mkdir()
+        took, rss, _ = self.measured(["mbsync", "-c", str(self.work / "mbsyncrc"), "c"])
+        shutil.rmtree(mb)
+        return took, rss
+
+    def measured(self, command):
+        report = self.work / "time"
+        if shutil.which("/usr/bin/time"):
+            command = ["/usr/bin/time", "-f", "%M", "-o", str(report), *command]
+        took, out = timed(command)
+        return took, report.read_text().split()[-1] if report.exists() else "?", out
+
+    def each(self, user, count):
+        """A line for every program, into an empty copy each."""
+        took = bare(self.port, user)
+        print(f"bare-fetch {count} {took:.3f} {count / took:.0f} -", flush=True)
+        for form in self.options.formats.split():
+            took, rss, said = self.pull(user, form, "copy")
+            assert said["new"] == count, said
+            shutil.rmtree(self.work / "copy")
+            print(f"sealpost-{form} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
+        if shutil.which("mbsync"):
+            for sync in self.options.mbsync.split():
+                took, rss = self.mbsync(user, sync)
+                print(f"mbsync-fsync-{sync} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
+
+
+def series(options):
+    counts = [int(count) for count in (options.counts.split() or SERIES.split())]
+    bench = Bench(options, [f"u{count}@localhost" for count in counts])
+    try:
+        for count in counts:
+            fill(bench.maildir(f"u{count}@localhost"), count)
+        bench.ready()
+        print("program messages seconds per_second peak_rss_kib", flush=True)
+        for count in counts:
+            # Dovecot has its indexes before anybody is measured.
+            bare(bench.port, f"u{count}@localhost")
+            for _ in range(options.runs):
+                bench.each(f"u{count}@localhost", count)
+    finally:
+        bench.close()
+
+
+def real_sizes(options):
+    user, chance = "real@localhost", random.Random(1)
+    bench = Bench(options, [user])
+    try:
+        octets = fill(bench.maildir(user), options.real, lambda number: real(number, chance))
+        bench.ready()
+        print(f"{options.real} messages of {octets / 1e6:.0f} MB together")
+        print("program messages seconds per_second peak_rss_kib", flush=True)
+        bare(bench.port, user)
+        for _ in range(options.runs):
+            bench.each(user, options.real)
+    finally:
+        bench.close()
+
+
+def nothing_new(options):
+    """Pulls that find nothing new, over a proxy that counts how often the client waits for the server."""
+    user = "idle@localhost"
+    bench = Bench(options, [user])
+    try:
+        fill(bench.maildir(user), 10)
+        for folder in range(1, options.idle):
+            directory = bench.maildir(user) / f".f{folder:03d}"
+            fill(directory, 10)
+            (directory / "maildirfolder").touch()
+        bench.ready()
+        print("program folders seconds round_trips peak_rss_kib", flush=True)
+        for form in options.formats.split():
+            first = bench.pull(user, form, f"copy-{form}")[2]
+            assert first["new"] == 10 * options.idle, first["new"]
+            for _ in range(options.runs):
+                took, rss, said = bench.pull(user, form, f"copy-{form}")
+                assert said["new"] == 0 and not said["changed"], said["changed"]
+                with Far(bench.port, 0) as counted:
+                    direct, bench.port = bench.port, counted.listen()
+                    bench.pull(user, form, f"copy-{form}")
+                    bench.port = direct
+                print(f"sealpost-{form} {said['folders']} {took:.3f} {counted.turns()} {rss}", flush=True)
+    finally:
+        bench.close()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", required=True, help="the directory of sealpost and sealpost-bench")
     parser.add_argument("--runs", type=int, default=4)
-    parser.add_argument("--counts", default="")
-    parser.add_argument("--formats", default="mbox maildir")
+    parser.add_argument("--counts", default="", help="messages of the series")
+    parser.add_argument("--formats", default="mbox maildir sealpost")
+    parser.add_argument("--mbsync", default="no yes", help="with FSync no, with FSync yes")
     parser.add_argument("--far", type=float, default=0, metavar="MS", help="a round trip of so many milliseconds")
+    parser.add_argument("--real", type=int, default=0, metavar="COUNT", help="so many messages of the sizes of mail instead")
+    parser.add_argument("--idle", type=int, default=0, metavar="FOLDERS", help="pulls without anything new instead")
     options = parser.parse_args()
-    counts = [int(count) for count in (options.counts.split() or SERIES.split())]
-    work = pathlib.Path(tempfile.mkdtemp(prefix="sealpost-archive-"))
-    work.chmod(0o755)
-    accounts = [f"u{count}@localhost" for count in counts]
-    arguments = [argument for account in accounts for argument in ("--account", account)]
-    server = subprocess.Popen([f"{options.bin}/sealpost-bench", "dovecot", "--dir", str(work / "server"), *arguments],
-                              stdout=subprocess.PIPE)
-    try:
-        port = json.loads(server.stdout.readline())["imap"]["port"]
-        (work / "password").write_text(PASSWORD + "\n")
-        for count in counts:
-            fill(work / "server" / "mail" / f"u{count}@localhost" / "maildir" , count)
-        if os.getuid() == 0:
-            subprocess.run(["chown", "-R", "mail:mail", str(work / "server" / "mail")], check=True)
-        if options.far:
-            far = Far(port, options.far / 1000)
-            far.start()
-            far.started.wait()
-            port = far.port
-        print("program messages seconds per_second peak_rss_kib", flush=True)
-        for count in counts:
-            user = f"u{count}@localhost"
-            pull = [f"{options.bin}/sealpost", "archive", "pull", "--json", "--host", "127.0.0.1", "--port", str(port), "--tls", "none",
-                    "--user", user, "--password-file", str(work / "password")]
-            # Dovecot has its indexes before anybody is measured.
-            measured([*pull, "--format", "mbox", "--into", str(work / "first")], work)
-            shutil.rmtree(work / "first")
-            for _ in range(options.runs):
-                for kind in options.formats.split():
-                    took, rss, out = measured([*pull, "--format", kind, "--into", str(work / "copy")], work)
-                    assert json.loads(out)["new"] == count, out
-                    shutil.rmtree(work / "copy")
-                    print(f"sealpost-{kind} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
-                if shutil.which("mbsync"):
-                    for sync in ("no", "yes"):
-                        (work / "mbsyncrc").write_text(
-                            f"FSync {sync}\n\nIMAPAccount s\nHost 127.0.0.1\nPort {port}\nSSLType None\nAuthMechs LOGIN\nUser {user}\n"
-                            f"Pass \"{PASSWORD}\"\n\nIMAPStore r\nAccount s\n\nMaildirStore l\nPath {work}/mb/\nInbox {work}/mb/INBOX\n\n"
-                            f"Channel c\nFar :r:INBOX\nNear :l:INBOX\nSync Pull\nCreate Near\nSyncState *\n")
-                        (work / "mb").mkdir()
-                        took, rss, _ = measured(["mbsync", "-c", str(work / "mbsyncrc"), "c"], work)
-                        shutil.rmtree(work / "mb")
-                        print(f"mbsync-fsync-{sync} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(20)
-        shutil.rmtree(work, ignore_errors=True)
+    if options.idle:
+        nothing_new(options)
+    elif options.real:
+        real_sizes(options)
+    else:
+        series(options)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures `sealpost archive pull` against a local Dovecot, beside mbsync: bench/archive.sh [RUNS [COUNT…]]
+# Measures `sealpost archive pull` against a local Dovecot, beside mbsync and a bare FETCH: bench/archive.sh [RUNS [COUNT…]]
 #
 # For each count, so many messages of 52 bytes in one mailbox; each run begins with an empty copy. Prints a line for each run:
 # program, messages, seconds, messages a second, peak RSS in KiB. Needs dovecot, mbsync and /usr/bin/time (mbsync is left out if it
