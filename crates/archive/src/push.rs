@@ -1,29 +1,45 @@
 //! Putting messages into an account of a server: those of a copy ([`restore`]), or of another server ([`migrate`]).
 //!
-//! Nothing is put there twice. Which messages are there already is found out from the server alone, each time anew: by
-//! Message-ID, or where there is none by size and date ([`key`]), and by how often. So there is no state that could be lost
-//! or disagree, whatever ended the run before, and a message that its owner put there by other means counts too.
+//! Nothing is put there twice. Which messages are there already is found out from the server, each time anew and after each
+//! lost connection: by the map of UIDs ([`UidMap`]) if there is one, by Message-ID, or where there is none by date and other
+//! fields ([`key`]), and by how often. So there is no state that could be lost or disagree, whatever ended the run before, and
+//! a message that its owner put there by other means counts too.
+//!
+//! A lost connection, at either end, is made again ([`Backoff`]). What was on its way then comes last, after another look: the
+//! server may still be at work on it ([`tried`]).
 
+mod contents;
 mod deliver;
 mod key;
 mod local;
+mod map;
+mod origin;
+mod pairs;
 mod remote;
 mod target;
+mod tried;
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Kind, Random, Result};
 use sealpost_imap::types::DateTime;
 use tokio::sync::{mpsc, watch};
 
-use crate::client::{Found, Server};
-use crate::keep::{Copy, Flags, FolderName};
-use key::Keys;
-use target::Target;
+use crate::client::{Backoff, Server};
+use crate::keep::{Copy, Flags};
+use contents::Contents;
+use deliver::Delivery;
+use origin::{From, Origin};
+use pairs::{Pairs, pair};
+use target::{Place, Target};
+use tried::{Room, Tried};
+
+pub use map::{Put, UidMap};
 
 /// What is wanted.
 #[derive(Clone)]
@@ -34,6 +50,10 @@ pub struct Options {
     pub below: Vec<String>,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
+    /// Which message got which UID: read, and added to.
+    pub map: Arc<Mutex<UidMap>>,
+    /// Randomness, for waiting.
+    pub random: Arc<dyn Random>,
     /// Becomes true when to stop.
     pub stop: watch::Receiver<bool>,
 }
@@ -42,9 +62,10 @@ pub struct Options {
 pub trait Observer: Send + Sync {
     /// So many messages of the folder are to be put there.
     fn begins(&self, folder: &str, messages: u64);
-    /// A message is there now, under this UID if the server says so: its folder, its UID at the source, the destination's
-    /// UIDVALIDITY and UID.
-    fn put(&self, folder: &str, uid: u32, there: Option<(u32, u32)>);
+    /// A message is there now.
+    fn put(&self);
+    /// Something that is not an error, and that explains why nothing happens.
+    fn note(&self, text: &str);
     /// Nothing more is done in this folder.
     fn ended(&self, folder: &FolderReport);
 }
@@ -56,6 +77,8 @@ pub struct Report {
     pub folders: Vec<FolderReport>,
     /// It was told to stop before it was done.
     pub interrupted: bool,
+    /// Connections that were lost and made again.
+    pub reconnects: u64,
 }
 
 /// What was done in one folder.
@@ -67,8 +90,10 @@ pub struct FolderReport {
     pub put: u64,
     /// Messages that were there already.
     pub there: u64,
-    /// Messages that could not be put there, and why.
+    /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is not known which.
     pub failed: Vec<(u32, String)>,
+    /// How many these are in all.
+    pub failures: u64,
     /// What kept the folder from being complete.
     pub error: Option<String>,
 }
@@ -92,29 +117,19 @@ struct Head {
 }
 
 /// Pieces that wait between source and destination.
-const WAITING: usize = 8;
+const WAITING: usize = 32;
 
 /// Puts a copy's messages into the account of `server`, those that are not there.
 ///
 /// # Errors
-/// What keeps it from beginning, or from going on: `Retry` if the connection is lost; then it can be run again.
+/// What keeps it from beginning, or from going on: `Retry` if no connection can be had any more; then it can be run again.
 pub async fn restore(
     copy: Arc<dyn Copy>,
     server: &Server,
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    let mut target = Target::open(server).await?;
-    let kept = local::folders(copy.clone()).await?;
-    let mut report = Report::default();
-    for name in kept.into_iter().filter(|name| (options.wanted)(name.as_str())) {
-        let source = Source::Copy(copy.clone(), name.clone());
-        folder(source, &name, &mut target, options, &observer, &mut report).await?;
-        if report.interrupted {
-            break;
-        }
-    }
-    Ok(report)
+    Run::new(Origin::Copy(copy), server, options, observer).all().await
 }
 
 /// Puts the messages of the account of `from` into the account of `to`, those that are not there. Messages stream from one
@@ -128,88 +143,242 @@ pub async fn migrate(
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    let mut target = Target::open(to).await?;
-    let folders = remote::folders(from).await?;
-    let mut report = Report::default();
-    for found in folders.into_iter().filter(|found| found.selectable && (options.wanted)(found.name.as_str()))
-    {
-        let name = found.name.clone();
-        let source = Source::Server(Box::new((from.clone(), found)));
-        folder(source, &name, &mut target, options, &observer, &mut report).await?;
-        if report.interrupted {
-            break;
-        }
-    }
-    Ok(report)
+    Run::new(Origin::server(from), to, options, observer).all().await
 }
 
-enum Source {
-    Copy(Arc<dyn Copy>, FolderName),
-    Server(Box<(Server, Found)>),
+/// Both ends, and what was done so far.
+struct Run<'a> {
+    origin: Origin,
+    target: Target,
+    options: &'a Options,
+    observer: Arc<dyn Observer>,
+    backoff: Backoff,
+    room: Room,
+    report: Report,
+    /// No other folder would do better.
+    fatal: bool,
 }
 
-async fn folder(
-    source: Source,
-    name: &FolderName,
-    target: &mut Target,
-    options: &Options,
-    observer: &Arc<dyn Observer>,
-    report: &mut Report,
-) -> Result<()> {
-    let mut this = FolderReport { name: name.to_string(), ..FolderReport::default() };
-    let levels: Vec<String> = options.below.iter().cloned().chain(name.levels().map(str::to_owned)).collect();
-    let there = target.select(&levels, options.dry_run).await;
-    let done = match there {
-        Ok(there) => some(source, name, there, target, options, observer, &mut this).await,
-        Err(e) => Err(e),
-    };
-    report.interrupted = *options.stop.borrow();
-    match done {
-        Err(e) if e.kind() == sealpost_base::Kind::Retry => {
-            observer.ended(&this);
-            report.folders.push(this);
-            if report.interrupted { return Ok(()) } else { return Err(e) }
-        }
-        Err(e) => this.error = Some(e.to_string()),
-        Ok(()) => {}
-    }
-    observer.ended(&this);
-    report.folders.push(this);
-    Ok(())
+/// Who is told of a message that is there now.
+struct Told<'a> {
+    observer: &'a dyn Observer,
+    map: &'a Mutex<UidMap>,
+    report: &'a mut FolderReport,
+    /// The source's UIDVALIDITY.
+    uidvalidity: u32,
+    /// The folder's name at the destination.
+    to: String,
 }
 
-async fn some(
-    source: Source,
-    name: &FolderName,
-    mut there: Keys,
-    target: &mut Target,
-    options: &Options,
-    observer: &Arc<dyn Observer>,
-    report: &mut FolderReport,
-) -> Result<()> {
-    let (sender, receiver) = mpsc::channel(WAITING);
-    let (missing, present) = match &source {
-        Source::Copy(copy, name) => local::missing(copy.clone(), name.clone(), there).await?,
-        Source::Server(from) => remote::missing(&from.0, &from.1, &mut there).await?,
-    };
-    report.there = present;
-    observer.begins(name.as_str(), missing.len() as u64);
-    if options.dry_run {
-        report.put = missing.len() as u64;
-        return Ok(());
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let sending = match source {
-        Source::Copy(copy, name) => {
-            tokio::task::spawn_blocking(move || local::send(&*copy, &name, &missing, &sender))
+impl Told<'_> {
+    /// A message is there now, under a UID if the server says so.
+    fn put(&mut self, put: Option<Put>) {
+        self.report.put += 1;
+        self.observer.put();
+        if let Some(put) = put {
+            locked(self.map).put(&self.report.name, &self.to, put);
         }
-        Source::Server(from) => {
-            tokio::spawn(async move { remote::send(&from.0, &from.1, &missing, &sender).await })
+    }
+}
+
+fn locked(map: &Mutex<UidMap>) -> MutexGuard<'_, UidMap> {
+    map.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl<'a> Run<'a> {
+    fn new(origin: Origin, to: &Server, options: &'a Options, observer: Arc<dyn Observer>) -> Self {
+        Run {
+            origin,
+            target: Target::new(to),
+            options,
+            observer,
+            backoff: Backoff::new(to.patience.retry),
+            room: Room::default(),
+            report: Report::default(),
+            fatal: false,
         }
-    };
-    let delivered = deliver::deliver(target, receiver, options.stop.clone(), &**observer, report).await;
-    let sent = sending.await.map_err(|e| Error::internal("a task did not finish").with_source(e))?;
-    delivered.and(sent)
+    }
+
+    async fn all(mut self) -> Result<Report> {
+        let folders = self.folders().await?;
+        for from in folders.iter().filter(|from| (self.options.wanted)(from.name().as_str())) {
+            self.folder(from).await?;
+            if self.report.interrupted || self.room.is_full().is_some() {
+                break;
+            }
+        }
+        self.origin.logout().await;
+        self.target.logout().await;
+        Ok(self.report)
+    }
+
+    /// The source's folders. A server that is busy is tried again.
+    async fn folders(&mut self) -> Result<Vec<From>> {
+        loop {
+            match unless(&self.options.stop, self.origin.folders()).await {
+                Err(e) if e.kind() == Kind::Retry && !self.stopped() => self.pause(e).await?,
+                folders => return folders,
+            }
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        *self.options.stop.borrow()
+    }
+
+    /// Waits before the next attempt, with new connections; the error if there is none.
+    async fn pause(&mut self, error: Error) -> Result<()> {
+        self.origin.drop_connection();
+        self.target.drop_connection();
+        let Some(wait) = self.backoff.next(&error, &*self.options.random) else { return Err(error) };
+        if wait > Duration::from_secs(2) {
+            self.observer.note(&format!("{error}; trying again in {} s", wait.as_secs()));
+        }
+        self.report.reconnects += 1;
+        let pause = async {
+            tokio::time::sleep(wait).await;
+            Ok(())
+        };
+        // Whoever waits sees that it is to stop.
+        let _: Result<()> = unless(&self.options.stop, pause).await;
+        Ok(())
+    }
+
+    async fn folder(&mut self, from: &From) -> Result<()> {
+        let mut this = FolderReport { name: from.name().to_string(), ..FolderReport::default() };
+        let mut tried = Tried::default();
+        let ended = loop {
+            let before = this.put;
+            let attempt = self.attempt(from, &mut this, &mut tried).await;
+            if this.put > before {
+                self.backoff.progress();
+            }
+            match attempt {
+                _ if self.stopped() => break Ok(()),
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(e) if e.kind() == Kind::Retry => {
+                    if let Err(e) = self.pause(e).await {
+                        break Err(e);
+                    }
+                }
+                Err(e) if self.fatal => break Err(e),
+                Err(e) => {
+                    this.error = Some(e.to_string());
+                    break Ok(());
+                }
+            }
+        };
+        (this.failed, this.failures) = tried.take_failed();
+        if let Some(why) = self.room.is_full() {
+            this.error = Some(format!("the account takes no more: {why}"));
+        }
+        if let Some(why) = locked(&self.options.map).sync() {
+            self.observer.note(&format!("the map of UIDs cannot be written: {why}"));
+        }
+        self.report.interrupted = self.stopped();
+        self.observer.ended(&this);
+        self.report.folders.push(this);
+        ended
+    }
+
+    /// What is the same at both ends. What came there although its answer did not is added to the map.
+    fn compare(
+        &self,
+        from: &From,
+        place: &Place,
+        contents: &Contents,
+        there: &Contents,
+        tried: &mut Tried,
+    ) -> Pairs {
+        let mut map = locked(&self.options.map);
+        let (name, to) = (from.name().as_str(), place.name.as_str());
+        let pairs = pair(contents, there, map.known(name, to));
+        for (at, there_at) in &pairs.same {
+            let (uid, there_uid) = (contents.messages[*at].uid, there.messages[*there_at].uid);
+            if tried.found(uid, there.uidvalidity, there_uid) {
+                let there = (there.uidvalidity, there_uid);
+                map.put(name, to, Put { uidvalidity: contents.uidvalidity, uid, there });
+            }
+        }
+        pairs
+    }
+
+    /// Puts into the folder what is missing; whether something was put off.
+    async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
+        let stop = &self.options.stop;
+        if let Err(e) = unless(stop, self.target.connection()).await {
+            self.fatal = e.kind() != Kind::Retry;
+            return Err(e);
+        }
+        let below = self.options.below.iter().cloned();
+        let levels: Vec<String> = below.chain(from.name().levels().map(str::to_owned)).collect();
+        let mut place = self.target.place(&levels).await?;
+        if !self.options.dry_run {
+            self.target.make(&mut place).await?;
+        }
+        let there = unless(stop, self.target.contents(&place)).await?;
+        let contents = unless(stop, self.origin.contents(from, !there.messages.is_empty())).await?;
+        if !contents.complete {
+            report.error = Some("the source does not list all messages of the folder".into());
+        }
+        let last = there.messages.last().map_or(0, |message| message.uid);
+        let first = tried.looked(there.uidvalidity, last);
+        let pairs = self.compare(from, &place, &contents, &there, tried);
+        if first {
+            report.there = pairs.same.len() as u64;
+            self.observer.begins(from.name().as_str(), pairs.missing.len() as u64);
+        } else {
+            // Of some the answer did not come.
+            report.put = (pairs.same.len() as u64).saturating_sub(report.there);
+        }
+        let (mut now, alone) = tried.next(&pairs.missing);
+        if self.options.dry_run {
+            report.put = now.len() as u64;
+            return Ok(false);
+        }
+        let Some(wire) = place.wire.filter(|_| !now.is_empty()) else { return Ok(false) };
+        let Run { origin, target, room, options, observer, .. } = self;
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let mut told = Told {
+            observer: &**observer,
+            map: &options.map,
+            report,
+            uidvalidity: contents.uidvalidity,
+            to: place.name.to_string(),
+        };
+        let connection = target.connection().await?;
+        let (delivered, sent) = {
+            let parts = (&mut *tried, room, &mut told);
+            let delivery = Delivery::new(connection, &wire, receiver, options.stop.clone(), alone, parts);
+            let delivery = delivery.run();
+            let sending = origin.send(from, &mut now, sender);
+            tokio::pin!(delivery, sending);
+            tokio::select! {
+                biased;
+                sent = &mut sending => (delivery.await, sent),
+                delivered = &mut delivery => (delivered, Ok(())),
+            }
+        };
+        if delivered.is_ok()
+            && let Err(e) = &sent
+            && e.kind() == Kind::Retry
+            && let Some(next) = now.first()
+        {
+            // It was this one's turn when the source's connection ended.
+            tried.lost(next.get(), !crate::client::is_later(&e.to_string()), &e.to_string());
+        }
+        delivered.and(sent)?;
+        Ok(!alone && tried.has_more(&pairs.missing))
+    }
+}
+
+/// Runs it, unless told to stop.
+async fn unless<T>(stop: &watch::Receiver<bool>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut stop = stop.clone();
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => Err(Error::retry("interrupted")),
+        result = work => result,
+    }
 }

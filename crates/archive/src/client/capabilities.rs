@@ -49,6 +49,11 @@ impl Capabilities {
         self.has("SPECIAL-USE") || self.has("IMAP4REV2")
     }
 
+    /// The largest message that APPEND takes (RFC 7889), if the server says the same of all mailboxes.
+    pub fn append_limit(&self) -> Option<u64> {
+        self.0.iter().find_map(|name| name.strip_prefix("APPENDLIMIT=")?.parse().ok())
+    }
+
     /// Gmail.
     pub fn gmail(&self) -> bool {
         self.has("X-GM-EXT-1")

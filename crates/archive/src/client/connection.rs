@@ -11,6 +11,9 @@ use super::io::Io;
 use super::refusal;
 use super::{Capabilities, Compress, Security, Server, login};
 
+/// Bytes that are gathered before they are sent.
+const TOGETHER: usize = 32 * 1024;
+
 /// A connection that is logged in. After an error it is good for nothing but being dropped, except where a command was
 /// refused ([`Connection::run`]).
 pub struct Connection {
@@ -122,6 +125,34 @@ impl Connection {
         body(&mut self.writer);
         self.writer.crlf();
         self.tag
+    }
+
+    /// Begins a command whose end comes by [`Connection::more`]; its tag.
+    pub fn begin(&mut self, body: impl FnOnce(&mut Writer) -> &mut Writer) -> u32 {
+        self.tag += 1;
+        self.writer.raw(b"s").number(u64::from(self.tag)).space();
+        body(&mut self.writer);
+        self.tag
+    }
+
+    /// More of a command that was begun, to be sent with the next [`Connection::flush`].
+    pub fn more(&mut self, body: impl FnOnce(&mut Writer) -> &mut Writer) {
+        body(&mut self.writer);
+    }
+
+    /// Octets of a literal that the server takes now, with the next [`Connection::flush`] or before.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost.
+    pub async fn put(&mut self, octets: &[u8]) -> Result<()> {
+        if self.writer.len() + octets.len() > TOGETHER {
+            self.flush().await?;
+        }
+        if octets.len() > TOGETHER {
+            return self.io.send(octets).await;
+        }
+        self.writer.raw(octets);
+        Ok(())
     }
 
     /// Sends what was queued. Commands with literals that have to be waited for go by [`Connection::run`] alone.

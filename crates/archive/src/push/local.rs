@@ -7,38 +7,41 @@ use bytes::Bytes;
 use sealpost_base::{Error, Result, Uid, UidSet};
 use tokio::sync::mpsc;
 
-use super::key::{Keys, key};
+use super::contents::Contents;
+use super::key::{Key, key};
 use super::{Head, Item};
-use crate::keep::{Copy, FolderName};
+use crate::keep::{Copy, FolderName, Kept};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The copy's folders, sorted.
-pub(super) async fn folders(copy: Arc<dyn Copy>) -> Result<Vec<FolderName>> {
-    let kept = blocking(move || copy.folders()).await?;
-    let mut names: Vec<FolderName> = kept.into_iter().map(|kept| kept.name).collect();
-    names.sort();
-    Ok(names)
+pub(super) async fn folders(copy: Arc<dyn Copy>) -> Result<Vec<Kept>> {
+    let mut kept = blocking(move || copy.folders()).await?;
+    kept.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(kept)
 }
 
-/// The UIDs of the messages that are not `there`, and how many are.
-pub(super) async fn missing(copy: Arc<dyn Copy>, name: FolderName, mut there: Keys) -> Result<(UidSet, u64)> {
+/// What is in a folder; without `keys` no message is read.
+pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Result<Contents> {
     blocking(move || {
-        let folder = copy.look(&name)?;
-        let (mut missing, mut present) = (Vec::new(), 0);
+        let folder = copy.look(&kept.name)?;
+        let mut contents = Contents::new(kept.identity.uidvalidity);
         let mut head = vec![0; PIECE_BYTES];
         for stored in folder.messages()? {
             // One that is damaged is told when it is to be sent.
             let Ok(stored) = stored else { continue };
-            let known = !there.is_empty() && {
+            let key = if keys {
                 let length = folder.read(stored.uid).map_or(0, |mut reader| fill(&mut reader, &mut head));
                 let date = stored.internaldate.map(|date| date.timestamp());
-                there.take(&key(&head[..length], stored.size, date))
+                key(&head[..length], stored.size, date)
+            } else {
+                Key::default()
             };
-            if known { present += 1 } else { missing.extend(Uid::new(stored.uid)) }
+            contents.add(stored.uid, key);
         }
-        Ok((missing.into_iter().collect(), present))
+        contents.end(true);
+        Ok(contents)
     })
     .await
 }
@@ -113,7 +116,9 @@ fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> usize {
     length
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|e| Error::internal("a task did not finish").with_source(e))?

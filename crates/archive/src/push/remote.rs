@@ -7,8 +7,7 @@ use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{DateTime, Response};
 use tokio::sync::mpsc;
 
-use super::key::Keys;
-use super::target::list;
+use super::contents::Contents;
 use super::{Head, Item};
 use crate::client::{Connection, Done, Found, Server};
 use crate::keep::Flags;
@@ -16,72 +15,125 @@ use crate::keep::Flags;
 /// Messages whose flags and dates are asked for at a time, before their octets.
 const GROUP: usize = 200;
 
-/// The server's folders.
-pub(super) async fn folders(server: &Server) -> Result<Vec<Found>> {
-    let mut connection = Connection::open(server).await?;
-    let listing = connection.listing().await?;
-    connection.logout().await;
-    Ok(listing.folders)
+/// A server that messages come from.
+pub(super) struct Remote {
+    server: Server,
+    connection: Option<Connection>,
 }
 
-/// The UIDs of the messages that are not `there`, and how many are.
-pub(super) async fn missing(server: &Server, found: &Found, there: &mut Keys) -> Result<(UidSet, u64)> {
-    let mut connection = Connection::open(server).await?;
-    let selected = connection.examine(&found.wire).await?;
-    let (mut missing, mut present) = (Vec::new(), 0);
-    if selected.messages > 0 {
-        list(&mut connection, "1:*", |uid, key| {
-            if there.take(&key) { present += 1 } else { missing.extend(Uid::new(uid)) }
-        })
-        .await?;
+/// How sending ended that did not fail.
+enum Sent {
+    /// All were sent, or named as failed.
+    All,
+    /// Nobody takes them any more.
+    Refused,
+}
+
+impl Remote {
+    /// Nothing is asked yet.
+    pub(super) fn new(server: &Server) -> Self {
+        Remote { server: server.clone(), connection: None }
     }
-    connection.logout().await;
-    Ok((missing.into_iter().collect(), present))
-}
 
-/// Sends these messages.
-pub(super) async fn send(
-    server: &Server,
-    found: &Found,
-    missing: &UidSet,
-    to: &mpsc::Sender<Item>,
-) -> Result<()> {
-    let mut connection = Connection::open(server).await?;
-    connection.examine(&found.wire).await?;
-    for at in (0..missing.len()).step_by(GROUP) {
-        let group = missing.slice(at..missing.len().min(at + GROUP));
-        if !send_group(&mut connection, &group, to).await? {
-            return Ok(());
+    async fn connection(&mut self) -> Result<&mut Connection> {
+        if self.connection.is_none() {
+            self.connection = Some(Connection::open(&self.server).await?);
+        }
+        self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
+    }
+
+    /// The connection is of no use any more.
+    pub(super) fn drop_connection(&mut self) {
+        self.connection = None;
+    }
+
+    /// Says goodbye.
+    pub(super) async fn logout(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.logout().await;
         }
     }
-    connection.logout().await;
-    Ok(())
+
+    /// The server's folders that may have messages.
+    ///
+    /// # Errors
+    /// As [`Connection::open`] and [`Connection::listing`].
+    pub(super) async fn folders(&mut self) -> Result<Vec<Found>> {
+        let mut listing = self.connection().await?.listing().await?;
+        listing.folders.retain(|found| found.selectable);
+        Ok(listing.folders)
+    }
+
+    /// What is in a folder; it is selected afterwards.
+    ///
+    /// # Errors
+    /// As [`Contents::of_server`].
+    pub(super) async fn contents(&mut self, found: &Found) -> Result<Contents> {
+        Contents::of_server(self.connection().await?, &found.wire).await
+    }
+
+    /// Sends messages of the folder that is selected. What was begun is taken from `left`.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost.
+    pub(super) async fn send(&mut self, left: &mut UidSet, to: mpsc::Sender<Item>) -> Result<()> {
+        // Until it is clear that nothing more comes that nobody waits for.
+        let Some(mut connection) = self.connection.take() else {
+            return Err(Error::retry("the connection is lost"));
+        };
+        let mut groups = Vec::new();
+        for at in (0..left.len()).step_by(GROUP).rev() {
+            groups.push(left.slice(at..left.len().min(at + GROUP)));
+        }
+        while let Some(group) = groups.pop() {
+            let (sent, refused) = send_group(&mut connection, &group, left, &to).await?;
+            if matches!(sent, Sent::Refused) {
+                return Ok(());
+            }
+            let Some((missing, why)) = refused else { continue };
+            let (n, first) = (missing.len(), missing.first());
+            match first {
+                // One of them is to blame: it is found by halves.
+                Some(_) if n > 1 => groups.extend([missing.slice(n / 2..n), missing.slice(0..n / 2)]),
+                Some(uid) => {
+                    left.remove(uid);
+                    if to.send(Item::Failed(uid.get(), why)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                None => {}
+            }
+        }
+        self.connection = Some(connection);
+        Ok(())
+    }
 }
 
-/// `false`: nobody takes them any more.
-async fn send_group(connection: &mut Connection, group: &UidSet, to: &mpsc::Sender<Item>) -> Result<bool> {
-    let set: Vec<String> = group.ranges().map(|(first, last)| format!("{first}:{last}")).collect();
-    let set = set.join(",");
+/// Sends the messages of `group`; those that the server refused, and why.
+async fn send_group(
+    connection: &mut Connection,
+    group: &UidSet,
+    left: &mut UidSet,
+    to: &mpsc::Sender<Item>,
+) -> Result<(Sent, Option<(UidSet, String)>)> {
     // What stands before a message's octets in APPEND may come behind them in FETCH.
     let mut heads: HashMap<u32, (Flags, Option<DateTime>)> = HashMap::new();
-    connection.queue(|w| w.raw(format!("UID FETCH {set} (UID FLAGS INTERNALDATE)")));
-    let last = connection.queue(|w| w.raw(format!("UID FETCH {set} (UID BODY.PEEK[])")));
+    connection.queue(|w| w.raw(format!("UID FETCH {group} (UID FLAGS INTERNALDATE)")));
+    let last = connection.queue(|w| w.raw(format!("UID FETCH {group} (UID BODY.PEEK[])")));
     connection.flush().await?;
-    let mut left = group.clone();
+    let mut missing = group.clone();
     let (mut uid, mut flags, mut date, mut body, mut large) = (None, None, None, None, false);
     loop {
         let event = connection.next().await?;
         if Connection::completion(&event) == Some(last)
             && let Event::Response(Response::Status { status, code, text, .. }) = event
         {
-            let refused = Done { status, code, text }.ok("FETCH").err();
-            for uid in left.iter() {
-                let reason = refused.as_ref().map_or("the server did not send it".into(), Error::to_string);
-                if to.send(Item::Failed(uid.get(), reason)).await.is_err() {
-                    return Ok(false);
-                }
-            }
-            return Ok(true);
+            let why = match (Done { status, code, text }).ok("FETCH") {
+                Err(e) if e.kind() == sealpost_base::Kind::Retry => return Err(e),
+                Err(e) => e.to_string(),
+                Ok(_) => "the server did not send it".to_owned(),
+            };
+            return Ok((Sent::All, (!missing.is_empty()).then_some((missing, why))));
         }
         match event {
             Event::FetchBegin(_) => (uid, flags, date, body, large) = (None, None, None, None, false),
@@ -96,42 +148,46 @@ async fn send_group(connection: &mut Connection, group: &UidSet, to: &mpsc::Send
                 let Some(uid) = uid else {
                     return Err(Error::retry("the server sends a message before it says which one"));
                 };
+                // What was not asked for, or comes again, is not put there.
+                large = took(uid, &mut missing, left);
                 let (flags, date) = heads.remove(&uid).unwrap_or_default();
-                large = true;
-                if to.send(Item::Begin(Head { uid, flags, date, size })).await.is_err() {
-                    return Ok(false);
+                if large && to.send(Item::Begin(Head { uid, flags, date, size })).await.is_err() {
+                    return Ok((Sent::Refused, None));
                 }
             }
             Event::LiteralData(bytes) => {
-                let taken = !large || to.send(Item::Octets(bytes)).await.is_ok();
-                if !taken {
-                    return Ok(false);
+                let refused = large && to.send(Item::Octets(bytes)).await.is_err();
+                if refused {
+                    return Ok((Sent::Refused, None));
                 }
             }
             Event::FetchEnd => {
                 let Some(uid) = uid else { continue };
-                if let Some(octets) = body.take() {
+                if let Some(octets) = body.take().filter(|_| took(uid, &mut missing, left)) {
                     let (flags, date) = heads.remove(&uid).unwrap_or_default();
                     let head = Head { uid, flags, date, size: octets.len() as u64 };
-                    if to.send(Item::Begin(head)).await.is_err()
-                        || to.send(Item::Octets(octets.into())).await.is_err()
-                    {
-                        return Ok(false);
-                    }
+                    let octets = (!octets.is_empty()).then(|| Item::Octets(octets.into()));
                     large = true;
+                    for item in [Some(Item::Begin(head)), octets].into_iter().flatten() {
+                        if to.send(item).await.is_err() {
+                            return Ok((Sent::Refused, None));
+                        }
+                    }
                 } else if let Some(flags) = flags.take() {
                     heads.insert(uid, (flags, date));
                 }
-                if large {
-                    if let Some(uid) = Uid::new(uid) {
-                        left.remove(uid);
-                    }
-                    if to.send(Item::End).await.is_err() {
-                        return Ok(false);
-                    }
+                if large && to.send(Item::End).await.is_err() {
+                    return Ok((Sent::Refused, None));
                 }
             }
             _ => {}
         }
     }
+}
+
+/// Takes a message from those that are to come; whether it was one of them.
+fn took(uid: u32, missing: &mut UidSet, left: &mut UidSet) -> bool {
+    let Some(uid) = Uid::new(uid) else { return false };
+    left.remove(uid);
+    missing.remove(uid)
 }

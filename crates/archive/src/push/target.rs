@@ -2,34 +2,68 @@
 
 use std::collections::HashMap;
 
-use sealpost_base::{Result, Timestamp};
-use sealpost_imap::client::{Event, FetchData};
-use sealpost_imap::types::{DateTime, Response};
+use sealpost_base::{Error, Kind, Result};
+use sealpost_imap::client::Event;
+use sealpost_imap::types::Response;
 use sealpost_imap::utf7;
 
-use super::key::{Keys, key};
+use super::contents::Contents;
 use crate::client::{Connection, Server};
 use crate::keep::FolderName;
 
-/// A connection to it, and what there is.
+/// Where it is, and what there is.
 pub(super) struct Target {
-    pub(super) connection: Connection,
+    server: Server,
+    connection: Option<Connection>,
     /// Names as commands send them, by name.
     folders: HashMap<String, Box<[u8]>>,
     delimiter: Option<char>,
     /// What stands before the names of all folders but INBOX (RFC 2342).
     prefix: String,
-    /// The folder that messages go to, as commands send it.
-    pub(super) selected: Box<[u8]>,
 }
 
-/// The items by which messages are recognized.
-pub(super) const KEY_ITEMS: &str = "(UID INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])";
+/// A folder there.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// Its name.
+    pub(super) name: FolderName,
+    /// Its name as commands send it; `None`: it is not there.
+    pub(super) wire: Option<Box<[u8]>>,
+}
 
 impl Target {
-    /// Connects and looks around.
-    pub(super) async fn open(server: &Server) -> Result<Self> {
-        let mut connection = Connection::open(server).await?;
+    /// Nothing is asked yet.
+    pub(super) fn new(server: &Server) -> Self {
+        let server = server.clone();
+        Target { server, connection: None, folders: HashMap::new(), delimiter: None, prefix: String::new() }
+    }
+
+    /// The connection, made if there is none.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub(super) async fn connection(&mut self) -> Result<&mut Connection> {
+        if self.connection.is_none() {
+            let connection = self.look_around().await?;
+            self.connection = Some(connection);
+        }
+        self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
+    }
+
+    /// The connection is of no use any more.
+    pub(super) fn drop_connection(&mut self) {
+        self.connection = None;
+    }
+
+    /// Says goodbye.
+    pub(super) async fn logout(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.logout().await;
+        }
+    }
+
+    async fn look_around(&mut self) -> Result<Connection> {
+        let mut connection = Connection::open(&self.server).await?;
         let listing = connection.listing().await?;
         let mut delimiter = listing.folders.iter().find_map(|found| found.name.delimiter());
         let mut prefix = String::new();
@@ -45,41 +79,67 @@ impl Target {
             };
             connection.run(|w| w.raw(b"NAMESPACE"), on).await?;
         }
-        let folders =
+        self.folders =
             listing.folders.into_iter().map(|found| (found.name.as_str().to_owned(), found.wire)).collect();
-        Ok(Target { connection, folders, delimiter, prefix, selected: Box::default() })
+        (self.delimiter, self.prefix) = (delimiter, prefix);
+        Ok(connection)
     }
 
-    /// Goes to the folder of these levels, which is made if it is not there; what is in it.
+    /// The folder of these levels.
+    ///
+    /// # Errors
+    /// As [`Target::connection`].
+    pub(super) async fn place(&mut self, levels: &[String]) -> Result<Place> {
+        self.connection().await?;
+        let name = self.name(levels);
+        let wire = self.folders.get(name.as_str()).cloned();
+        Ok(Place { name, wire })
+    }
+
+    /// Makes the folder if it is not there.
     ///
     /// # Errors
     /// `Retry` if the connection is lost; what the server says.
-    pub(super) async fn select(&mut self, levels: &[String], dry_run: bool) -> Result<Keys> {
-        let name = self.name(levels);
-        if let Some(wire) = self.folders.get(name.as_str()) {
-            self.selected = wire.clone();
-        } else {
-            let wire: Box<[u8]> = utf7::encode(name.as_str()).into_bytes().into();
-            if dry_run {
-                return Ok(Keys::default());
-            }
-            let created = self.connection.run(|w| w.raw(b"CREATE ").astring(&wire), |_| Ok(())).await?;
-            match created.ok(&format!("making the folder {name}")) {
-                Err(e) if e.kind() != sealpost_base::Kind::Conflict => return Err(e),
-                _ => {}
-            }
-            // A folder that is not subscribed to is not shown by many clients.
-            self.connection.run(|w| w.raw(b"SUBSCRIBE ").astring(&wire), |_| Ok(())).await?;
-            self.folders.insert(name.as_str().to_owned(), wire.clone());
-            self.selected = wire;
+    pub(super) async fn make(&mut self, place: &mut Place) -> Result<Box<[u8]>> {
+        if let Some(wire) = &place.wire {
+            return Ok(wire.clone());
         }
-        let wire = self.selected.clone();
-        let selected = self.connection.examine(&wire).await?;
-        let mut keys = Keys::default();
-        if selected.messages > 0 {
-            list(&mut self.connection, "1:*", |_, key| keys.add(key)).await?;
+        let wire: Box<[u8]> = utf7::encode(place.name.as_str()).into_bytes().into();
+        let connection = self.connection().await?;
+        let created = connection.run(|w| w.raw(b"CREATE ").astring(&wire), |_| Ok(())).await?;
+        match created.ok(&format!("making the folder {}", place.name)) {
+            Err(e) if e.kind() != Kind::Conflict => return Err(e),
+            _ => {}
         }
-        Ok(keys)
+        // A folder that is not subscribed to is not shown by many clients.
+        connection.run(|w| w.raw(b"SUBSCRIBE ").astring(&wire), |_| Ok(())).await?;
+        self.folders.insert(place.name.as_str().to_owned(), wire.clone());
+        place.wire = Some(wire.clone());
+        Ok(wire)
+    }
+
+    /// What is in the folder; it is selected afterwards.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost; `Invalid` if the server does not list everything: what is there and was not listed
+    /// would be put there again; what the server says.
+    pub(super) async fn contents(&mut self, place: &Place) -> Result<Contents> {
+        let Some(wire) = &place.wire else { return Ok(Contents::default()) };
+        let connection = self.connection().await?;
+        let mut contents = Contents::of_server(connection, wire).await?;
+        if !contents.complete {
+            // Some may have gone meanwhile.
+            contents = Contents::of_server(connection, wire).await?;
+        }
+        if !contents.complete {
+            let why = format!(
+                "the server lists {} messages of the folder and says that there are more; nothing is put there, it \
+                 could be there already",
+                contents.messages.len()
+            );
+            return Err(Error::invalid(why));
+        }
+        Ok(contents)
     }
 
     /// The folder's name here.
@@ -95,28 +155,4 @@ impl Target {
         }
         FolderName::new(format!("{}{name}", self.prefix), self.delimiter)
     }
-}
-
-/// UIDs and keys of messages of the selected folder.
-pub(super) async fn list(
-    connection: &mut Connection,
-    set: &str,
-    mut on: impl FnMut(u32, super::key::Key),
-) -> Result<()> {
-    let (mut uid, mut size, mut date, mut header) = (0, 0, None, Vec::new());
-    let take = |event| {
-        match event {
-            Event::FetchBegin(_) => (uid, size, date, header) = (0, 0, None, Vec::new()),
-            Event::Fetch(FetchData::Uid(n)) => uid = n,
-            Event::Fetch(FetchData::Rfc822Size(n)) => size = n,
-            Event::Fetch(FetchData::InternalDate(at)) => date = Some(DateTime::timestamp(at)),
-            Event::Fetch(FetchData::Body(_, octets)) => header = octets.unwrap_or_default(),
-            Event::FetchEnd if uid > 0 => on(uid, key(&header, size, date.map(|at: Timestamp| at))),
-            _ => {}
-        }
-        Ok(())
-    };
-    let command = format!("UID FETCH {set} {KEY_ITEMS}");
-    connection.run(|w| w.raw(&command), take).await?.ok("looking at what is there")?;
-    Ok(())
 }

@@ -2,30 +2,32 @@
 
 use std::sync::{Arc, Mutex};
 
-use sealpost_base::{FakeClock, Kind, SeededRandom, Timestamp};
+use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 use tokio::sync::watch;
 
-use super::{FolderReport, Observer, Options, Report, migrate, restore};
+use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::server::{Box_, Fault, Script};
 use crate::pull::{self, Silent, Tools};
 
-/// The UID a message had, and UIDVALIDITY and UID that it got.
-type Put = (u32, Option<(u32, u32)>);
+struct Nobody;
 
-#[derive(Default)]
-struct Map(Mutex<Vec<Put>>);
-
-impl Observer for Map {
+impl Observer for Nobody {
     fn begins(&self, _: &str, _: u64) {}
-    fn put(&self, _: &str, uid: u32, there: Option<(u32, u32)>) {
-        self.0.lock().unwrap().push((uid, there));
-    }
+    fn put(&self) {}
+    fn note(&self, _: &str) {}
     fn ended(&self, _: &FolderReport) {}
 }
 
 fn options(stop: &watch::Receiver<bool>) -> Options {
-    Options { wanted: Arc::new(|_| true), below: Vec::new(), dry_run: false, stop: stop.clone() }
+    Options {
+        wanted: Arc::new(|_| true),
+        below: Vec::new(),
+        dry_run: false,
+        map: Arc::new(Mutex::new(UidMap::default())),
+        random: Arc::new(SeededRandom::new(1)),
+        stop: stop.clone(),
+    }
 }
 
 /// Messages with and without Message-ID, one of them twice, one large.
@@ -67,52 +69,34 @@ async fn copy_of(script: &Script) -> Memory {
     copy
 }
 
-fn counts(report: &Report) -> (u64, u64, usize) {
+fn counts(report: &Report) -> (u64, u64, u64) {
     let folders = &report.folders;
     let (put, there) = (folders.iter().map(|f| f.put).sum(), folders.iter().map(|f| f.there).sum());
-    (put, there, folders.iter().map(|f| f.failed.len()).sum())
+    (put, there, folders.iter().map(|f| f.failures).sum())
 }
 
 #[tokio::test]
 async fn what_is_restored_is_there_once_however_often() {
-    for capabilities in ["", "LITERAL+", "LITERAL-"] {
+    for capabilities in
+        ["", "LITERAL+", "LITERAL-", "MULTIAPPEND", "LITERAL+ MULTIAPPEND", "LITERAL- MULTIAPPEND"]
+    {
         let from = Script::start(mailbox(), "", &[]).await;
         let copy: Arc<Memory> = Arc::new(copy_of(&from).await);
         let to = Script::start(Box_::with(0), capabilities, &[]).await;
         let (_stop, watched) = watch::channel(false);
-        let map = Arc::new(Map::default());
-        let report = restore(copy.clone(), &to.server(), &options(&watched), map.clone()).await.unwrap();
+        let (options, nobody) = (options(&watched), Arc::new(Nobody));
+        let report = restore(copy.clone(), &to.server(), &options, nobody.clone()).await.unwrap();
         assert_eq!(counts(&report), (53, 0, 0), "{capabilities}: {report:?}");
         assert_eq!(octets(&to, "INBOX"), octets(&from, "INBOX"), "{capabilities}");
-        assert_eq!(map.0.lock().unwrap()[2], (3, Some((7, 3))));
-        let report = restore(copy, &to.server(), &options(&watched), map).await.unwrap();
+        let pairs: Vec<_> = {
+            let map = options.map.lock().unwrap();
+            map.known("INBOX", "INBOX").unwrap().pairs(7, 7).collect()
+        };
+        assert_eq!((pairs.len(), pairs[2]), (53, (3, 3)), "{capabilities}");
+        let report = restore(copy, &to.server(), &options, nobody).await.unwrap();
         assert_eq!(counts(&report), (0, 53, 0));
         assert_eq!(octets(&to, "INBOX").len(), 53);
     }
-}
-
-#[tokio::test]
-async fn a_lost_connection_and_another_run_make_no_doubles() {
-    let from = Script::start(mailbox(), "", &[]).await;
-    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
-    let (_stop, watched) = watch::channel(false);
-    // Some messages are there already when the connection ends.
-    let copy: Arc<Memory> = Arc::new(copy_of(&from).await);
-    let mut runs = 0;
-    loop {
-        let fault = if runs < 3 { vec![Fault::EndAtAppend] } else { vec![] };
-        to.change(|world| world.faults = fault);
-        runs += 1;
-        match restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Map::default())).await {
-            Ok(report) => {
-                assert_eq!(counts(&report).2, 0);
-                break;
-            }
-            Err(e) => assert_eq!(e.kind(), Kind::Retry),
-        }
-    }
-    assert_eq!(runs, 4);
-    assert_eq!(octets(&to, "INBOX").len(), 53);
 }
 
 #[tokio::test]
@@ -123,16 +107,14 @@ async fn a_mailbox_migrates_and_what_is_refused_is_told() {
     from.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(10))));
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
-    let report =
-        migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Map::default())).await.unwrap();
+    let report = migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (63, 0, 1), "{report:?}");
     assert_eq!(octets(&to, "INBOX"), octets(&from, "INBOX")[..53]);
     assert_eq!(octets(&to, "Work"), octets(&from, "Work"));
     from.inbox(|inbox| {
         inbox.add(Some(b"Message-ID: <new@x>\r\n\r\n".to_vec()));
     });
-    let report =
-        migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Map::default())).await.unwrap();
+    let report = migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (1, 63, 1));
 }
 
@@ -143,9 +125,123 @@ async fn below_and_dry() {
     let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
     let (_stop, watched) = watch::channel(false);
     let below = Options { below: vec!["Old".into()], dry_run: true, ..options(&watched) };
-    let report = restore(copy.clone(), &to.server(), &below, Arc::new(Map::default())).await.unwrap();
+    let report = restore(copy.clone(), &to.server(), &below, Arc::new(Nobody)).await.unwrap();
     assert_eq!((counts(&report).0, to.asked("CREATE"), to.asked("APPEND")), (53, 0, 0));
     let below = Options { dry_run: false, ..below };
-    restore(copy, &to.server(), &below, Arc::new(Map::default())).await.unwrap();
+    restore(copy, &to.server(), &below, Arc::new(Nobody)).await.unwrap();
     assert_eq!(octets(&to, "Old/INBOX").len(), 53);
+}
+
+/// From a server that is well into one with these faults.
+async fn migrated(capabilities: &str, faults: &[Fault]) -> (Script, Script, Report) {
+    let from = Script::start(mailbox(), "", &[]).await;
+    let to = Script::start(Box_::with(0), capabilities, faults).await;
+    let report = migrate_between(&from, &to).await;
+    (from, to, report)
+}
+
+async fn migrate_between(from: &Script, to: &Script) -> Report {
+    let (_stop, watched) = watch::channel(false);
+    migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap()
+}
+
+/// Octets without their order.
+fn sorted(script: &Script) -> Vec<Vec<u8>> {
+    let mut all: Vec<_> = octets(script, "INBOX").into_iter().map(|(_, octets)| octets).collect();
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn lost_connections_are_made_again_and_nothing_is_there_twice() {
+    for capabilities in ["", "LITERAL+", "LITERAL+ MULTIAPPEND"] {
+        // Ended before and after it was done, and told to come again.
+        let faults = [
+            Fault::EndAtAppend,
+            Fault::EndAfterAppend,
+            Fault::Throttle(2),
+            Fault::EndAfterAppend,
+            Fault::EndAtAppend,
+        ];
+        let (from, to, report) = migrated(capabilities, &faults).await;
+        assert_eq!(counts(&report).2, 0, "{capabilities}: {report:?}");
+        assert_eq!(sorted(&to), sorted(&from), "{capabilities}");
+        assert!(report.reconnects >= 4, "{capabilities}: {report:?}");
+        assert_eq!(to.world.lock().unwrap().faults, []);
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_ends_is_gone_on_with() {
+    let from = Script::start(mailbox(), "", &[Fault::CutOnceAt(20), Fault::Bye(3, "shutting down")]).await;
+    let to = Script::start(Box_::with(0), "LITERAL+ MULTIAPPEND", &[]).await;
+    let report = migrate_between(&from, &to).await;
+    assert_eq!((sorted(&to), counts(&report).2), (sorted(&from), 0));
+    // One that it never sends whole is given up, and no other.
+    let from = Script::start(mailbox(), "", &[Fault::CutAt(20)]).await;
+    let to = Script::start(Box_::with(0), "LITERAL+ MULTIAPPEND", &[]).await;
+    let report = migrate_between(&from, &to).await;
+    assert_eq!((report.folders[0].failed[0].0, counts(&report)), (20, (52, 0, 1)), "{report:?}");
+    assert_eq!(sorted(&to).len(), 52);
+}
+
+#[tokio::test]
+async fn a_message_that_ends_connections_or_is_refused_is_the_only_one_that_is_not_there() {
+    for begin in ["Poison", "Refuse", "Limit"] {
+        for capabilities in ["", "LITERAL+", "MULTIAPPEND LITERAL+"] {
+            let mut inbox = Box_::with(20);
+            inbox.add(Some(format!("{begin}: me\r\n\r\n").into_bytes()));
+            for _ in 0..20 {
+                inbox.add(None);
+            }
+            let from = Script::start(inbox, "", &[]).await;
+            let to = Script::start(Box_::with(0), capabilities, &[]).await;
+            let report = migrate_between(&from, &to).await;
+            assert_eq!(counts(&report), (40, 0, 1), "{begin} {capabilities}: {report:?}");
+            assert_eq!((report.folders[0].failed[0].0, sorted(&to).len()), (21, 40));
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_messages_share_a_command_if_the_server_can() {
+    let (_, to, _) = migrated("LITERAL+ MULTIAPPEND", &[]).await;
+    assert!(to.asked("APPEND") < 20, "{}", to.asked("APPEND"));
+    assert_eq!(sorted(&to).len(), 53);
+}
+
+#[tokio::test]
+async fn an_account_that_is_full_is_left_alone() {
+    for capabilities in ["", "LITERAL+ MULTIAPPEND"] {
+        let (_, to, report) = migrated(capabilities, &[Fault::Room(10)]).await;
+        assert_eq!(octets(&to, "INBOX").len(), 10, "{capabilities}");
+        let folder = &report.folders[0];
+        assert!(folder.error.as_ref().is_some_and(|e| e.contains("no more")), "{folder:?}");
+        assert!(to.asked("APPEND") < 53 + 10, "{}", to.asked("APPEND"));
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_says_that_it_does_not_take_is_not_sent() {
+    let (_, to, report) = migrated("LITERAL+ APPENDLIMIT=1000", &[]).await;
+    assert_eq!((counts(&report), octets(&to, "INBOX").len()), ((52, 0, 1), 52));
+    assert_eq!(to.asked("APPEND"), 52);
+}
+
+#[tokio::test]
+async fn wrong_sizes_no_uidplus_and_limits_make_no_doubles() {
+    for fault in [Fault::WrongSizes, Fault::NoUidplus, Fault::MessageLimit(7)] {
+        let (from, to, report) = migrated("LITERAL+", std::slice::from_ref(&fault)).await;
+        assert_eq!(counts(&report), (53, 0, 0), "{fault:?}");
+        assert_eq!(counts(&migrate_between(&from, &to).await), (0, 53, 0), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_put_where_what_is_there_is_not_told() {
+    let (from, to, _) = migrated("LITERAL+", &[]).await;
+    to.change(|world| world.faults.push(Fault::HalfListed));
+    let report = migrate_between(&from, &to).await;
+    assert!(report.folders[0].error.is_some(), "{report:?}");
+    assert_eq!(octets(&to, "INBOX").len(), 53);
 }

@@ -60,8 +60,20 @@ pub(crate) enum Fault {
     RestlessUidValidity,
     /// Nothing is answered to FETCH.
     Silent,
-    /// The connection ends before an APPEND is answered or done.
+    /// The connection ends before an APPEND is answered or done, once.
     EndAtAppend,
+    /// An APPEND is done, and the connection ends before it is answered, once.
+    EndAfterAppend,
+    /// So many APPEND commands are answered "later".
+    Throttle(usize),
+    /// A mailbox takes so many messages; then there is no room.
+    Room(usize),
+    /// RFC822.SIZE is one octet too many.
+    WrongSizes,
+    /// APPENDUID is not said.
+    NoUidplus,
+    /// FETCH looks at so many messages, the last ones (RFC 9738).
+    MessageLimit(usize),
 }
 
 /// The server's state, and what it was asked.
@@ -248,37 +260,76 @@ impl Session {
         Ok(())
     }
 
-    /// `name (flags) "date" {n}` or `{n+}`, and its octets.
+    /// `name (flags) "date" {n}` or `{n+}`, and its octets; more of them follow with MULTIAPPEND.
     async fn append(
         &self,
         head: &str,
         read: &mut BufReader<tokio::net::tcp::OwnedReadHalf>,
         write: &mut tokio::net::tcp::OwnedWriteHalf,
     ) -> Result<String, End> {
-        let (head, size) = head.trim_end_matches('}').rsplit_once('{').ok_or(End)?;
-        if !size.ends_with('+') {
-            write.write_all(b"+ go on\r\n").await?;
+        let name = unquoted(head.split(' ').next().unwrap_or(""));
+        let (mut messages, mut head) = (Vec::new(), head.to_owned());
+        loop {
+            let (before, size) = head.trim_end().trim_end_matches('}').rsplit_once('{').ok_or(End)?;
+            if !size.ends_with('+') {
+                write.write_all(b"+ go on\r\n").await?;
+            }
+            let mut octets = vec![0; size.trim_end_matches('+').parse().map_err(|_| End)?];
+            read.read_exact(&mut octets).await?;
+            if self.once(|fault| *fault == Fault::EndAtAppend).is_some() || octets.starts_with(b"Poison") {
+                return Err(End);
+            }
+            let flags = before.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+            messages.push((flags.map_or("", |(flags, _)| flags).to_owned(), octets));
+            head.clear();
+            read.read_line(&mut head).await?;
+            if head.trim_end().is_empty() {
+                break;
+            }
         }
-        let size: usize = size.trim_end_matches('+').parse().map_err(|_| End)?;
-        let mut octets = vec![0; size + 2];
-        read.read_exact(&mut octets).await?;
-        octets.truncate(size);
-        if self.once(|fault| *fault == Fault::EndAtAppend).is_some() {
+        let answer = self.take(&name, messages);
+        if answer.starts_with("OK") && self.once(|fault| *fault == Fault::EndAfterAppend).is_some() {
             return Err(End);
         }
-        let flags =
-            head.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |(flags, _)| flags);
-        let name = unquoted(head.split(' ').next().unwrap_or(""));
-        let mut world = self.world.lock().unwrap();
-        let Some(mailbox) = world.boxes.get_mut(&name) else {
-            return Ok("NO [TRYCREATE] no such mailbox".into());
-        };
-        if octets.starts_with(b"Refuse") {
-            return Ok("NO [CANNOT] not this one".into());
+        Ok(answer)
+    }
+
+    /// All of the messages, or none.
+    fn take(&self, name: &str, messages: Vec<(String, Vec<u8>)>) -> String {
+        if let Some(Fault::Throttle(left)) = self.once(|fault| matches!(fault, Fault::Throttle(_))) {
+            if left > 1 {
+                self.world.lock().unwrap().faults.push(Fault::Throttle(left - 1));
+            }
+            return "NO Request is throttled".into();
         }
-        let uid = mailbox.add(Some(octets));
-        mailbox.set_flags(uid, flags);
-        Ok(format!("OK [APPENDUID {} {uid}] done", mailbox.uidvalidity))
+        let uidplus = !self.has(&Fault::NoUidplus);
+        let mut world = self.world.lock().unwrap();
+        let room = world.faults.iter().find_map(|f| if let Fault::Room(n) = f { Some(*n) } else { None });
+        let Some(mailbox) = world.boxes.get_mut(name) else {
+            return "NO [TRYCREATE] no such mailbox".into();
+        };
+        for (begin, answer) in
+            [("Refuse", "NO [CANNOT] not this one"), ("Limit", "NO [LIMIT] more parts than we take")]
+        {
+            if messages.iter().any(|(_, octets)| octets.starts_with(begin.as_bytes())) {
+                return answer.into();
+            }
+        }
+        if room.is_some_and(|room| mailbox.messages.len() + messages.len() > room) {
+            return "NO [OVERQUOTA] no room".into();
+        }
+        let uids: Vec<String> = messages
+            .into_iter()
+            .map(|(flags, octets)| {
+                let uid = mailbox.add(Some(octets));
+                mailbox.set_flags(uid, &flags);
+                uid.to_string()
+            })
+            .collect();
+        match uidplus {
+            true => format!("OK [APPENDUID {} {}] done", mailbox.uidvalidity, uids.join(",")),
+            false => "OK done".into(),
+        }
     }
 
     /// How many lines are to come before the answer.
@@ -431,19 +482,7 @@ impl Session {
         let half = self.has(&Fault::HalfListed);
         let mut out = String::new();
         if command.contains("HEADER.FIELDS") {
-            for (nth, (uid, (_, octets))) in mailbox.messages.iter().enumerate() {
-                let text = String::from_utf8_lossy(octets);
-                let id = text.lines().find(|line| line.starts_with("Message-ID:"));
-                let header = id.map_or("\r\n".into(), |id| format!("{id}\r\n\r\n"));
-                out.push_str(&format!(
-                    "* {} FETCH (UID {uid} RFC822.SIZE {} INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" \
-                     BODY[HEADER.FIELDS (MESSAGE-ID)] {{{}}}\r\n{header})\r\n",
-                    nth + 1,
-                    octets.len(),
-                    header.len()
-                ));
-            }
-            return (out.into_bytes(), Some("OK fetched".into()));
+            return self.headers(mailbox, set, command);
         }
         if command.contains("VANISHED") {
             let gone: Vec<String> = mailbox
@@ -463,6 +502,44 @@ impl Session {
             }
         }
         (out.into_bytes(), Some("OK fetched".into()))
+    }
+
+    /// The header fields that messages are recognized by.
+    fn headers(&self, mailbox: &Box_, set: &str, command: &str) -> (Vec<u8>, Option<String>) {
+        let (half, wrong) = (self.has(&Fault::HalfListed), self.has(&Fault::WrongSizes));
+        let most = {
+            let world = self.world.lock().unwrap();
+            world.faults.iter().find_map(|f| if let Fault::MessageLimit(n) = f { Some(*n) } else { None })
+        };
+        let fields = command.rsplit_once("HEADER.FIELDS (").unwrap().1.trim_end_matches([')', ']']);
+        let asked: Vec<_> =
+            mailbox.messages.iter().enumerate().filter(|(_, (uid, _))| contains(set, **uid)).collect();
+        let skipped = asked.len().saturating_sub(most.unwrap_or(usize::MAX));
+        let mut out = String::new();
+        for (nth, (uid, (flags, octets))) in asked.iter().skip(skipped) {
+            if half && **uid % 2 == 1 {
+                continue;
+            }
+            let text = String::from_utf8_lossy(octets);
+            let named = |line: &&str| {
+                line.split_once(':')
+                    .is_some_and(|(name, _)| fields.split(' ').any(|field| field.eq_ignore_ascii_case(name)))
+            };
+            let lines = text.lines().take_while(|line| !line.is_empty()).filter(named);
+            let header: String = lines.map(|line| format!("{line}\r\n")).chain(["\r\n".into()]).collect();
+            out.push_str(&format!(
+                "* {} FETCH (UID {uid} FLAGS ({flags}) RFC822.SIZE {} INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" \
+                 BODY[HEADER.FIELDS ({fields})] {{{}}}\r\n{header})\r\n",
+                nth + 1,
+                octets.len() + usize::from(wrong),
+                header.len()
+            ));
+        }
+        let code = asked
+            .get(skipped)
+            .filter(|_| skipped > 0)
+            .map(|(_, (uid, _))| format!("OK [MESSAGELIMIT {} {uid}] fetched", most.unwrap_or_default()));
+        (out.into_bytes(), Some(code.unwrap_or("OK fetched".into())))
     }
 
     fn bodies(&mut self, mailbox: &Box_, set: &str) -> (Vec<u8>, Option<String>) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use sealpost_archive::push::{Options, migrate};
+use sealpost_base::SystemRandom;
 
 use super::folders::FolderArgs;
 use super::putting::{self, Putting};
@@ -51,13 +52,15 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let (from, to) = (accounts.get(&args.from)?, accounts.get(&args.to)?);
     let (source, destination) = (from.server.server().await?, to.server.server().await?);
     let map = args.map.unwrap_or_else(|| accounts.map(&args.from, &args.to));
-    let map = (!args.dry_run).then_some(map);
-    let putting = Arc::new(Putting::new(global.output(), map.as_deref())?);
+    let map = putting::map(Some(&map), &source.to_string(), &destination.to_string(), !args.dry_run)?;
+    let putting = Arc::new(Putting::new(global.output()));
     let folders = args.folders.or(&from.folders, &from.exclude);
     let options = Options {
         wanted: Arc::new(move |name| folders.wants(name)),
         below: levels(args.below.as_deref()),
         dry_run: args.dry_run,
+        map,
+        random: Arc::new(SystemRandom),
         stop,
     };
     let report = migrate(&source, &destination, &options, putting).await?;

@@ -1,32 +1,27 @@
-//! What `restore` and `migrate` say, and the map of UIDs.
+//! What `restore` and `migrate` say.
 
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use sealpost_archive::push::{FolderReport, Observer, Report};
+use sealpost_archive::push::{FolderReport, Observer, Report, UidMap};
 use serde::Serialize;
 
 use crate::exit::{FAILED, TEMPORARY};
 use crate::global::Global;
 use crate::output::{Output, warn};
 
-/// Shows how it goes, and keeps the map.
+/// Shows how it goes.
 pub struct Putting {
     bar: ProgressBar,
-    map: Option<Mutex<BufWriter<File>>>,
 }
 
 impl Putting {
-    /// A bar at a terminal. `map`: where to add which message got which UID.
-    ///
-    /// # Errors
-    /// If the map cannot be written.
-    pub fn new(output: Output, map: Option<&Path>) -> Result<Self> {
+    /// A bar at a terminal.
+    pub fn new(output: Output) -> Self {
         let bar = if output.is_json() || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
@@ -34,21 +29,20 @@ impl Putting {
         };
         let style = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len}  {per_sec}  {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let open = |path: &Path| {
-            let file = File::options().append(true).create(true).open(path);
-            file.with_context(|| format!("the map {}", path.display()))
-        };
-        let map = map.map(open).transpose()?.map(|file| Mutex::new(BufWriter::new(file)));
-        Ok(Putting { bar, map })
+        Putting { bar }
     }
+}
 
-    fn flush(&self) {
-        if let Some(map) = &self.map
-            && let Err(e) = map.lock().unwrap_or_else(|e| e.into_inner()).flush()
-        {
-            warn(format_args!("sealpost: the map of UIDs cannot be written: {e}"));
-        }
-    }
+/// The map of UIDs in `path`, as far as it is of the accounts called so; `write`: it is begun if it is not there, and added to.
+///
+/// # Errors
+/// If it cannot be read, or written.
+pub fn map(path: Option<&Path>, from: &str, to: &str, write: bool) -> Result<Arc<Mutex<UidMap>>> {
+    let map = match path {
+        Some(path) => UidMap::open(path, from, to, write).context("the map of UIDs")?,
+        None => UidMap::default(),
+    };
+    Ok(Arc::new(Mutex::new(map)))
 }
 
 impl Observer for Putting {
@@ -57,25 +51,25 @@ impl Observer for Putting {
         self.bar.set_message(folder.to_owned());
     }
 
-    fn put(&self, folder: &str, uid: u32, there: Option<(u32, u32)>) {
+    fn put(&self) {
         self.bar.inc(1);
-        if let (Some(map), Some((uidvalidity, there))) = (&self.map, there) {
-            let line = serde_json::json!({
-                "folder": folder, "uid": uid, "uidvalidity": uidvalidity, "there": there
-            });
-            // Told at the end, when it is flushed.
-            let _ = writeln!(map.lock().unwrap_or_else(|e| e.into_inner()), "{line}");
-        }
+    }
+
+    fn note(&self, text: &str) {
+        self.bar.suspend(|| warn(format_args!("sealpost: {text}")));
     }
 
     fn ended(&self, folder: &FolderReport) {
-        self.flush();
         self.bar.suspend(|| {
             if let Some(error) = &folder.error {
                 warn(format_args!("sealpost: {}: {error}", folder.name));
             }
             for (uid, why) in &folder.failed {
                 warn(format_args!("sealpost: {}, UID {uid}: {why}", folder.name));
+            }
+            let more = folder.failures - folder.failed.len() as u64;
+            if more > 0 {
+                warn(format_args!("sealpost: {}: and {more} more", folder.name));
             }
         });
     }
@@ -87,6 +81,7 @@ struct Summary {
     there: u64,
     failed: u64,
     interrupted: bool,
+    reconnects: u64,
     folders: Vec<Folder>,
 }
 
@@ -95,7 +90,7 @@ struct Folder {
     name: String,
     put: u64,
     there: u64,
-    failed: usize,
+    failed: u64,
     error: Option<String>,
 }
 
@@ -111,15 +106,16 @@ pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode>
             name: folder.name.clone(),
             put: folder.put,
             there: folder.there,
-            failed: folder.failed.len(),
+            failed: folder.failures,
             error: folder.error.clone(),
         })
         .collect();
     let summary = Summary {
         put: folders.iter().map(|f| f.put).sum(),
         there: folders.iter().map(|f| f.there).sum(),
-        failed: folders.iter().map(|f| f.failed as u64).sum(),
+        failed: folders.iter().map(|f| f.failed).sum(),
         interrupted: report.interrupted,
+        reconnects: report.reconnects,
         folders,
     };
     global.output().show(&summary, |s| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use sealpost_archive::push::{Options, restore};
+use sealpost_base::SystemRandom;
 
 use super::folders::FolderArgs;
 use super::putting::{self, Putting};
@@ -19,8 +20,8 @@ use crate::global::Global;
 /// Arguments of `sealpost archive restore`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Dates and flags are kept. A message that the folder has already, by its Message-ID or else by size and \
-                  date, is not put there again, so a restore that was interrupted is simply run again.\n
+    after_help = "Dates and flags are kept. A message that the folder has already, by its Message-ID or else by date, \
+                  sender and subject, is not put there again, so a restore that was interrupted is simply run again.\n
 Examples:
   sealpost archive restore work                             back to where it came from
   sealpost archive restore work --below Old --to new-account
@@ -77,12 +78,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
     };
     let server = place.server().await?;
-    let putting = Arc::new(Putting::new(global.output(), args.map.as_deref())?);
+    let from = args.from.as_ref().map(|from| from.display().to_string()).or(args.account).unwrap_or_default();
+    let map = putting::map(args.map.as_deref(), &from, &server.to_string(), !args.dry_run)?;
+    let putting = Arc::new(Putting::new(global.output()));
     let folders = args.folders;
     let options = Options {
         wanted: Arc::new(move |name| folders.wants(name)),
         below: levels(args.below.as_deref()),
         dry_run: args.dry_run,
+        map,
+        random: Arc::new(SystemRandom),
         stop,
     };
     let report = restore(copy, &server, &options, putting).await?;

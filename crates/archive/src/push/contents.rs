@@ -1,0 +1,174 @@
+//! [`Contents`]: what is in a folder, at either end, as far as it takes to recognize messages.
+
+use std::collections::HashMap;
+
+use sealpost_base::{Error, Kind, Result, Timestamp, Uid, UidSet, limits};
+use sealpost_imap::client::{Event, FetchData};
+use sealpost_imap::types::{Code, DateTime};
+
+use super::key::{self, Key, OTHER_FIELDS};
+use crate::client::Connection;
+
+/// Ranges of one command: lines of more than 8 KiB are refused by some servers.
+pub(super) const RANGES: usize = 500;
+
+/// The messages of a folder, by UID.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) uidvalidity: u32,
+    /// Every message that the folder has is among them.
+    pub(super) complete: bool,
+    pub(super) messages: Vec<Message>,
+}
+
+/// A message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message {
+    pub(super) uid: u32,
+    pub(super) key: Key,
+}
+
+impl Contents {
+    /// None yet.
+    pub(super) fn new(uidvalidity: u32) -> Self {
+        Contents { uidvalidity, ..Self::default() }
+    }
+
+    /// Adds a message.
+    pub(super) fn add(&mut self, uid: u32, key: Key) {
+        self.messages.push(Message { uid, key });
+    }
+
+    /// All were added.
+    pub(super) fn end(&mut self, complete: bool) {
+        self.messages.sort_by_key(|message| message.uid);
+        self.messages.dedup_by_key(|message| message.uid);
+        self.complete = complete;
+    }
+
+    /// The message of this UID.
+    pub(super) fn find(&self, uid: u32) -> Option<usize> {
+        self.messages.binary_search_by_key(&uid, |message| message.uid).ok()
+    }
+
+    /// What is in the folder of a server; it is selected afterwards, read-only.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost; `Limit` beyond [`limits::ARCHIVE_FOLDER_MESSAGES`]; what the server says.
+    pub(super) async fn of_server(connection: &mut Connection, wire: &[u8]) -> Result<Self> {
+        let selected = connection.examine(wire).await?;
+        if selected.messages > limits::ARCHIVE_FOLDER_MESSAGES {
+            let why = format!("the server says that there are {} messages", selected.messages);
+            return Err(Error::limit(why));
+        }
+        let mut contents = Contents::new(selected.uidvalidity);
+        if selected.messages > 0 {
+            contents.list(connection).await?;
+        }
+        let listed = contents.messages.len();
+        contents.end(listed >= selected.messages as usize);
+        Ok(contents)
+    }
+
+    async fn list(&mut self, connection: &mut Connection) -> Result<()> {
+        let mut without = Vec::new();
+        let mut last = None;
+        loop {
+            let to = last.map_or("*".to_owned(), |last: u32| last.to_string());
+            let command = format!(
+                "UID FETCH 1:{to} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
+            );
+            let on = |read: &Read| match read.header.as_deref().and_then(key::by_id) {
+                Some(key) => self.add(read.uid, key),
+                None if read.header.is_some() => without.push(read.clone()),
+                None => {}
+            };
+            let code = fetch(connection, &command, on).await?;
+            // RFC 9738 §3.2: the lowest UID that was looked at.
+            match code.and_then(|code| lowest(&code)).filter(|uid| last.is_none_or(|last| *uid <= last)) {
+                Some(uid) if uid > 1 => last = Some(uid - 1),
+                _ => break,
+            }
+        }
+        self.without_id(connection, without).await
+    }
+
+    /// Messages without a Message-ID: other fields of theirs.
+    async fn without_id(&mut self, connection: &mut Connection, without: Vec<Read>) -> Result<()> {
+        let mut without: HashMap<u32, Read> = without.into_iter().map(|read| (read.uid, read)).collect();
+        let set: UidSet = without.keys().filter_map(|uid| Uid::new(*uid)).collect();
+        for set in in_commands(&set) {
+            let command = format!("UID FETCH {set} (UID BODY.PEEK[HEADER.FIELDS ({OTHER_FIELDS})])");
+            fetch(connection, &command, |read| {
+                if let Some(header) = &read.header
+                    && let Some(known) = without.remove(&read.uid)
+                {
+                    self.add(read.uid, key::by_others(header, known.size, known.date));
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a FETCH response said.
+#[derive(Debug, Clone, Default)]
+struct Read {
+    uid: u32,
+    size: u64,
+    date: Option<Timestamp>,
+    header: Option<Vec<u8>>,
+}
+
+async fn fetch(
+    connection: &mut Connection,
+    command: &str,
+    mut on: impl FnMut(&Read),
+) -> Result<Option<Code>> {
+    let mut read = Read::default();
+    let take = |event| {
+        match event {
+            Event::FetchBegin(_) => read = Read::default(),
+            Event::Fetch(FetchData::Uid(n)) => read.uid = n,
+            Event::Fetch(FetchData::Rfc822Size(n)) => read.size = n,
+            Event::Fetch(FetchData::InternalDate(at)) => read.date = Some(DateTime::timestamp(at)),
+            Event::Fetch(FetchData::Body(_, octets)) => read.header = Some(octets.unwrap_or_default()),
+            // A field of more than 64 KiB.
+            Event::LiteralBegin(..) => read.header = Some(Vec::new()),
+            Event::FetchEnd if read.uid > 0 => on(&read),
+            _ => {}
+        }
+        Ok(())
+    };
+    let done = connection.run(|w| w.raw(command), take).await?;
+    match &done.code {
+        // What was done before the limit is good even if the server says NO.
+        Some(code) if lowest(code).is_some() => Ok(done.code),
+        _ => done.ok("looking at what is there"),
+    }
+}
+
+/// Of MESSAGELIMIT (RFC 9738): `1000 23221`, the limit and the lowest UID that was looked at.
+fn lowest(code: &Code) -> Option<u32> {
+    match code {
+        Code::Other(name, Some(text)) if name.as_str().eq_ignore_ascii_case("MESSAGELIMIT") => {
+            text.split_ascii_whitespace().nth(1)?.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// The set divided into what one command may name.
+pub(super) fn in_commands(set: &UidSet) -> Vec<UidSet> {
+    let ranges: Vec<(Uid, Uid)> = set.ranges().collect();
+    ranges.chunks(RANGES).map(|ranges| UidSet::from_ranges(ranges.iter().copied())).collect()
+}
+
+/// An error about the folder and nothing else: the connection that said it is good, and another one would not do better.
+pub(super) fn of_the_folder(error: Error) -> Error {
+    match error.kind() {
+        Kind::Retry => Error::new(Kind::Internal, error.to_string()).with_source(error),
+        _ => error,
+    }
+}

@@ -1,0 +1,103 @@
+//! [`Origin`]: where messages come from: a copy, or another server.
+
+use std::sync::Arc;
+
+use sealpost_base::{Result, UidSet};
+use tokio::sync::mpsc;
+
+use super::contents::{Contents, of_the_folder};
+use super::remote::Remote;
+use super::{Item, local};
+use crate::client::{Found, Server};
+use crate::keep::{Copy, FolderName, Kept};
+
+/// Where messages come from.
+pub(super) enum Origin {
+    Copy(Arc<dyn Copy>),
+    Server(Box<Remote>),
+}
+
+/// A folder of it.
+#[derive(Debug, Clone)]
+pub(super) enum From {
+    Copy(Kept),
+    Server(Found),
+}
+
+impl From {
+    /// Its name.
+    pub(super) fn name(&self) -> &FolderName {
+        match self {
+            From::Copy(kept) => &kept.name,
+            From::Server(found) => &found.name,
+        }
+    }
+}
+
+impl Origin {
+    /// Another server.
+    pub(super) fn server(server: &Server) -> Self {
+        Origin::Server(Box::new(Remote::new(server)))
+    }
+
+    /// Its folders.
+    ///
+    /// # Errors
+    /// What the copy or the server says.
+    pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
+        Ok(match self {
+            Origin::Copy(copy) => local::folders(copy.clone()).await?.into_iter().map(From::Copy).collect(),
+            Origin::Server(remote) => remote.folders().await?.into_iter().map(From::Server).collect(),
+        })
+    }
+
+    /// What is in a folder. Without `keys` it does not matter what the messages are.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost; what the copy or the server says.
+    pub(super) async fn contents(&mut self, from: &From, keys: bool) -> Result<Contents> {
+        match (self, from) {
+            (Origin::Copy(copy), From::Copy(kept)) => {
+                // Another connection does not make it better.
+                local::contents(copy.clone(), kept.clone(), keys).await.map_err(of_the_folder)
+            }
+            (Origin::Server(remote), From::Server(found)) => remote.contents(found).await,
+            _ => Ok(Contents::default()),
+        }
+    }
+
+    /// Sends messages of the folder that was looked at last. What was begun is taken from `left`, if it comes from a server.
+    ///
+    /// # Errors
+    /// As [`Origin::contents`].
+    pub(super) async fn send(
+        &mut self,
+        from: &From,
+        left: &mut UidSet,
+        to: mpsc::Sender<Item>,
+    ) -> Result<()> {
+        match (self, from) {
+            (Origin::Copy(copy), From::Copy(kept)) => {
+                let (copy, name, set) = (copy.clone(), kept.name.clone(), left.clone());
+                let sent = local::blocking(move || local::send(&*copy, &name, &set, &to)).await;
+                sent.map_err(of_the_folder)
+            }
+            (Origin::Server(remote), _) => remote.send(left, to).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// A connection, if it has one, is of no use any more.
+    pub(super) fn drop_connection(&mut self) {
+        if let Origin::Server(remote) = self {
+            remote.drop_connection();
+        }
+    }
+
+    /// Says goodbye.
+    pub(super) async fn logout(&mut self) {
+        if let Origin::Server(remote) = self {
+            remote.logout().await;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What was learned of messages and of the account while they were put there: [`Tried`] of a folder, [`Room`] of the account.
+
+use std::collections::HashMap;
+
+use sealpost_base::{Uid, UidSet};
+
+/// How often a message may be what a connection ended with.
+const ATTEMPTS: u32 = 3;
+/// Messages that are refused for lack of room, one after the other, before nothing more is tried.
+const REFUSALS: u32 = 4;
+/// Failures that are told one by one.
+const FAILURES_TOLD: usize = 10_000;
+
+/// What was learned of a folder's messages.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// Those that were on their way when a connection ended, or in a command that was refused: a command for each, after all
+    /// others, and after another look at what is there.
+    careful: UidSet,
+    lost: HashMap<u32, u32>,
+    /// Not tried again.
+    given_up: UidSet,
+    failed: Vec<(u32, String)>,
+    failures: u64,
+    /// UIDVALIDITY of the destination, and its last UID, before anything was put there.
+    before: Option<(u32, u32)>,
+}
+
+impl Tried {
+    /// Of what is missing, what to put there now, and whether with a command for each message.
+    pub(super) fn next(&self, missing: &UidSet) -> (UidSet, bool) {
+        let missing = missing.difference(&self.given_up);
+        let first = missing.difference(&self.careful);
+        if first.is_empty() { (missing, true) } else { (first, false) }
+    }
+
+    /// Whether some of what is missing was put off.
+    pub(super) fn has_more(&self, missing: &UidSet) -> bool {
+        !missing.intersection(&self.careful).difference(&self.given_up).is_empty()
+    }
+
+    /// The destination was looked at: its UIDVALIDITY and its last UID. Whether for the first time.
+    pub(super) fn looked(&mut self, uidvalidity: u32, last: u32) -> bool {
+        let first = self.before.is_none();
+        self.before.get_or_insert((uidvalidity, last));
+        first
+    }
+
+    /// Another look shows it there, under this UID. Whether it came there although the answer did not.
+    pub(super) fn found(&mut self, uid: u32, uidvalidity: u32, there: u32) -> bool {
+        let Some(id) = Uid::new(uid) else { return false };
+        if self.given_up.remove(id) {
+            self.failed.retain(|(failed, _)| *failed != uid);
+            self.failures -= 1;
+        }
+        self.careful.remove(id) && self.before.is_some_and(|(v, last)| v == uidvalidity && there > last)
+    }
+
+    /// It is there.
+    pub(super) fn put(&mut self, uid: u32) {
+        if let Some(uid) = Uid::new(uid) {
+            self.careful.remove(uid);
+        }
+        self.lost.remove(&uid);
+    }
+
+    /// It cannot be put there. UID 0: it is not known which.
+    pub(super) fn failed(&mut self, uid: u32, why: String) {
+        if let Some(uid) = Uid::new(uid) {
+            self.given_up.insert(uid);
+        }
+        self.failures += 1;
+        if self.failed.len() < FAILURES_TOLD {
+            self.failed.push((uid, why));
+        }
+    }
+
+    /// It is to be tried with a command of its own.
+    pub(super) fn put_off(&mut self, uid: u32) {
+        if let Some(uid) = Uid::new(uid) {
+            self.careful.insert(uid);
+        }
+    }
+
+    /// A connection ended while it was on its way; `guilty`: it was its turn.
+    pub(super) fn lost(&mut self, uid: u32, guilty: bool, why: &str) {
+        self.put_off(uid);
+        if guilty {
+            let attempts = self.lost.entry(uid).or_default();
+            *attempts += 1;
+            if *attempts >= ATTEMPTS {
+                self.failed(uid, why.to_owned());
+            }
+        }
+    }
+
+    /// What failed so far, up to a number, and how many in all; it is forgotten here.
+    pub(super) fn take_failed(&mut self) -> (Vec<(u32, String)>, u64) {
+        (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))
+    }
+}
+
+/// How much more the account takes.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// Messages of so many octets were refused.
+    least: Option<u64>,
+    in_a_row: u32,
+    why: String,
+}
+
+impl Room {
+    /// Something was taken.
+    pub(super) fn taken(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// A message of so many octets was refused.
+    pub(super) fn refused(&mut self, octets: u64, why: &str) {
+        self.least = Some(self.least.map_or(octets, |least| least.min(octets)));
+        self.in_a_row += 1;
+        why.clone_into(&mut self.why);
+    }
+
+    /// Why there is no use in trying a message of so many octets.
+    pub(super) fn why_not(&self, octets: u64) -> Option<&str> {
+        self.least.filter(|least| octets >= *least).map(|_| &*self.why)
+    }
+
+    /// Why there is no use in trying any message.
+    pub(super) fn is_full(&self) -> Option<&str> {
+        (self.in_a_row >= REFUSALS).then_some(&*self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(uids: &[u32]) -> UidSet {
+        uids.iter().filter_map(|uid| Uid::new(*uid)).collect()
+    }
+
+    #[test]
+    fn who_was_on_the_way_is_tried_last_and_not_for_ever() {
+        let mut tried = Tried::default();
+        let missing = set(&[1, 2, 3]);
+        assert_eq!(tried.next(&missing), (set(&[1, 2, 3]), false));
+        tried.lost(1, true, "gone");
+        tried.lost(2, false, "gone");
+        assert_eq!(tried.next(&missing), (set(&[3]), false));
+        assert!(tried.has_more(&missing));
+        assert_eq!(tried.next(&set(&[1, 2])), (set(&[1, 2]), true));
+        tried.lost(1, true, "gone");
+        tried.lost(1, true, "gone");
+        assert_eq!(tried.next(&set(&[1, 2])), (set(&[2]), true));
+        assert_eq!(tried.take_failed(), (vec![(1, "gone".into())], 1));
+        tried.put(2);
+        assert!(!tried.has_more(&set(&[1, 2])));
+    }
+
+    #[test]
+    fn what_came_there_without_an_answer_did_not_fail() {
+        let mut tried = Tried::default();
+        assert!(tried.looked(5, 100) && !tried.looked(5, 103));
+        for _ in 0..ATTEMPTS {
+            tried.lost(1, true, "gone");
+        }
+        tried.lost(2, false, "gone");
+        tried.lost(3, false, "gone");
+        assert!(tried.found(1, 5, 101));
+        assert_eq!(tried.take_failed(), (vec![], 0));
+        // One that was there before, and one in another folder.
+        assert!(!tried.found(2, 5, 100) && !tried.found(3, 6, 102) && !tried.found(4, 5, 104));
+    }
+
+    #[test]
+    fn smaller_messages_are_tried_until_some_are_refused_in_a_row() {
+        let mut room = Room::default();
+        room.refused(1000, "full");
+        assert_eq!((room.why_not(1000), room.why_not(999), room.is_full()), (Some("full"), None, None));
+        room.taken();
+        for size in [900, 800, 700] {
+            room.refused(size, "full");
+            assert_eq!(room.is_full(), None);
+        }
+        room.refused(600, "full");
+        assert_eq!(room.is_full(), Some("full"));
+    }
+}
