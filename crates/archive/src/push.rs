@@ -13,6 +13,7 @@ mod deliver;
 mod key;
 mod local;
 mod map;
+mod mirror;
 mod origin;
 mod pairs;
 mod remote;
@@ -40,6 +41,7 @@ use target::{Place, Target};
 use tried::{Room, Tried};
 
 pub use map::{Put, UidMap};
+pub use mirror::{Removal, mirror};
 
 /// What is wanted.
 #[derive(Clone)]
@@ -90,6 +92,10 @@ pub struct FolderReport {
     pub put: u64,
     /// Messages that were there already.
     pub there: u64,
+    /// Messages there whose flags were changed.
+    pub flags: u64,
+    /// Messages that were removed there.
+    pub removed: u64,
     /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is not known which.
     pub failed: Vec<(u32, String)>,
     /// How many these are in all.
@@ -129,7 +135,9 @@ pub async fn restore(
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    Run::new(Origin::Copy(copy), server, options, observer).all().await
+    let mut run = Run::new(Origin::Copy(copy), server, options, observer);
+    run.all().await?;
+    Ok(run.end().await)
 }
 
 /// Puts the messages of the account of `from` into the account of `to`, those that are not there. Messages stream from one
@@ -143,7 +151,9 @@ pub async fn migrate(
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    Run::new(Origin::server(from), to, options, observer).all().await
+    let mut run = Run::new(Origin::server(from), to, options, observer);
+    run.all().await?;
+    Ok(run.end().await)
 }
 
 /// Both ends, and what was done so far.
@@ -199,17 +209,24 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn all(mut self) -> Result<Report> {
-        let folders = self.folders().await?;
-        for from in folders.iter().filter(|from| (self.options.wanted)(from.name().as_str())) {
+    /// Puts there what is missing in all folders that are wanted; these.
+    async fn all(&mut self) -> Result<Vec<From>> {
+        let mut folders = self.folders().await?;
+        folders.retain(|from| (self.options.wanted)(from.name().as_str()));
+        for from in &folders {
             self.folder(from).await?;
             if self.report.interrupted || self.room.is_full().is_some() {
                 break;
             }
         }
+        Ok(folders)
+    }
+
+    /// Says goodbye to both.
+    async fn end(mut self) -> Report {
         self.origin.logout().await;
         self.target.logout().await;
-        Ok(self.report)
+        self.report
     }
 
     /// The source's folders. A server that is busy is tried again.
@@ -282,6 +299,17 @@ impl<'a> Run<'a> {
         ended
     }
 
+    /// The folder at the destination, which is connected to if it is not.
+    async fn place(&mut self, from: &From) -> Result<Place> {
+        if let Err(e) = unless(&self.options.stop, self.target.connection()).await {
+            self.fatal = e.kind() != Kind::Retry;
+            return Err(e);
+        }
+        let below = self.options.below.iter().cloned();
+        let levels: Vec<String> = below.chain(from.name().levels().map(str::to_owned)).collect();
+        self.target.place(&levels).await
+    }
+
     /// What is the same at both ends. What came there although its answer did not is added to the map.
     fn compare(
         &self,
@@ -306,14 +334,8 @@ impl<'a> Run<'a> {
 
     /// Puts into the folder what is missing; whether something was put off.
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
+        let mut place = self.place(from).await?;
         let stop = &self.options.stop;
-        if let Err(e) = unless(stop, self.target.connection()).await {
-            self.fatal = e.kind() != Kind::Retry;
-            return Err(e);
-        }
-        let below = self.options.below.iter().cloned();
-        let levels: Vec<String> = below.chain(from.name().levels().map(str::to_owned)).collect();
-        let mut place = self.target.place(&levels).await?;
         if !self.options.dry_run {
             self.target.make(&mut place).await?;
         }

@@ -2,19 +2,25 @@
 //!
 //! First the copy against itself: each message is read, and its hash compared with the one it was stored under. Then the
 //! copy against the server: a message that the server has and the copy has not is missing; one of another size is told,
-//! not counted as wrong, since servers are known to say wrong sizes; one of other octets is wrong.
+//! not counted as wrong, since servers are known to say wrong sizes; one of other octets is wrong. Octets are compared by
+//! their SHA-256, whatever the format is.
+//!
+//! A lost connection is made again, and what was compared is not compared again.
 
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
 
 use ring::digest::{Context, SHA256};
-use sealpost_base::{Error, Random, Result, Uid, UidSet};
+use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, Status};
 
-use crate::client::{Connection, Done, Found, Server};
+use crate::client::{Backoff, Connection, Done, Found, Listing, Server, is_later};
 use crate::keep::{Copy, Kept};
+
+#[cfg(test)]
+mod tests;
 
 /// What to compare.
 #[derive(Clone)]
@@ -88,18 +94,29 @@ struct Local {
 /// Damages that are told one by one.
 const DAMAGES_TOLD: usize = 1000;
 
+/// How often a message may be what a connection ended with.
+const ATTEMPTS: u32 = 3;
+/// Ranges of one command.
+const RANGES: usize = 200;
+
 /// Compares `copy` with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning. What is wrong in single folders is in the report.
+/// What keeps it from beginning, or from going on. What is wrong in single folders is in the report.
 pub async fn verify(
     server: &Server,
     copy: Arc<dyn Copy>,
     options: &Options,
     random: &dyn Random,
 ) -> Result<Report> {
-    let mut connection = Connection::open(server).await?;
-    let listing = connection.listing().await?;
+    let backoff = Backoff::new(server.patience.retry);
+    let mut there = There { server, connection: None, backoff, random };
+    let listing = loop {
+        match there.listing().await {
+            Err(e) if e.kind() == Kind::Retry => there.lost(e).await?,
+            listing => break listing?,
+        }
+    };
     let kept = {
         let copy = copy.clone();
         blocking(move || copy.folders()).await?
@@ -107,73 +124,180 @@ pub async fn verify(
     let mut report = Report::default();
     for found in listing.folders.iter().filter(|found| found.selectable && (options.wanted)(found)) {
         let kept = kept.iter().find(|kept| kept.name == found.name);
-        let mut folder = FolderReport { name: found.name.to_string(), ..FolderReport::default() };
-        let compared = compare(&mut connection, found, kept, &copy, options, random, &mut folder).await;
-        if let Err(e) = compared {
-            if e.kind() == sealpost_base::Kind::Retry {
-                return Err(e);
+        let mut folder = Comparing {
+            copy: &copy,
+            found,
+            kept,
+            options,
+            local: None,
+            lost: HashMap::new(),
+            done: UidSet::new(),
+            chosen: None,
+        };
+        let mut said = FolderReport { name: found.name.to_string(), ..FolderReport::default() };
+        loop {
+            let before = folder.done.len();
+            let compared = match there.connection().await {
+                Ok(connection) => folder.compare(connection, random, &mut said).await,
+                Err(e) if e.kind() != Kind::Retry => return Err(e),
+                Err(e) => Err(e),
+            };
+            if folder.done.len() > before {
+                there.backoff.progress();
             }
-            folder.error = Some(e.to_string());
+            match compared {
+                Ok(()) => break,
+                Err(e) if e.kind() == Kind::Retry => {
+                    folder.lost(&e);
+                    there.lost(e).await?;
+                }
+                Err(e) => {
+                    said.error = Some(e.to_string());
+                    break;
+                }
+            }
         }
-        report.folders.push(folder);
+        report.folders.push(said);
     }
-    connection.logout().await;
+    there.logout().await;
     Ok(report)
 }
 
-async fn compare(
-    connection: &mut Connection,
-    found: &Found,
-    kept: Option<&Kept>,
-    copy: &Arc<dyn Copy>,
-    options: &Options,
-    random: &dyn Random,
-    report: &mut FolderReport,
-) -> Result<()> {
-    let selected = connection.examine(&found.wire).await?;
-    report.messages = u64::from(selected.messages);
-    let local = match kept {
-        Some(kept) if kept.identity.uidvalidity != selected.uidvalidity => {
-            return Err(Error::conflict("the server's UIDVALIDITY is another one: pull first"));
+/// The server, and a connection that is made again when it is lost.
+struct There<'a> {
+    server: &'a Server,
+    connection: Option<Connection>,
+    backoff: Backoff,
+    random: &'a dyn Random,
+}
+
+impl There<'_> {
+    async fn connection(&mut self) -> Result<&mut Connection> {
+        if self.connection.is_none() {
+            self.connection = Some(Connection::open(self.server).await?);
         }
-        Some(kept) => {
-            let (copy, name) = (copy.clone(), kept.name.clone());
-            blocking(move || read(&*copy, &name)).await?
-        }
-        None => Local::default(),
-    };
-    report.kept = local.messages.len() as u64;
-    report.damaged = local.damaged;
-    let mut there = UidSet::new();
-    let mut sizes = UidSet::new();
-    let mut on = |uid: u32, size: u64| {
-        let Some(id) = Uid::new(uid) else { return };
-        there.insert(id);
-        if local.messages.get(&uid).is_some_and(|(kept, _)| *kept != size) {
-            sizes.insert(id);
-        }
-    };
-    if selected.messages > 0 {
-        sizes_of(connection, &mut on).await?;
+        self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
     }
-    report.missing = there.difference(&local.uids);
-    report.gone = local.uids.difference(&there).len() as u64;
-    report.sizes = sizes;
-    let common = local.uids.intersection(&there);
-    let chosen = choose(&common, options.sample, random);
-    let ranges: Vec<(Uid, Uid)> = chosen.ranges().collect();
-    for part in ranges.chunks(200) {
-        hashes(connection, part, |uid, hash| {
-            report.compared += 1;
-            if let (Some(id), Some((_, kept))) = (Uid::new(uid), local.messages.get(&uid))
-                && *kept != hash
-            {
-                report.different.insert(id);
+
+    async fn listing(&mut self) -> Result<Listing> {
+        self.connection().await?.listing().await
+    }
+
+    /// Waits before the next attempt; the error if there is none.
+    async fn lost(&mut self, error: Error) -> Result<()> {
+        self.connection = None;
+        let Some(wait) = self.backoff.next(&error, self.random) else { return Err(error) };
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    async fn logout(self) {
+        if let Some(connection) = self.connection {
+            connection.logout().await;
+        }
+    }
+}
+
+/// A folder that is being compared, over as many connections as it takes.
+struct Comparing<'a> {
+    copy: &'a Arc<dyn Copy>,
+    found: &'a Found,
+    kept: Option<&'a Kept>,
+    options: &'a Options,
+    local: Option<Local>,
+    /// The messages to compare octet by octet, those that were, and how often a connection ended with one.
+    chosen: Option<UidSet>,
+    done: UidSet,
+    lost: HashMap<Uid, u32>,
+}
+
+impl Comparing<'_> {
+    /// A connection ended: the first message that did not come is to blame.
+    fn lost(&mut self, error: &Error) {
+        let Some(chosen) = &self.chosen else { return };
+        if let Some(first) = chosen.difference(&self.done).first().filter(|_| !is_later(&error.to_string())) {
+            *self.lost.entry(first).or_default() += 1;
+        }
+    }
+
+    async fn compare(
+        &mut self,
+        connection: &mut Connection,
+        random: &dyn Random,
+        report: &mut FolderReport,
+    ) -> Result<()> {
+        let selected = connection.examine(&self.found.wire).await?;
+        report.messages = u64::from(selected.messages);
+        if let Some(kept) = self.kept.filter(|kept| kept.identity.uidvalidity != selected.uidvalidity) {
+            let why = format!(
+                "the server's UIDVALIDITY is {} and not {}: pull first",
+                selected.uidvalidity, kept.identity.uidvalidity
+            );
+            return Err(Error::conflict(why));
+        }
+        if self.local.is_none() {
+            let local = match self.kept {
+                Some(kept) => {
+                    let (copy, name) = (self.copy.clone(), kept.name.clone());
+                    // Another connection does not make the copy better.
+                    blocking(move || read(&*copy, &name)).await.map_err(|e| match e.kind() {
+                        Kind::Retry => Error::internal(e.to_string()).with_source(e),
+                        _ => e,
+                    })?
+                }
+                None => Local::default(),
+            };
+            report.damaged.clone_from(&local.damaged);
+            self.local = Some(local);
+        }
+        let Some(local) = &self.local else { return Ok(()) };
+        report.kept = local.messages.len() as u64;
+        let mut there = UidSet::new();
+        let mut sizes = UidSet::new();
+        let mut on = |uid: u32, size: u64| {
+            let Some(id) = Uid::new(uid) else { return };
+            there.insert(id);
+            if local.messages.get(&uid).is_some_and(|(kept, _)| *kept != size) {
+                sizes.insert(id);
             }
-        })
-        .await?;
+        };
+        if selected.messages > 0 {
+            sizes_of(connection, &mut on).await?;
+        }
+        report.missing = there.difference(&local.uids);
+        report.gone = local.uids.difference(&there).len() as u64;
+        report.sizes = sizes;
+        let common = local.uids.intersection(&there);
+        let chosen = self.chosen.get_or_insert_with(|| choose(&common, self.options.sample, random));
+        let given_up: UidSet =
+            self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();
+        // What went meanwhile cannot be compared.
+        let left = chosen.intersection(&there).difference(&self.done).difference(&given_up);
+        let ranges: Vec<(Uid, Uid)> = left.ranges().collect();
+        let done = &mut self.done;
+        for part in ranges.chunks(RANGES) {
+            hashes(connection, part, |uid, hash| {
+                if let (Some(id), Some((_, kept))) = (Uid::new(uid), local.messages.get(&uid))
+                    && !done.contains(id)
+                {
+                    done.insert(id);
+                    if *kept != hash {
+                        report.different.insert(id);
+                    }
+                    report.compared = done.len() as u64;
+                }
+            })
+            .await?;
+        }
+        let unsent = chosen.intersection(&there).difference(done);
+        match unsent.is_empty() {
+            true => Ok(()),
+            false => {
+                let some: String = unsent.to_string().chars().take(200).collect();
+                Err(Error::invalid(format!("the server did not send UID {some}")))
+            }
+        }
     }
-    Ok(())
 }
 
 /// All messages of a folder of the copy, read and hashed.

@@ -49,10 +49,16 @@ def filled(context, prefix, count=40):
     for number in range(count):
         raw_append(session, name, numbered(number), "\\Seen" if number % 2 else "\\Flagged kept", "17-Jul-1996 02:44:25 -0700")
     raw_append(session, name, MULTIPART)
-    odd = [message for what, message in TRICKY.items() if what != "header without end"]
-    for message in odd:
-        raw_append(session, name, message)
-    return session, name, count + 1 + len(odd)
+    odd = 0
+    for what, message in TRICKY.items():
+        if what != "header without end":
+            try:
+                raw_append(session, name, message)
+                odd += 1
+            except AssertionError as error:
+                # Cyrus takes no messages whose header it cannot read, nor any with NUL.
+                ensure("invalid header" in str(error) or "NUL" in str(error) or "bare newlines" in str(error), error)
+    return session, name, count + 1 + odd
 
 
 def pulls(context, kind, tls):
@@ -174,5 +180,46 @@ def restores(context):
     lines = (archive.home / "archive" / "ada-bob.uids").read_text().splitlines()
     map_lines = [line for line in lines if "there" in json.loads(line)]
     equal(len(map_lines), count, "the map of UIDs")
+    there.logout()
+    session.logout()
+
+
+@check("archive: mirrors: flags follow, what is gone goes, what is the owner's stays", "imap")
+def mirrors(context):
+    session, name, count = filled(context, "Mirrored", 10)
+    archive = Archive(context, "mbox", tls=False)
+    archive.run("add", "ada", *archive.server(ADA), "--format", "mbox", "--into", archive.home / "a")
+    archive.run("add", "bob", *archive.server(BOB), "--format", "maildir", "--into", archive.home / "b")
+    there = context.imap(BOB)
+    ok(there.create(name))
+    raw_append(there, name, numbered(999))
+    mirror = ["mirror", "ada", "bob", "--folder", name]
+    (first,) = archive.run(*mirror)
+    equal((first["put"], first["failed"], first["flags"], first["removed"]), (count, 0, 0, 0), "put")
+
+    ok(session.store("1", "+FLAGS", "(\\Answered later)"))
+    ok(session.store("2", "+FLAGS", "(\\Deleted)"))
+    ok(session.expunge())
+    (dry,) = archive.run(*mirror, "--dry-run")
+    equal((dry["put"], dry["flags"], dry["removed"]), (0, 1, 1), "dry run")
+    (second,) = archive.run(*mirror)
+    equal((second["put"], second["flags"], second["removed"]), (0, 1, 1), "flags and removed")
+    (third,) = archive.run(*mirror)
+    equal((third["put"], third["flags"], third["removed"]), (0, 0, 0), "the third time")
+    ok(there.select(name))
+    equal(len(search(there, "ALL", uid=True)), count, "messages there, the owner's included")
+    equal(len(search(there, "KEYWORD", "later", "ANSWERED", uid=True)), 1, "flags")
+    equal(len(search(there, "SUBJECT", '"number 999"', uid=True)), 1, "the owner's")
+
+    # All of it gone by mistake.
+    ok(session.store("1:*", "+FLAGS", "(\\Deleted)"))
+    ok(session.expunge())
+    (refused,) = archive.run(*mirror, status=1)
+    equal(refused["removed"], 0, "removed")
+    ensure("--force" in refused["folders"][0]["error"], refused)
+    (forced,) = archive.run(*mirror, "--force")
+    equal(forced["removed"], count - 1, "removed with --force")
+    ok(there.select(name))
+    equal(len(search(there, "ALL", uid=True)), 1, "what is the owner's")
     there.logout()
     session.logout()

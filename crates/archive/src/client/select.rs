@@ -2,7 +2,7 @@
 
 use sealpost_base::Result;
 use sealpost_imap::client::Event;
-use sealpost_imap::types::{Code, Response, Status};
+use sealpost_imap::types::{Code, PermanentFlag, Response, Status};
 
 use super::Connection;
 use crate::keep::Identity;
@@ -20,6 +20,8 @@ pub struct Selected {
     pub highestmodseq: u64,
     /// MAILBOXID
     pub mailboxid: Option<String>,
+    /// Flags that can be changed for good; `None`: the server does not say, all can (RFC 9051 §7.1).
+    pub permanent_flags: Option<Vec<PermanentFlag>>,
 }
 
 impl Selected {
@@ -34,6 +36,7 @@ impl Selected {
             Code::UidValidity(n) => self.uidvalidity = n,
             Code::HighestModSeq(n) => self.highestmodseq = n,
             Code::MailboxId(id) => self.mailboxid = Some(id.as_str().to_owned()),
+            Code::PermanentFlags(flags) => self.permanent_flags = Some(flags),
             _ => {}
         }
     }

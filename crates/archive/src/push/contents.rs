@@ -8,6 +8,7 @@ use sealpost_imap::types::{Code, DateTime};
 
 use super::key::{self, Key, OTHER_FIELDS};
 use crate::client::Connection;
+use crate::keep::Flags;
 
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
 pub(super) const RANGES: usize = 500;
@@ -19,6 +20,9 @@ pub(super) struct Contents {
     /// Every message that the folder has is among them.
     pub(super) complete: bool,
     pub(super) messages: Vec<Message>,
+    flags: Vec<Flags>,
+    numbers: HashMap<Flags, u32>,
+    flag_bytes: usize,
 }
 
 /// A message.
@@ -26,7 +30,11 @@ pub(super) struct Contents {
 pub(super) struct Message {
     pub(super) uid: u32,
     pub(super) key: Key,
+    flags: u32,
 }
+
+/// Flags that were too many to remember.
+const UNKNOWN: u32 = u32::MAX;
 
 impl Contents {
     /// None yet.
@@ -35,8 +43,9 @@ impl Contents {
     }
 
     /// Adds a message.
-    pub(super) fn add(&mut self, uid: u32, key: Key) {
-        self.messages.push(Message { uid, key });
+    pub(super) fn add(&mut self, uid: u32, key: Key, flags: &Flags) {
+        let flags = self.number(flags);
+        self.messages.push(Message { uid, key, flags });
     }
 
     /// All were added.
@@ -46,9 +55,29 @@ impl Contents {
         self.complete = complete;
     }
 
+    /// Its flags, unless they were too many to remember.
+    pub(super) fn flags(&self, message: &Message) -> Option<&Flags> {
+        self.flags.get(message.flags as usize)
+    }
+
     /// The message of this UID.
     pub(super) fn find(&self, uid: u32) -> Option<usize> {
         self.messages.binary_search_by_key(&uid, |message| message.uid).ok()
+    }
+
+    fn number(&mut self, flags: &Flags) -> u32 {
+        if let Some(number) = self.numbers.get(flags) {
+            return *number;
+        }
+        let bytes = flags.names().map(str::len).sum::<usize>() + size_of::<Flags>();
+        if self.flag_bytes + bytes > limits::ARCHIVE_FLAG_BYTES {
+            return UNKNOWN;
+        }
+        self.flag_bytes += bytes;
+        let number = self.flags.len() as u32;
+        self.flags.push(flags.clone());
+        self.numbers.insert(flags.clone(), number);
+        number
     }
 
     /// What is in the folder of a server; it is selected afterwards, read-only.
@@ -76,10 +105,10 @@ impl Contents {
         loop {
             let to = last.map_or("*".to_owned(), |last: u32| last.to_string());
             let command = format!(
-                "UID FETCH 1:{to} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
+                "UID FETCH 1:{to} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
             );
             let on = |read: &Read| match read.header.as_deref().and_then(key::by_id) {
-                Some(key) => self.add(read.uid, key),
+                Some(key) => self.add(read.uid, key, &read.flags),
                 None if read.header.is_some() => without.push(read.clone()),
                 None => {}
             };
@@ -103,7 +132,7 @@ impl Contents {
                 if let Some(header) = &read.header
                     && let Some(known) = without.remove(&read.uid)
                 {
-                    self.add(read.uid, key::by_others(header, known.size, known.date));
+                    self.add(read.uid, key::by_others(header, known.size, known.date), &known.flags);
                 }
             })
             .await?;
@@ -118,6 +147,7 @@ struct Read {
     uid: u32,
     size: u64,
     date: Option<Timestamp>,
+    flags: Flags,
     header: Option<Vec<u8>>,
 }
 
@@ -133,6 +163,10 @@ async fn fetch(
             Event::Fetch(FetchData::Uid(n)) => read.uid = n,
             Event::Fetch(FetchData::Rfc822Size(n)) => read.size = n,
             Event::Fetch(FetchData::InternalDate(at)) => read.date = Some(DateTime::timestamp(at)),
+            Event::Fetch(FetchData::Flags(flags)) => {
+                let names: Vec<String> = flags.iter().map(ToString::to_string).collect();
+                read.flags = Flags::from_names(names.iter().map(String::as_str));
+            }
             Event::Fetch(FetchData::Body(_, octets)) => read.header = Some(octets.unwrap_or_default()),
             // A field of more than 64 KiB.
             Event::LiteralBegin(..) => read.header = Some(Vec::new()),
@@ -150,7 +184,7 @@ async fn fetch(
 }
 
 /// Of MESSAGELIMIT (RFC 9738): `1000 23221`, the limit and the lowest UID that was looked at.
-fn lowest(code: &Code) -> Option<u32> {
+pub(super) fn lowest(code: &Code) -> Option<u32> {
     match code {
         Code::Other(name, Some(text)) if name.as_str().eq_ignore_ascii_case("MESSAGELIMIT") => {
             text.split_ascii_whitespace().nth(1)?.parse().ok()

@@ -38,7 +38,7 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
             } else {
                 Key::default()
             };
-            contents.add(stored.uid, key);
+            contents.add(stored.uid, key, &stored.flags);
         }
         contents.end(true);
         Ok(contents)

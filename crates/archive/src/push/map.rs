@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use sealpost_base::Result;
+use sealpost_base::{Result, Uid, UidSet};
 use serde::{Deserialize, Serialize};
 
 use crate::io_error;
@@ -57,6 +57,12 @@ impl Known {
     pub(super) fn pairs(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> {
         let same = move |put: &&Put| put.uidvalidity == from && put.there.0 == to;
         self.0.iter().filter(same).map(|put| (put.uid, put.there.1))
+    }
+
+    /// UIDs at the destination of what was put there, while its UIDVALIDITY has not changed.
+    pub(super) fn ours(&self, to: u32) -> UidSet {
+        let ours = self.0.iter().filter(|put| put.there.0 == to);
+        ours.filter_map(|put| Uid::new(put.there.1)).collect()
     }
 }
 
@@ -108,6 +114,11 @@ impl UidMap {
     /// What was put from `folder` into the folder `to`.
     pub(super) fn known(&self, folder: &str, to: &str) -> Option<&Known> {
         self.folders.get(&(folder.to_owned(), to.to_owned()))
+    }
+
+    /// From which folders into which something was put.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &(String, String)> {
+        self.folders.keys()
     }
 
     /// A message was put there.

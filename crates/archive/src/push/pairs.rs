@@ -60,11 +60,12 @@ pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -
 mod tests {
     use super::super::map::Put;
     use super::*;
+    use crate::keep::Flags;
 
     fn folder(messages: &[(u32, u8)]) -> Contents {
         let mut contents = Contents::new(9);
         for (uid, key) in messages {
-            contents.add(*uid, [*key; 16]);
+            contents.add(*uid, [*key; 16], &Flags::default());
         }
         contents.end(true);
         contents

@@ -1,5 +1,7 @@
 //! Restoring and migrating between servers of the script.
 
+mod mirrors;
+
 use std::sync::{Arc, Mutex};
 
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};

@@ -8,6 +8,7 @@ mod export;
 mod folders;
 mod list;
 mod migrate;
+mod mirror;
 mod progress;
 mod pull;
 mod putting;
@@ -55,6 +56,8 @@ enum Command {
     Restore(Box<restore::Args>),
     /// Put an account's messages into another one, those that are not there
     Migrate(Box<migrate::Args>),
+    /// Make an account's folders the same as another one's
+    Mirror(Box<mirror::Args>),
     /// Say what is in a copy
     Stats(stats::Args),
     /// Write a copy in another format
@@ -74,6 +77,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Verify(args) => verify::run(*args, global).await,
         Command::Restore(args) => restore::run(*args, global).await,
         Command::Migrate(args) => migrate::run(*args, global).await,
+        Command::Mirror(args) => mirror::run(*args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Export(args) => export::run(*args, global).await,
         Command::Schedule(args) => schedule::run(args, global),

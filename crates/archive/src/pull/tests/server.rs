@@ -453,6 +453,9 @@ impl Session {
         let mailbox = self.world.lock().unwrap().boxes.get(&mailbox).cloned();
         let Some(mailbox) = mailbox else { return (Vec::new(), Some("NO it is gone".into())) };
         let words: Vec<&str> = command.split(' ').collect();
+        if matches!(words.get(1), Some(&"STORE" | &"EXPUNGE")) {
+            return self.store(&words);
+        }
         if words.get(1) == Some(&"SEARCH") {
             let half = self.has(&Fault::HalfListed);
             let wanted = if words.get(2) == Some(&"UID") { words.get(3).copied() } else { None };
@@ -502,6 +505,33 @@ impl Session {
             }
         }
         (out.into_bytes(), Some("OK fetched".into()))
+    }
+
+    /// `UID STORE set +FLAGS.SILENT (flags)` and `UID EXPUNGE set`.
+    fn store(&self, words: &[&str]) -> (Vec<u8>, Option<String>) {
+        let mut world = self.world.lock().unwrap();
+        let Some(mailbox) = self.selected.as_ref().and_then(|name| world.boxes.get_mut(name)) else {
+            return (Vec::new(), Some("BAD nothing selected".into()));
+        };
+        let uids: Vec<u32> =
+            mailbox.messages.keys().copied().filter(|uid| contains(words[2], *uid)).collect();
+        for uid in uids {
+            let old = mailbox.messages[&uid].0.clone();
+            if words[1] == "EXPUNGE" {
+                if old.contains("\\Deleted") {
+                    mailbox.expunge(uid);
+                }
+                continue;
+            }
+            let named: Vec<&str> = words[4..].iter().map(|word| word.trim_matches(['(', ')'])).collect();
+            let mut flags: Vec<&str> =
+                old.split(' ').filter(|flag| !flag.is_empty() && !named.contains(flag)).collect();
+            if words[3].starts_with('+') {
+                flags.extend(named);
+            }
+            mailbox.set_flags(uid, &flags.join(" "));
+        }
+        (Vec::new(), Some("OK done".into()))
     }
 
     /// The header fields that messages are recognized by.

@@ -1,4 +1,4 @@
-//! What `restore` and `migrate` say.
+//! What `restore`, `migrate` and `mirror` say.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -79,6 +79,8 @@ impl Observer for Putting {
 struct Summary {
     put: u64,
     there: u64,
+    flags: u64,
+    removed: u64,
     failed: u64,
     interrupted: bool,
     reconnects: u64,
@@ -90,6 +92,8 @@ struct Folder {
     name: String,
     put: u64,
     there: u64,
+    flags: u64,
+    removed: u64,
     failed: u64,
     error: Option<String>,
 }
@@ -106,6 +110,8 @@ pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode>
             name: folder.name.clone(),
             put: folder.put,
             there: folder.there,
+            flags: folder.flags,
+            removed: folder.removed,
             failed: folder.failures,
             error: folder.error.clone(),
         })
@@ -113,6 +119,8 @@ pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode>
     let summary = Summary {
         put: folders.iter().map(|f| f.put).sum(),
         there: folders.iter().map(|f| f.there).sum(),
+        flags: folders.iter().map(|f| f.flags).sum(),
+        removed: folders.iter().map(|f| f.removed).sum(),
         failed: folders.iter().map(|f| f.failed).sum(),
         interrupted: report.interrupted,
         reconnects: report.reconnects,
@@ -126,6 +134,11 @@ pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode>
             HumanCount(s.there),
             HumanCount(s.failed)
         );
+        if s.flags + s.removed > 0 {
+            let verbs = if dry_run { ("would change", "remove") } else { ("changed", "removed") };
+            let (flags, removed) = (HumanCount(s.flags), HumanCount(s.removed));
+            text.push_str(&format!("; {} the flags of {flags} there, {} {removed}", verbs.0, verbs.1));
+        }
         for folder in s.folders.iter().filter(|folder| folder.put > 0) {
             text.push_str(&format!("\n{:>10}  {}", HumanCount(folder.put).to_string(), folder.name));
         }

@@ -1,0 +1,340 @@
+//! After everything was put there: flags follow, and what is gone at the source goes at the destination.
+//!
+//! What is removed is gone for good, so there is more that keeps it from happening than that makes it happen
+//! (`docs/decisions/0034-mirror.md`). Only messages that the map of UIDs says were put there by us are removed, unless the
+//! owner says otherwise.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sealpost_base::{Error, Kind, Result, Uid, UidSet};
+use sealpost_imap::types::{Flag, PermanentFlag};
+
+use super::contents::{Contents, in_commands, lowest};
+use super::deliver::settable;
+use super::map::Put;
+use super::origin::{From, Origin};
+use super::pairs::{Pairs, pair};
+use super::target::Place;
+use super::{FolderReport, Observer, Options, Report, Run, locked, unless};
+use crate::client::{Connection, Selected, Server};
+
+/// What a mirror may do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Removal {
+    /// Messages that others put there are removed too.
+    pub extra: bool,
+    /// More than half of a folder is removed, and other things that look like a mistake are done.
+    pub force: bool,
+}
+
+/// Makes the folders of the account of `to` what they are in that of `from`: as [`super::migrate`], and then flags follow and
+/// what is gone is removed, as far as it was put there by us.
+///
+/// # Errors
+/// As [`super::migrate`].
+pub async fn mirror(
+    from: &Server,
+    to: &Server,
+    options: &Options,
+    removal: Removal,
+    observer: std::sync::Arc<dyn Observer>,
+) -> Result<Report> {
+    let mut run = Run::new(Origin::server(from), to, options, observer);
+    let folders = run.all().await?;
+    let whole = run.report.folders.iter().all(|folder| folder.failures == 0 && folder.error.is_none());
+    let mut taken = HashMap::new();
+    for (nth, from) in folders.iter().enumerate() {
+        if run.stopped() || nth >= run.report.folders.len() {
+            break;
+        }
+        run.follow(nth, from, removal, whole, &mut taken).await?;
+    }
+    if !run.stopped() {
+        run.say_what_is_gone(&taken);
+    }
+    run.report.interrupted = run.stopped();
+    Ok(run.end().await)
+}
+
+impl Run<'_> {
+    /// Flags and removals of one folder, with as many connections as it takes.
+    async fn follow(
+        &mut self,
+        nth: usize,
+        from: &From,
+        removal: Removal,
+        whole: bool,
+        taken: &mut HashMap<String, String>,
+    ) -> Result<()> {
+        let mut report = self.report.folders[nth].clone();
+        let ended = loop {
+            match self.align(from, &mut report, removal, whole, taken).await {
+                _ if self.stopped() => break Ok(()),
+                Ok(()) => break Ok(()),
+                Err(e) if e.kind() == Kind::Retry => {
+                    if let Err(e) = self.pause(e).await {
+                        break Err(e);
+                    }
+                }
+                Err(e) if self.fatal => break Err(e),
+                Err(e) => {
+                    report.error.get_or_insert(e.to_string());
+                    break Ok(());
+                }
+            }
+        };
+        if let Some(error) = report.error.as_ref().filter(|_| self.report.folders[nth].error.is_none()) {
+            self.observer.note(&format!("{}: {error}", report.name));
+        }
+        self.report.folders[nth] = report;
+        ended
+    }
+
+    async fn align(
+        &mut self,
+        from: &From,
+        report: &mut FolderReport,
+        removal: Removal,
+        whole: bool,
+        taken: &mut HashMap<String, String>,
+    ) -> Result<()> {
+        let place = self.place(from).await?;
+        let name = from.name().to_string();
+        let other = taken.entry(place.name.to_string()).or_insert_with(|| name.clone());
+        if *other != name {
+            let why = format!("{other} has the same name there; flags and removals are left alone");
+            return Err(Error::invalid(why));
+        }
+        let Some(wire) = place.wire.clone() else { return Ok(()) };
+        let stop = &self.options.stop;
+        let there = unless(stop, self.target.contents(&place)).await?;
+        let contents = unless(stop, self.origin.contents(from, true)).await?;
+        let both = Both { contents: &contents, there: &there, place: &place, name: &name };
+        let (pairs, gone) = self.judge(&both, removal, whole, report);
+        let connection = self.target.connection().await?;
+        let selected = connection.select_to_change(&wire).await?;
+        if selected.uidvalidity != there.uidvalidity {
+            return Err(Error::retry("the folder became another one at the destination"));
+        }
+        let changes = changes(&both, &pairs, &selected);
+        if self.options.dry_run {
+            report.flags = changes.values().map(|set| set.len() as u64).sum();
+            report.removed = gone.len() as u64;
+            return Ok(());
+        }
+        for ((added, removed), set) in &changes {
+            for (sign, flags) in [("+", added), ("-", removed)] {
+                if !flags.is_empty() {
+                    let what = format!("{sign}FLAGS.SILENT ({})", flags.join(" "));
+                    change(connection, set, |set| format!("UID STORE {set} {what}")).await?;
+                }
+            }
+            report.flags += set.len() as u64;
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let capabilities = connection.capabilities();
+        if !(capabilities.has("UIDPLUS") || capabilities.has("IMAP4REV2")) {
+            // EXPUNGE would take what its owner marked too.
+            let why = format!("{} messages are to go, and the server has no UIDPLUS", gone.len());
+            return Err(Error::invalid(why));
+        }
+        change(connection, &gone, |set| format!("UID STORE {set} +FLAGS.SILENT (\\Deleted)")).await?;
+        change(connection, &gone, |set| format!("UID EXPUNGE {set}")).await?;
+        report.removed += gone.len() as u64;
+        Ok(())
+    }
+
+    /// What is the same, and what is to go.
+    fn judge(
+        &self,
+        both: &Both<'_>,
+        removal: Removal,
+        whole: bool,
+        report: &mut FolderReport,
+    ) -> (Pairs, UidSet) {
+        let mut map = locked(&self.options.map);
+        let (from, to) = (both.contents.uidvalidity, both.there.uidvalidity);
+        let to_name = both.place.name.as_str();
+        let known = map.known(both.name, to_name);
+        let pairs = pair(both.contents, both.there, known);
+        let ours = known.map(|known| known.ours(to)).unwrap_or_default();
+        let current: UidSet = known
+            .into_iter()
+            .flat_map(|known| known.pairs(from, to))
+            .filter_map(|(_, there)| Uid::new(there))
+            .collect();
+        let there: UidSet = both.there.messages.iter().filter_map(|m| Uid::new(m.uid)).collect();
+        let gone = if removal.extra { pairs.extra.clone() } else { pairs.extra.intersection(&ours) };
+        let judged = Judged {
+            gone: gone.len(),
+            old: gone.difference(&current).intersection(&ours).len(),
+            there: there.len(),
+            ours: there.intersection(&ours).len(),
+            source: both.contents.messages.len(),
+            complete: both.contents.complete,
+            whole,
+        };
+        // What was put there under another UIDVALIDITY of the source and is recognized by its key stays ours.
+        for (at, there) in &pairs.same {
+            let uid = both.there.messages[*there].uid;
+            let is = |set: &UidSet| Uid::new(uid).is_some_and(|uid| set.contains(uid));
+            if !self.options.dry_run && is(&ours) && !is(&current) {
+                let put = Put { uidvalidity: from, uid: both.contents.messages[*at].uid, there: (to, uid) };
+                map.put(both.name, to_name, put);
+            }
+        }
+        match judged.why_not(removal) {
+            None => (pairs, gone),
+            Some(why) => {
+                let why = format!("{} messages would be removed and were not: {why}", gone.len());
+                report.error.get_or_insert(why);
+                (pairs, UidSet::new())
+            }
+        }
+    }
+
+    /// Folders that something was put into and that the source no longer has.
+    fn say_what_is_gone(&self, taken: &HashMap<String, String>) {
+        for (from, to) in locked(&self.options.map).folders() {
+            if (self.options.wanted)(from) && !taken.contains_key(to) {
+                let note = format!("the source has no folder {from} any more; {to} stays at the destination");
+                self.observer.note(&note);
+            }
+        }
+    }
+}
+
+/// A folder at both ends.
+struct Both<'a> {
+    contents: &'a Contents,
+    there: &'a Contents,
+    place: &'a Place,
+    name: &'a str,
+}
+
+/// What speaks against removing messages: their number, that of those that were put there under another UIDVALIDITY of the
+/// source, of all messages there, of those of them that are ours, and of those at the source.
+#[derive(Debug, Clone, Copy)]
+struct Judged {
+    gone: usize,
+    old: usize,
+    there: usize,
+    ours: usize,
+    source: usize,
+    complete: bool,
+    whole: bool,
+}
+
+impl Judged {
+    fn why_not(&self, removal: Removal) -> Option<&'static str> {
+        if self.gone == 0 {
+            return None;
+        }
+        if !self.complete {
+            return Some("the source does not list all messages of the folder");
+        }
+        let most = if removal.extra { self.there } else { self.ours };
+        match removal.force {
+            true => None,
+            false if self.source == 0 => Some("the folder is empty at the source; --force does it"),
+            false if !self.whole => Some("not everything could be put there before; --force does it"),
+            false if self.old > 0 => {
+                Some("some were put there before the source's UIDVALIDITY changed; --force does it")
+            }
+            false if self.gone * 2 > most => Some("that is more than half of the folder; --force does it"),
+            false => None,
+        }
+    }
+}
+
+/// Flags to add and flags to take away.
+type Change = (Vec<String>, Vec<String>);
+
+/// What has to change for the flags of the destination to be those of the source, as far as it keeps them.
+fn changes(both: &Both<'_>, pairs: &Pairs, selected: &Selected) -> BTreeMap<Change, UidSet> {
+    let keeps = |flag: &Flag| match &selected.permanent_flags {
+        None => true,
+        Some(flags) => flags.iter().any(|permanent| match permanent {
+            PermanentFlag::Any => matches!(flag, Flag::Keyword(_)),
+            PermanentFlag::Flag(permanent) => permanent.to_string().eq_ignore_ascii_case(&flag.to_string()),
+        }),
+    };
+    let mut changes: BTreeMap<Change, UidSet> = BTreeMap::new();
+    for (at, there) in &pairs.same {
+        let (source, there) = (&both.contents.messages[*at], &both.there.messages[*there]);
+        let (Some(wanted), Some(has)) = (both.contents.flags(source), both.there.flags(there)) else {
+            continue;
+        };
+        if wanted == has {
+            continue;
+        }
+        let names = |flags| -> Vec<String> {
+            settable(flags).iter().filter(|flag| keeps(flag)).map(ToString::to_string).collect()
+        };
+        let (wanted, has) = (names(wanted), names(has));
+        let without = |a: &[String], b: &[String]| -> Vec<String> {
+            a.iter().filter(|name| !b.iter().any(|other| other.eq_ignore_ascii_case(name))).cloned().collect()
+        };
+        let change = (without(&wanted, &has), without(&has, &wanted));
+        if let Some(uid) = Uid::new(there.uid).filter(|_| change != Change::default()) {
+            changes.entry(change).or_default().insert(uid);
+        }
+    }
+    changes
+}
+
+/// Runs a command for all of these messages.
+async fn change(
+    connection: &mut Connection,
+    set: &UidSet,
+    command: impl Fn(&UidSet) -> String,
+) -> Result<()> {
+    for mut set in in_commands(set) {
+        while !set.is_empty() {
+            let command = command(&set);
+            let done = connection.run(|w| w.raw(&command), |_| Ok(())).await?;
+            let reached = done.code.as_ref().and_then(lowest).and_then(Uid::new);
+            match reached.filter(|uid| set.first().is_some_and(|first| first < *uid) && set.contains(*uid)) {
+                // RFC 9738: those below were not reached.
+                Some(uid) => {
+                    let below = set.count_below(uid);
+                    set = set.slice(0..below);
+                }
+                None => {
+                    let word = command.split(' ').take(2).collect::<Vec<_>>().join(" ");
+                    done.ok(&word)?;
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_mistake_is_not_done() {
+        let good = Judged { gone: 5, old: 0, there: 100, ours: 10, source: 50, complete: true, whole: true };
+        let (asked, forced) = (Removal::default(), Removal { force: true, extra: false });
+        assert_eq!(good.why_not(asked), None);
+        for (judged, even_forced) in [
+            (Judged { complete: false, ..good }, true),
+            (Judged { gone: 6, ..good }, false),
+            (Judged { source: 0, ..good }, false),
+            (Judged { whole: false, ..good }, false),
+            (Judged { old: 1, ..good }, false),
+        ] {
+            assert!(judged.why_not(asked).is_some(), "{judged:?}");
+            assert_eq!(judged.why_not(forced).is_some(), even_forced, "{judged:?}");
+        }
+        let extra = Removal { extra: true, force: false };
+        assert_eq!(Judged { gone: 50, ..good }.why_not(extra), None);
+        assert!(Judged { gone: 51, ..good }.why_not(extra).is_some());
+        assert_eq!(Judged { gone: 0, complete: false, ..good }.why_not(asked), None);
+    }
+}

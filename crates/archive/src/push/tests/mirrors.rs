@@ -1,0 +1,141 @@
+//! Mirroring between servers of the script.
+
+use super::*;
+use crate::push::{Removal, mirror};
+
+/// Ten messages at the source, some at the destination that its owner put there, and a map.
+struct Pair {
+    from: Script,
+    to: Script,
+    options: Options,
+    _stop: watch::Sender<bool>,
+}
+
+impl Pair {
+    async fn new(own: u32) -> Self {
+        let from = Script::start(Box_::with(10), "", &[]).await;
+        let mut theirs = Box_::with(0);
+        for n in 0..own {
+            theirs.add(Some(format!("Message-ID: <own{n}@x>\r\n\r\n").into_bytes()));
+        }
+        let to = Script::start(theirs, "LITERAL+ MULTIAPPEND UIDPLUS", &[]).await;
+        let (stop, watched) = watch::channel(false);
+        Pair { from, to, options: options(&watched), _stop: stop }
+    }
+
+    async fn mirror(&self, removal: Removal) -> FolderReport {
+        let nobody = Arc::new(Nobody);
+        let report = mirror(&self.from.server(), &self.to.server(), &self.options, removal, nobody).await;
+        report.unwrap().folders.remove(0)
+    }
+
+    /// Subjects and flags there.
+    fn there(&self) -> Vec<(String, String)> {
+        octets(&self.to, "INBOX")
+            .into_iter()
+            .map(|(flags, octets)| {
+                (String::from_utf8(octets).unwrap().lines().next().unwrap().to_owned(), flags)
+            })
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn flags_follow_and_what_is_gone_goes_but_not_what_is_the_owners() {
+    let pair = Pair::new(2).await;
+    let first = pair.mirror(Removal::default()).await;
+    assert_eq!((first.put, first.flags, first.removed, first.error), (10, 0, 0, None));
+    pair.from.inbox(|inbox| {
+        inbox.expunge(3);
+        inbox.set_flags(5, "\\Flagged work");
+        inbox.add(None);
+    });
+    // Changed there: it is message 6.
+    pair.to.inbox(|inbox| inbox.set_flags(8, "\\Seen \\Answered"));
+    let dry = Pair { options: Options { dry_run: true, ..pair.options.clone() }, ..pair };
+    let planned = dry.mirror(Removal::default()).await;
+    assert_eq!((planned.put, planned.flags, planned.removed), (1, 2, 1));
+    assert_eq!((dry.there().len(), dry.to.asked("UID STORE")), (12, 0));
+    let pair = Pair { options: Options { dry_run: false, ..dry.options.clone() }, ..dry };
+    let second = pair.mirror(Removal::default()).await;
+    assert_eq!((second.put, second.flags, second.removed, second.error), (1, 2, 1, None));
+    let there = pair.there();
+    assert!(!there.iter().any(|(subject, _)| subject == "Subject: message 3"), "{there:?}");
+    assert!(there.contains(&("Subject: message 5".into(), "\\Flagged work".into())), "{there:?}");
+    assert!(there.contains(&("Subject: message 4".into(), "\\Seen".into())), "{there:?}");
+    assert_eq!(there.len(), 12);
+    let third = pair.mirror(Removal::default()).await;
+    assert_eq!((third.put, third.flags, third.removed), (0, 0, 0));
+    // Unless it is said.
+    let fourth = pair.mirror(Removal { extra: true, force: false }).await;
+    assert_eq!((fourth.removed, pair.there().len()), (2, 10));
+}
+
+#[tokio::test]
+async fn a_source_that_is_suddenly_empty_empties_nothing() {
+    let pair = Pair::new(20).await;
+    pair.mirror(Removal::default()).await;
+    for keep in [0, 4] {
+        pair.from.change(|world| drop(world.boxes.insert("INBOX".into(), Box_::with(keep))));
+        let report = pair.mirror(Removal::default()).await;
+        assert_eq!((report.removed, pair.there().len()), (0, 30), "{keep}");
+        assert!(report.error.is_some_and(|e| e.contains("--force")), "{keep}");
+    }
+    let report = pair.mirror(Removal { force: true, extra: false }).await;
+    assert_eq!((report.removed, pair.there().len()), (6, 24));
+}
+
+#[tokio::test]
+async fn nothing_is_removed_while_something_could_not_be_put_there_or_listed() {
+    let pair = Pair::new(0).await;
+    pair.mirror(Removal::default()).await;
+    pair.from.inbox(|inbox| {
+        inbox.expunge(3);
+        inbox.add(Some(b"Refuse: me\r\n\r\n".to_vec()));
+    });
+    let report = pair.mirror(Removal::default()).await;
+    assert_eq!((report.removed, report.failures, pair.there().len()), (0, 1, 10));
+    pair.from.inbox(|inbox| inbox.expunge(11));
+    pair.from.change(|world| world.faults.push(Fault::HalfListed));
+    let report = pair.mirror(Removal { force: true, extra: true }).await;
+    assert_eq!((report.removed, pair.there().len()), (0, 10), "{report:?}");
+    pair.from.change(|world| world.faults.clear());
+    assert_eq!(pair.mirror(Removal::default()).await.removed, 1);
+}
+
+#[tokio::test]
+async fn another_uidvalidity_at_either_end_removes_nothing_by_itself() {
+    let pair = Pair::new(0).await;
+    pair.mirror(Removal::default()).await;
+    // The source has other UIDs now, and one message less.
+    pair.from.change(|world| {
+        let mut again = Box_ { uidvalidity: 99, uidnext: 50, ..Box_::default() };
+        for n in 2..=10 {
+            again.add(Some(crate::pull::tests::server::text(n).into_bytes()));
+        }
+        world.boxes.insert("INBOX".into(), again);
+    });
+    let report = pair.mirror(Removal::default()).await;
+    assert_eq!((report.put, report.removed, pair.there().len()), (0, 0, 10), "{report:?}");
+    assert!(report.error.is_some_and(|e| e.contains("UIDVALIDITY")));
+    // What was recognized is ours still.
+    pair.from.inbox(|inbox| inbox.expunge(55));
+    let report = pair.mirror(Removal { force: true, extra: false }).await;
+    assert_eq!((report.removed, pair.there().len()), (2, 8));
+    // At the destination: nothing there is known to be ours.
+    pair.to.inbox(|inbox| inbox.uidvalidity = 1000);
+    pair.from.inbox(|inbox| inbox.expunge(56));
+    let report = pair.mirror(Removal { force: true, extra: false }).await;
+    assert_eq!((report.put, report.removed, pair.there().len()), (0, 0, 8), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_uidplus_loses_nothing() {
+    let pair = Pair::new(0).await;
+    pair.mirror(Removal::default()).await;
+    pair.to.change(|world| world.capabilities = "LITERAL+".into());
+    pair.from.inbox(|inbox| inbox.expunge(3));
+    let report = pair.mirror(Removal::default()).await;
+    assert_eq!((report.removed, pair.there().len(), pair.to.asked("UID EXPUNGE")), (0, 10, 0));
+    assert!(report.error.is_some_and(|e| e.contains("UIDPLUS")));
+}

@@ -1,0 +1,60 @@
+//! Comparing with servers of the script.
+
+use std::sync::Arc;
+
+use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use tokio::sync::watch;
+
+use super::{FolderReport, Options, Sample, verify};
+use crate::pull::tests::memory::Memory;
+use crate::pull::tests::server::{Box_, Fault, Script};
+use crate::pull::{self, Silent, Tools};
+
+/// A server and a copy of it.
+async fn copied(messages: u32) -> (Script, Arc<Memory>) {
+    let script = Script::start(Box_::with(messages), "", &[]).await;
+    let copy = Memory::default();
+    let (_stop, watched) = watch::channel(false);
+    let tools = Tools {
+        clock: Arc::new(FakeClock::new(Timestamp(0))),
+        random: Arc::new(SeededRandom::new(1)),
+        observer: Arc::new(Silent),
+        stop: watched,
+    };
+    let options = pull::Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false };
+    assert!(
+        pull::pull(&script.server(), Arc::new(copy.clone()), &options, &tools).await.unwrap().is_complete()
+    );
+    (script, Arc::new(copy))
+}
+
+async fn verified(script: &Script, copy: &Arc<Memory>) -> FolderReport {
+    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let report = verify(&script.server(), copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
+    report.folders.into_iter().next().unwrap()
+}
+
+#[tokio::test]
+async fn lost_connections_are_made_again_and_all_is_compared_once() {
+    let (script, copy) = copied(50).await;
+    script.change(|world| {
+        let bye = |after| Fault::Bye(after, "shutting down");
+        world.faults = vec![Fault::CutOnceAt(20), bye(5), bye(1), Fault::Busy(2)];
+    });
+    let report = verified(&script, &copy).await;
+    assert!(report.is_good(), "{report:?}");
+    assert_eq!((report.compared, report.messages), (50, 50));
+    assert_eq!(script.world.lock().unwrap().faults, []);
+}
+
+#[tokio::test]
+async fn what_is_not_the_same_and_what_cannot_be_had_is_told() {
+    let (script, copy) = copied(50).await;
+    script.inbox(|inbox| inbox.messages.get_mut(&7).unwrap().1[0] ^= 1);
+    let report = verified(&script, &copy).await;
+    assert_eq!((report.different.to_string(), report.compared), ("7".into(), 50));
+    script.change(|world| world.faults = vec![Fault::CutAt(20)]);
+    let report = verified(&script, &copy).await;
+    assert_eq!((report.compared, report.is_good()), (49, false), "{report:?}");
+    assert!(report.error.is_some_and(|e| e.ends_with("UID 20")));
+}
