@@ -220,7 +220,7 @@ impl Account {
         let mut work = self.work.lock().await;
         let mut known = self.head.tail.lock().await;
         loop {
-            if known.is_some_and(|known| known.position > work.tail.position) {
+            if *self.head.bell.borrow() > work.tail.position {
                 self.follow(&mut work).await?;
             }
             let (events, value) = decide(&self.state())?;

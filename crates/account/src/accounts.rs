@@ -418,7 +418,7 @@ impl Accounts {
         }
         let journal = || {
             let journal = Journal::new(self.0.store.clone(), id, self.0.random.clone());
-            journal.counted(self.0.metrics.journal.clone())
+            journal.timed(self.0.clock.clone()).counted(self.0.metrics.journal.clone())
         };
         let head = || Arc::new(Head::new(journal(), self.0.appended.clone()));
         by_account.entry(id).or_insert_with(head).clone()

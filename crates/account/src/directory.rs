@@ -7,8 +7,8 @@
 //! so that whoever can write to the store cannot give an account another key or send its mail elsewhere.
 //!
 //! Removal writes a tombstone and versions never restart, so nothing is remembered about a version that could
-//! later mean something else. Nothing is cached: every answer is what the store says now, whichever process
-//! wrote it. The bytes are described in `docs/format/accounts.md`.
+//! later mean something else. Every answer is what the store says now, whichever process wrote it; but where the store is
+//! behind a network, deliveries are resolved by what it said a few seconds ago (`remembered.rs`). The bytes are described in `docs/format/accounts.md`.
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ mod path;
 mod punycode;
 mod quota;
 mod record;
+mod remembered;
 mod resolve;
 mod retire;
 mod secret;
@@ -64,7 +65,7 @@ impl Directory {
     pub fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let local = Local { hostname: "localhost".to_owned(), postmaster: None };
         Directory {
-            versions: Versions::new(store, key, random.clone()),
+            versions: Versions::new(store, key, clock.clone(), random.clone()),
             clock,
             random,
             local: Arc::new(local),

@@ -14,6 +14,9 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast, oneshot, watch};
 
 use crate::event::{Batch, Event};
 
+/// How often a delivery is tried anew because the log was trimmed where it ended a moment ago.
+const TRIMMED_ATTEMPTS: usize = 8;
+
 /// One per account in use; shared by deliveries and sessions.
 pub(crate) struct Head {
     pub(crate) journal: Journal,
@@ -153,16 +156,23 @@ impl Head {
         let plaintext = batch.encode();
         let outcome = async {
             let mut known = match *tail {
-                Some(known) => known,
+                Some(known) if known.position >= *self.bell.borrow() => known,
+                // Others have appended since.
+                Some(known) => self.journal.tail(known).await?,
                 None => self.journal.tail(Tail::EMPTY).await?,
             };
-            loop {
+            let mut trimmed = 0;
+            while trimmed < TRIMMED_ATTEMPTS {
                 match self.journal.append(&known, Seal::Delivery(to), &plaintext).await? {
                     Append::Done(end) => return Ok(end),
                     Append::Lost => known = self.journal.tail(known).await?,
-                    Append::Trimmed => known = self.journal.tail(Tail::EMPTY).await?,
+                    Append::Trimmed => {
+                        trimmed += 1;
+                        known = self.journal.tail(Tail::EMPTY).await?;
+                    }
                 }
             }
+            Err(Error::corrupt("the end of the log is missing"))
         };
         match outcome.await {
             Ok(end) => {

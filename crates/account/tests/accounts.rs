@@ -232,9 +232,31 @@ async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
         a.checkpoint().await.unwrap();
     }
     // One delivers without keys, the other changes something: both know only an end of the log that is gone.
+    w.clock.advance(Duration::from_secs(3600));
     w.deliver(&there, "late").await;
     let uid = append(&b, &there, "INBOX", "later").await;
     assert_eq!(uid.get(), 6);
+    a.refresh().await.unwrap();
+    assert_eq!(subjects(&a).await, ["first", "more", "more", "more", "late", "later"]);
+    assert_eq!(subjects(&b).await, subjects(&a).await);
+}
+
+/// What does not know that it slept is told that the outcome is unknown, and does it again.
+#[tokio::test]
+async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there() {
+    let w = World::new();
+    let (here, there) = (w.accounts(), w.accounts());
+    let (a, b) = (w.open(&here).await, w.open(&there).await);
+    append(&b, &there, "INBOX", "first").await;
+    for _ in 0..3 {
+        append(&a, &here, "INBOX", "more").await;
+        a.checkpoint().await.unwrap();
+    }
+    let stored = store(&there, "late").await;
+    let refused = there.deliver(ID, &w.public(), stored.clone(), Delivery::default()).await.unwrap_err();
+    assert_eq!(refused.kind(), Kind::Retry);
+    there.deliver(ID, &w.public(), stored, Delivery::default()).await.unwrap();
+    assert_eq!(append(&b, &there, "INBOX", "later").await.get(), 6);
     a.refresh().await.unwrap();
     assert_eq!(subjects(&a).await, ["first", "more", "more", "more", "late", "later"]);
     assert_eq!(subjects(&b).await, subjects(&a).await);

@@ -190,6 +190,10 @@ pub const BUS_MESSAGE_BYTES: usize = 256;
 pub const BALLOTS: usize = 16;
 /// Attempts to change a record that others keep changing.
 pub const RECORD_ATTEMPTS: usize = 32;
+/// Records of accounts and aliases that are remembered for deliveries.
+pub const RECORDS_REMEMBERED: usize = 1024;
+/// A record that is remembered, with its path, in bytes: one with a password and a dozen tokens.
+pub const RECORD_REMEMBERED_BYTES: usize = 4096;
 /// Patterns of one LIST command.
 pub const IMAP_LIST_PATTERNS: usize = 16;
 /// Identifiers in the access control list of one mailbox.

@@ -17,6 +17,7 @@ mod chain;
 mod checkpoint;
 mod log;
 mod metrics;
+mod seen;
 #[cfg(test)]
 mod tests;
 
@@ -27,8 +28,9 @@ pub use chain::Chain;
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Content, Entry, Seal};
 pub use metrics::JournalMetrics;
-use sealpost_base::{AccountId, Position, Random};
+use sealpost_base::{AccountId, Clock, Position, Random};
 use sealpost_vault::{Hash, Store};
+use seen::Seen;
 
 /// The end of a log as somebody knows it: the last position and the hash of what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
@@ -57,6 +59,8 @@ pub struct Journal {
     random: Arc<dyn Random>,
     /// The entries, and who may append.
     chain: Chain,
+    /// Up to where nothing was trimmed when it was looked last.
+    seen: Arc<Seen>,
     metrics: Arc<JournalMetrics>,
 }
 
@@ -66,7 +70,14 @@ impl Journal {
         // Ballots are where the manifests are: one listing tells of both.
         let folder = |name: &str| format!("acct/{account}/{name}");
         let chain = Chain::new(store.clone(), folder("log"), folder("manifest"), random.clone());
-        Journal { store, account, random, chain, metrics: Arc::default() }
+        Journal { store, account, random, chain, seen: Arc::default(), metrics: Arc::default() }
+    }
+
+    /// The same, for whoever appends often: it is not asked before an entry whether the log was trimmed there if it was
+    /// asked a moment ago.
+    #[must_use]
+    pub fn timed(self, clock: Arc<dyn Clock>) -> Self {
+        Journal { seen: Arc::new(Seen::by(clock)), ..self }
     }
 
     /// The same, counted together with others.

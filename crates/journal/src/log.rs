@@ -16,6 +16,8 @@ use crate::{Ballot, Journal, Place, Tail};
 const APPEND_ATTEMPTS: usize = 3;
 /// Entries read ahead during replay.
 const READ_AHEAD: usize = 16;
+/// How often the end is looked for while others trim it away.
+const TAIL_ATTEMPTS: usize = 8;
 
 /// Whose seal an entry gets.
 #[derive(Clone, Copy)]
@@ -104,7 +106,8 @@ impl Journal {
 
     async fn append_conditionally(&self, position: Position, sealed: Sealed) -> Result<Append> {
         let hash = entry::hash(sealed.as_ref());
-        if self.is_trimmed(position).await? {
+        // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is asked below.
+        if !self.seen.lately(position) && self.is_trimmed(position).await? {
             return Ok(Append::Trimmed);
         }
         if !self.put(position, sealed, hash).await? {
@@ -112,10 +115,20 @@ impl Journal {
         }
         // If nobody may have removed this position yet, ours is the one entry that was ever there. Else others went on
         // while it was written: on ours, or long before it.
-        if self.is_trimmed(position).await? && !self.is_followed(position, hash).await? {
+        if !self.holds(position).await? && !self.is_followed(position, hash).await? {
             return Err(trimmed_while_written(position));
         }
         Ok(Append::Done(Tail { position, hash, ballot: None }))
+    }
+
+    /// Whether nothing from `position` on was ever removed.
+    async fn holds(&self, position: Position) -> Result<bool> {
+        let asked = self.seen.now();
+        let holds = !self.is_trimmed(position).await?;
+        if holds {
+            self.seen.note(position, asked);
+        }
+        Ok(holds)
     }
 
     /// Whether the entry after `position` carries `hash`.
@@ -144,20 +157,34 @@ impl Journal {
         }
     }
 
-    /// Where the entries after `known` are, ascending. `None` if entries after it may have been removed.
+    /// Where the entries after `known` are, ascending. `None` if entries after it may have been removed. What is read there
+    /// is what was appended only if the log [reaches back](Journal::reaches_back) to `known` when it has been read. None
+    /// at all: `known` is the end.
     ///
     /// # Errors
     /// What the store says.
     pub async fn places_after(&self, known: &Tail) -> Result<Option<Vec<Place>>> {
-        if self.store.appends() == Appends::Siblings {
-            return match self.chain.behind(known, Some(&self.marks(known.position))).await? {
+        match self.store.appends() {
+            Appends::Siblings => match self.chain.behind(known, Some(&self.marks(known.position))).await? {
                 Found::Entries(places) => Ok(Some(places)),
                 Found::Trimmed => Ok(None),
-            };
+            },
+            // The end of a log is never removed, so something is listed if anything after `known` was.
+            Appends::Conditional => self.listed_after(known).await.map(Some),
         }
-        let places = self.listed_after(known).await?;
-        // Asked after the listing: what may not be removed now was not removed then.
-        Ok(if self.is_trimmed(known.position.next()).await? { None } else { Some(places) })
+    }
+
+    /// Whether nothing after `known` was ever removed. Where it was, a writer that had slept, or a request that came twice,
+    /// may have left another entry, which chains and opens like the one that counts; so what was read is believed when this
+    /// has been asked after it. Without conditional create no name is used for two entries, and nothing is asked.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn reaches_back(&self, known: &Tail) -> Result<bool> {
+        match self.store.appends() {
+            Appends::Siblings => Ok(true),
+            Appends::Conditional => self.holds(known.position.next()).await,
+        }
     }
 
     /// Where the entries after `known` are, as far as a listing tells: on a store without conditional create the last one may
@@ -246,26 +273,33 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn tail(&self, known: Tail) -> Result<Tail> {
-        loop {
+        let mut missing = None;
+        for _ in 0..TAIL_ATTEMPTS {
             let last = match self.places_after(&known).await? {
-                Some(places) => match places.last() {
-                    Some(last) => *last,
-                    None => return Ok(known),
-                },
-                None => match self.last_place().await? {
-                    Some(last) => last,
-                    None => return Ok(Tail::EMPTY),
-                },
+                Some(places) => places.last().copied(),
+                None => self.last_place().await?,
             };
-            // Not there any more: others went on, so there is a later one.
-            if let Some(object) = self.read(&last).await? {
-                let ballot = (!last.is_plain()).then_some(last.ballot);
-                return Ok(Tail { position: last.position, hash: entry::hash(&object), ballot });
-            }
-            if !self.is_trimmed(last.position).await? {
-                return Err(Error::corrupt(format!("log entry {} is missing", last.position)));
+            let Some(last) = last else { return Ok(known) };
+            let object = self.read(&last).await?;
+            let holds = match (self.store.appends(), &object) {
+                (Appends::Siblings, Some(_)) => true,
+                // Asked when it has been read: see [`Journal::reaches_back`].
+                _ => self.holds(last.position).await?,
+            };
+            match object {
+                Some(object) if holds => {
+                    let ballot = (!last.is_plain()).then_some(last.ballot);
+                    return Ok(Tail { position: last.position, hash: entry::hash(&object), ballot });
+                }
+                None if holds => {
+                    return Err(Error::corrupt(format!("log entry {} is missing", last.position)));
+                }
+                // Others went on, so there is a later one.
+                _ => missing = Some(last.position),
             }
         }
+        let last = missing.unwrap_or(known.position);
+        Err(Error::retry(format!("the log grows too quickly, or what follows entry {last} is missing")))
     }
 
     /// The position of the last entry; `known` if there is none behind it. One listing if that is so.

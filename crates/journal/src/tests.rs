@@ -2,7 +2,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_base::{AccountId, Position, SeededRandom};
+use object_store::memory::InMemory;
+use sealpost_base::{AccountId, FakeClock, Position, SeededRandom, Timestamp};
+use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, RootKey, Store};
 
 use super::*;
@@ -158,7 +160,7 @@ async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
     w.checkpoint(three, &[("head", "h3")]).await;
     w.journal.trim().await.unwrap();
 
-    assert_eq!(w.journal.places_after(&old).await.unwrap(), None);
+    assert!(!w.journal.reaches_back(&old).await.unwrap());
     assert_eq!(w.append(&old, "stale").await, Append::Trimmed);
     assert_eq!(
         w.paths("log").await,
@@ -167,4 +169,56 @@ async fn whoever_slept_through_a_trim_finds_out_and_loses_nothing() {
     );
     assert_eq!(w.journal.tail(old).await.unwrap(), three);
     assert_eq!(w.journal.tail(Tail::EMPTY).await.unwrap(), three);
+}
+
+/// A writer whose clock stood still as well, so that it does not ask before it writes.
+#[tokio::test]
+async fn whoever_slept_with_its_clock_hears_that_the_outcome_is_unknown_and_is_never_followed() {
+    let w = world();
+    let clock = Arc::new(FakeClock::new(Timestamp(0)));
+    let sleeper = Journal::new(w.store.clone(), ACCOUNT, Arc::new(SeededRandom::new(2))).timed(clock.clone());
+    let appended = sleeper.append(&Tail::EMPTY, Seal::Owner(&w.keys), b"one").await.unwrap();
+    let Append::Done(old) = appended else { panic!("{appended:?}") };
+    let two = w.fill(old, &["two", "two and a half"]).await;
+    w.checkpoint(two, &[("head", "h")]).await;
+    let three = w.fill(two, &["three"]).await;
+    w.checkpoint(three, &[("head", "h3")]).await;
+    // Somebody has listed what is there, and sleeps before he reads it.
+    let places = w.journal.places_after(&old).await.unwrap().unwrap();
+    w.journal.trim().await.unwrap();
+
+    let error = sleeper.append(&old, Seal::Owner(&w.keys), b"stale").await.unwrap_err();
+    assert_eq!(error.kind(), sealpost_base::Kind::Retry);
+    // What it left chains and opens, and is not believed.
+    let read: Vec<_> = w.journal.entries(&w.keys, old, &places).collect().await;
+    let first = read.into_iter().next().unwrap().unwrap();
+    assert!(first.chained && matches!(&first.content, Content::Plain(_, text) if &text[..] == b"stale"));
+    assert!(!w.journal.reaches_back(&old).await.unwrap());
+    for journal in [&sleeper, &w.journal] {
+        assert_eq!(journal.tail(old).await.unwrap(), three);
+        assert_eq!(journal.tail(Tail::EMPTY).await.unwrap(), three);
+    }
+    w.journal.trim().await.unwrap();
+    assert_eq!(w.paths("log").await, ["/0000000000000003", "/0000000000000004"]);
+    // It asks again when time goes on.
+    clock.advance(std::time::Duration::from_secs(3600));
+    assert_eq!(sleeper.append(&old, Seal::Owner(&w.keys), b"stale").await.unwrap(), Append::Trimmed);
+}
+
+/// One write, and one question whether it counts.
+#[tokio::test]
+async fn an_entry_after_ones_own_takes_two_requests() {
+    let random = Arc::new(SeededRandom::new(1));
+    let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
+    let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let clock = Arc::new(FakeClock::new(Timestamp(0)));
+    let journal = Journal::new(Store::over(Arc::new(calls.clone())), ACCOUNT, random).timed(clock.clone());
+    let mut tail = Tail::EMPTY;
+    for requests in [3, 2, 2] {
+        let before = calls.calls();
+        let appended = journal.append(&tail, Seal::Owner(&keys), b"x").await.unwrap();
+        let Append::Done(end) = appended else { panic!("{appended:?}") };
+        assert_eq!(calls.calls() - before, requests);
+        tail = end;
+    }
 }

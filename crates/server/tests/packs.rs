@@ -7,6 +7,12 @@ mod deflate_wire;
 #[allow(dead_code, reason = "the transcripts are for another test")]
 #[path = "support/imap_world.rs"]
 mod imap_world;
+#[allow(dead_code, reason = "the transcripts are for another test")]
+#[path = "support/smtp_world.rs"]
+mod smtp_world;
+#[allow(dead_code, reason = "nothing is played here")]
+#[path = "support/transcript.rs"]
+mod transcript;
 
 use std::sync::Arc;
 
@@ -16,11 +22,16 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
 use sealpost_base::{FakeClock, Random, SeededRandom};
+use sealpost_server::net::Stream;
+use sealpost_server::smtp::Protocol;
 use sealpost_server::{Context, Settings};
-use sealpost_vault::Store;
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::record::ServerKey;
+use sealpost_vault::{Appends, Backend, Store};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
+/// How long the server may take for a reply.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 const MESSAGES: u64 = 1000;
 
 /// A store that counts, and an account in it with a thousand small messages.
@@ -122,22 +133,84 @@ async fn a_thousand_messages_are_read_in_a_few_requests() {
 }
 
 #[tokio::test]
-async fn changes_and_deliveries_take_few_requests() {
-    let bucket = Bucket::new(200).await;
+async fn changes_of_a_thousand_messages_take_few_requests() {
+    let bucket = Bucket::new(MESSAGES).await;
     let (_ctx, mut client) = bucket.cold().await;
     for command in ["STORE 1:* +FLAGS.SILENT (\\Flagged)", "COPY 1:* Archive", "MOVE 1:* Archive"] {
         let (requests, _) = bucket.requests(&mut client, command).await;
         assert!(requests <= 3, "{command}: {requests} requests");
     }
-    drop(client);
-    // Three were asked for: docs/benchmarks.md.
-    for (most, account) in [(4, None), (4, Some(bucket.world.account().await))] {
-        bucket.world.deliver(None, &message(1)).await;
-        let before = bucket.calls.calls();
-        bucket.world.deliver(None, &message(2)).await;
-        let requests = bucket.calls.calls() - before;
-        eprintln!("a delivery, account loaded: {}: {requests} requests", account.is_some());
-        assert!(requests <= most);
+}
+
+/// The whole of it, as a client of LMTP causes it: whose address it is, the message, and the entry; on stores of both kinds.
+#[tokio::test]
+async fn a_delivery_takes_three_requests() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+        let store = Store::with(Arc::new(calls.clone()), Backend { appends }).packing();
+        let mut world = smtp_world::World::over(store, settings()).await;
+        let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
+        client.deliver("me@localhost", &message(1)).await;
+        for n in 2..5 {
+            let before = calls.calls();
+            client.deliver("me@localhost", &message(n)).await;
+            let requests = calls.calls() - before;
+            eprintln!("a delivery, {appends:?}: {requests} requests");
+            assert!(requests <= 3, "{appends:?}: {requests}");
+        }
+        // A connection of its own for each, after a while in which nobody looked.
+        world.clock.advance(std::time::Duration::from_secs(3600));
+        let before = calls.calls();
+        let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
+        client.deliver("me@localhost", &message(9)).await;
+        eprintln!("the first after an hour, {appends:?}: {} requests", calls.calls() - before);
+        assert!(calls.calls() - before <= 6);
+        assert_eq!(world.inbox("me@localhost").await.unwrap().len(), 5);
+    }
+}
+
+/// A client of LMTP.
+struct Lmtp(BufReader<Stream>);
+
+impl Lmtp {
+    async fn new(stream: Stream) -> Self {
+        let mut client = Lmtp(BufReader::new(stream));
+        client.reply("220").await;
+        client.say("LHLO client.example").await;
+        client.reply("250").await;
+        client
+    }
+
+    async fn say(&mut self, line: &str) {
+        self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+        self.0.get_mut().flush().await.unwrap();
+    }
+
+    /// The last line of the next reply has that code.
+    async fn reply(&mut self, code: &str) {
+        loop {
+            let mut line = String::new();
+            let read = tokio::time::timeout(PATIENCE, self.0.read_line(&mut line)).await;
+            read.expect("the server answers").unwrap();
+            assert!(line.starts_with(code), "expected {code}, got {line:?}");
+            if line.as_bytes()[3] == b' ' {
+                return;
+            }
+        }
+    }
+
+    async fn deliver(&mut self, to: &str, message: &[u8]) {
+        for (line, code) in [
+            ("MAIL FROM:<a@example.org>".to_owned(), "250"),
+            (format!("RCPT TO:<{to}>"), "250"),
+            ("DATA".to_owned(), "354"),
+        ] {
+            self.say(&line).await;
+            self.reply(code).await;
+        }
+        self.0.get_mut().write_all(message).await.unwrap();
+        self.say(".").await;
+        self.reply("250").await;
     }
 }
 

@@ -24,11 +24,26 @@ enum Pace {
 ///
 /// Not a `watch` channel: that one wakes its receivers in an order of its own, and histories would not repeat.
 #[derive(Clone)]
-pub struct Gate(Arc<(Mutex<Pace>, Notify)>);
+pub struct Gate(Arc<(Mutex<Going>, Notify)>);
+
+/// How a node goes, and how long it has stood.
+struct Going {
+    pace: Pace,
+    since: Instant,
+    stood: Duration,
+}
 
 impl Gate {
     fn new() -> Self {
-        Gate(Arc::new((Mutex::new(Pace::Goes), Notify::new())))
+        let going = Going { pace: Pace::Goes, since: Instant::now(), stood: Duration::ZERO };
+        Gate(Arc::new((Mutex::new(going), Notify::new())))
+    }
+
+    /// How long the node has stood still.
+    fn stood(&self) -> Duration {
+        let now = self.lock();
+        let now_standing = if now.pace == Pace::Stands { now.since.elapsed() } else { Duration::ZERO };
+        now.stood + now_standing
     }
 
     /// Ends when the node goes on; never once it is dead.
@@ -45,7 +60,7 @@ impl Gate {
         loop {
             let mut changed = pin!(self.0.1.notified());
             changed.as_mut().enable();
-            if *self.lock() == wanted {
+            if self.lock().pace == wanted {
                 return;
             }
             changed.await;
@@ -54,22 +69,28 @@ impl Gate {
 
     fn set(&self, pace: Pace) {
         let mut now = self.lock();
-        if *now != Pace::Dead {
-            *now = pace;
+        if now.pace == Pace::Stands {
+            let stood = now.since.elapsed();
+            now.stood += stood;
+        }
+        if now.pace != Pace::Dead {
+            (now.pace, now.since) = (pace, Instant::now());
         }
         drop(now);
         self.0.1.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pace> {
+    fn lock(&self) -> MutexGuard<'_, Going> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A clock that is wrong by the same amount all the time.
+/// A clock that is wrong by the same amount all the time, and whose monotonic time stands while its node does, as that of a
+/// suspended machine.
 struct Skewed {
     began: Instant,
     seconds: i64,
+    gate: Gate,
 }
 
 impl Clock for Skewed {
@@ -79,7 +100,7 @@ impl Clock for Skewed {
     }
 
     fn monotonic(&self) -> Duration {
-        self.began.elapsed()
+        self.began.elapsed().saturating_sub(self.gate.stood())
     }
 }
 
@@ -107,7 +128,7 @@ impl Node {
     ) -> Self {
         let gate = Gate::new();
         let store = Store::with(Arc::new(bucket.seen_by(gate.clone())), backend);
-        let clock: Arc<dyn Clock> = Arc::new(Skewed { began, seconds: skew });
+        let clock: Arc<dyn Clock> = Arc::new(Skewed { began, seconds: skew, gate: gate.clone() });
         let accounts = Accounts::with(store.clone(), clock.clone(), random, Options::default());
         Node { accounts, store, clock, gate }
     }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_journal::{Content, Entry, Journal, Tail};
 use sealpost_vault::{AccountKeys, RootKey};
@@ -23,6 +23,8 @@ use crate::summary::Indexes;
 const LOAD_ATTEMPTS: usize = 5;
 /// Chunks of a checkpoint read at once.
 const READ_AHEAD: usize = 8;
+/// Entries that are read before it is asked whether they are those that count.
+const GROUP: usize = 16;
 /// Every so many entries it is weighed what they made.
 const WEIGH_ENTRIES: u64 = 64;
 
@@ -73,21 +75,26 @@ impl Account {
         let Some(places) = self.head.journal.places_after(&work.tail).await? else {
             return self.reload(work).await;
         };
-        let known = work.tail;
-        let mut entries = pin!(self.head.journal.entries(&self.keys, known, &places));
-        while let Some(entry) = entries.next().await {
-            let entry = entry?;
-            if self.head.journal.was_trimmed(&entry).await? {
+        for places in places.chunks(GROUP) {
+            let known = work.tail;
+            let entries = self.head.journal.entries(&self.keys, known, places);
+            let entries: Vec<Entry> = entries.try_collect().await?;
+            if !self.head.journal.reaches_back(&known).await? {
                 return self.reload(work).await;
             }
-            let tail = entry.tail();
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            let events = apply(self.id, &mut state, &entry);
-            drop(state);
-            if events.is_none() {
-                self.damaged.store(true, Ordering::Relaxed);
+            for entry in entries {
+                if self.head.journal.was_trimmed(&entry).await? {
+                    return self.reload(work).await;
+                }
+                let tail = entry.tail();
+                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                let events = apply(self.id, &mut state, &entry);
+                drop(state);
+                if events.is_none() {
+                    self.damaged.store(true, Ordering::Relaxed);
+                }
+                self.applied_up_to(work, tail, events.unwrap_or(1));
             }
-            self.applied_up_to(work, tail, events.unwrap_or(1));
         }
         Ok(())
     }
@@ -162,7 +169,10 @@ async fn load(
                 scale.check(&state)?;
             }
         }
-        return Ok((state, work, damaged));
+        // Also if there was nothing: a log that was lost as a whole is not taken for an empty one.
+        if journal.reaches_back(&known).await? {
+            return Ok((state, work, damaged));
+        }
     }
     Err(Error::corrupt(format!("account {id}: the log does not reach back to a checkpoint that can be read")))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use sealpost_base::{AccountId, Error, Result, limits};
+use sealpost_base::{AccountId, Error, Kind, Result, limits};
 use sealpost_vault::PublicKey;
 
 use super::{AccountName, AccountRecord, Address, Alias, AliasName, Directory, Quotas};
@@ -40,7 +40,8 @@ enum Found {
 
 impl Directory {
     /// The accounts that get the mail for `address`, in any spelling; `postmaster` without a domain is the
-    /// host's (RFC 5321 §4.1.1.3, §4.5.1).
+    /// host's (RFC 5321 §4.1.1.3, §4.5.1). On a store behind a network they, and what is recorded of them, may be those of
+    /// up to ten seconds ago.
     ///
     /// # Errors
     /// `NotFound` if the address leads to no account here, `Invalid` if it is no address, `Limit` if its aliases
@@ -51,6 +52,15 @@ impl Directory {
         } else {
             Address::parse(address)?
         };
+        // What was true a moment ago refuses nobody.
+        if let Some(versions) = self.versions.lately() {
+            let lately = Directory { versions, ..self.clone() };
+            match lately.expand(address.clone()).await {
+                Ok(recipients) if !recipients.is_empty() => return Ok(Resolved { recipients }),
+                Err(e) if e.kind() == Kind::Retry => return Err(e),
+                _ => {}
+            }
+        }
         match self.expand(address.clone()).await? {
             recipients if recipients.is_empty() => Err(Error::not_found(format!("nobody here is {address}"))),
             recipients => Ok(Resolved { recipients }),

@@ -476,3 +476,45 @@ async fn a_record_keeps_its_bytes() {
     assert_eq!(again.slots[0].kind(), SlotKind::Password);
     assert!(bytes.len() < 400, "{} bytes", bytes.len());
 }
+
+/// On a store behind a network: what it was a few seconds ago is good enough to take a message, and never to refuse one.
+#[tokio::test]
+async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
+    let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let world = World { store: Store::over(Arc::new(calls.clone())).packing(), ..World::new() };
+    let (here, there) = (world.directory(), world.directory());
+    assert!(here.resolve("me@mail.example").await.is_err());
+    there.create(&name("me@mail.example"), new("secret")).await.unwrap();
+    alias(&there, "you@mail.example", &["me@mail.example"]).await;
+    // That there was none is not remembered.
+    assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
+    assert_eq!(names(&here, "you@mail.example").await, ["me@mail.example"]);
+    let before = calls.calls();
+    assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
+    assert_eq!(calls.calls(), before);
+    // What others change is seen after ten seconds,
+    let quota = |octets| {
+        move |record: &mut AccountRecord| {
+            record.quota = Some(octets);
+            Ok(())
+        }
+    };
+    there.update(&name("me@mail.example"), quota(5)).await.unwrap();
+    let quota_of = async |directory: &Directory| {
+        directory.resolve("me@mail.example").await.unwrap().recipients[0].quotas.storage
+    };
+    assert_eq!(quota_of(&here).await, None);
+    assert_eq!(here.get(&name("me@mail.example")).await.unwrap().quota, Some(5), "only deliveries remember");
+    world.clock.advance(Duration::from_secs(11));
+    assert_eq!(quota_of(&here).await, Some(5));
+    // what this process changes at once.
+    here.update(&name("me@mail.example"), quota(7)).await.unwrap();
+    assert_eq!(quota_of(&here).await, Some(7));
+    // Who was removed gets mail for as long, and nobody is refused who is there again.
+    there.remove(&name("me@mail.example")).await.unwrap();
+    assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
+    world.clock.advance(Duration::from_secs(11));
+    assert_eq!(here.resolve("me@mail.example").await.unwrap_err().kind(), Kind::NotFound);
+    there.undelete(&name("me@mail.example")).await.unwrap();
+    assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
+}

@@ -10,10 +10,12 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use lru::LruCache;
-use sealpost_base::{Error, Kind, Position, Random, Result, limits};
+use sealpost_base::{Clock, Error, Kind, Position, Random, Result, limits};
 use sealpost_journal::{Append, Chain, Place};
 use sealpost_vault::record::{ServerKey, open_record, seal_record};
 use sealpost_vault::{Appends, Put, Sealed, Store};
+
+use super::remembered::Remembered;
 
 /// The store and the key that authenticates its records.
 #[derive(Clone)]
@@ -23,9 +25,13 @@ pub(super) struct Versions {
     random: Arc<dyn Random>,
     /// What is known of records that were read lately.
     chains: Arc<Mutex<LruCache<String, Chain>>>,
+    remembered: Arc<Remembered>,
+    /// Whether what is remembered answers.
+    lately: bool,
 }
 
 /// The newest version of a record.
+#[derive(Clone)]
 pub(super) struct Newest {
     pub(super) version: u64,
     pub(super) bytes: Vec<u8>,
@@ -40,9 +46,15 @@ const NONCE_BYTES: usize = 16;
 const CHAINS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 impl Versions {
-    pub(super) fn new(store: Store, key: ServerKey, random: Arc<dyn Random>) -> Self {
+    pub(super) fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let chains = Arc::new(Mutex::new(LruCache::new(CHAINS)));
-        Versions { store, key: Arc::new(key), random, chains }
+        let remembered = Arc::new(Remembered::new(clock));
+        Versions { store, key: Arc::new(key), random, chains, remembered, lately: false }
+    }
+
+    /// The same, answered from memory where the store is behind a network; `None` where it is not, and asking is cheap.
+    pub(super) fn lately(&self) -> Option<Self> {
+        self.store.wants_packs().then(|| Versions { lately: true, ..self.clone() })
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -54,6 +66,22 @@ impl Versions {
     /// # Errors
     /// `Corrupt` if it is not one that this server's key authenticated: an older one does not take its place.
     pub(super) async fn newest(&self, directory: &str) -> Result<Option<Newest>> {
+        if self.lately
+            && let Some(newest) = self.remembered.find(directory)
+        {
+            return Ok(Some(newest));
+        }
+        let asked = self.remembered.now();
+        let newest = self.read_newest(directory).await?;
+        if self.lately
+            && let Some(newest) = &newest
+        {
+            self.remembered.keep(directory, newest, asked);
+        }
+        Ok(newest)
+    }
+
+    async fn read_newest(&self, directory: &str) -> Result<Option<Newest>> {
         let (place, object) = match self.store.appends() {
             Appends::Conditional => match self.last(directory).await? {
                 Some(found) => found,
@@ -108,20 +136,26 @@ impl Versions {
         distinct.resize(bytes.len() + NONCE_BYTES, 0);
         self.random.fill(&mut distinct[bytes.len()..]);
         let object = seal_record(&self.key, &path, &distinct);
-        let written = match self.store.appends() {
-            Appends::Conditional => self.put(&path, object).await?,
-            Appends::Siblings => {
-                let chain = self.chain(directory);
-                matches!(chain.append_at(Position(version), object).await?, Append::Done(_))
-            }
-        };
-        if !written {
+        let written = self.write(directory, version, &path, object).await;
+        // Whatever came of it: what is remembered is not the newest any more, or may not be.
+        self.remembered.forget(directory);
+        if !written? {
             return Ok(false);
         }
         if let Err(e) = self.prune(directory, next).await {
             tracing::debug!(directory, error = %e, "old versions of a record were left");
         }
         Ok(true)
+    }
+
+    async fn write(&self, directory: &str, version: u64, path: &str, object: Sealed) -> Result<bool> {
+        match self.store.appends() {
+            Appends::Conditional => self.put(path, object).await,
+            Appends::Siblings => {
+                let chain = self.chain(directory);
+                Ok(matches!(chain.append_at(Position(version), object).await?, Append::Done(_)))
+            }
+        }
     }
 
     /// Creates `path`; `false` if somebody else's object is there. A write that failed may have happened, so the
