@@ -1,4 +1,5 @@
-"""Stores that are started for a check and stopped after it. Each listens on 127.0.0.1 alone."""
+"""Stores that are started for a check and stopped after it. Each listens on 127.0.0.1 alone, or on machines of a network of its own
+(network.py)."""
 
 import os
 import re
@@ -9,6 +10,8 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+
+import network
 
 BIN = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sealpost" / "stores" / "bin"
 BUCKET = "mail-test"
@@ -28,9 +31,9 @@ def wait_for(condition, what, seconds=60):
         time.sleep(0.1)
 
 
-def listens(port):
+def listens(port, host="127.0.0.1"):
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection((host, port), timeout=1).close()
         return True
     except OSError:
         return False
@@ -39,15 +42,17 @@ def listens(port):
 class Process:
     """A program that can be killed and started again."""
 
-    def __init__(self, command, log, port, environment=None):
-        self.command, self.log, self.port = [str(part) for part in command], log, port
+    def __init__(self, command, log, port, environment=None, place=network.HERE):
+        self.command, self.log, self.port = [str(part) for part in [*place.prefix, *command]], log, port
+        self.host = place.address
         self.environment = {**os.environ, **(environment or {})}
         self.running = None
 
     def start(self):
         with open(self.log, "ab") as log:
             self.running = subprocess.Popen(self.command, stdout=log, stderr=log, env=self.environment)
-        wait_for(lambda: self.running.poll() is not None or listens(self.port), self.command[0])
+        wait_for(lambda: self.running.poll() is not None or listens(self.port, self.host),
+                 self.command[0])
         if self.running.poll() is not None:
             raise RuntimeError(f"{self.command[0]} ended: {Path(self.log).read_text()[-700:]}")
 
@@ -106,41 +111,45 @@ class Versity:
 
 
 class Garage:
-    """Garage: one node, or three that keep three copies."""
+    """Garage: one node, or three that keep three copies; here, or each on a machine of its own."""
 
     region, conditional = "garage", "ignored"
 
-    def __init__(self, work, nodes=1):
+    def __init__(self, work, nodes=1, places=None):
         if not (BIN / "garage").exists():
             raise FileNotFoundError(f"{BIN}/garage")
         self.name = "garage" if nodes == 1 else f"garage-{nodes}-nodes"
         rpc_secret = secrets.token_hex(32)
-        self.configs, self.processes, self.rpc = [], [], []
-        for node in range(nodes):
+        self.configs, self.processes, self.rpc, self.ids = [], [], [], []
+        for place in places or [network.HERE] * nodes:
+            node = len(self.processes)
             home = work / f"garage{node}"
             home.mkdir()
             rpc, s3, admin = free_port(), free_port(), free_port()
+            host = place.address
             config = home / "garage.toml"
             config.write_text(f"""
 metadata_dir = "{home}/meta"
 data_dir = "{home}/data"
 db_engine = "sqlite"
 replication_factor = {nodes}
-rpc_bind_addr = "127.0.0.1:{rpc}"
-rpc_public_addr = "127.0.0.1:{rpc}"
+rpc_bind_addr = "{host}:{rpc}"
+rpc_public_addr = "{host}:{rpc}"
 rpc_secret = "{rpc_secret}"
 [s3_api]
 s3_region = "{self.region}"
-api_bind_addr = "127.0.0.1:{s3}"
+api_bind_addr = "{host}:{s3}"
 [admin]
-api_bind_addr = "127.0.0.1:{admin}"
+api_bind_addr = "{host}:{admin}"
 admin_token = "{secrets.token_hex(16)}"
 """)
             self.configs.append(config)
-            self.rpc.append(rpc)
-            self.processes.append(Process([BIN / "garage", "-c", config, "server"], home / "log", s3))
-        self.url, self.endpoint = f"s3://{BUCKET}/p", f"http://127.0.0.1:{self.processes[0].port}"
-        self.environment = None
+            self.rpc.append(f"{host}:{rpc}")
+            command = [BIN / "garage", "-c", config, "server"]
+            self.processes.append(Process(command, home / "log", s3, place=place))
+        self.url = f"s3://{BUCKET}/p"
+        self.endpoints = [f"http://{process.host}:{process.port}" for process in self.processes]
+        self.endpoint, self.environment = self.endpoints[0], None
 
     def garage(self, *arguments, node=0):
         command = [BIN / "garage", "-c", self.configs[node], *arguments]
@@ -153,26 +162,42 @@ admin_token = "{secrets.token_hex(16)}"
         for process in self.processes:
             process.start()
         if self.environment:
-            wait_for(self.is_healthy, "Garage's nodes")
+            self.meet()
             return
-        ids = []
         for node in range(len(self.processes)):
-            ids.append(re.search(r"^[0-9a-f]{64}", self.garage("node", "id", "-q", node=node), re.M).group())
-        for node in range(1, len(ids)):
-            self.garage("node", "connect", f"{ids[node]}@127.0.0.1:{self.rpc[node]}")
-        for node in ids:
+            found = re.search(r"^[0-9a-f]{64}", self.garage("node", "id", "-q", node=node), re.M)
+            self.ids.append(found.group())
+        for node in range(1, len(self.ids)):
+            self.connect(node)
+        for node in self.ids:
             self.garage("layout", "assign", "-z", "zone", "-c", "1G", node)
         self.garage("layout", "apply", "--version", "1")
-        wait_for(self.is_healthy, "Garage's nodes")
+        self.meet()
         self.garage("bucket", "create", BUCKET)
         key = self.garage("key", "create", "tester")
         self.garage("bucket", "allow", "--read", "--write", "--owner", BUCKET, "--key", "tester")
         self.environment = {"AWS_ACCESS_KEY_ID": re.search(r"Key ID:\s*(\S+)", key).group(1),
                             "AWS_SECRET_ACCESS_KEY": re.search(r"Secret key:\s*(\S+)", key).group(1)}
 
+    def connect(self, node):
+        self.garage("node", "connect", f"{self.ids[node]}@{self.rpc[node]}")
+
+    def meet(self):
+        """Waits until the nodes know each other. They look for each other once a minute only, so they are told again."""
+        def healthy():
+            for node in range(1, len(self.ids)):
+                try:
+                    self.connect(node)
+                except RuntimeError:
+                    return False
+            return self.is_healthy()
+        wait_for(healthy, "Garage's nodes")
+
     def is_healthy(self):
         try:
-            return self.garage("status").count("127.0.0.1:") >= len(self.processes)
+            # Those that failed are listed behind the healthy ones.
+            healthy = self.garage("status").split("FAILED")[0]
+            return sum(id_[:16] in healthy for id_ in self.ids) == len(self.ids)
         except RuntimeError:
             return False
 
@@ -189,6 +214,28 @@ admin_token = "{secrets.token_hex(16)}"
         self.processes[-1].stop(signal.SIGKILL)
 
 
+class Machines(Garage):
+    """Three nodes of Garage on a machine each, and two more machines for servers: links between them can be cut."""
+
+    def __init__(self, work):
+        why = network.allowed()
+        if why:
+            raise FileNotFoundError(f"network namespaces: {why}")
+        self.network = network.Network()
+        try:
+            self.machines = [self.network.machine() for _ in range(3)]
+            self.servers = [self.network.machine() for _ in range(2)]
+            super().__init__(work, nodes=3, places=self.machines)
+        except BaseException:
+            self.network.remove()
+            raise
+        self.name = "garage-3-machines"
+
+    def stop(self):
+        super().stop()
+        self.network.remove()
+
+
 def all_of(work):
     """Each that can be had here, as a function that makes it in a directory of its own."""
     return {
@@ -196,6 +243,7 @@ def all_of(work):
         "versity": Versity,
         "garage": Garage,
         "garage-3-nodes": lambda work: Garage(work, nodes=3),
+        "garage-3-machines": Machines,
     }
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Real stores: the store's contract against each, and a whole server over it that is killed together with its store.
+"""Real stores: the store's contract against each, a whole server over it that is killed together with its store, and two servers
+over it: under stress (stress.py), and under load while everything is killed or cut off (trouble.py).
 
-    tests/stores/run.py --sealpost PATH [--only NAME …] [--messages 200] [--keep]
+    tests/stores/run.py --sealpost PATH [--only NAME …] [--messages 200] [--stress SECONDS] [--keep]
 
 Starts and stops everything itself. What is not installed is left out and named (tests/stores/install.sh builds it). Exit status 1 if a
 check failed."""
@@ -22,68 +23,13 @@ import urllib.request
 from pathlib import Path
 
 import backends
+import network
+import stress
+import trouble
+from servers import ACCOUNT, PASSWORD, Server
 
 ROOT = Path(__file__).resolve().parents[2]
-ACCOUNT, PASSWORD = "ada@localhost", "correct horse battery"
 MARK = "X-Number"
-
-
-class Server:
-    """`sealpost serve` over a store."""
-
-    def __init__(self, sealpost, work, backend):
-        self.sealpost, self.work, self.backend = sealpost, work, backend
-        self.log = work / "server.log"
-        self.config = work / "sealpost.toml"
-        lines = ['hostname = "localhost"', "[listen]", "smtp = []", "imaps = []", 'imap = ["127.0.0.1:0"]',
-                 'lmtp = ["127.0.0.1:0"]', "[metrics]", 'listen = ["127.0.0.1:0"]', "[store]", f'url = "{backend.url}"', f'region = "{backend.region}"', 'timeout = "5s"', 'cache = "64MiB"']
-        if backend.endpoint:
-            lines.append(f'endpoint = "{backend.endpoint}"')
-        self.config.write_text("\n".join(lines) + "\n")
-        (work / "password").write_text(PASSWORD)
-        self.environment = {**os.environ, **backend.environment}
-        self.running = None
-
-    def command(self, *arguments):
-        command = [self.sealpost, *arguments, "--config", self.config, "--dir", self.work / "data"]
-        return [str(part) for part in command]
-
-    def run(self, *arguments, **options):
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=300,
-                              env=self.environment, **options)
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.running = subprocess.Popen(self.command("serve", "--json"), stdout=subprocess.PIPE, stderr=log, env=self.environment)
-        line = self.running.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the server did not start: {self.log.read_text()[-1500:]}")
-        self.ready = json.loads(line)
-
-    def kill(self):
-        if self.running:
-            self.running.kill()
-            self.running.wait()
-            self.running = None
-
-    def address(self, service):
-        [endpoint] = self.ready[service]
-        return endpoint["host"], endpoint["port"]
-
-    def requests(self):
-        """What was asked of the store since the server was started."""
-        host, port = self.address("metrics")
-        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as page:
-            text = page.read().decode()
-        return int(re.search(r"^sealpost_store_requests_total (\d+)", text, re.M).group(1))
-
-    def lmtp(self):
-        return smtplib.LMTP(*self.address("lmtp"))
-
-    def imap(self):
-        session = imaplib.IMAP4(*self.address("imap"), timeout=120)
-        session.login(ACCOUNT, PASSWORD)
-        return session
 
 
 def message(number):
@@ -201,6 +147,45 @@ def whole_server(sealpost, work, backend, messages):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def two_servers(sealpost, work, backend):
+    """Over one store, with one key; on machines of their own if the backend has some."""
+    places = getattr(backend, "servers", [network.HERE] * 2)
+    endpoints = getattr(backend, "endpoints", [backend.endpoint])
+    one, two = (Server(sealpost, work / f"server-{n}", backend, place, endpoints[n % len(endpoints)])
+                for n, place in enumerate(places))
+    made = one.run("account", "add", ACCOUNT, "--password-file", str(one.work / "password"))
+    assert made.returncode == 0, made.stderr
+    (two.work / "data").mkdir()
+    shutil.copy(one.work / "data" / "server.key", two.work / "data" / "server.key")
+    return one, two
+
+
+def several(sealpost, work, backend, seconds):
+    """Two servers, whatever happens to them and to the store; the backend's bucket is new to them."""
+    backend.url += "-several"
+    servers = two_servers(sealpost, work, backend)
+    try:
+        for server in servers:
+            server.start()
+        done = stress.run(servers, seconds)
+        say(f"  stress of two servers, {seconds} s: {sum(done.values())} commands, both agree: {done}")
+        for server in servers:
+            server.kill()
+        stress_end = checked(servers[0])
+        trouble.run(backend, servers, getattr(backend, "machines", None), say)
+    finally:
+        for server in servers:
+            server.kill()
+    assert checked(servers[1]) >= stress_end
+
+
+def checked(server):
+    """`sealpost check` finds nothing; how many messages it has looked at."""
+    done = server.run("check", "--account", ACCOUNT, "--password-file", str(server.work / "password"), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)["checked"]["messages"]
+
+
 def measured(server, what, work):
     """Does the work and says how long it took and what was asked of the store."""
     requests, began = server.requests(), time.monotonic()
@@ -233,6 +218,7 @@ def main():
     parser.add_argument("--sealpost", type=Path, required=True)
     parser.add_argument("--only", action="append", choices=list(backends.all_of(None)))
     parser.add_argument("--messages", type=int, default=200)
+    parser.add_argument("--stress", type=int, default=30, help="seconds of it; 0: no second server")
     parser.add_argument("--keep", action="store_true", help="leave the data and logs")
     parser.add_argument("--no-contract", action="store_true")
     arguments = parser.parse_args()
@@ -248,10 +234,13 @@ def main():
             backend = make(work)
             say(f"{name}: starting")
             backend.start()
-            if backend.endpoint and not arguments.no_contract:
+            if backend.endpoint and not arguments.no_contract and not hasattr(backend, "machines"):
                 contract(backend)
                 say("  contract kept")
-            whole_server(arguments.sealpost.resolve(), work, backend, arguments.messages)
+            if not hasattr(backend, "machines"):
+                whole_server(arguments.sealpost.resolve(), work, backend, arguments.messages)
+            if arguments.stress:
+                several(arguments.sealpost.resolve(), work, backend, arguments.stress)
             say(f"{name}: ok")
         except FileNotFoundError as missing:
             say(f"{name}: left out, not installed: {missing}")

@@ -397,7 +397,8 @@ impl Chain {
         *self.settled() = Some(place);
     }
 
-    async fn wait(&self, round: u32) {
+    /// A random time, longer each round.
+    pub(crate) async fn wait(&self, round: u32) {
         let longest = WAIT.as_micros() as u64 * (1 << round.min(WAIT_DOUBLINGS));
         tokio::time::sleep(Duration::from_micros(self.random.next_u64() % longest)).await;
     }

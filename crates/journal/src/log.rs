@@ -16,6 +16,8 @@ use crate::{Ballot, Journal, Place, Tail};
 const APPEND_ATTEMPTS: usize = 3;
 /// Entries read ahead during replay.
 const READ_AHEAD: usize = 16;
+/// How often an object is asked for that is told of and not given out: for about half a second.
+const READ_ATTEMPTS: u32 = 6;
 /// How often the end is looked for while others trim it away.
 const TAIL_ATTEMPTS: usize = 8;
 
@@ -146,10 +148,10 @@ impl Journal {
         loop {
             match self.store.put_new(&path, sealed.clone()).await {
                 Ok(Put::Created) => return Ok(true),
-                Ok(Put::Exists) => match self.store.read(&path).await {
+                Ok(Put::Exists) => match self.read_whole(&Place::plain(position)).await? {
                     // Trimmed by now, whosever it was.
-                    Err(e) if e.kind() == Kind::NotFound => return Err(trimmed_while_written(position)),
-                    found => return Ok(entry::hash(&found?) == hash),
+                    None => return Err(trimmed_while_written(position)),
+                    Some(found) => return Ok(entry::hash(&found) == hash),
                 },
                 Err(e) if e.kind() == Kind::Retry && attempt < APPEND_ATTEMPTS => attempt += 1,
                 Err(e) => return Err(e.context(format!("append {position}"))),
@@ -222,7 +224,7 @@ impl Journal {
         stream::iter(wanted)
             .map(move |(position, here)| async move {
                 let object = match &here {
-                    Some(place) => self.read(place).await?,
+                    Some(place) => self.read_whole(place).await?,
                     None => None,
                 };
                 let ballot = here.filter(|place| !place.is_plain()).map(|place| place.ballot);
@@ -236,6 +238,23 @@ impl Journal {
                 });
                 futures::future::ready(Some(entry))
             })
+    }
+
+    /// What is at a place that is listed, or that somebody was told is taken; `None` if it was trimmed since, or is lost.
+    /// There are stores that tell of an object a moment before they give it out.
+    async fn read_whole(&self, place: &Place) -> Result<Option<Bytes>> {
+        for round in 0..READ_ATTEMPTS {
+            match self.store.read(&self.path(place)).await {
+                Err(e) if e.kind() == Kind::NotFound => {}
+                Err(e) if e.kind() == Kind::Corrupt => return Ok(None),
+                found => return found.map(Some),
+            }
+            if self.is_trimmed(place.position).await? {
+                return Ok(None);
+            }
+            self.chain.wait(round).await;
+        }
+        self.read(place).await
     }
 
     async fn read(&self, place: &Place) -> Result<Option<Bytes>> {
@@ -280,7 +299,7 @@ impl Journal {
                 None => self.last_place().await?,
             };
             let Some(last) = last else { return Ok(known) };
-            let object = self.read(&last).await?;
+            let object = self.read_whole(&last).await?;
             let holds = match (self.store.appends(), &object) {
                 (Appends::Siblings, Some(_)) => true,
                 // Asked when it has been read: see [`Journal::reaches_back`].

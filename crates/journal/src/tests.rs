@@ -222,3 +222,23 @@ async fn an_entry_after_ones_own_takes_two_requests() {
         tail = end;
     }
 }
+
+/// A store that refuses to create what is there, and gives it out only a moment later.
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
+    let late = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let random = Arc::new(SeededRandom::new(1));
+    let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
+    let there = Journal::new(Store::over(Arc::new(late.clone())), ACCOUNT, random);
+    let one = there.append(&Tail::EMPTY, Seal::Owner(&keys), b"one").await.unwrap();
+    let Append::Done(one) = one else { panic!("{one:?}") };
+    late.give_out_late(3);
+    let lost = there.append(&Tail::EMPTY, Seal::Owner(&keys), b"uno").await.unwrap();
+    assert_eq!(lost, Append::Lost);
+    late.give_out_late(3);
+    assert_eq!(there.tail(Tail::EMPTY).await.unwrap(), one);
+    late.give_out_late(3);
+    let places = there.places_after(&Tail::EMPTY).await.unwrap().unwrap();
+    let read: Vec<_> = there.entries(&keys, Tail::EMPTY, &places).collect().await;
+    assert!(matches!(&read[0].as_ref().unwrap().content, Content::Plain(_, text) if &text[..] == b"one"));
+}

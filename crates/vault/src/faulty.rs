@@ -46,6 +46,7 @@ struct Shared {
     calm: AtomicBool,
     faults: AtomicU64,
     calls: AtomicU64,
+    absent: AtomicU64,
 }
 
 impl Faulty {
@@ -59,7 +60,13 @@ impl Faulty {
             calm: false.into(),
             faults: 0.into(),
             calls: 0.into(),
+            absent: 0.into(),
         }))
+    }
+
+    /// The next reads find nothing, as in a store that tells of an object a moment before it gives it out.
+    pub fn give_out_late(&self, reads: u64) {
+        self.0.absent.store(reads, Ordering::SeqCst);
     }
 
     /// Ends the faults (`true`) or lets them begin again: to check what is there in the end.
@@ -142,6 +149,11 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        let later = |reads: u64| reads.checked_sub(1);
+        if self.0.absent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later).is_ok() {
+            let (path, source) = (location.to_string(), "not yet".into());
+            return Err(object_store::Error::NotFound { path, source });
+        }
         self.0.read(self.0.inner.get_opts(location, options)).await
     }
 
