@@ -33,7 +33,7 @@ class Server:
         self.config.write_text("\n".join(text) + "\n")
         (work / "password").write_text(PASSWORD)
         self.environment = {**os.environ, **backend.environment}
-        self.running = None
+        self.running, self.user = None, ACCOUNT
 
     def command(self, *arguments):
         command = [self.sealpost, *arguments, "--config", self.config, "--dir", self.work / "data"]
@@ -84,4 +84,4 @@ class Server:
 
     def wire(self, timeout=120):
         with self.place.inside():
-            return wire.Imap(self.address("imap"), ACCOUNT, PASSWORD, timeout)
+            return wire.Imap(self.address("imap"), self.user, PASSWORD, timeout)
