@@ -128,7 +128,7 @@ def add(server, name):
 
 def rows(make, work, arguments):
     backend = make(work)
-    nats = None
+    nats, server, told = None, None, None
     try:
         backend.start()
         server = Server(arguments.sealpost.resolve(), work / "server", backend)
@@ -150,6 +150,9 @@ def rows(make, work, arguments):
                 found[f"{IDLE_USERS} users in IDLE, {arguments.idle} s, with a bus"] = idle(told, arguments.idle)
         return found
     finally:
+        for one in (server, told):
+            if one:
+                one.kill()
         if nats:
             nats.stop()
         backend.stop()
