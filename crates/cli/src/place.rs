@@ -11,13 +11,14 @@ use anyhow::{Context, Result};
 use futures::TryStreamExt;
 use sealpost_account::directory::Directory;
 use sealpost_account::{Accounts, Options};
-use sealpost_base::{Budget, Clock, Error, Random, SystemClock, SystemRandom};
+use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::config::Config;
 use crate::global::Global;
+use crate::output::warn;
 use crate::store::Caching;
 
 /// The server's key, in the data directory.
@@ -108,6 +109,17 @@ impl Place {
             .on_host(&settings.hostname, settings.postmaster.as_deref())?;
         let budget = settings.memory.budget();
         Ok(Place { dir: dir.to_owned(), store, key, directory, settings, clock, random, budget })
+    }
+
+    /// Servers are told, over the bus if there is one, that the record of this account was changed. They find it out by
+    /// themselves, later.
+    pub async fn tell_of_record(&self, account: AccountId) {
+        if self.settings.bus.url.is_empty() {
+            return;
+        }
+        if let Err(error) = sealpost_server::bus::tell_of_record(&self.settings.bus, account).await {
+            warn(format_args!("servers were not told, and find it out within five minutes: {error}"));
+        }
     }
 
     /// The accounts' mail. Every call makes a registry of its own, which sees what the others commit only when it

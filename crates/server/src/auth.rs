@@ -147,6 +147,11 @@ impl Authenticator {
         self.standings.begin(&entered.record, entered.slot)
     }
 
+    /// Which sessions may go on, for whoever hears of changes.
+    pub fn standings(&self) -> &Standings {
+        &self.standings
+    }
+
     /// Wipes remembered logins that have expired; the server calls it now and then.
     pub fn sweep(&self) {
         self.remembered.sweep();

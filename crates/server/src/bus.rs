@@ -1,8 +1,8 @@
 //! The doorbell between nodes: what is appended here is told to the others over a message bus, and what they tell is
 //! looked into.
 //!
-//! A message says an account and a position, and is a hint: it is never believed, only looked into by reading the log, at most as
-//! often as [`Accounts::look`] allows. Without a bus, or while it is away, polling does the same, later
+//! A message says an account and a position, or that its record has changed, and is a hint: it is never believed, only looked into
+//! by reading the log or the record, at most as often as [`Accounts::look`] and [`Standings::look`] allow. Without a bus, or while it is away, polling does the same, later
 //! (`docs/decisions/0029-doorbell.md`). The bus is NATS: core publish and subscribe, a text protocol of a few lines, spoken by
 //! [`protocol`].
 
@@ -20,6 +20,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::auth::standing::Standings;
 use crate::settings::Bus;
 use crate::shutdown::Shutdown;
 use connection::Connection;
@@ -36,17 +37,46 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Hints sent together.
 const TOGETHER: usize = 64;
 
+/// In the place of a position: the account's record has changed, not its log.
+const RECORD: Position = Position(u64::MAX);
+/// How long it may take to tell of a record.
+const TELL: Duration = Duration::from_secs(3);
+
+/// Who is told what is heard.
+pub(crate) struct Ears {
+    /// Of logs that have grown.
+    pub accounts: Accounts,
+    /// Of records that have changed.
+    pub standings: Standings,
+}
+
+/// Tells those who are connected to the bus that the record of an account has changed, for a command that has changed it.
+///
+/// # Errors
+/// `Retry` if they could not be told; they find it out by themselves within minutes.
+pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
+    let tell = async {
+        let mut connection = Connection::open(bus).await?;
+        connection.publish(&bus.subject, &[(account, RECORD)]).await?;
+        // The answer comes after what was sent before it has been taken.
+        connection.ping().await?;
+        connection.next().await
+    };
+    timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?.map(drop)
+}
+
 /// Tells and listens until the server ends.
-pub(crate) async fn run(bus: Bus, accounts: Accounts, random: Arc<dyn Random>, shutdown: Shutdown) {
+pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown: Shutdown) {
     let mut failures = 0;
     loop {
         let mut connected = false;
-        let session = session(&bus, &accounts, &mut connected);
+        let session = session(&bus, &ears, &mut connected);
         let ended = tokio::select! {
             ended = session => ended,
             () = shutdown.wait() => return,
         };
-        accounts.poll_often(true);
+        ears.accounts.poll_often(true);
+        ears.standings.told(false);
         if connected {
             failures = 0;
         }
@@ -64,13 +94,16 @@ pub(crate) async fn run(bus: Bus, accounts: Accounts, random: Arc<dyn Random>, s
 }
 
 /// One connection, from its beginning to its end.
-async fn session(bus: &Bus, accounts: &Accounts, connected: &mut bool) -> Result<()> {
+async fn session(bus: &Bus, ears: &Ears, connected: &mut bool) -> Result<()> {
+    let Ears { accounts, standings } = ears;
     let late = |_| Error::retry("the bus does not answer");
     let mut told = accounts.appended();
     let mut connection = timeout(CONNECT, Connection::open(bus)).await.map_err(late)??;
     *connected = true;
     tracing::info!("connected to the bus");
     accounts.poll_often(false);
+    // Where asking is cheap, it is asked all the same: not every command may know of the bus.
+    standings.told(accounts.store().wants_packs());
     let mut asked = false;
     let mut silent_at = Instant::now() + SILENCE;
     loop {
@@ -79,8 +112,10 @@ async fn session(bus: &Bus, accounts: &Accounts, connected: &mut bool) -> Result
                 (asked, silent_at) = (false, Instant::now() + SILENCE);
                 match line? {
                     Line::Message(payload) => {
-                        if let Some((account, _)) = hint(&payload) {
-                            accounts.look(account);
+                        match hint(&payload) {
+                            Some((account, RECORD)) => standings.look(account),
+                            Some((account, _)) => accounts.look(account),
+                            None => {}
                         }
                     }
                     Line::Ping => connection.pong().await?,

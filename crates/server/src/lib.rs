@@ -8,7 +8,7 @@
 
 pub mod admin;
 pub mod auth;
-mod bus;
+pub mod bus;
 pub mod context;
 pub mod files;
 pub mod imap;

@@ -11,6 +11,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 use tokio::task::JoinSet;
 
+use crate::bus::Ears;
 use crate::context::Context;
 use crate::listener::admission::Admission;
 use crate::listener::{self, Listener, Service};
@@ -98,8 +99,8 @@ impl Server {
         housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
         let bus = ctx.settings.bus.clone();
         if !bus.url.is_empty() {
-            let (accounts, random) = (ctx.accounts.clone(), ctx.random.clone());
-            housekeeping.spawn(crate::bus::run(bus, accounts, random, ctx.shutdown.clone()));
+            let ears = Ears { accounts: ctx.accounts.clone(), standings: ctx.auth.standings().clone() };
+            housekeeping.spawn(crate::bus::run(bus, ears, ctx.random.clone(), ctx.shutdown.clone()));
         }
         Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping })
     }

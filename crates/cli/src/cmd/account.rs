@@ -190,7 +190,9 @@ async fn show(args: NameArgs, global: &Global) -> Result<ExitCode> {
 async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let place = Place::open(global).await?;
     let name = place.directory.account_name(&args.name)?;
+    let account = place.directory.get(&name).await?.id;
     place.directory.remove(&name).await?;
+    place.tell_of_record(account).await;
     let days = place.settings.retention.as_secs() / 86_400;
     let done = Done { account: name.to_string(), done: "removed" };
     global.output().show(&done, |_| {

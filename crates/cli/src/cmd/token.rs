@@ -92,8 +92,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
         Command::Revoke { account, token } => {
             let name = place.directory.account_name(&account.name)?;
-            let info = find(&place.directory.get(&name).await?, &token)?;
+            let record = place.directory.get(&name).await?;
+            let info = find(&record, &token)?;
             place.directory.revoke_token(&name, info.id).await?;
+            place.tell_of_record(record.id).await;
             global
                 .output()
                 .show(&Shown::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;

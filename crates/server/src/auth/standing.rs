@@ -4,26 +4,49 @@
 //! its record every [`PERIOD`]; sessions hold a [`Standing`], which costs nothing while they wait, and end when the
 //! account is removed, their token revoked or the password they used changed. A store that cannot be asked ends
 //! nobody's session.
+//!
+//! While a bus is connected, those who change a record tell (`crate::bus`), and it is read only every [`SELDOM`] besides: what is
+//! told may be lost.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use sealpost_account::directory::{AccountName, AccountRecord, Directory};
 use sealpost_base::AccountId;
 use sealpost_vault::slot::SlotId;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How often an account's record is read while it has sessions: what a session may outlive its login by.
 pub const PERIOD: Duration = Duration::from_secs(30);
 
-/// All accounts with sessions.
+/// The same while somebody tells of changes.
+pub const SELDOM: Duration = Duration::from_secs(300);
+/// Between two readings of one record, however often somebody tells.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// All accounts with sessions. Cloning shares them.
+#[derive(Clone)]
 pub struct Standings {
     directory: Directory,
     accounts: Arc<Accounts>,
 }
 
-type Accounts = Mutex<HashMap<AccountName, watch::Sender<Known>>>;
+#[derive(Default)]
+struct Accounts {
+    watched: Mutex<HashMap<AccountName, Watched>>,
+    /// Somebody tells of changes.
+    told: AtomicBool,
+}
+
+/// An account with sessions.
+struct Watched {
+    known: watch::Sender<Known>,
+    /// Rings when its record is to be read.
+    look: Arc<Notify>,
+}
 
 /// What the store last said of an account.
 struct Known {
@@ -48,28 +71,45 @@ impl Standings {
 
     /// Of a session that logged in with `slot` of `record`. Must be called inside a tokio runtime.
     pub fn begin(&self, record: &AccountRecord, slot: SlotId) -> Standing {
-        let mut accounts = lock(&self.accounts);
-        let known = match accounts.get(&record.name) {
-            Some(sender) => {
+        let mut watched = self.accounts.lock();
+        let known = match watched.get(&record.name) {
+            Some(account) => {
                 // A login reads the record too, and may know more than the task.
-                sender.send_if_modified(|known| known.learn(record));
-                sender.subscribe()
+                account.known.send_if_modified(|known| known.learn(record));
+                account.known.subscribe()
             }
             None => {
                 let (sender, receiver) = watch::channel(Known::of(record));
-                accounts.insert(record.name.clone(), sender);
-                let watching =
-                    watch(self.directory.clone(), Arc::downgrade(&self.accounts), record.name.clone());
-                tokio::spawn(watching);
+                let look = Arc::new(Notify::new());
+                watched.insert(record.name.clone(), Watched { known: sender, look: look.clone() });
+                let accounts = Arc::downgrade(&self.accounts);
+                tokio::spawn(watch(self.directory.clone(), accounts, record.name.clone(), look));
                 receiver
             }
         };
         Standing { id: record.id, slot, known }
     }
 
+    /// Whether somebody tells of changes from now on. When nobody does any more, all records are read: one may have changed
+    /// unheard.
+    pub fn told(&self, told: bool) {
+        let before = self.accounts.told.swap(told, Ordering::Relaxed);
+        if before && !told {
+            self.accounts.lock().values().for_each(|account| account.look.notify_one());
+        }
+    }
+
+    /// Somebody says that the record of this account has changed.
+    pub fn look(&self, account: AccountId) {
+        let watched = self.accounts.lock();
+        for account in watched.values().filter(|watched| watched.known.borrow().id == account) {
+            account.look.notify_one();
+        }
+    }
+
     /// How many accounts are watched now.
     pub fn accounts(&self) -> usize {
-        lock(&self.accounts).len()
+        self.accounts.lock().len()
     }
 }
 
@@ -111,29 +151,40 @@ impl Known {
 }
 
 /// Reads the record of one account again and again, until it has no sessions or the server is gone.
-async fn watch(directory: Directory, accounts: Weak<Accounts>, name: AccountName) {
+async fn watch(directory: Directory, accounts: Weak<Accounts>, name: AccountName, look: Arc<Notify>) {
+    let mut read = Instant::now();
     loop {
-        tokio::time::sleep(PERIOD).await;
+        let asked = timeout(PERIOD, look.notified()).await.is_ok();
         let Some(accounts) = accounts.upgrade() else { return };
         {
             // Under the lock, so that nobody subscribes to what is being given up.
-            let mut accounts = lock(&accounts);
-            if accounts.get(&name).is_none_or(|sender| sender.receiver_count() == 0) {
-                accounts.remove(&name);
+            let mut watched = accounts.lock();
+            if watched.get(&name).is_none_or(|account| account.known.receiver_count() == 0) {
+                watched.remove(&name);
                 return;
             }
         }
-        let found = directory.find(&name).await;
-        let accounts = lock(&accounts);
-        let Some(sender) = accounts.get(&name) else { return };
-        match found {
-            Ok(Some(record)) => drop(sender.send_if_modified(|known| known.learn(&record))),
-            Ok(None) => sender.send_modify(|known| known.slots.clear()),
-            Err(error) => tracing::warn!(%error, "cannot ask whether sessions may go on; they do"),
+        if !asked && accounts.told.load(Ordering::Relaxed) && read.elapsed() < SELDOM {
+            continue;
         }
+        read = Instant::now();
+        let found = directory.find(&name).await;
+        {
+            let watched = accounts.lock();
+            let Some(Watched { known, .. }) = watched.get(&name) else { return };
+            match found {
+                Ok(Some(record)) => drop(known.send_if_modified(|known| known.learn(&record))),
+                Ok(None) => known.send_modify(|known| known.slots.clear()),
+                Err(error) => tracing::warn!(%error, "cannot ask whether sessions may go on; they do"),
+            }
+        }
+        drop(accounts);
+        sleep(BETWEEN).await;
     }
 }
 
-fn lock(accounts: &Accounts) -> MutexGuard<'_, HashMap<AccountName, watch::Sender<Known>>> {
-    accounts.lock().unwrap_or_else(|e| e.into_inner())
+impl Accounts {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AccountName, Watched>> {
+        self.watched.lock().unwrap_or_else(|e| e.into_inner())
+    }
 }

@@ -269,3 +269,32 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
     tokio::time::sleep(standing::PERIOD * 2).await;
     assert_eq!(world.auth.standings.accounts(), 0, "nobody is watched without sessions");
 }
+
+/// While somebody tells of changes, records are read when he does, and seldom besides; and at once when he is gone.
+#[tokio::test(start_paused = true)]
+async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
+    let world = World::new(patient()).await;
+    let (name, _) = world.account("me@x", "pw").await;
+    let id = world.directory.get(&name).await.unwrap().id;
+    let standings = world.auth.standings();
+    let enter = async || world.auth.standing(&world.login("me@x", "pw").await.unwrap());
+    standings.told(true);
+    let unheard = enter().await;
+    world.directory.remove(&name).await.unwrap();
+    tokio::time::sleep(standing::SELDOM - 2 * standing::PERIOD).await;
+    assert!(unheard.holds());
+    tokio::time::timeout(standing::PERIOD * 4, unheard.lost()).await.unwrap();
+    for gone in [false, true] {
+        world.directory.undelete(&name).await.unwrap();
+        let session = enter().await;
+        tokio::time::sleep(standing::PERIOD).await;
+        world.directory.remove(&name).await.unwrap();
+        assert!(session.holds());
+        if gone {
+            standings.told(false)
+        } else {
+            standings.look(id)
+        }
+        tokio::time::timeout(standing::PERIOD / 2, session.lost()).await.unwrap();
+    }
+}

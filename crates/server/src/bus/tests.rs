@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
+use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_account::{Account, NewMessage};
 use sealpost_base::{Budget, Clock, SeededRandom, Timestamp};
+use sealpost_vault::record::ServerKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -100,6 +102,8 @@ impl Clock for Runtimes {
 
 struct Node {
     accounts: Accounts,
+    directory: Directory,
+    standings: Standings,
     bus: tokio::task::JoinHandle<()>,
 }
 
@@ -111,10 +115,14 @@ impl Drop for Node {
 
 fn node(store: &Store, bus: Bus, seed: u64) -> Node {
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
-    let clock = Arc::new(Runtimes(Instant::now()));
-    let accounts = Accounts::new(store.clone(), clock, random.clone(), Budget::new(64 << 20));
-    let bus = tokio::spawn(run(bus, accounts.clone(), random, Shutdown::new()));
-    Node { accounts, bus }
+    let clock: Arc<dyn Clock> = Arc::new(Runtimes(Instant::now()));
+    let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(64 << 20));
+    let key = ServerKey::generate(&SeededRandom::new(1));
+    let directory = Directory::new(store.clone(), key, clock, random.clone());
+    let standings = Standings::new(directory.clone());
+    let ears = Ears { accounts: accounts.clone(), standings: standings.clone() };
+    let bus = tokio::spawn(run(bus, ears, random, Shutdown::new()));
+    Node { accounts, directory, standings, bus }
 }
 
 async fn append(account: &Account, node: &Node) {
@@ -165,6 +173,27 @@ async fn without_a_bus_polling_rings_within_ten_seconds() {
     let bell = here.bell();
     append(&there, &nodes[1]).await;
     timeout(Duration::from_secs(10), bell.rung()).await.expect("the bell rings");
+}
+
+#[tokio::test]
+async fn a_session_ends_at_once_when_the_bus_tells_that_its_account_was_removed() {
+    let (stand_in, store) = (StandIn::start().await, Store::memory());
+    let node = node(&store, stand_in.bus(), 2);
+    let name = AccountName::parse("me@localhost").unwrap();
+    let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+    let (record, _) = node.directory.create(&name, new).await.unwrap();
+    let standing = node.standings.begin(&record, record.slots[0].id());
+    node.directory.remove(&name).await.unwrap();
+    let until_lost = async {
+        // The first may come before it has subscribed.
+        loop {
+            tell_of_record(&stand_in.bus(), record.id).await.unwrap();
+            if timeout(Duration::from_millis(200), standing.lost()).await.is_ok() {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), until_lost).await.expect("long before it would ask by itself");
 }
 
 #[tokio::test]

@@ -46,6 +46,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         None => secret::ask_twice(&format!("New password of {name}")).await?,
     };
     place.directory.set_password(&name, &root, new).await?;
+    place.tell_of_record(record.id).await;
     let done = Done { account: name.to_string(), done: "changed" };
     global.output().show(&done, |_| format!("changed the password of {name}"))?;
     Ok(ExitCode::SUCCESS)
