@@ -208,10 +208,15 @@ fn list(
         below: Path,
         after: Option<Path>,
         listed: Option<BoxStream<'static, Result<ObjectMeta>>>,
+        /// There was nothing behind the last page.
+        ended: bool,
     }
     let below = prefix.map_or_else(|| shared.prefix.clone(), |prefix| shared.full(prefix));
-    let walk = Walk { shared, below, after, listed: None };
+    let walk = Walk { shared, below, after, listed: None, ended: false };
     let pages = stream::try_unfold(walk, |mut walk| async move {
+        if walk.ended {
+            return Ok(None);
+        }
         let shared = walk.shared.clone();
         let (below, after) = (walk.below.clone(), walk.after.clone());
         let begun = std::sync::Mutex::new(walk.listed.take());
@@ -226,15 +231,18 @@ fn list(
                 });
                 let mut page = Vec::new();
                 page.extend(listed.try_next().await?);
-                while page.len() < PAGE
-                    && let Some(Some(next)) = listed.next().now_or_never()
-                {
-                    page.push(next?);
+                while page.len() < PAGE {
+                    match listed.next().now_or_never() {
+                        Some(Some(next)) => page.push(next?),
+                        Some(None) => return Ok((page, listed, true)),
+                        None => break,
+                    }
                 }
-                Ok((page, listed))
+                Ok((page, listed, false))
             }
         };
-        let (page, listed) = shared.attempts.run("listing", page).await?;
+        let (page, listed, ended) = shared.attempts.run("listing", page).await?;
+        walk.ended = ended;
         let Some(last) = page.last() else { return Ok(None) };
         walk.after = Some(last.location.clone());
         walk.listed = Some(listed);

@@ -150,6 +150,18 @@ async fn answers_that_break_off_are_asked_for_again() {
 }
 
 #[tokio::test]
+async fn a_listing_is_counted_as_the_requests_that_it_makes() {
+    let (server, store) = start().await;
+    for objects in 0..3 {
+        let before = store.metrics().requests.read();
+        assert_eq!(paths(&store, "x", None).await.len(), objects);
+        assert_eq!(store.metrics().requests.read() - before, server.seen().len() as u64, "{objects} objects");
+        store.put_new(&format!("x/{objects}"), sealed(b"x")).await.unwrap();
+        server.seen();
+    }
+}
+
+#[tokio::test]
 async fn a_listing_goes_on_where_it_was_interrupted() {
     let (server, store) = start().await;
     for n in 0..10 {
