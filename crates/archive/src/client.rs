@@ -23,7 +23,7 @@ pub use backoff::Backoff;
 pub use capabilities::Capabilities;
 pub use connection::{Connection, Done};
 pub use listing::{Found, Listing, Numbers};
-pub use refusal::{is_later, suggested_wait};
+pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
 pub use server::{Compress, Credential, Credentials, Patience, Security, Server};
 pub use tls::Trust;

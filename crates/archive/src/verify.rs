@@ -16,7 +16,7 @@ use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, Status};
 
-use crate::client::{Backoff, Connection, Done, Found, Listing, Server, is_later};
+use crate::client::{Backoff, Connection, Done, Found, Listing, Server, is_later, lowest};
 use crate::keep::{Copy, Kept};
 
 #[cfg(test)]
@@ -98,6 +98,8 @@ const DAMAGES_TOLD: usize = 1000;
 const ATTEMPTS: u32 = 3;
 /// Ranges of one command.
 const RANGES: usize = 200;
+/// Messages of one command.
+const MESSAGES: usize = 500;
 
 /// Compares `copy` with `server`.
 ///
@@ -264,6 +266,10 @@ impl Comparing<'_> {
         if selected.messages > 0 {
             sizes_of(connection, &mut on).await?;
         }
+        if there.len() < selected.messages as usize {
+            let (listed, all) = (there.len(), selected.messages);
+            return Err(Error::invalid(format!("the server lists {listed} of {all} messages of the folder")));
+        }
         report.missing = there.difference(&local.uids);
         report.gone = local.uids.difference(&there).len() as u64;
         report.sizes = sizes;
@@ -273,10 +279,9 @@ impl Comparing<'_> {
             self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();
         // What went meanwhile cannot be compared.
         let left = chosen.intersection(&there).difference(&self.done).difference(&given_up);
-        let ranges: Vec<(Uid, Uid)> = left.ranges().collect();
         let done = &mut self.done;
-        for part in ranges.chunks(RANGES) {
-            hashes(connection, part, |uid, hash| {
+        for part in commands(&left) {
+            hashes(connection, &part, |uid, hash| {
                 if let (Some(id), Some((_, kept))) = (Uid::new(uid), local.messages.get(&uid))
                     && !done.contains(id)
                 {
@@ -353,29 +358,34 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
 
 /// UIDs and sizes of all messages of the selected mailbox.
 async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {
-    let (mut uid, mut size) = (0, 0);
-    let take = |event| {
-        match event {
-            Event::FetchBegin(_) => (uid, size) = (0, 0),
-            Event::Fetch(FetchData::Uid(n)) => uid = n,
-            Event::Fetch(FetchData::Rfc822Size(n)) => size = n,
-            Event::FetchEnd => on(uid, size),
-            _ => {}
+    let mut last = None;
+    loop {
+        let (mut uid, mut size) = (0, 0);
+        let take = |event| {
+            match event {
+                Event::FetchBegin(_) => (uid, size) = (0, 0),
+                Event::Fetch(FetchData::Uid(n)) => uid = n,
+                Event::Fetch(FetchData::Rfc822Size(n)) => size = n,
+                Event::FetchEnd => on(uid, size),
+                _ => {}
+            }
+            Ok(())
+        };
+        let to = last.map_or("*".to_owned(), |last: u32| last.to_string());
+        let command = format!("UID FETCH 1:{to} (UID RFC822.SIZE)");
+        let done = connection.run(|w| w.raw(&command), take).await?;
+        // RFC 9738 §3.1: what is below was left out.
+        match done.code.as_ref().and_then(lowest).filter(|uid| last.is_none_or(|last| *uid <= last)) {
+            Some(uid) if uid > 1 => last = Some(uid - 1),
+            Some(_) => return Ok(()),
+            None => return done.ok("asking for sizes").map(drop),
         }
-        Ok(())
-    };
-    connection.run(|w| w.raw(b"UID FETCH 1:* (UID RFC822.SIZE)"), take).await?.ok("asking for sizes")?;
-    Ok(())
+    }
 }
 
 /// The hashes of messages, as the server sends them.
-async fn hashes(
-    connection: &mut Connection,
-    ranges: &[(Uid, Uid)],
-    mut on: impl FnMut(u32, [u8; 32]),
-) -> Result<()> {
-    let set: Vec<String> = ranges.iter().map(|(first, last)| format!("{first}:{last}")).collect();
-    let tag = connection.queue(|w| w.raw(format!("UID FETCH {} (UID BODY.PEEK[])", set.join(","))));
+async fn hashes(connection: &mut Connection, set: &UidSet, mut on: impl FnMut(u32, [u8; 32])) -> Result<()> {
+    let tag = connection.queue(|w| w.raw(format!("UID FETCH {set} (UID BODY.PEEK[])")));
     connection.flush().await?;
     let (mut uid, mut hash) = (None, None);
     loop {
@@ -408,6 +418,19 @@ async fn hashes(
             _ => {}
         }
     }
+}
+
+/// The set divided into what one command asks for.
+fn commands(set: &UidSet) -> impl Iterator<Item = UidSet> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let mut part = set.slice(at..set.len().min(at + MESSAGES));
+        if part.range_count() > RANGES {
+            part = UidSet::from_ranges(part.ranges().take(RANGES));
+        }
+        at += part.len();
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidSet {

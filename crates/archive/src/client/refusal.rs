@@ -73,6 +73,16 @@ pub fn suggested_wait(text: &str) -> Option<Duration> {
     Some(wait.min(LONGEST))
 }
 
+/// Of MESSAGELIMIT (RFC 9738 §3.1), `1000 23221`: the lowest UID that the command got to. What is below was left out.
+pub fn lowest(code: &Code) -> Option<u32> {
+    match code {
+        Code::Other(name, Some(text)) if name.as_str().eq_ignore_ascii_case("MESSAGELIMIT") => {
+            text.split_ascii_whitespace().nth(1)?.parse().ok()
+        }
+        _ => None,
+    }
+}
+
 /// Text from a server, for a terminal: nothing that moves the cursor, not too long.
 pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::incoming::{Came, Incoming};
 use super::job::Job;
 use super::stopped;
-use crate::client::{Connection, Done, is_later};
+use crate::client::{Connection, Done, is_later, lowest};
 
 /// Commands at the server at once.
 const AHEAD: usize = 3;
@@ -120,6 +120,13 @@ impl Fetching<'_> {
         let Some(at) = asked.iter().position(|asked| asked.tag == tag) else { return Ok(()) };
         let Some(Asked { missing, .. }) = asked.remove(at) else { return Ok(()) };
         let Event::Response(Response::Status { status, code, text, .. }) = event else { return Ok(()) };
+        if code.as_ref().and_then(lowest).is_some() {
+            // More messages than the server looks at in one command: those it did not get to are asked for again.
+            return self.job.batches(|batches| {
+                batches.lost(missing, false, "");
+                batches.completed()
+            });
+        }
         if status == Status::Ok {
             self.job.unanswered(&missing);
             return self.job.batches(|batches| batches.completed());

@@ -11,7 +11,7 @@ use super::incoming::{Came, Incoming};
 use super::job::{Before, Todo, range};
 use super::stopped;
 use super::writer::Work;
-use crate::client::{Connection, Done, Selected};
+use crate::client::{Connection, Done, Selected, lowest};
 use crate::keep::Resume;
 
 /// More UIDs than messages that may be in a range are asked for without looking which there are.
@@ -132,7 +132,8 @@ impl Sync<'_> {
         }
         let labels = self.labels();
         let mut runs = Runs::default();
-        self.fetch(&format!("UID FETCH 1:* (UID FLAGS{labels})"), |uid| runs.add(uid)).await?;
+        let command = |last: &str| format!("UID FETCH 1:{last} (UID FLAGS{labels})");
+        self.fetch_to("*", command, |uid| runs.add(uid)).await?;
         let found = runs.into_set();
         let complete = self.is_complete(&found);
         Ok((found, complete))
@@ -149,16 +150,35 @@ impl Sync<'_> {
         let Some(last) = self.before.all.last() else { return Ok(UidSet::new()) };
         let vanished = if self.connection.qresync() { " VANISHED" } else { "" };
         let (labels, since) = (self.labels(), self.before.resume.highestmodseq);
-        let command = format!("UID FETCH 1:{last} (UID FLAGS{labels}) (CHANGEDSINCE {since}{vanished})");
-        self.fetch(&command, |_| {}).await
+        let command =
+            |last: &str| format!("UID FETCH 1:{last} (UID FLAGS{labels}) (CHANGEDSINCE {since}{vanished})");
+        self.fetch_to(&last.to_string(), command, |_| {}).await
     }
 
     fn labels(&self) -> &'static str {
         if self.connection.capabilities().gmail() { " X-GM-LABELS" } else { "" }
     }
 
-    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; which messages vanished.
-    async fn fetch(&mut self, command: &str, mut on: impl FnMut(u32)) -> Result<UidSet> {
+    /// [`Sync::fetch`] of messages from 1 to `last`, in as many commands as the server wants (RFC 9738 §3.1).
+    async fn fetch_to(
+        &mut self,
+        last: &str,
+        command: impl Fn(&str) -> String,
+        mut on: impl FnMut(u32),
+    ) -> Result<UidSet> {
+        let (mut vanished, reached) = self.fetch(&command(last), &mut on).await?;
+        let mut reached = reached;
+        while let Some(uid) = reached.filter(|uid| *uid > 1) {
+            let (more, next) = self.fetch(&command(&(uid - 1).to_string()), &mut on).await?;
+            vanished = vanished.union(&more);
+            reached = next.filter(|next| *next < uid);
+        }
+        Ok(vanished)
+    }
+
+    /// Runs a FETCH of flags, hands these to the writer and their UIDs to `on`; which messages vanished, and the lowest UID
+    /// that the server got to if it did not get to all.
+    async fn fetch(&mut self, command: &str, mut on: impl FnMut(u32)) -> Result<(UidSet, Option<u32>)> {
         let mut vanished = UidSet::new();
         let tag = self.connection.queue(|w| w.raw(command));
         self.connection.flush().await?;
@@ -167,8 +187,11 @@ impl Sync<'_> {
             if Connection::completion(&event) == Some(tag)
                 && let Event::Response(Response::Status { status, code, text, .. }) = event
             {
-                Done { status, code, text }.ok("comparing flags")?;
-                return Ok(vanished);
+                let reached = code.as_ref().and_then(lowest);
+                if reached.is_none() {
+                    Done { status, code, text }.ok("comparing flags")?;
+                }
+                return Ok((vanished, reached));
             }
             if let Event::Response(Response::Vanished { uids: set, .. }) = &event {
                 // Of others it does not matter, however many a server names.

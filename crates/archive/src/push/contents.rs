@@ -7,7 +7,7 @@ use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Code, DateTime};
 
 use super::key::{self, Key, OTHER_FIELDS};
-use crate::client::Connection;
+use crate::client::{Connection, lowest};
 use crate::keep::Flags;
 
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
@@ -180,16 +180,6 @@ async fn fetch(
         // What was done before the limit is good even if the server says NO.
         Some(code) if lowest(code).is_some() => Ok(done.code),
         _ => done.ok("looking at what is there"),
-    }
-}
-
-/// Of MESSAGELIMIT (RFC 9738): `1000 23221`, the limit and the lowest UID that was looked at.
-pub(super) fn lowest(code: &Code) -> Option<u32> {
-    match code {
-        Code::Other(name, Some(text)) if name.as_str().eq_ignore_ascii_case("MESSAGELIMIT") => {
-            text.split_ascii_whitespace().nth(1)?.parse().ok()
-        }
-        _ => None,
     }
 }
 

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, HashMap};
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 use sealpost_imap::types::{Flag, PermanentFlag};
 
-use super::contents::{Contents, in_commands, lowest};
+use super::contents::{Contents, in_commands};
 use super::deliver::settable;
 use super::map::Put;
 use super::origin::{From, Origin};
 use super::pairs::{Pairs, pair};
 use super::target::Place;
 use super::{FolderReport, Observer, Options, Report, Run, locked, unless};
-use crate::client::{Connection, Selected, Server};
+use crate::client::{Connection, Selected, Server, lowest};
 
 /// What a mirror may do.
 #[derive(Debug, Clone, Copy, Default)]

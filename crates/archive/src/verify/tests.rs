@@ -58,3 +58,15 @@ async fn what_is_not_the_same_and_what_cannot_be_had_is_told() {
     assert_eq!((report.compared, report.is_good()), (49, false), "{report:?}");
     assert!(report.error.is_some_and(|e| e.ends_with("UID 20")));
 }
+
+#[tokio::test]
+async fn a_server_that_looks_at_few_messages_at_a_time_is_compared_whole() {
+    let (script, copy) = copied(600).await;
+    script.change(|world| world.faults = vec![Fault::MessageLimit(501)]);
+    let report = verified(&script, &copy).await;
+    assert!(report.is_good() && report.compared == 600, "{report:?}");
+    // One that does not list everything says nothing of what it left out.
+    script.change(|world| world.faults = vec![Fault::HalfListed]);
+    let report = verified(&script, &copy).await;
+    assert_eq!((report.gone, report.is_good()), (0, false), "{report:?}");
+}

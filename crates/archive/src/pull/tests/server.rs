@@ -72,7 +72,7 @@ pub(crate) enum Fault {
     WrongSizes,
     /// APPENDUID is not said.
     NoUidplus,
-    /// FETCH looks at so many messages, the last ones (RFC 9738).
+    /// SEARCH and FETCH look at so many messages, the last ones (RFC 9738).
     MessageLimit(usize),
 }
 
@@ -456,6 +456,17 @@ impl Session {
         if matches!(words.get(1), Some(&"STORE" | &"EXPUNGE")) {
             return self.store(&words);
         }
+        let set = match words.get(1) {
+            Some(&"SEARCH") => "1:*",
+            _ => words.get(2).copied().unwrap_or(""),
+        };
+        let (mailbox, limited) = self.limited(mailbox, set);
+        let (out, completion) = self.read(command, &words, &mailbox);
+        (out, completion.map(|completion| limited.unwrap_or(completion)))
+    }
+
+    /// SEARCH and FETCH.
+    fn read(&mut self, command: &str, words: &[&str], mailbox: &Box_) -> (Vec<u8>, Option<String>) {
         if words.get(1) == Some(&"SEARCH") {
             let half = self.has(&Fault::HalfListed);
             let wanted = if words.get(2) == Some(&"UID") { words.get(3).copied() } else { None };
@@ -471,9 +482,9 @@ impl Session {
         }
         let set = words.get(2).copied().unwrap_or("");
         if command.contains("BODY.PEEK[]") {
-            self.bodies(&mailbox, set)
+            self.bodies(mailbox, set)
         } else {
-            self.flags(&mailbox, set, command)
+            self.flags(mailbox, set, command)
         }
     }
 
@@ -537,17 +548,10 @@ impl Session {
     /// The header fields that messages are recognized by.
     fn headers(&self, mailbox: &Box_, set: &str, command: &str) -> (Vec<u8>, Option<String>) {
         let (half, wrong) = (self.has(&Fault::HalfListed), self.has(&Fault::WrongSizes));
-        let most = {
-            let world = self.world.lock().unwrap();
-            world.faults.iter().find_map(|f| if let Fault::MessageLimit(n) = f { Some(*n) } else { None })
-        };
         let fields = command.rsplit_once("HEADER.FIELDS (").unwrap().1.trim_end_matches([')', ']']);
-        let asked: Vec<_> =
-            mailbox.messages.iter().enumerate().filter(|(_, (uid, _))| contains(set, **uid)).collect();
-        let skipped = asked.len().saturating_sub(most.unwrap_or(usize::MAX));
         let mut out = String::new();
-        for (nth, (uid, (flags, octets))) in asked.iter().skip(skipped) {
-            if half && **uid % 2 == 1 {
+        for (nth, (uid, (flags, octets))) in mailbox.messages.iter().enumerate() {
+            if !contains(set, *uid) || half && uid % 2 == 1 {
                 continue;
             }
             let text = String::from_utf8_lossy(octets);
@@ -565,11 +569,20 @@ impl Session {
                 header.len()
             ));
         }
-        let code = asked
-            .get(skipped)
-            .filter(|_| skipped > 0)
-            .map(|(_, (uid, _))| format!("OK [MESSAGELIMIT {} {uid}] fetched", most.unwrap_or_default()));
-        (out.into_bytes(), Some(code.unwrap_or("OK fetched".into())))
+        (out.into_bytes(), Some("OK fetched".into()))
+    }
+
+    /// What a command may look at, and what it says of the rest.
+    fn limited(&self, mut mailbox: Box_, set: &str) -> (Box_, Option<String>) {
+        let limit = {
+            let world = self.world.lock().unwrap();
+            world.faults.iter().find_map(|f| if let Fault::MessageLimit(n) = f { Some(*n) } else { None })
+        };
+        let asked: Vec<u32> = mailbox.messages.keys().copied().filter(|uid| contains(set, *uid)).collect();
+        let Some(limit) = limit.filter(|limit| asked.len() > *limit) else { return (mailbox, None) };
+        let lowest = asked[asked.len() - limit];
+        mailbox.messages.retain(|uid, _| *uid >= lowest);
+        (mailbox, Some(format!("OK [MESSAGELIMIT {limit} {lowest}] not all")))
     }
 
     fn bodies(&mut self, mailbox: &Box_, set: &str) -> (Vec<u8>, Option<String>) {

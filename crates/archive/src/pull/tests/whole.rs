@@ -67,6 +67,29 @@ async fn everything_comes_and_the_second_time_nothing_is_asked() {
 }
 
 #[tokio::test]
+async fn a_server_that_looks_at_few_messages_at_a_time_is_copied_whole() {
+    for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
+        let mut inbox = Box_::with(1000);
+        // A gap, so that a SEARCH is needed.
+        inbox.expunge(500);
+        let script = Script::start(inbox, capabilities, &[Fault::MessageLimit(100)]).await;
+        let copy = Memory::default();
+        let report = pulled(&script, &copy).await;
+        assert!(report.is_complete(), "{capabilities}: {report:?}");
+        assert_eq!(copy.texts("INBOX").len(), 999, "{capabilities}");
+        script.inbox(|inbox| (1..400).for_each(|uid| inbox.set_flags(uid, "\\Flagged")));
+        script.inbox(|inbox| inbox.expunge(7));
+        let report = pulled(&script, &copy).await;
+        assert!(report.is_complete(), "{capabilities}: {report:?}");
+        let flagged = |contents: &super::memory::Contents| {
+            contents.messages.values().filter(|m| m.arrived.flags.system == Flags::FLAGGED).count()
+        };
+        let contents = copy.folder("INBOX");
+        assert_eq!((flagged(&contents), contents.messages[&7].gone), (398, true), "{capabilities}");
+    }
+}
+
+#[tokio::test]
 async fn changes_are_followed() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
         for delete in [false, true] {
