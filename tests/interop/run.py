@@ -3,6 +3,8 @@
 
     tests/interop/run.py --sealpost target/release/sealpost      start that server and check it
     tests/interop/run.py --dovecot target/release/sealpost-bench check the checks themselves, against Dovecot
+    tests/interop/run.py --cyrus / --sealpost target/release/sealpost --only archive
+                                                                 the archive against Cyrus, installed or unpacked there
     tests/interop/run.py --ready server.json                     a server that runs already
 
 Every check prints one line: ok, FAILED with the reason, or skipped with the reason. The exit status is 0 when
@@ -24,6 +26,7 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import cyrus  # noqa: E402
 from harness import ACCOUNTS, PASSWORD, REGISTRY, Context, Skip  # noqa: E402
 
 MODULES = ["imap_session", "imap_messages", "imap_mailboxes", "delivery", "curl", "mbsync", "neomutt", "swaks",
@@ -34,6 +37,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sealpost", help="the sealpost binary")
     parser.add_argument("--dovecot", metavar="SEALPOST_BENCH", help="the sealpost-bench binary, which starts Dovecot")
+    parser.add_argument("--cyrus", metavar="PREFIX", help="check against a Cyrus that is installed below PREFIX")
     parser.add_argument("--ready", help="a file with the line of JSON of a running server")
     parser.add_argument("--only", default="", help="only checks whose name contains this")
     parser.add_argument("--strict", action="store_true", help="a client that is not installed is a failure")
@@ -45,6 +49,11 @@ def start(options, work):
     """Starts the server; its process (or None) and what it says about itself."""
     if options.ready:
         return None, json.loads(pathlib.Path(options.ready).read_text())
+    if options.cyrus:
+        if not cyrus.installed(options.cyrus):
+            print(f"interop: there is no Cyrus below {options.cyrus}; skipped")
+            sys.exit(0)
+        return cyrus.start(work / "server", options.cyrus)
     accounts = [argument for account in ACCOUNTS for argument in ("--account", account)]
     if options.dovecot:
         command = [options.dovecot, "dovecot", "--dir", str(work / "server"), *accounts]
@@ -86,7 +95,7 @@ def main():
     process, ready = start(options, work)
     # Beside sealpost-bench there is the archive that is checked against Dovecot.
     binary = options.sealpost or (options.dovecot and pathlib.Path(options.dovecot).with_name("sealpost"))
-    context = Context(ready, work, sealpost=not options.dovecot, binary=binary)
+    context = Context(ready, work, sealpost=not (options.dovecot or options.cyrus), binary=binary)
     counts = {"ok": 0, "FAILED": 0, "skipped": 0}
     skipped_clients = set()
     for check in REGISTRY:
