@@ -19,6 +19,7 @@ use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
 use crate::smtp::Fanout;
 use crate::tls::Tls;
+use crate::turns::AllTurns;
 
 /// The server as its sessions see it; shared by all of them.
 pub struct Context {
@@ -36,6 +37,8 @@ pub struct Context {
     pub tls: Option<Arc<ServerConfig>>,
     /// What every buffer over 16 KiB is drawn from.
     pub budget: Budget,
+    /// Turns of each account's sessions on the processors.
+    pub(crate) turns: AllTurns,
     /// Turns to hold much of it while waiting for more: SORT and THREAD.
     pub sorting: Arc<tokio::sync::Semaphore>,
     /// How mailboxes were sorted lately.
@@ -96,6 +99,7 @@ impl Context {
             auth,
             quotas: Book::default(),
             tls: tls.map(|tls| Arc::clone(tls.config())),
+            turns: AllTurns::default(),
             sorting: crate::imap::sorting_turns(),
             orders: Arc::new(Orders::new(settings.memory.orders())),
             fanout: Fanout::of(&budget),

@@ -65,10 +65,12 @@ mod unauthenticate;
 mod urlauth;
 mod view;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use crate::context::Context;
 use crate::net::Stream;
+use crate::turns::{self, Seat};
 pub use deflate::Compressions;
 pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
@@ -85,5 +87,7 @@ pub(crate) use urlauth::UrlMarks;
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.
 pub async fn serve(stream: Stream, ctx: Arc<Context>) {
     // In a box, so that the task is as small as what it waits for.
-    Box::new(session::Session::new(stream, ctx)).run().await;
+    let seat = Seat::default();
+    let session = Box::new(session::Session::new(stream, ctx, seat.clone()));
+    turns::in_turn(&seat, pin!(session.run())).await;
 }

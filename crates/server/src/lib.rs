@@ -24,6 +24,7 @@ pub mod shutdown;
 pub mod smtp;
 pub mod throttle;
 pub mod tls;
+mod turns;
 
 pub use context::Context;
 pub use server::Server;

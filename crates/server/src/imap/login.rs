@@ -70,6 +70,8 @@ impl Session {
             self.log.count("crowded_logins", 1);
             return Err(Reply::no(Code::Limit, "too many connections of this account, close some").into());
         }
+        // Loading the account is its own turn already.
+        self.seat.take(self.ctx.turns.of(record.id));
         self.account = Some(self.ctx.accounts.open_current(record.id, root).await?);
         self.begin_quota(record);
         record.name.as_str().clone_into(&mut self.user);

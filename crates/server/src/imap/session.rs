@@ -24,12 +24,15 @@ use crate::metrics::{Protocol, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
 use crate::sessions::State;
+use crate::turns::Seat;
 
 /// One client's session.
 pub(super) struct Session {
     pub(super) ctx: Arc<Context>,
     pub(super) connection: Connection,
     pub(super) log: SessionLog,
+    /// Where it takes its turns.
+    pub(super) seat: Seat,
     /// Not authenticated state while `None`.
     pub(super) account: Option<Arc<Account>>,
     /// Selected state while `Some`.
@@ -61,24 +64,26 @@ pub(super) struct Session {
 
 impl Session {
     /// A session in the not authenticated state.
-    pub(super) fn new(mut stream: Stream, ctx: Arc<Context>) -> Self {
+    pub(super) fn new(mut stream: Stream, ctx: Arc<Context>, seat: Seat) -> Self {
         let log = SessionLog::begin(Protocol::Imap, &mut stream, &ctx);
         let connection = Connection::new(stream, &ctx);
-        Session::over(ctx, connection, log)
+        Session::over(ctx, connection, log, seat)
     }
 
     /// The same for another user. Whatever else a session remembers is forgotten: it is in fields that are begun anew
-    /// (RFC 8437 §4.1), and only these four go on.
+    /// (RFC 8437 §4.1), and only these five go on.
     fn anew(self) -> Self {
-        let Session { ctx, connection, log, errors, .. } = self;
-        Session { errors, ..Session::over(ctx, connection, log) }
+        let Session { ctx, connection, log, seat, errors, .. } = self;
+        seat.leave();
+        Session { errors, ..Session::over(ctx, connection, log, seat) }
     }
 
-    fn over(ctx: Arc<Context>, connection: Connection, log: SessionLog) -> Self {
+    fn over(ctx: Arc<Context>, connection: Connection, log: SessionLog, seat: Seat) -> Self {
         Session {
             ctx,
             connection,
             log,
+            seat,
             account: None,
             view: None,
             asleep: None,
