@@ -45,8 +45,8 @@ if [ "$idle" = yes ]; then
     say idle --connections 10000 --silence 10 --memory 768MiB
 fi
 if [ "$crowd" = yes ]; then
-    say crowd --hold 6
-    say crowd --hold 6 --memory 64MiB
+    say crowd --hold 10
+    say crowd --hold 10 --memory 64MiB
 fi
 echo "bench: $((($(date +%s) - began) / 60)) minutes"
 [ "$only" = no ] || exit 0

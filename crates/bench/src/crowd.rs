@@ -26,7 +26,7 @@ use crate::{idle, mail};
 const HONEST: &str = "honest@localhost";
 const VICTIM: &str = "victim@localhost";
 /// How long it rests between two rounds.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long the honest client is watched before the first attack.
 const QUIET: Duration = Duration::from_secs(10);
 /// What an attacker sends at once, and how long it rests then at least.
