@@ -67,7 +67,7 @@ pub struct Options {
     pub silence: Duration,
     /// The server's `memory`.
     pub memory: String,
-    /// The most that one may cost at any stage, in KiB; beyond it is an error.
+    /// The most that one may cost after the silence, when its account need not be loaded any more, in KiB; beyond it is an error.
     pub limit_kib: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ pub async fn main(options: &Options) -> Result<()> {
         tree.files().unwrap_or(0)
     );
     let mut clients = connect(options, &server).await?;
-    let mut dearest = 0f64;
+    let each = || tree.usage().rss_bytes.saturating_sub(before) as f64 / 1024.0 / options.connections as f64;
     for stage in [Stage::Greeting, Stage::Login, Stage::Select, Stage::Idle] {
         if stage > options.stage {
             break;
@@ -109,10 +109,9 @@ pub async fn main(options: &Options) -> Result<()> {
         let cpu = tree.cpu_seconds() - cpu;
         tokio::time::sleep(SETTLE).await;
         let (resident, proportional) = (tree.usage().rss_bytes, tree.proportional_bytes());
-        let each = resident.saturating_sub(before) as f64 / 1024.0 / options.connections as f64;
-        dearest = dearest.max(each);
         println!(
-            "idle: {stage:?}: {each:.1} KiB a connection; {} KiB resident, {} KiB proportional, {} threads, {} files; {cpu:.2} s of CPU",
+            "idle: {stage:?}: {:.1} KiB a connection; {} KiB resident, {} KiB proportional, {} threads, {} files; {cpu:.2} s of CPU",
+            each(),
             resident >> 10,
             proportional >> 10,
             tree.usage().threads,
@@ -121,14 +120,19 @@ pub async fn main(options: &Options) -> Result<()> {
     }
     let cpu = tree.cpu_seconds();
     tokio::time::sleep(options.silence).await;
-    println!("idle: {:.2} s of CPU in {:?} of silence", tree.cpu_seconds() - cpu, options.silence);
+    let resting = each();
+    println!(
+        "idle: {:.2} s of CPU in {:?} of silence; then {resting:.1} KiB a connection",
+        tree.cpu_seconds() - cpu,
+        options.silence
+    );
     if options.stage == Stage::Idle {
         notify(&server, &mut clients, &accounts).await?;
     }
     drop(clients);
     server.stop(Duration::from_secs(20)).await?;
     match options.limit_kib {
-        Some(limit) if dearest > limit => bail!("a connection costs {dearest:.1} KiB, more than {limit}"),
+        Some(limit) if resting > limit => bail!("a connection costs {resting:.1} KiB, more than {limit}"),
         _ => Ok(()),
     }
 }

@@ -164,7 +164,7 @@ enum Command {
         /// The server's bound on memory.
         #[arg(long, default_value = "256MiB")]
         memory: String,
-        /// Fail when a connection costs more than this, in KiB.
+        /// Fail when a connection costs more than this after the silence, in KiB.
         #[arg(long)]
         limit_kib: Option<f64>,
         /// Where the server keeps its data (default: a temporary directory); accounts there are used again.

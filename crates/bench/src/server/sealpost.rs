@@ -78,7 +78,7 @@ impl Start for Sealpost {
         if let Some(memory) = self.memory {
             let config = dir.with_extension("toml");
             // All clients come from one address; how many fit into the memory is what decides.
-            let connections = "[connections]\ntotal = 100000\nper_address = 100000\n";
+            let connections = "[connections]\ntotal = 10000\nper_address = 10000\n";
             std::fs::write(&config, format!("memory = \"{memory}\"\n{connections}"))?;
             command.arg("--config").arg(config);
         }

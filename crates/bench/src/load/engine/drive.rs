@@ -162,9 +162,16 @@ impl Driver {
                     }
                 }
             }
-            client.pause(phase.think.draw(&client.random)).await?;
+            self.think(phase.think.draw(&client.random)).await?;
         }
         Ok(())
+    }
+
+    /// Rests, but not beyond the end of the phase: nothing comes after it.
+    async fn think(&self, pause: Duration) -> Result<(), Fail> {
+        let now = self.client.thread.now();
+        let left = self.job.deadline().map(|deadline| deadline.saturating_sub(now));
+        self.client.pause(left.map_or(pause, |left| pause.min(left))).await
     }
 
     /// Waits until the next round is due; from when it counts, or `None` if there is none any more.
@@ -226,7 +233,7 @@ impl Driver {
                 self.ensure(from).await?;
                 self.once(step, names, from).await?;
             }
-            self.client.pause(step.think.draw(&self.client.random)).await?;
+            self.think(step.think.draw(&self.client.random)).await?;
         }
         Ok(())
     }
