@@ -122,6 +122,9 @@ struct Head {
     size: u64,
 }
 
+/// Looks, two seconds apart, that must show no change for the server to be done; and how many there are at most.
+const SETTLE_QUIET: u32 = 4;
+const SETTLE_LOOKS: u32 = 60;
 /// Pieces that wait between source and destination.
 const WAITING: usize = 32;
 
@@ -299,6 +302,30 @@ impl<'a> Run<'a> {
         ended
     }
 
+    /// Waits until nothing more comes into the folder: a server goes on with what a connection sent that is gone, and what it
+    /// has not done yet would be put there again.
+    async fn settle(&mut self, wire: &[u8]) -> Result<()> {
+        let step = self.target.patience().retry.saturating_mul(2);
+        self.observer.note("waiting until the server is done with what an interrupted run sent");
+        let (mut last, mut quiet) = (None, 0);
+        for _ in 0..SETTLE_LOOKS {
+            let stop = &self.options.stop;
+            let selected = unless(stop, self.target.connection().await?.examine(wire)).await?;
+            let now = (selected.messages, selected.uidnext);
+            quiet = if last == Some(now) { quiet + 1 } else { 0 };
+            last = Some(now);
+            if quiet == SETTLE_QUIET {
+                break;
+            }
+            let pause = async {
+                tokio::time::sleep(step).await;
+                Ok(())
+            };
+            unless(stop, pause).await?;
+        }
+        Ok(())
+    }
+
     /// The folder at the destination, which is connected to if it is not.
     async fn place(&mut self, from: &From) -> Result<Place> {
         if let Err(e) = unless(&self.options.stop, self.target.connection()).await {
@@ -336,6 +363,7 @@ impl<'a> Run<'a> {
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
         let mut place = self.place(from).await?;
         let stop = &self.options.stop;
+        let was_there = place.wire.is_some();
         if !self.options.dry_run {
             self.target.make(&mut place).await?;
         }
@@ -359,7 +387,13 @@ impl<'a> Run<'a> {
             report.put = now.len() as u64;
             return Ok(false);
         }
-        let Some(wire) = place.wire.filter(|_| !now.is_empty()) else { return Ok(false) };
+        let Some(wire) = place.wire.clone().filter(|_| !now.is_empty()) else { return Ok(false) };
+        let before = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
+        if tried.must_wait(before, alone) {
+            self.settle(&wire).await?;
+            return Ok(true);
+        }
+        locked(&self.options.map).set_unfinished(place.name.as_str(), true);
         let Run { origin, target, room, options, observer, .. } = self;
         let (sender, receiver) = mpsc::channel(WAITING);
         let mut told = Told {
@@ -389,6 +423,9 @@ impl<'a> Run<'a> {
         {
             // It was this one's turn when the source's connection ended.
             tried.lost(next.get(), !crate::client::is_later(&e.to_string()), &e.to_string());
+        }
+        if delivered.is_ok() && !tried.is_unsettled() {
+            locked(&options.map).set_unfinished(place.name.as_str(), false);
         }
         delivered.and(sent)?;
         Ok(!alone && tried.has_more(&pairs.missing))

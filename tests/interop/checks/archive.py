@@ -223,3 +223,33 @@ def mirrors(context):
     equal(len(search(there, "ALL", uid=True)), 1, "what is the owner's")
     there.logout()
     session.logout()
+
+
+@check("archive: migrate killed at random moments, then continued: every message once", "imap")
+def migrate_killed(context):
+    session, name = context.mailbox("Moved")
+    for number in range(600):
+        # Some without a Message-ID.
+        raw_append(session, name, numbered(number, **({"Message_ID": None} if number % 10 == 0 else {})), "\\Flagged")
+    archive = Archive(context, "mbox", tls=False)
+    archive.run("add", "ada", *archive.server(ADA), "--format", "mbox", "--into", archive.home / "a")
+    archive.run("add", "bob", *archive.server(BOB), "--format", "mbox", "--into", archive.home / "b")
+    command = [context.binary, "--dir", archive.home, "archive", "migrate", "ada", "bob", "--folder", name]
+    chance = random.Random(11)
+    killed = 0
+    for attempt in range(12):
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.02, 0.5))
+        process.send_signal(signal.SIGKILL if attempt % 3 else signal.SIGTERM)
+        killed += process.wait(20) != 0
+    (last,) = archive.run("migrate", "ada", "bob", "--folder", name)
+    equal(last["failed"], 0, "failed")
+    there = context.imap(BOB)
+    ok(there.select(name))
+    equal(len(search(there, "ALL")), 600, f"messages after {killed} kills")
+    for number in (0, 10, 299, 599):
+        equal(len(search(there, "SUBJECT", f'"number {number}"', "TEXT", f'"message {number}."')), 1, f"number {number}")
+    (again,) = archive.run("migrate", "ada", "bob", "--folder", name)
+    equal((again["put"], again["there"]), (0, 600), "migrated again")
+    there.logout()
+    session.logout()

@@ -3,7 +3,7 @@
 //! Nothing depends on it being complete: a message that was put there and is not in the map is recognized by its key, and
 //! counts as the owner's own. A line that cannot be read, the last one of a run that was killed for example, is passed over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -18,6 +18,8 @@ use crate::io_error;
 pub struct UidMap {
     file: Option<File>,
     folders: HashMap<(String, String), Known>,
+    /// Into these folders something was put, and the run ended before all of it was answered.
+    unfinished: HashSet<String>,
     /// Why the last line could not be written.
     failed: Option<String>,
 }
@@ -28,6 +30,8 @@ pub struct UidMap {
 enum Line {
     /// A message.
     Message { folder: String, from_uidvalidity: u32, uid: u32, to: String, uidvalidity: u32, there: u32 },
+    /// Something is being put into this folder; or all of it was answered.
+    State { folder_there: String, unanswered: bool },
     /// What follows is of these accounts.
     Accounts { from: String, to: String },
 }
@@ -89,6 +93,10 @@ impl UidMap {
                     let put = Put { uidvalidity: from_uidvalidity, uid, there: (uidvalidity, there) };
                     map.folders.entry((folder, to)).or_default().add(put);
                 }
+                Ok(Line::State { folder_there, unanswered }) if ours => match unanswered {
+                    true => drop(map.unfinished.insert(folder_there)),
+                    false => drop(map.unfinished.remove(&folder_there)),
+                },
                 _ => {}
             }
             line.clear();
@@ -111,6 +119,17 @@ impl UidMap {
         Ok(map)
     }
 
+    /// Whether a run ended before all that was put into the folder was answered: the server may be at work on it still. Without
+    /// a file it is not known.
+    pub(super) fn is_unfinished(&self, to: &str) -> bool {
+        self.file.is_none() || self.unfinished.contains(to)
+    }
+
+    /// Something is being put into the folder; or all of it was answered.
+    pub(super) fn set_unfinished(&mut self, to: &str, unanswered: bool) {
+        self.write(&Line::State { folder_there: to.to_owned(), unanswered });
+    }
+
     /// What was put from `folder` into the folder `to`.
     pub(super) fn known(&self, folder: &str, to: &str) -> Option<&Known> {
         self.folders.get(&(folder.to_owned(), to.to_owned()))
@@ -124,17 +143,20 @@ impl UidMap {
     /// A message was put there.
     pub(super) fn put(&mut self, folder: &str, to: &str, put: Put) {
         self.folders.entry((folder.to_owned(), to.to_owned())).or_default().add(put);
-        let Some(file) = &mut self.file else { return };
-        let line = Line::Message {
+        self.write(&Line::Message {
             folder: folder.to_owned(),
             from_uidvalidity: put.uidvalidity,
             uid: put.uid,
             to: to.to_owned(),
             uidvalidity: put.there.0,
             there: put.there.1,
-        };
-        // At once: a run may be killed at any moment.
-        let line = serde_json::to_string(&line).unwrap_or_default() + "\n";
+        });
+    }
+
+    /// At once: a run may be killed at any moment.
+    fn write(&mut self, line: &Line) {
+        let Some(file) = &mut self.file else { return };
+        let line = serde_json::to_string(line).unwrap_or_default() + "\n";
         if let Err(e) = file.write_all(line.as_bytes()) {
             self.failed = Some(e.to_string());
         }
@@ -171,6 +193,12 @@ mod tests {
             map.known("INBOX", "Old/INBOX").map(|known| known.pairs(3, 4).collect()).unwrap_or_default()
         };
         assert_eq!(pairs(&UidMap::open(&path, "a", "b", false).unwrap()), [(1, 101), (2, 102)]);
+        // Whether what was put there was answered.
+        for unanswered in [true, false] {
+            let mut map = UidMap::open(&path, "a", "b", true).unwrap();
+            map.set_unfinished("Old/INBOX", unanswered);
+            assert_eq!(UidMap::open(&path, "a", "b", true).unwrap().is_unfinished("Old/INBOX"), unanswered);
+        }
         // Of other accounts nothing is known, whatever UIDs they have.
         assert_eq!(pairs(&UidMap::open(&path, "a", "c", false).unwrap()), []);
         assert!(UidMap::open(&dir.path().join("none"), "a", "b", false).unwrap().folders.is_empty());

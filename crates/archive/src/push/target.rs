@@ -8,7 +8,7 @@ use sealpost_imap::types::Response;
 use sealpost_imap::utf7;
 
 use super::contents::Contents;
-use crate::client::{Connection, Server};
+use crate::client::{Connection, Patience, Server};
 use crate::keep::FolderName;
 
 /// Where it is, and what there is.
@@ -48,6 +48,11 @@ impl Target {
             self.connection = Some(connection);
         }
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
+    }
+
+    /// How long to wait for it.
+    pub(super) fn patience(&self) -> Patience {
+        self.server.patience
     }
 
     /// The connection is of no use any more.

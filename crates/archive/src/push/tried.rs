@@ -22,6 +22,8 @@ pub(super) struct Tried {
     given_up: UidSet,
     failed: Vec<(u32, String)>,
     failures: u64,
+    /// What another connection sent may still be coming in.
+    unsettled: Option<bool>,
     /// UIDVALIDITY of the destination, and its last UID, before anything was put there.
     before: Option<(u32, u32)>,
 }
@@ -37,6 +39,23 @@ impl Tried {
     /// Whether some of what is missing was put off.
     pub(super) fn has_more(&self, missing: &UidSet) -> bool {
         !missing.intersection(&self.careful).difference(&self.given_up).is_empty()
+    }
+
+    /// Whether to wait until the server is done with what other connections sent, before `alone` messages are put there;
+    /// `before`: what is to be thought of it at the beginning. It is not said twice.
+    pub(super) fn must_wait(&mut self, before: bool, alone: bool) -> bool {
+        let first = self.unsettled.is_none();
+        let unsettled = self.unsettled.get_or_insert(before);
+        let wait = *unsettled && (first || alone);
+        if wait {
+            *unsettled = false;
+        }
+        wait
+    }
+
+    /// Whether something that was sent was not answered, and not waited for.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled == Some(true)
     }
 
     /// The destination was looked at: its UIDVALIDITY and its last UID. Whether for the first time.
@@ -85,6 +104,7 @@ impl Tried {
     /// A connection ended while it was on its way; `guilty`: it was its turn.
     pub(super) fn lost(&mut self, uid: u32, guilty: bool, why: &str) {
         self.put_off(uid);
+        self.unsettled = Some(true);
         if guilty {
             let attempts = self.lost.entry(uid).or_default();
             *attempts += 1;
@@ -157,6 +177,18 @@ mod tests {
         assert_eq!(tried.take_failed(), (vec![(1, "gone".into())], 1));
         tried.put(2);
         assert!(!tried.has_more(&set(&[1, 2])));
+    }
+
+    #[test]
+    fn it_is_waited_before_what_was_on_its_way_is_sent_again() {
+        let mut tried = Tried::default();
+        assert!(!tried.must_wait(false, false));
+        tried.lost(1, false, "gone");
+        // The others come first.
+        assert!(!tried.must_wait(false, false));
+        assert!(tried.must_wait(false, true) && !tried.must_wait(false, true));
+        let mut tried = Tried::default();
+        assert!(tried.must_wait(true, false) && !tried.must_wait(true, false));
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Add to FILE which message got which UID, a line of JSON each
+    /// [default, for accounts that are remembered: ACCOUNT.copy-TO.uids beside what is remembered of them]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }
@@ -78,8 +79,15 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
     };
     let server = place.server().await?;
-    let from = args.from.as_ref().map(|from| from.display().to_string()).or(args.account).unwrap_or_default();
-    let map = putting::map(args.map.as_deref(), &from, &server.to_string(), !args.dry_run)?;
+    let from = args.from.as_ref().map(|from| from.display().to_string());
+    let from = from.or_else(|| args.account.clone()).unwrap_or_default();
+    let map = args.map.or_else(|| {
+        let name = args.account.as_ref()?;
+        // Where another server is named, it is not said which account it would be of.
+        let to = args.to.as_ref().or(Some(name)).filter(|_| args.server.host.is_none())?;
+        Some(accounts.map(&format!("{name}.copy"), to))
+    });
+    let map = putting::map(map.as_deref(), &from, &server.to_string(), !args.dry_run)?;
     let putting = Arc::new(Putting::new(global.output()));
     let folders = args.folders;
     let options = Options {
