@@ -21,6 +21,8 @@ ARGS ?=
 # Of `make crash` and of the short run in `make test`.
 KILLS ?= 3000
 KILLS_SHORT ?= 200
+# Of `make crash-archive`.
+KILLS_ARCHIVE ?= 300
 # Hostile clients in `make test`: few and short, but the kernel ends a server that takes more than the limit.
 CROWD_SHORT ?= --crowd 60 --half-open 500 --hold 2 --memory 64MiB --hard-limit-mib 256 --patience 600
 # Of `make fuzz`.
@@ -30,7 +32,7 @@ SECONDS_MAX ?= 60
 
 .PHONY: help
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  ARGS=\"…\" goes to the program that runs: make run ARGS=\"--ports free\""
 	@echo "  Built in $(CARGO_TARGET_DIR) (CARGO_TARGET_DIR)"
@@ -86,6 +88,10 @@ interop: ## Drive a release binary with clients that are not ours (ARGS="--stric
 .PHONY: crash
 crash: ## Kill a release binary under load, KILLS times (3000), and verify what it acknowledged (SEED=…)
 	@KILLS=$(KILLS) tests/crash/run.sh $(ARGS)
+
+.PHONY: crash-archive
+crash-archive: build ## Kill pulls of archives, KILLS_ARCHIVE times (300), and compare what is left of the copies (ARGS="--seed N")
+	@tests/crash/archive.py --sealpost "$(RELEASE)/sealpost" --kills $(KILLS_ARCHIVE) $(ARGS)
 
 .PHONY: sim
 sim: ## Simulate histories of several nodes on one store (SEED=…, SECONDS_MAX=…)
