@@ -32,6 +32,9 @@ class Far:
         return port
 
     def turns(self):
+        until = time.monotonic() + 5
+        while not self.counted.value and time.monotonic() < until:
+            time.sleep(0.01)
         return self.counted.value
 
     def close(self):

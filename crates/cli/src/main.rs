@@ -43,7 +43,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if matches!(cli.command, cmd::Command::Try(_) | cmd::Command::Serve(_))
+    if matches!(cli.command, cmd::Command::Try(_) | cmd::Command::Serve(_) | cmd::Command::Archive(_))
         && let Err(e) = allocator::tune()
     {
         output::warn(format_args!("The allocator keeps its defaults, and more memory than is used: {e}"));

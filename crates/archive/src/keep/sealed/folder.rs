@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use sealpost_account::state::FlagRoom;
-use sealpost_account::{Account, AccountState, Event, FlagAction, Ingest, NewMessage, Stored as Sealed};
+use sealpost_account::{Account, AccountState, Event, FlagAction, Ingest, Stored as Sealed};
 use sealpost_base::{Error, MailboxId, Result, Timestamp, Uid, UidSet};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -152,8 +152,6 @@ impl SealedFolder {
     /// Places some stored messages, with whatever else is to change, as one log entry.
     fn enter(&mut self, messages: &[(Arrived, Sealed)], last: bool, resume: &Resume) -> Result<()> {
         let servers: Vec<u32> = messages.iter().map(|(arrived, _)| arrived.uid).collect();
-        let new: Vec<NewMessage> =
-            messages.iter().map(|(arrived, stored)| new_message(arrived, stored)).collect();
         let mut record = self.record.clone();
         if last {
             (record.highestmodseq, record.uidnext, record.whole) =
@@ -167,14 +165,15 @@ impl SealedFolder {
             let missing = || Error::not_found("the mailbox of the folder is gone");
             let local = state.mailbox(mailbox).ok_or_else(missing)?.uid_next().get();
             let mut room = FlagRoom::new(state);
-            let mut events: Vec<Event> = Vec::with_capacity(new.len() + 4);
-            for new in &new {
-                let mut flags = new.flags.clone();
+            let mut events: Vec<Event> = Vec::with_capacity(messages.len() + 4);
+            for (arrived, stored) in messages {
+                let mut flags = to_account(&arrived.flags);
                 if room.add(&flags).is_err() {
                     flags.keywords.clear();
                     room.add(&flags)?;
                 }
-                events.push(Event::Appended { mailbox, message: new.stored.message(new.received), flags });
+                let message = stored.message(received(arrived));
+                events.push(Event::Appended { mailbox, message, flags });
             }
             for (flags, locals) in &changed {
                 let mut flags = flags.clone();
@@ -214,9 +213,8 @@ impl SealedFolder {
     }
 }
 
-fn new_message(arrived: &Arrived, stored: &Sealed) -> NewMessage {
-    let received = arrived.internaldate.map_or(Timestamp(0), DateTime::timestamp);
-    NewMessage { stored: stored.clone(), flags: to_account(&arrived.flags), received }
+fn received(arrived: &Arrived) -> Timestamp {
+    arrived.internaldate.map_or(Timestamp(0), DateTime::timestamp)
 }
 
 fn gone(known: &Known) -> UidSet {
@@ -343,11 +341,14 @@ impl Folder for SealedFolder {
                 arrived.flags = flags;
             }
         }
-        let entries = stored.len().div_ceil(ENTRY_MESSAGES).max(1);
-        for entry in 0..entries {
-            let messages = stored.iter().skip(entry * ENTRY_MESSAGES).take(ENTRY_MESSAGES);
-            let messages: Vec<_> = messages.cloned().collect();
-            self.enter(&messages, entry + 1 == entries, resume).inspect_err(|_| self.broken = true)?;
+        let mut left = &stored[..];
+        loop {
+            let (messages, after) = left.split_at(left.len().min(ENTRY_MESSAGES));
+            self.enter(messages, after.is_empty(), resume).inspect_err(|_| self.broken = true)?;
+            left = after;
+            if left.is_empty() {
+                break;
+            }
         }
         for uid in std::mem::take(&mut self.vanished) {
             self.uids.forget(uid);
