@@ -213,6 +213,10 @@ admin_token = "{secrets.token_hex(16)}"
         """The last node: not the one that is spoken to."""
         self.processes[-1].stop(signal.SIGKILL)
 
+    def revive_one(self):
+        self.processes[-1].start()
+        self.meet()
+
 
 class Machines(Garage):
     """Three nodes of Garage on a machine each, and two more machines for servers: links between them can be cut."""

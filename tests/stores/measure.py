@@ -26,6 +26,7 @@ COMMANDS = [
     ("SORT (SUBJECT), the first", "SORT (SUBJECT) UTF-8 ALL"),
 ]
 CHANGES = [
+    ("the first change of a server that was just started", "STORE 1 +FLAGS.SILENT (\\Seen)"),
     ("STORE 1:* +FLAGS", "STORE 1:* +FLAGS.SILENT (\\Flagged)"),
     ("COPY 1:*", "COPY 1:* Archive"),
     ("MOVE 1:*", "MOVE 1:* Archive"),

@@ -137,6 +137,7 @@ def whole_server(sealpost, work, backend, messages):
             backend.kill_one()
             acknowledged |= deliver(server, range(messages + 3, messages + 23))
             assert len(acknowledged) == messages + 23, "refused with one node of three dead"
+            backend.revive_one()
         server.kill()
         server.start()
         compare(read(server), acknowledged, "read at the end")

@@ -11,9 +11,10 @@ use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
 use crate::message::Layout;
 use crate::record::ServerKey;
 use crate::slot::{self, Slot, SlotKind};
-use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, record};
+use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, pack, record};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
+const PACK: &str = "acct/03030303030303030303030303030303/pack/m/0";
 
 struct Keys {
     account: AccountKeys,
@@ -41,6 +42,7 @@ pub fn fuzz_object(data: &[u8]) {
     let _ = entry::open(&keys.account, ACCOUNT, at, data);
     let _ = checkpoint::open(&keys.account, ACCOUNT, at, "state", data);
     segment(&keys.account, data);
+    packs(&keys.account, data);
     let _ = record::open_record(&keys.server, "accounts/a", data);
     let _ = chunk::open_section(&keys.object, 0, data, 1 << 20);
     sealed_chunk(&keys.object, data);
@@ -56,6 +58,26 @@ fn segment(keys: &AccountKeys, data: &[u8]) {
     for number in 0..=reader.count() {
         let _ = reader.section(number, 1 << 20);
     }
+}
+
+/// A pack as it is, and one whose directory is sealed right and says what the fuzzer says: how many rows, the rows, and the body.
+fn packs(keys: &AccountKeys, data: &[u8]) {
+    look_through(keys, &Bytes::copy_from_slice(data));
+    let Some((&rows, rest)) = data.split_first() else { return };
+    let (directory, body) = rest.split_at(rest.len().min(usize::from(rows) * pack::ROW_BYTES));
+    let Ok(sealed) = index::seal(keys, ACCOUNT, PACK, &[directory], &SeededRandom::new(1)) else { return };
+    look_through(keys, &pack::with_directory(&sealed, body));
+}
+
+fn look_through(keys: &AccountKeys, object: &Bytes) {
+    let Ok(opened) = pack::Pack::open(keys, ACCOUNT, PACK, object) else { return };
+    let mut bytes = 0;
+    for member in opened.members().flatten() {
+        bytes += member.piece.bytes().len();
+        let found = opened.find(member.number, member.object).expect("it was read a moment ago");
+        assert_eq!(found.expect("it is a member").bytes(), member.piece.bytes());
+    }
+    assert!(bytes <= object.len());
 }
 
 /// A chunk whose seal is right and whose content is the fuzzer's: what a thief of the keys could write.
@@ -149,6 +171,13 @@ mod tests {
         // Contents of a chunk behind a seal that holds: sound, and claiming far more than a chunk may hold.
         write("chunk-zstd", &[&[1], &zstd::bulk::compress(&text, 1).unwrap()[..]].concat());
         write("chunk-bomb", &[&[1], &zstd::bulk::compress(&vec![0; 100 << 20], 1).unwrap()[..]].concat());
+        let member = |number: u32, start: usize| pack::Member {
+            number,
+            object: sealpost_base::ObjectId([number as u8; 16]),
+            piece: pack::Piece::new(start as u64, Bytes::copy_from_slice(&text[start..])),
+        };
+        let members = [member(1, 0), member(7, 600)];
+        write("pack", pack::seal(&keys.account, ACCOUNT, PACK, &members, &random).unwrap().as_ref());
     }
 
     #[test]
@@ -166,6 +195,11 @@ mod tests {
                     let reader = index::SegmentReader::new(&keys.account, ACCOUNT, "path", &segment).unwrap();
                     assert!(reader.section(1, 0).unwrap().is_empty());
                     reader.section(2, 1 << 20).unwrap()
+                }
+                Some("pack") => {
+                    let object = Bytes::copy_from_slice(&bytes);
+                    let opened = pack::Pack::open(&keys.account, ACCOUNT, PACK, &object).unwrap();
+                    opened.members().next().unwrap().unwrap().piece.bytes().to_vec()
                 }
                 Some("record") => record::open_record(&keys.server, "accounts/a", &bytes).unwrap(),
                 _ => continue,

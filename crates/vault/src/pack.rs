@@ -18,7 +18,7 @@ const SIZE_BYTES: usize = 4;
 const HEAD_BYTES: usize = MAGIC.len() + SIZE_BYTES;
 const DIGEST_BYTES: usize = 16;
 /// Number, object, start, length, digest.
-const ROW_BYTES: usize = 4 + 16 + 8 + 4 + DIGEST_BYTES;
+pub(crate) const ROW_BYTES: usize = 4 + 16 + 8 + 4 + DIGEST_BYTES;
 
 /// Consecutive sealed octets of a message object. There is no public constructor, so that a pack cannot hold anything else.
 #[derive(Clone)]
@@ -89,6 +89,12 @@ pub fn seal(
     object.extend_from_slice(directory.as_ref());
     members.iter().for_each(|member| object.extend_from_slice(&member.piece.bytes));
     Ok(Sealed::new(object))
+}
+
+/// A pack whose directory holds, whatever it says; for fuzzing.
+pub(crate) fn with_directory(sealed: &Sealed, body: &[u8]) -> Bytes {
+    let size = (sealed.len() as u32).to_be_bytes();
+    [&MAGIC, &size[..], sealed.as_ref(), body].concat().into()
 }
 
 /// The parts of a pack, directory and body: what can be told without a key.
