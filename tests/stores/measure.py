@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -32,6 +33,8 @@ CHANGES = [
     ("MOVE 1:*", "MOVE 1:* Archive"),
 ]
 IDLE_USERS = 16
+#: By then what a login sets going is done, in seconds.
+SETTLED = 20
 
 
 def message(number):
@@ -114,7 +117,8 @@ def idle(server, seconds):
         imap.socket.sendall(b"i IDLE\r\n")
         imap.line()
         sessions.append(imap)
-    settle(server)
+    # Polling goes on, so there is nothing to wait for the end of.
+    time.sleep(SETTLED)
     counted = measured(server, lambda: time.sleep(seconds))
     for imap in sessions:
         imap.close()
@@ -170,6 +174,8 @@ def main():
     parser.add_argument("--idle", type=int, default=60)
     parser.add_argument("--nats", type=Path)
     arguments = parser.parse_args()
+    # What was started is stopped, however this ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     columns = {}
     for name, make in [("bucket", backends.Garage), ("local", backends.Local)]:
         work = Path(tempfile.mkdtemp(prefix="sealpost-measure-"))
