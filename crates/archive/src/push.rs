@@ -17,6 +17,7 @@ mod mirror;
 mod origin;
 mod pairs;
 mod remote;
+mod run;
 mod target;
 mod tried;
 
@@ -24,21 +25,16 @@ mod tried;
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use bytes::Bytes;
-use sealpost_base::{Error, Kind, Random, Result};
+use sealpost_base::{Random, Result};
 use sealpost_imap::types::DateTime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use crate::client::{Backoff, Server};
+use crate::client::Server;
 use crate::keep::{Copy, Flags};
-use contents::Contents;
-use deliver::Delivery;
-use origin::{From, Origin};
-use pairs::{Pairs, pair};
-use target::{Place, Target};
-use tried::{Room, Tried};
+use origin::Origin;
+use run::{Run, unless};
 
 pub use map::{Put, UidMap};
 pub use mirror::{Removal, mirror};
@@ -122,12 +118,6 @@ struct Head {
     size: u64,
 }
 
-/// Looks, two seconds apart, that must show no change for the server to be done; and how many there are at most.
-const SETTLE_QUIET: u32 = 4;
-const SETTLE_LOOKS: u32 = 60;
-/// Pieces that wait between source and destination.
-const WAITING: usize = 32;
-
 /// Puts a copy's messages into the account of `server`, those that are not there.
 ///
 /// # Errors
@@ -159,19 +149,6 @@ pub async fn migrate(
     Ok(run.end().await)
 }
 
-/// Both ends, and what was done so far.
-struct Run<'a> {
-    origin: Origin,
-    target: Target,
-    options: &'a Options,
-    observer: Arc<dyn Observer>,
-    backoff: Backoff,
-    room: Room,
-    report: Report,
-    /// No other folder would do better.
-    fatal: bool,
-}
-
 /// Who is told of a message that is there now.
 struct Told<'a> {
     observer: &'a dyn Observer,
@@ -196,248 +173,4 @@ impl Told<'_> {
 
 fn locked(map: &Mutex<UidMap>) -> MutexGuard<'_, UidMap> {
     map.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-impl<'a> Run<'a> {
-    fn new(origin: Origin, to: &Server, options: &'a Options, observer: Arc<dyn Observer>) -> Self {
-        Run {
-            origin,
-            target: Target::new(to),
-            options,
-            observer,
-            backoff: Backoff::new(to.patience.retry),
-            room: Room::default(),
-            report: Report::default(),
-            fatal: false,
-        }
-    }
-
-    /// Puts there what is missing in all folders that are wanted; these.
-    async fn all(&mut self) -> Result<Vec<From>> {
-        let mut folders = self.folders().await?;
-        folders.retain(|from| (self.options.wanted)(from.name().as_str()));
-        for from in &folders {
-            self.folder(from).await?;
-            if self.report.interrupted || self.room.is_full().is_some() {
-                break;
-            }
-        }
-        Ok(folders)
-    }
-
-    /// Says goodbye to both.
-    async fn end(mut self) -> Report {
-        self.origin.logout().await;
-        self.target.logout().await;
-        self.report
-    }
-
-    /// The source's folders. A server that is busy is tried again.
-    async fn folders(&mut self) -> Result<Vec<From>> {
-        loop {
-            match unless(&self.options.stop, self.origin.folders()).await {
-                Err(e) if e.kind() == Kind::Retry && !self.stopped() => self.pause(e).await?,
-                folders => return folders,
-            }
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        *self.options.stop.borrow()
-    }
-
-    /// Waits before the next attempt, with new connections; the error if there is none.
-    async fn pause(&mut self, error: Error) -> Result<()> {
-        self.origin.drop_connection();
-        self.target.drop_connection();
-        let Some(wait) = self.backoff.next(&error, &*self.options.random) else { return Err(error) };
-        if wait > Duration::from_secs(2) {
-            self.observer.note(&format!("{error}; trying again in {} s", wait.as_secs()));
-        }
-        self.report.reconnects += 1;
-        let pause = async {
-            tokio::time::sleep(wait).await;
-            Ok(())
-        };
-        // Whoever waits sees that it is to stop.
-        let _: Result<()> = unless(&self.options.stop, pause).await;
-        Ok(())
-    }
-
-    async fn folder(&mut self, from: &From) -> Result<()> {
-        let mut this = FolderReport { name: from.name().to_string(), ..FolderReport::default() };
-        let mut tried = Tried::default();
-        let ended = loop {
-            let before = this.put;
-            let attempt = self.attempt(from, &mut this, &mut tried).await;
-            if this.put > before {
-                self.backoff.progress();
-            }
-            match attempt {
-                _ if self.stopped() => break Ok(()),
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(e) if e.kind() == Kind::Retry => {
-                    if let Err(e) = self.pause(e).await {
-                        break Err(e);
-                    }
-                }
-                Err(e) if self.fatal => break Err(e),
-                Err(e) => {
-                    this.error = Some(e.to_string());
-                    break Ok(());
-                }
-            }
-        };
-        (this.failed, this.failures) = tried.take_failed();
-        if let Some(why) = self.room.is_full() {
-            this.error = Some(format!("the account takes no more: {why}"));
-        }
-        if let Some(why) = locked(&self.options.map).sync() {
-            self.observer.note(&format!("the map of UIDs cannot be written: {why}"));
-        }
-        self.report.interrupted = self.stopped();
-        self.observer.ended(&this);
-        self.report.folders.push(this);
-        ended
-    }
-
-    /// Waits until nothing more comes into the folder: a server goes on with what a connection sent that is gone, and what it
-    /// has not done yet would be put there again.
-    async fn settle(&mut self, wire: &[u8]) -> Result<()> {
-        let step = self.target.patience().retry.saturating_mul(2);
-        self.observer.note("waiting until the server is done with what an interrupted run sent");
-        let (mut last, mut quiet) = (None, 0);
-        for _ in 0..SETTLE_LOOKS {
-            let stop = &self.options.stop;
-            let selected = unless(stop, self.target.connection().await?.examine(wire)).await?;
-            let now = (selected.messages, selected.uidnext);
-            quiet = if last == Some(now) { quiet + 1 } else { 0 };
-            last = Some(now);
-            if quiet == SETTLE_QUIET {
-                break;
-            }
-            let pause = async {
-                tokio::time::sleep(step).await;
-                Ok(())
-            };
-            unless(stop, pause).await?;
-        }
-        Ok(())
-    }
-
-    /// The folder at the destination, which is connected to if it is not.
-    async fn place(&mut self, from: &From) -> Result<Place> {
-        if let Err(e) = unless(&self.options.stop, self.target.connection()).await {
-            self.fatal = e.kind() != Kind::Retry;
-            return Err(e);
-        }
-        let below = self.options.below.iter().cloned();
-        let levels: Vec<String> = below.chain(from.name().levels().map(str::to_owned)).collect();
-        self.target.place(&levels).await
-    }
-
-    /// What is the same at both ends. What came there although its answer did not is added to the map.
-    fn compare(
-        &self,
-        from: &From,
-        place: &Place,
-        contents: &Contents,
-        there: &Contents,
-        tried: &mut Tried,
-    ) -> Pairs {
-        let mut map = locked(&self.options.map);
-        let (name, to) = (from.name().as_str(), place.name.as_str());
-        let pairs = pair(contents, there, map.known(name, to));
-        for (at, there_at) in &pairs.same {
-            let (uid, there_uid) = (contents.messages[*at].uid, there.messages[*there_at].uid);
-            if tried.found(uid, there.uidvalidity, there_uid) {
-                let there = (there.uidvalidity, there_uid);
-                map.put(name, to, Put { uidvalidity: contents.uidvalidity, uid, there });
-            }
-        }
-        pairs
-    }
-
-    /// Puts into the folder what is missing; whether something was put off.
-    async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
-        let mut place = self.place(from).await?;
-        let stop = &self.options.stop;
-        let was_there = place.wire.is_some();
-        if !self.options.dry_run {
-            self.target.make(&mut place).await?;
-        }
-        let there = unless(stop, self.target.contents(&place)).await?;
-        let contents = unless(stop, self.origin.contents(from, !there.messages.is_empty())).await?;
-        if !contents.complete {
-            report.error = Some("the source does not list all messages of the folder".into());
-        }
-        let last = there.messages.last().map_or(0, |message| message.uid);
-        let first = tried.looked(there.uidvalidity, last);
-        let pairs = self.compare(from, &place, &contents, &there, tried);
-        if first {
-            report.there = pairs.same.len() as u64;
-            self.observer.begins(from.name().as_str(), pairs.missing.len() as u64);
-        } else {
-            // Of some the answer did not come.
-            report.put = (pairs.same.len() as u64).saturating_sub(report.there);
-        }
-        let (mut now, alone) = tried.next(&pairs.missing);
-        if self.options.dry_run {
-            report.put = now.len() as u64;
-            return Ok(false);
-        }
-        let Some(wire) = place.wire.clone().filter(|_| !now.is_empty()) else { return Ok(false) };
-        let before = was_there && locked(&self.options.map).is_unfinished(place.name.as_str());
-        if tried.must_wait(before, alone) {
-            self.settle(&wire).await?;
-            return Ok(true);
-        }
-        locked(&self.options.map).set_unfinished(place.name.as_str(), true);
-        let Run { origin, target, room, options, observer, .. } = self;
-        let (sender, receiver) = mpsc::channel(WAITING);
-        let mut told = Told {
-            observer: &**observer,
-            map: &options.map,
-            report,
-            uidvalidity: contents.uidvalidity,
-            to: place.name.to_string(),
-        };
-        let connection = target.connection().await?;
-        let (delivered, sent) = {
-            let parts = (&mut *tried, room, &mut told);
-            let delivery = Delivery::new(connection, &wire, receiver, options.stop.clone(), alone, parts);
-            let delivery = delivery.run();
-            let sending = origin.send(from, &mut now, sender);
-            tokio::pin!(delivery, sending);
-            tokio::select! {
-                biased;
-                sent = &mut sending => (delivery.await, sent),
-                delivered = &mut delivery => (delivered, Ok(())),
-            }
-        };
-        if delivered.is_ok()
-            && let Err(e) = &sent
-            && e.kind() == Kind::Retry
-            && let Some(next) = now.first()
-        {
-            // It was this one's turn when the source's connection ended.
-            tried.lost(next.get(), !crate::client::is_later(&e.to_string()), &e.to_string());
-        }
-        if delivered.is_ok() && !tried.is_unsettled() {
-            locked(&options.map).set_unfinished(place.name.as_str(), false);
-        }
-        delivered.and(sent)?;
-        Ok(!alone && tried.has_more(&pairs.missing))
-    }
-}
-
-/// Runs it, unless told to stop.
-async fn unless<T>(stop: &watch::Receiver<bool>, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut stop = stop.clone();
-    tokio::select! {
-        biased;
-        _ = stop.wait_for(|stop| *stop) => Err(Error::retry("interrupted")),
-        result = work => result,
-    }
 }

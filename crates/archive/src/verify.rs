@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
-use sealpost_imap::client::{Event, FetchData};
-use sealpost_imap::types::{Response, Status};
 
-use crate::client::{Backoff, Connection, Done, Found, Listing, Server, is_later, lowest};
+use crate::client::{Backoff, Connection, Found, Listing, Server, is_later};
 use crate::keep::{Copy, Kept};
 
+mod asked;
 #[cfg(test)]
 mod tests;
+
+use asked::{commands, finish, hashes, sizes_of};
 
 /// What to compare.
 #[derive(Clone)]
@@ -96,11 +97,6 @@ const DAMAGES_TOLD: usize = 1000;
 
 /// How often a message may be what a connection ended with.
 const ATTEMPTS: u32 = 3;
-/// Ranges of one command.
-const RANGES: usize = 200;
-/// Messages of one command.
-const MESSAGES: usize = 500;
-
 /// Compares `copy` with `server`.
 ///
 /// # Errors
@@ -356,83 +352,6 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
     Ok(local)
 }
 
-/// UIDs and sizes of all messages of the selected mailbox.
-async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {
-    let mut last = None;
-    loop {
-        let (mut uid, mut size) = (0, 0);
-        let take = |event| {
-            match event {
-                Event::FetchBegin(_) => (uid, size) = (0, 0),
-                Event::Fetch(FetchData::Uid(n)) => uid = n,
-                Event::Fetch(FetchData::Rfc822Size(n)) => size = n,
-                Event::FetchEnd => on(uid, size),
-                _ => {}
-            }
-            Ok(())
-        };
-        let to = last.map_or("*".to_owned(), |last: u32| last.to_string());
-        let command = format!("UID FETCH 1:{to} (UID RFC822.SIZE)");
-        let done = connection.run(|w| w.raw(&command), take).await?;
-        // RFC 9738 §3.1: what is below was left out.
-        match done.code.as_ref().and_then(lowest).filter(|uid| last.is_none_or(|last| *uid <= last)) {
-            Some(uid) if uid > 1 => last = Some(uid - 1),
-            Some(_) => return Ok(()),
-            None => return done.ok("asking for sizes").map(drop),
-        }
-    }
-}
-
-/// The hashes of messages, as the server sends them.
-async fn hashes(connection: &mut Connection, set: &UidSet, mut on: impl FnMut(u32, [u8; 32])) -> Result<()> {
-    let tag = connection.queue(|w| w.raw(format!("UID FETCH {set} (UID BODY.PEEK[])")));
-    connection.flush().await?;
-    let (mut uid, mut hash) = (None, None);
-    loop {
-        let event = connection.next().await?;
-        if Connection::completion(&event) == Some(tag)
-            && let Event::Response(Response::Status { status, code, text, .. }) = event
-        {
-            let done = Done { status, code, text };
-            return if done.status == Status::Ok { Ok(()) } else { done.ok("fetching messages").map(drop) };
-        }
-        match event {
-            Event::FetchBegin(_) => (uid, hash) = (None, None),
-            Event::Fetch(FetchData::Uid(n)) => uid = Some(n),
-            Event::Fetch(FetchData::Body(_, Some(octets))) => {
-                let mut whole = Context::new(&SHA256);
-                whole.update(&octets);
-                hash = Some(whole);
-            }
-            Event::LiteralBegin(..) => hash = Some(Context::new(&SHA256)),
-            Event::LiteralData(bytes) => {
-                if let Some(hash) = &mut hash {
-                    hash.update(&bytes);
-                }
-            }
-            Event::FetchEnd => {
-                if let (Some(uid), Some(hash)) = (uid.take(), hash.take()) {
-                    on(uid, finish(hash));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The set divided into what one command asks for.
-fn commands(set: &UidSet) -> impl Iterator<Item = UidSet> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let mut part = set.slice(at..set.len().min(at + MESSAGES));
-        if part.range_count() > RANGES {
-            part = UidSet::from_ranges(part.ranges().take(RANGES));
-        }
-        at += part.len();
-        (!part.is_empty()).then_some(part)
-    })
-}
-
 fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidSet {
     let count = uids.len();
     match sample {
@@ -446,12 +365,6 @@ fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidSet {
             })
         }
     }
-}
-
-fn finish(hash: Context) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(hash.finish().as_ref());
-    out
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
