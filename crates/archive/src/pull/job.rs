@@ -41,8 +41,8 @@ struct State {
     /// What to fetch is known.
     synced: bool,
     batches: Batches,
-    /// The server said that it has every message of `batches`.
-    exact: bool,
+    /// How many messages of `batches` there are, if the server did not say that it has each of them.
+    expected: Option<u64>,
     /// Messages that did not come although the command was completed.
     unanswered: UidSet,
     /// What the last commit is to say.
@@ -61,12 +61,12 @@ struct State {
 pub(super) struct Todo {
     /// Messages to fetch.
     pub(super) missing: UidSet,
-    /// The server said that it has each of them.
-    pub(super) exact: bool,
+    /// How many of them there are; `None`: the server said that it has each of them.
+    pub(super) expected: Option<u64>,
     /// What to say when all is done.
     pub(super) resume: Resume,
-    /// Something was left out that the next pull has to look at.
-    pub(super) unfinished: bool,
+    /// The server did not say of all its messages which they are: what to tell of that. The next pull has to look again.
+    pub(super) unlisted: Option<String>,
 }
 
 impl Job {
@@ -143,9 +143,10 @@ impl Job {
         let mut state = self.state();
         state.planned = todo.missing.len() as u64;
         state.batches = Batches::new(todo.missing);
-        state.exact = todo.exact;
+        state.expected = todo.expected;
         state.resume = todo.resume;
-        state.unfinished = todo.unfinished;
+        state.unfinished = todo.unlisted.is_some();
+        state.error = state.error.take().or(todo.unlisted);
         state.synced = true;
         state.before = None;
         state.planned
@@ -158,7 +159,7 @@ impl Job {
     /// A command was completed and these did not come.
     pub(super) fn unanswered(&self, set: &UidSet) {
         let mut state = self.state();
-        if state.exact && !set.is_empty() {
+        if !set.is_empty() {
             state.unanswered = state.unanswered.union(set);
         }
     }
@@ -193,11 +194,24 @@ impl Job {
         state.error.get_or_insert_with(|| error.to_string());
     }
 
+    /// Whether messages were asked for of which the server did not say that it has them.
+    pub(super) fn is_guess(&self) -> bool {
+        self.state().expected.is_some()
+    }
+
     /// Messages that were asked for and did not come, and why.
     pub(super) fn doubtful(&self) -> Vec<Failure> {
         let mut state = self.state();
         let mut doubtful = state.batches.take_failed();
         let unanswered = std::mem::take(&mut state.unanswered);
+        if let Some(expected) = state.expected {
+            let missed = (unanswered.len() + doubtful.len()) as u64 + state.batches.len();
+            if state.planned.saturating_sub(missed) >= expected {
+                return doubtful;
+            }
+            // The next pull compares everything.
+            state.unfinished = true;
+        }
         let reason = "the server lists it and does not send it";
         let told = unanswered.iter().take(limits::ARCHIVE_DOUBTFUL);
         doubtful.extend(told.map(|uid| Failure { uid: uid.get(), reason: reason.into() }));

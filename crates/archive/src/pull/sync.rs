@@ -26,6 +26,8 @@ pub(super) struct Sync<'a> {
     pub(super) before: &'a Before,
     pub(super) incoming: &'a mut Incoming,
     pub(super) stop: &'a mut tokio::sync::watch::Receiver<bool>,
+    /// Messages that went since it was selected.
+    pub(super) expunged: u64,
 }
 
 impl Sync<'_> {
@@ -45,13 +47,14 @@ impl Sync<'_> {
         }
         let resume =
             Resume { highestmodseq: selected.highestmodseq, uidnext: selected.uidnext, whole: false };
-        let todo = |missing, exact, unfinished| Todo { missing, exact, resume, unfinished };
+        let todo = |missing, unlisted| Todo { missing, expected: None, resume, unlisted };
         if before.all.is_empty() {
             let todo = match self.contiguous() {
-                Some(all) => todo(all, true, false),
+                Some(all) => todo(all, None),
                 None => {
                     let (all, complete) = self.all_uids().await?;
-                    todo(all, true, !complete)
+                    let unlisted = self.unlisted(&all, complete);
+                    todo(all, unlisted)
                 }
             };
             self.incoming.then(Work::Resume(resume)).await?;
@@ -67,15 +70,21 @@ impl Sync<'_> {
         }
         if marked && self.connection.qresync() && before.resume.whole {
             let present = before.present.difference(&vanished).len() as u64;
-            let new = u64::from(selected.messages).saturating_sub(present);
             let news = range(before.resume.uidnext, selected.uidnext.saturating_sub(1));
-            if news.len() as u64 <= new + LOOSE && selected.uidnext > 0 {
+            // More than UIDs were given away, or fewer than the copy has: then all are compared.
+            let new = u64::from(messages).checked_sub(present).filter(|new| *new <= news.len() as u64);
+            if let Some(new) = new.filter(|new| news.len() as u64 <= new + LOOSE && selected.uidnext > 0) {
                 self.incoming.then(Work::Gone(before.present.intersection(&vanished))).await?;
                 self.incoming.then(Work::Resume(resume)).await?;
-                return Ok(todo(news.difference(&before.all), false, false));
+                let missing = news.difference(&before.all);
+                return Ok(Todo { missing, expected: Some(new), resume, unlisted: None });
             }
         }
         let (all, complete) = match listed {
+            Some((listed, false)) => match self.search().await? {
+                Some(found) => (found, true),
+                None => (listed, false),
+            },
             Some(listed) => listed,
             None => self.all_uids().await?,
         };
@@ -83,7 +92,19 @@ impl Sync<'_> {
             self.incoming.then(Work::Gone(before.present.difference(&all))).await?;
             self.incoming.then(Work::Resume(resume)).await?;
         }
-        Ok(todo(all.difference(&before.all), true, !complete))
+        let unlisted = self.unlisted(&all, complete);
+        Ok(todo(all.difference(&before.all), unlisted))
+    }
+
+    /// What to say if not all messages were named.
+    fn unlisted(&self, found: &UidSet, complete: bool) -> Option<String> {
+        let (listed, messages) = (found.len(), self.messages());
+        (!complete).then(|| format!("the server says that it has {messages} messages and lists {listed}"))
+    }
+
+    /// How many messages there are at least.
+    fn messages(&self) -> u64 {
+        u64::from(self.selected.messages).saturating_sub(self.expunged)
     }
 
     /// All UIDs, if there are no gaps between them.
@@ -101,6 +122,16 @@ impl Sync<'_> {
         if !esearch && self.selected.messages > SEARCH_LINE {
             return self.all_flags().await;
         }
+        match self.search().await? {
+            Some(found) => Ok((found, true)),
+            // More ranges than are read of a set, or a search that is not to be relied on.
+            None => self.all_flags().await,
+        }
+    }
+
+    /// All UIDs that a search finds, if they are as many as there are messages.
+    async fn search(&mut self) -> Result<Option<UidSet>> {
+        let esearch = self.connection.capabilities().esearch();
         let command = if esearch { "UID SEARCH RETURN (ALL) ALL" } else { "UID SEARCH ALL" };
         let mut found = UidSet::new();
         let done = self
@@ -118,11 +149,8 @@ impl Sync<'_> {
                 _ => {}
             })
             .await?;
-        if done.status != Status::Ok || !self.is_complete(&found) {
-            // More ranges than are read of a set, or a search that is not to be relied on.
-            return self.all_flags().await;
-        }
-        Ok((found, true))
+        let complete = done.status == Status::Ok && self.is_complete(&found);
+        Ok(complete.then_some(found))
     }
 
     /// All UIDs and flags, message by message.
@@ -135,6 +163,10 @@ impl Sync<'_> {
         let command = |last: &str| format!("UID FETCH 1:{last} (UID FLAGS{labels})");
         self.fetch_to("*", command, |uid| runs.add(uid)).await?;
         let found = runs.into_set();
+        if !self.is_complete(&found) {
+            // The server may have something to say of messages that went meanwhile.
+            self.run_command("NOOP", |_| {}).await?;
+        }
         let complete = self.is_complete(&found);
         Ok((found, complete))
     }
@@ -142,7 +174,7 @@ impl Sync<'_> {
     /// Whether as many messages were named as there are. More come in meanwhile, but not any number.
     fn is_complete(&self, found: &UidSet) -> bool {
         let messages = u64::from(self.selected.messages);
-        (messages..=messages + messages / 4 + LOOSE).contains(&(found.len() as u64))
+        (self.messages()..=messages + messages / 4 + LOOSE).contains(&(found.len() as u64))
     }
 
     /// What changed since the last pull; what vanished, if the server says so.
@@ -218,14 +250,22 @@ impl Sync<'_> {
     }
 
     async fn next(&mut self) -> Result<Event> {
-        if let Some(event) = self.connection.ready()? {
-            return Ok(event);
+        let event = match self.connection.ready()? {
+            Some(event) => event,
+            None => tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stop| *stop) => return Err(stopped()),
+                event = self.connection.next() => event?,
+            },
+        };
+        match &event {
+            Event::Response(Response::Expunge(_)) => self.expunged += 1,
+            Event::Response(Response::Vanished { earlier: false, uids: set }) => {
+                self.expunged += uids(set).len() as u64;
+            }
+            _ => {}
         }
-        tokio::select! {
-            biased;
-            _ = self.stop.wait_for(|stop| *stop) => Err(stopped()),
-            event = self.connection.next() => event,
-        }
+        Ok(event)
     }
 }
 

@@ -210,6 +210,7 @@ impl Worker {
                 before: &before,
                 incoming: &mut incoming,
                 stop: &mut self.stop,
+                expunged: 0,
             };
             let todo = sync.run().await.map_err(lost_or_end)?;
             let planned = job.set_todo(todo);
@@ -230,6 +231,7 @@ impl Worker {
         if doubtful.is_empty() {
             return doubtful;
         }
+        let guessed = job.is_guess();
         let set: UidSet =
             doubtful.iter().filter_map(|failure| sealpost_base::Uid::new(failure.uid)).collect();
         if let Some(connection) = &mut self.connection
@@ -237,6 +239,10 @@ impl Worker {
             && let Ok(there) = still_there(connection, &set).await
         {
             doubtful.retain(|f| sealpost_base::Uid::new(f.uid).is_some_and(|uid| there.contains(uid)));
+        } else if guessed {
+            // Which of them there are nobody said: it is no use to name each.
+            doubtful.clear();
+            job.set_error(&Error::retry("the server has more messages than it sent"));
         }
         doubtful
     }

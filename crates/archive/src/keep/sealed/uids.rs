@@ -11,6 +11,8 @@ use sealpost_base::{Error, MailboxId, Result, Uid, UidSet, limits};
 
 use super::{PREFIX, uid};
 
+/// What follows the last UID that there can be.
+const MOST: i64 = 1 << 32;
 /// Runs of one object: at most 24 KiB.
 const OBJECT_RUNS: usize = 2000;
 
@@ -52,7 +54,8 @@ impl Uids {
             let end = run.local.saturating_add(run.count.saturating_sub(1));
             for row in mailbox.rows(uid(run.local)..=uid(end)) {
                 let local = row.uid.get();
-                uids.add_live(run.server + (local - run.local), local);
+                // A run ends with the last UID at most, see `decode`.
+                uids.add_live(run.server.saturating_add(local - run.local), local);
             }
         }
         uids
@@ -63,8 +66,8 @@ impl Uids {
             return;
         }
         if let Some((first, (begins, count))) = self.live.range_mut(..server).next_back()
-            && *first + *count == server
-            && *begins + *count == local
+            && follows(*first, *count, server)
+            && follows(*begins, *count, local)
         {
             *count += 1;
             return;
@@ -87,7 +90,7 @@ impl Uids {
 
     /// The mailbox's UIDs.
     pub fn locals(&self) -> UidSet {
-        let runs = self.live.values().map(|(local, count)| (uid(*local), uid(local + count - 1)));
+        let runs = self.live.values().map(|(local, count)| (uid(*local), uid(local + (count - 1))));
         UidSet::from_ranges(runs)
     }
 
@@ -179,12 +182,20 @@ fn runs_of(servers: &[u32], local: u32) -> impl Iterator<Item = Run> + '_ {
 
 /// Whether a run only makes the last one longer.
 fn continues(runs: &[Run], run: Run) -> bool {
-    runs.last().is_some_and(|l| l.server + l.count == run.server && l.local + l.count == run.local)
+    runs.last()
+        .is_some_and(|l| follows(l.server, l.count, run.server) && follows(l.local, l.count, run.local))
+}
+
+/// Whether `next` comes after `count` UIDs from `first` on. After the last UID there is none.
+fn follows(first: u32, count: u32, next: u32) -> bool {
+    first.checked_add(count) == Some(next)
 }
 
 fn add(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
-        Some(last) if last.server + last.count == run.server && last.local + last.count == run.local => {
+        Some(last)
+            if follows(last.server, last.count, run.server) && follows(last.local, last.count, run.local) =>
+        {
             last.count += run.count;
         }
         _ => runs.push(run),
@@ -211,7 +222,8 @@ fn decode(value: &[u8]) -> Option<Vec<Run>> {
     for run in numbers.chunks_exact(3) {
         let (from, at) = (server.checked_add(run[0])?, local.checked_add(run[1])?);
         (server, local) = (from.checked_add(run[2])?, at.checked_add(run[2])?);
-        if server > i64::from(u32::MAX) || local > i64::from(u32::MAX) || from < 1 || at < 1 || run[2] < 1 {
+        // Both are where the run ended: one after the last UID at most.
+        if server > MOST || local > MOST || from < 1 || at < 1 || run[2] < 1 {
             return None;
         }
         let number = |n: i64| u32::try_from(n).ok();
@@ -248,6 +260,19 @@ mod tests {
         let events = Uids::default().put(ID, &servers, 1);
         assert_eq!(events.len(), 5);
         assert!(events.iter().all(|event| value(event).len() <= 24 * 1024));
+    }
+
+    #[test]
+    fn the_last_uid_there_can_be_is_known() {
+        for servers in [vec![1, 2, u32::MAX], vec![u32::MAX - 1, u32::MAX], vec![u32::MAX]] {
+            let mut uids = Uids::default();
+            let events = uids.put(ID, &servers, 1);
+            uids.added(&servers, 1);
+            assert_eq!(decode(value(&events[0])).unwrap(), uids.last);
+            assert_eq!(uids.iter().map(|(server, _)| server).collect::<Vec<_>>(), servers);
+            uids.forget(u32::MAX);
+            assert_eq!((uids.local(u32::MAX), uids.locals().len()), (None, servers.len() - 1));
+        }
     }
 
     proptest! {

@@ -52,6 +52,8 @@ pub(crate) enum Fault {
     Chatter(&'static str, usize),
     /// EXISTS says so many messages, UIDNEXT one more; those that are not there are not sent.
     Claims(u32),
+    /// EXISTS says so many messages more than there are.
+    More(u32),
     /// So many logins are refused with "too many connections".
     Busy(usize),
     /// SEARCH and FETCH of flags leave out half of the messages.
@@ -93,7 +95,8 @@ impl World {
     }
 
     fn exists(&self, mailbox: &Box_) -> u32 {
-        self.claims().unwrap_or(mailbox.messages.len() as u32)
+        let more = self.faults.iter().find_map(|f| if let Fault::More(n) = f { Some(*n) } else { None });
+        self.claims().unwrap_or(mailbox.messages.len() as u32 + more.unwrap_or(0))
     }
 
     fn uidnext(&self, mailbox: &Box_) -> u32 {

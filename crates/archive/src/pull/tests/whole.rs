@@ -288,6 +288,61 @@ async fn a_server_that_contradicts_itself_makes_nothing_vanish() {
 }
 
 #[tokio::test]
+async fn messages_that_are_not_listed_are_missed() {
+    for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
+        for (fault, listed) in [(Fault::More(4), 9), (Fault::HalfListed, 4)] {
+            // Once at the first pull, once later; the gap is for a listing to be asked for.
+            for later in [false, true] {
+                let mut inbox = Box_::with(10);
+                inbox.expunge(2);
+                let script = Script::start(inbox, capabilities, &[]).await;
+                let copy = Memory::default();
+                if later {
+                    assert!(pulled(&script, &copy).await.is_complete());
+                    script.inbox(|inbox| inbox.set_flags(3, "\\Flagged"));
+                }
+                script.change(|world| world.faults.push(fault.clone()));
+                if later && capabilities == QRESYNC && fault == Fault::HalfListed {
+                    // Nothing is listed where the server says what changed.
+                    continue;
+                }
+                for _ in 0..2 {
+                    let report = pulled(&script, &copy).await;
+                    let error = report.of[0].error.clone().unwrap_or_default();
+                    let said = format!("messages and lists {listed}");
+                    assert!(error.ends_with(&said), "{capabilities} {fault:?} {later}: {report:?}");
+                    assert!(!report.is_complete() && !copy.folder("INBOX").resume.whole);
+                }
+                script.change(|world| world.faults.clear());
+                assert!(pulled(&script, &copy).await.is_complete());
+                assert_eq!(copy.texts("INBOX"), texts([1].into_iter().chain(3..=10)));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn new_messages_that_do_not_come_are_missed() {
+    let script = Script::start(Box_::with(5), QRESYNC, &[]).await;
+    let copy = Memory::default();
+    assert!(pulled(&script, &copy).await.is_complete());
+    script.inbox(|inbox| {
+        for _ in 0..3 {
+            inbox.add(None);
+        }
+    });
+    script.change(|world| world.faults.push(Fault::Skip(7)));
+    for _ in 0..2 {
+        let report = pulled(&script, &copy).await;
+        let failed: Vec<u32> = report.of[0].failed.iter().map(|failure| failure.uid).collect();
+        assert_eq!(failed, [7], "{report:?}");
+    }
+    script.change(|world| world.faults.clear());
+    assert!(pulled(&script, &copy).await.is_complete());
+    assert_eq!(copy.texts("INBOX"), texts(1..=8));
+}
+
+#[tokio::test]
 async fn hostile_servers_are_given_up() {
     for fault in [Fault::EndlessLine, Fault::Silent] {
         let script = Script::start(Box_::with(3), QRESYNC, std::slice::from_ref(&fault)).await;
