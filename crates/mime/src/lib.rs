@@ -24,6 +24,7 @@ pub mod scanner;
 pub mod structure;
 pub mod text;
 pub mod unbinary;
+mod weight;
 
 pub use build::{Entity, MessageBuilder};
 pub use envelope::{Address, Envelope};

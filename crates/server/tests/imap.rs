@@ -153,5 +153,7 @@ mod sessions;
 mod shares;
 #[path = "imap/sorting.rs"]
 mod sorting;
+#[path = "imap/structures.rs"]
+mod structures;
 #[path = "imap/vanished.rs"]
 mod vanished;

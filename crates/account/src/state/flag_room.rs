@@ -107,7 +107,10 @@ impl<'a> FlagRoom<'a> {
         }
         let next = self.state.keywords().len() + self.new_keywords.len();
         if next >= limits::KEYWORDS {
-            return Err(Error::limit(format!("an account has at most {} keywords", limits::KEYWORDS)));
+            let most = limits::KEYWORDS;
+            return Err(Error::limit(format!(
+                "this account has used {most} different keywords, and can use no new ones"
+            )));
         }
         let id = KeywordId(u16::try_from(next).unwrap_or(u16::MAX));
         self.new_keywords.insert(lower, id);

@@ -44,6 +44,7 @@ const BATCH_ROWS: usize = 64;
 const BATCH_FLAG_BYTES: usize = 4 * 1024;
 
 /// A message as it was when its batch was taken.
+#[derive(Clone)]
 pub(super) struct FetchRow {
     uid: Uid,
     sequence: u32,
@@ -263,11 +264,12 @@ impl Session {
         let account = self.view()?.account().clone();
         packs.expect(rows.iter().map(|row| row.number)).await;
         let mut pipeline = Pipeline::new(account, plan.clone(), packs.clone(), rows);
-        while let Some(prepared) = self.patiently(pipeline.next()).await?? {
+        while let Some(mut prepared) = self.patiently(pipeline.next()).await?? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }
-            self.write_message(prepared, plan, trouble).await?;
+            self.write_message(&mut prepared, plan, trouble).await?;
+            // What was drawn for it is for what is written of it too.
             self.connection.relieve().await?;
         }
         Ok(())
@@ -286,7 +288,7 @@ impl Session {
     /// The response for a message, as far as it can be read.
     async fn write_message(
         &mut self,
-        mut prepared: Prepared,
+        prepared: &mut Prepared,
         plan: &Plan,
         trouble: &mut Trouble,
     ) -> Result<(), End> {
@@ -344,6 +346,8 @@ impl Session {
                 _ => response.column(item),
             }
             begun = response.begun;
+            // One item may be much.
+            self.connection.relieve().await?;
         }
         if begun {
             self.connection.out().fetch_end();

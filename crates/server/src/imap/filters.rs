@@ -156,9 +156,13 @@ impl Substitution<'_> {
         Ok(SearchKey::And(keys))
     }
 
-    /// For the filter at hand (RFC 5466 §3.1).
+    /// For the filter at hand (RFC 5466 §3.1): it is not there, or cannot be used.
     fn undefined(&self) -> Reply {
         match self.path.last() {
+            Some(name) if self.session.filter(name).is_some() => {
+                let text = "this stored search leads back to itself, or through too many others";
+                Reply::no(Code::UndefinedFilter(name.clone()), text)
+            }
             Some(name) => Reply::no(Code::UndefinedFilter(name.clone()), "no such stored search"),
             None => Reply::no(Code::Limit, "too many search keys"),
         }

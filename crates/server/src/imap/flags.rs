@@ -3,7 +3,7 @@
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, FlagSetId, Mailbox};
 use sealpost_account::{FlagAction, Flags, SystemFlags};
-use sealpost_base::Error;
+use sealpost_base::{Error, limits};
 use sealpost_imap::types::{Flag, PermanentFlag, StoreAction};
 use sealpost_imap::write::Writer;
 
@@ -74,8 +74,9 @@ pub(super) fn of_mailbox(state: &AccountState, mailbox: &Mailbox) -> Vec<Flag> {
     system.into_iter().chain(keywords).collect()
 }
 
-/// PERMANENTFLAGS for these flags: those that these rights let somebody change (RFC 4314 §4, §5.1.1).
-pub(super) fn permanent(flags: &[Flag], rights: Rights) -> Vec<PermanentFlag> {
+/// PERMANENTFLAGS for these flags: those that these rights let somebody change (RFC 4314 §4, §5.1.1), and `\*` if keywords can
+/// be created in that account (RFC 3501 §7.1).
+pub(super) fn permanent(state: &AccountState, flags: &[Flag], rights: Rights) -> Vec<PermanentFlag> {
     let may = |flag: &&Flag| {
         rights.contains(match flag {
             Flag::Seen => Rights::SEEN,
@@ -83,7 +84,8 @@ pub(super) fn permanent(flags: &[Flag], rights: Rights) -> Vec<PermanentFlag> {
             _ => Rights::WRITE,
         })
     };
-    let any = rights.contains(Rights::WRITE).then_some(PermanentFlag::Any);
+    let any = (rights.contains(Rights::WRITE) && state.keywords().len() < limits::KEYWORDS)
+        .then_some(PermanentFlag::Any);
     flags.iter().filter(may).cloned().map(PermanentFlag::Flag).chain(any).collect()
 }
 

@@ -172,10 +172,10 @@ impl Session {
         };
         for event in events {
             match event {
-                Event::Messages(mailbox) => {
-                    let items = [StatusItem::UidNext, StatusItem::Messages];
-                    let modseq = self.dialect.modseq().then_some(StatusItem::HighestModSeq);
-                    let items: Vec<_> = items.into_iter().chain(modseq).collect();
+                Event::Messages { mailbox, unseen } => {
+                    let mut items = vec![StatusItem::UidNext, StatusItem::Messages];
+                    items.extend(self.dialect.modseq().then_some(StatusItem::HighestModSeq));
+                    items.extend(unseen.then_some(StatusItem::Unseen));
                     self.tell_status_of(&mailbox, &items).await?;
                 }
                 Event::Flags { mailbox, unseen, validity } => {

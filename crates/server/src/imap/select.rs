@@ -143,7 +143,7 @@ fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -
     let mailbox = place.mailbox_in(&state)?;
     let mut view = View::new(place.account.clone(), place.access, &state, mailbox, read_only);
     let flags = flags::of_mailbox(&state, mailbox);
-    let permanent = flags::permanent(&flags, view.rights(&state));
+    let permanent = flags::permanent(&state, &flags, view.rights(&state));
     // RFC 3501 §7.1: the first message that is not \Seen.
     let unseen = (mailbox.unseen() > 0)
         .then(|| {

@@ -300,7 +300,13 @@ impl Session {
     pub(super) fn complete(&mut self, tag: &Tag, reply: Reply) -> Result<(), End> {
         self.connection.out().status(Some(tag), reply.status, reply.code.as_ref(), &reply.text);
         self.measure(reply.status);
-        if reply.status == Status::Bad { self.misbehaved() } else { Ok(()) }
+        match reply.status {
+            Status::Bad => return self.misbehaved(),
+            // Who does sensible things between is no nonsense.
+            Status::Ok if self.account.is_some() => self.errors = 0,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The command at hand was answered.

@@ -253,8 +253,8 @@ impl Session {
     }
 
     async fn tell_rows(&mut self, uids: &UidSet, items: Items, with_uid: bool) -> Result<(), End> {
-        // RFC 7162 §3.2.4, RFC 9051 §7.5.2: what nobody asked for has the UID.
-        let with_uid = with_uid || self.dialect.modseq() || self.dialect.rev2();
+        // RFC 7162 §3.2.4, RFC 9051 §7.5.2, RFC 5465 §5.1: what nobody asked for has the UID.
+        let with_uid = with_uid || self.dialect.modseq() || self.dialect.rev2() || self.watch.is_some();
         let mut next = uids.first();
         while let Some(from) = next {
             next = self.tell_batch(uids, from, items, with_uid);
@@ -332,7 +332,7 @@ pub(super) fn first_recent(view: &View) -> Uid {
 /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
 pub(super) fn announce_keywords(out: &mut Writer, view: &View, state: &AccountState, mailbox: &Mailbox) {
     let flags = flags::of_mailbox(state, mailbox);
-    let permanent = flags::permanent(&flags, view.rights(state));
+    let permanent = flags::permanent(state, &flags, view.rights(state));
     out.response(&Response::Flags(flags));
     out.status(None, Status::Ok, Some(&Code::PermanentFlags(permanent)), "new keywords");
 }

@@ -24,6 +24,8 @@ use crate::pack::Piece;
 const BATCH_CHUNKS: usize = 8;
 /// The most memory one [`MessageReader::raw`] stream holds: a batch that is handed out, one that is being opened.
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
+/// Texts that are looked at, in bytes, before others have a turn.
+const TEXT_BYTES_AT_ONCE: usize = 64 * 1024;
 /// Sealed bytes that are opened where they arrive; more are opened on a thread that may block.
 const INLINE_BYTES: usize = MAX_SEALED_BYTES;
 
@@ -155,8 +157,16 @@ impl MessageReader {
                 .map_err(|e| e.context(&reader.0.path))?;
             Ok(std::mem::take(&mut *plain))
         };
+        let mut looked_at = 0;
         for (at, (reader, sealed)) in readers.iter().zip(sealed).enumerate() {
-            each(at, open(reader, sealed));
+            let text = open(reader, sealed);
+            looked_at += text.as_ref().map_or(0, Vec::len);
+            each(at, text);
+            // How much it is does not show in what is stored, and looking for much in it takes long.
+            if looked_at >= TEXT_BYTES_AT_ONCE {
+                looked_at = 0;
+                tokio::task::yield_now().await;
+            }
         }
     }
 

@@ -2,8 +2,12 @@
 //!
 //! Messages that are wanted whole and are small are read a group at a time: one question to the store, one waking.
 //!
-//! Octets draw from the account's share of the budget. A session waits for budget only while it holds none: reading ahead takes what is free
-//! and otherwise does not happen, so that sessions never wait for each other in a circle.
+//! Octets and structures draw from the account's share of the budget. A session waits for budget only while it holds none: reading ahead takes
+//! what is free and otherwise does not happen, so that sessions never wait for each other in a circle.
+//!
+//! How large a structure is shows when it is opened: [`SMALL_STRUCTURE`] is drawn for each before, and what it takes beyond that at once, if it
+//! is free. If it is not, the structure is let go of; when its message is next, everything that was read ahead is let go of too, and
+//! it is read once more with as much as a request may have.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,7 +16,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
 use sealpost_account::{Account, PackReads};
-use sealpost_base::{Budget, Permit, Result};
+use sealpost_base::{Budget, Permit, Result, limits};
 use sealpost_mime::Structure;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
@@ -28,6 +32,12 @@ const AHEAD_OCTETS: usize = 12;
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
 /// Octets of messages that are read together, in bytes; one message at least.
 const GROUP_OCTETS: u64 = 512 * 1024;
+/// Memory for a structure and what is written of it, in bytes, drawn before it is read.
+const SMALL_STRUCTURE: usize = 8 * 1024;
+/// Memory for a structure and what is written of it, for each byte of the structure.
+const STRUCTURE_FACTOR: usize = 2;
+/// Memory for the largest structure, as it is opened and written.
+const LARGEST_STRUCTURE: usize = 8 * limits::STRUCTURE_BYTES;
 /// Groups of messages whose structures are read ahead.
 const AHEAD_GROUPS: usize = 4;
 /// Messages of one group.
@@ -43,7 +53,9 @@ pub(super) struct Prepared {
     /// The first octets that the plan asks for.
     pub(super) first: Option<Result<Opened>>,
     pub(super) reads: Reads,
-    _permit: Option<Arc<Permit>>,
+    /// There was no memory for the structure, which has to be read again.
+    crowded: bool,
+    _permits: (Arc<Permit>, Option<Permit>),
 }
 
 /// Prepares messages in order.
@@ -60,6 +72,8 @@ pub(super) struct Pipeline {
 struct Running {
     work: Work,
     cost: usize,
+    /// What it reads.
+    rows: Vec<FetchRow>,
 }
 
 enum Work {
@@ -95,7 +109,7 @@ impl Pipeline {
         loop {
             self.read_ahead();
             if let Some(prepared) = self.ready.pop_front() {
-                return Ok(Some(prepared));
+                return Ok(Some(if prepared.crowded { self.again(prepared).await? } else { prepared }));
             }
             let prepared = match self.running.pop_front() {
                 Some(Running { work: Work::Task(mut task), .. }) => match (&mut task.0).await {
@@ -114,17 +128,16 @@ impl Pipeline {
                         return Ok(None);
                     }
                     let cost = self.cost();
-                    let permit = match self.plan.reads_octets().then(|| self.budget.try_acquire(cost)) {
-                        None => None,
-                        Some(Some(permit)) => Some(permit),
-                        Some(None) => {
+                    let permit = match self.budget.try_acquire(cost) {
+                        Some(permit) => permit,
+                        None => {
                             // Nobody waits for memory who holds some.
                             self.packs.release();
-                            Some(self.budget.acquire(cost).await)
+                            self.budget.acquire(cost).await
                         }
                     };
                     let group = self.group();
-                    prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit).await
+                    self.prepare(group, permit, true).await
                 }
             };
             self.ready.extend(prepared);
@@ -134,23 +147,15 @@ impl Pipeline {
     fn read_ahead(&mut self) {
         let most = if self.plan.reads_octets() { AHEAD_OCTETS } else { AHEAD_GROUPS };
         while self.running.len() < most && !self.waiting.is_empty() {
-            let permit = if self.plan.reads_octets() {
-                let cost = self.cost();
-                let ahead: usize = self.running.iter().map(|running| running.cost).sum();
-                if ahead + cost > AHEAD_BYTES {
-                    return;
-                }
-                match self.budget.try_acquire(cost) {
-                    Some(permit) => Some(permit),
-                    None => return,
-                }
-            } else {
-                None
-            };
-            let cost = permit.as_ref().map_or(0, Permit::bytes);
+            let cost = self.cost();
+            let ahead: usize = self.running.iter().map(|running| running.cost).sum();
+            if self.plan.reads_octets() && ahead + cost > AHEAD_BYTES {
+                return;
+            }
+            let Some(permit) = self.budget.try_acquire(cost) else { return };
             let group = self.group();
-            let prepared =
-                prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit);
+            let rows = group.clone();
+            let prepared = self.prepare(group, permit, true);
             let work = if self.plan.begins_with_all() {
                 let mut read = Box::new(maybe_done(prepared.boxed()));
                 // Asks the store. Nobody is woken for the answer before it is waited for.
@@ -159,7 +164,7 @@ impl Pipeline {
             } else {
                 Work::Task(Task(tokio::spawn(prepared)))
             };
-            self.running.push_back(Running { work, cost });
+            self.running.push_back(Running { work, cost, rows });
         }
     }
 
@@ -186,13 +191,52 @@ impl Pipeline {
         self.waiting.drain(..self.group_len()).collect()
     }
 
-    /// Memory that reading the octets of the next group takes.
+    /// Memory that reading the next group takes, if its structures are small.
     fn cost(&self) -> usize {
-        let cost = |row: &FetchRow| {
-            let small = row.message.size().saturating_mul(2).saturating_add(4096);
-            usize::try_from(small).unwrap_or(READER_BYTES).min(READER_BYTES)
+        let structure = if self.plan.reads_structure() { SMALL_STRUCTURE } else { 0 };
+        let octets = |row: &FetchRow| match self.plan.reads_octets() {
+            true => {
+                let small = row.message.size().saturating_mul(2).saturating_add(4096);
+                usize::try_from(small).unwrap_or(READER_BYTES).min(READER_BYTES)
+            }
+            false => 0,
         };
-        self.waiting.iter().take(self.group_len()).map(cost).sum()
+        self.waiting.iter().take(self.group_len()).map(|row| structure + octets(row)).sum()
+    }
+
+    /// Reads a message again, with memory for its structure: everything that was read ahead is let go of, and read again later.
+    async fn again(&mut self, first: Prepared) -> Result<Prepared, End> {
+        let mut rows = vec![first.row];
+        drop((first.structure, first.first, first._permits));
+        rows.extend(self.ready.drain(..).map(|prepared| prepared.row));
+        rows.extend(self.running.drain(..).flat_map(|running| running.rows));
+        for row in rows.into_iter().rev() {
+            self.waiting.push_front(row);
+        }
+        self.packs.release();
+        let permit = self.budget.acquire(LARGEST_STRUCTURE + READER_BYTES).await;
+        let group = self.waiting.pop_front().into_iter().collect();
+        self.prepare(group, permit, false).await.pop().ok_or(End::Broken)
+    }
+
+    /// Reads a group, with memory for it; if `weighed`, without structures that take more.
+    fn prepare(
+        &self,
+        group: Vec<FetchRow>,
+        permit: Permit,
+        weighed: bool,
+    ) -> impl Future<Output = Vec<Prepared>> + Send + use<> {
+        let budget = weighed.then(|| self.budget.clone());
+        prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit, budget)
+    }
+}
+
+/// The memory that a structure takes beside what was drawn for it; `None` if there is none, which is never so if nobody counts.
+fn weigh(structure: &Structure, budget: Option<&Budget>) -> Option<Option<Permit>> {
+    let more = (STRUCTURE_FACTOR * structure.weight()).saturating_sub(SMALL_STRUCTURE);
+    match budget {
+        Some(budget) if more > 0 => budget.try_acquire(more).map(Some),
+        _ => Some(None),
     }
 }
 
@@ -201,9 +245,10 @@ async fn prepare(
     plan: Arc<Plan>,
     packs: Arc<PackReads>,
     group: Vec<FetchRow>,
-    permit: Option<Permit>,
+    permit: Permit,
+    budget: Option<Budget>,
 ) -> Vec<Prepared> {
-    let permit = permit.map(Arc::new);
+    let permit = Arc::new(permit);
     let mut readers = Vec::with_capacity(group.len());
     for row in &group {
         readers.push(packs.reader(row.number, &row.message).await);
@@ -214,19 +259,27 @@ async fn prepare(
     };
     // The store answers several questions at once more quickly than one after the other.
     let structures = join_all(group.iter().zip(&readers).map(|(row, reader)| async {
-        if plan.reads_structure() { Some(account.structure_by(reader, &row.message).await) } else { None }
+        if !plan.reads_structure() {
+            return (None, Some(None));
+        }
+        let structure = account.structure_by(reader, &row.message).await;
+        // At once, so that it does not wait uncounted for those of the others.
+        let weighed = structure.as_ref().map_or(Some(None), |structure| weigh(structure, budget.as_ref()));
+        (weighed.is_some().then_some(structure), weighed)
     }));
     let structures = structures.await;
     let mut prepared = Vec::with_capacity(group.len());
-    for ((row, structure), reader) in group.into_iter().zip(structures).zip(readers) {
+    for ((row, (structure, weighed)), reader) in group.into_iter().zip(structures).zip(readers) {
         let reads = Reads { reader, account: account.clone(), message: row.message.clone() };
-        let first = match (whole.next(), plan.first_octets()) {
+        let crowded = weighed.is_none();
+        let first = match (whole.next(), plan.first_octets().filter(|_| !crowded)) {
             (Some(Ok(pieces)), _) => Some(Ok(Opened::all(&reads.reader, pieces))),
             // What is damaged in it may not be its beginning.
             (_, Some(wanted)) => Some(reads.open(wanted, structure.as_ref()).await),
             (_, None) => None,
         };
-        prepared.push(Prepared { row, structure, first, reads, _permit: permit.clone() });
+        let _permits = (permit.clone(), weighed.flatten());
+        prepared.push(Prepared { row, structure, first, reads, crowded, _permits });
     }
     prepared
 }

@@ -1,6 +1,6 @@
 //! What a client asked to be notified of, mailbox by mailbox (RFC 5465 §6).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use sealpost_account::AccountState;
 use sealpost_account::name::{canonical, normal};
@@ -31,26 +31,18 @@ pub(super) struct Wanted {
     pub(super) metadata: bool,
 }
 
-/// One group: which mailboxes, and what of them.
-#[derive(Debug)]
-struct Group {
-    scope: Scope,
-    wanted: Wanted,
-}
-
-#[derive(Debug)]
-enum Scope {
-    Personal,
-    Subscribed,
-    /// These and everything below.
-    Subtree(HashSet<String>),
-    Named(HashSet<String>),
-}
-
-/// All groups of a NOTIFY SET.
+/// All groups of a NOTIFY SET, put together: what is wanted of a mailbox is what any of them wants (RFC 5465 §6). Looking that up takes
+/// as long for a thousand groups as for one, as it is done for every mailbox whenever something has changed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    groups: Vec<Group>,
+    /// Of all mailboxes that are this user's.
+    personal: Wanted,
+    /// Of those that are subscribed to.
+    subscribed: Wanted,
+    /// Of these and everything below.
+    subtrees: HashMap<String, Wanted>,
+    /// Of these alone.
+    named: HashMap<String, Wanted>,
     /// Of the server's metadata, whatever the mailboxes.
     pub(super) server_metadata: bool,
 }
@@ -70,7 +62,7 @@ pub(super) fn sort(asked: Vec<EventGroup>) -> Result<(Selected, Groups), ()> {
             NotifyFilter::Mailboxes(MailboxFilter::Selected) => selected = of_selected(events, false),
             NotifyFilter::Mailboxes(filter) => {
                 groups.server_metadata |= events.contains(&NotifyEvent::ServerMetadataChange);
-                groups.groups.push(Group { scope: Scope::new(filter), wanted: Wanted::new(&events) });
+                groups.add(filter, Wanted::new(&events));
             }
         }
     }
@@ -103,13 +95,27 @@ fn peek(item: FetchItem) -> FetchItem {
 }
 
 impl Groups {
+    fn add(&mut self, filter: MailboxFilter, wanted: Wanted) {
+        let (names, list) = match filter {
+            MailboxFilter::Subscribed => return self.subscribed = self.subscribed.and(wanted),
+            MailboxFilter::Subtree(list) => (&mut self.subtrees, list),
+            MailboxFilter::Mailboxes(list) => (&mut self.named, list),
+            // RFC 5465 §6.3: a subaddress may be delivered anywhere, so that these are the same.
+            _ => return self.personal = self.personal.and(wanted),
+        };
+        for name in list {
+            // Both as it is written and as names are kept (RFC 9051 §5.1): a mailbox that is not there yet may get either.
+            for form in [canonical(name.as_str()), normal(name.as_str())] {
+                let of_name = names.entry(form.into_owned()).or_default();
+                *of_name = of_name.and(wanted);
+            }
+        }
+    }
+
     /// What the names take that were asked for, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let names = |scope: &Scope| match scope {
-            Scope::Personal | Scope::Subscribed => 0,
-            Scope::Subtree(names) | Scope::Named(names) => names.iter().map(|name| name_bytes(name)).sum(),
-        };
-        self.groups.iter().map(|group| size_of::<Group>() + names(&group.scope)).sum()
+        let names = self.subtrees.keys().chain(self.named.keys());
+        names.map(|name| name_bytes(name) + size_of::<Wanted>()).sum()
     }
 }
 
@@ -145,37 +151,6 @@ impl Wanted {
     }
 }
 
-impl Scope {
-    fn new(filter: MailboxFilter) -> Self {
-        // Both as it is written and as names are kept (RFC 9051 §5.1): a mailbox that is not there yet may get either.
-        let names = |names: Vec<sealpost_imap::types::Mailbox>| {
-            let forms = |name: &sealpost_imap::types::Mailbox| {
-                [canonical(name.as_str()).into_owned(), normal(name.as_str()).into_owned()]
-            };
-            names.iter().flat_map(forms).collect()
-        };
-        match filter {
-            MailboxFilter::Subscribed => Scope::Subscribed,
-            MailboxFilter::Subtree(list) => Scope::Subtree(names(list)),
-            MailboxFilter::Mailboxes(list) => Scope::Named(names(list)),
-            // RFC 5465 §6.3: a subaddress may be delivered anywhere, so that these are the same.
-            _ => Scope::Personal,
-        }
-    }
-
-    fn has(&self, name: &str, subscribed: bool) -> bool {
-        match self {
-            Scope::Personal => !is_others(name),
-            Scope::Subscribed => subscribed,
-            Scope::Subtree(tops) => {
-                let levels = name.match_indices(HIERARCHY_DELIMITER).map(|(at, _)| &name[..at]);
-                levels.chain([name]).any(|level| tops.contains(level))
-            }
-            Scope::Named(names) => names.contains(name),
-        }
-    }
-}
-
 /// Whether the mailbox belongs to somebody else.
 fn is_others(name: &str) -> bool {
     name.strip_prefix(OTHER_USERS)
@@ -185,10 +160,16 @@ fn is_others(name: &str) -> bool {
 impl Groups {
     /// What is wanted of the mailbox of that name: several groups may speak of it (RFC 5465 §6).
     pub(super) fn wanted(&self, name: &str, subscribed: bool) -> Wanted {
-        self.groups
-            .iter()
-            .filter(|group| group.scope.has(name, subscribed))
-            .fold(Wanted::default(), |wanted, group| wanted.and(group.wanted))
+        let mut wanted = if is_others(name) { Wanted::default() } else { self.personal };
+        if subscribed {
+            wanted = wanted.and(self.subscribed);
+        }
+        if !self.subtrees.is_empty() {
+            let levels = name.match_indices(HIERARCHY_DELIMITER).map(|(at, _)| &name[..at]);
+            let found = levels.chain([name]).filter_map(|level| self.subtrees.get(level));
+            wanted = found.fold(wanted, |wanted, of_level| wanted.and(*of_level));
+        }
+        self.named.get(name).map_or(wanted, |of_name| wanted.and(*of_name))
     }
 
     /// As [`Groups::wanted`], in that state.
@@ -198,7 +179,9 @@ impl Groups {
 
     /// Whether any events of mailboxes that are not selected are wanted.
     pub(super) fn any(&self) -> bool {
-        self.server_metadata || self.groups.iter().any(|group| group.wanted.any())
+        let names = self.subtrees.values().chain(self.named.values());
+        self.server_metadata
+            || [&self.personal, &self.subscribed].into_iter().chain(names).any(|wanted| wanted.any())
     }
 }
 

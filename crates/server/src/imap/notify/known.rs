@@ -38,7 +38,11 @@ pub(super) struct Entry {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Messages came or went (RFC 5465 §5.2, §5.3).
-    Messages(String),
+    Messages {
+        mailbox: String,
+        /// Changes of flags are wanted too, and how many messages are not `\Seen` has changed.
+        unseen: bool,
+    },
     /// Flags changed, or what UIDs mean (RFC 5465 §5.1).
     Flags {
         mailbox: String,
@@ -208,11 +212,11 @@ impl Known {
 /// What has to be told of the messages of a mailbox.
 pub(super) fn of_messages(was: &Entry, now: &Entry, wanted: Wanted) -> Option<Event> {
     let validity = was.uid_validity != now.uid_validity;
+    let unseen = was.unseen != now.unseen;
     if wanted.messages && !validity && (was.uid_next, was.messages) != (now.uid_next, now.messages) {
-        return Some(Event::Messages(now.name.clone()));
+        return Some(Event::Messages { mailbox: now.name.clone(), unseen: unseen && wanted.flags });
     }
     let changed = validity || was.highest_modseq != now.highest_modseq;
-    let unseen = was.unseen != now.unseen;
     let told = changed && (wanted.flags || wanted.messages && validity);
     told.then(|| Event::Flags { mailbox: now.name.clone(), unseen, validity })
 }

@@ -183,7 +183,7 @@ fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
         _ => 2,
     };
     let alike = word.chars.first() == chars.first() || word.chars.last() == chars.last();
-    if !alike || chars.len().abs_diff(len) > mistakes {
+    if !alike {
         return 0;
     }
     match distance(&word.chars, chars, mistakes) {
@@ -192,17 +192,29 @@ fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
     }
 }
 
+/// More than any distance.
+const FAR: usize = usize::MAX / 2;
+
 /// Letters that were left out, added, mistaken or exchanged with their neighbour, if they are at most `most`.
 fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > most {
+        return None;
+    }
     let mut rows = [const { [0usize; WORD_BYTES + 1] }; 3];
     for (j, cell) in rows[1].iter_mut().enumerate() {
         *cell = j;
     }
     for i in 1..=a.len() {
         // Rows: before the last, the last, this one.
-        rows[2][0] = i;
-        let mut least = i;
-        for j in 1..=b.len() {
+        // Whatever is further from the diagonal has more mistakes.
+        let (from, to) = (i.saturating_sub(most).max(1), b.len().min(i + most));
+        let before = if from == 1 { i } else { FAR };
+        rows[2][from - 1] = before;
+        if i > 1 && to == i + most {
+            rows[1][to] = FAR;
+        }
+        let mut least = before;
+        for j in from..=to {
             let same = usize::from(a[i - 1] != b[j - 1]);
             let mut cell = (rows[1][j - 1] + same).min(rows[1][j] + 1).min(rows[2][j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
@@ -342,5 +354,35 @@ mod tests {
         let hostile = format!("{} {}", "x".repeat(100_000), "xy".repeat(50));
         assert_eq!(body("yyyyyyyyyy", &hostile), 0);
         assert_eq!(body(&"q".repeat(1000), &hostile), 0);
+    }
+
+    /// The same by the whole table.
+    fn distance_by_definition(a: &[char], b: &[char]) -> usize {
+        let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+        for i in 0..=a.len() {
+            for j in 0..=b.len() {
+                table[i][j] = if i == 0 || j == 0 {
+                    i + j
+                } else {
+                    let same = usize::from(a[i - 1] != b[j - 1]);
+                    let near = (table[i - 1][j - 1] + same).min(table[i - 1][j] + 1).min(table[i][j - 1] + 1);
+                    let exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                    if exchanged { near.min(table[i - 2][j - 2] + 1) } else { near }
+                };
+            }
+        }
+        table[a.len()][b.len()]
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn distances_near_the_diagonal_are_distances(
+            a in proptest::collection::vec(proptest::char::range('a', 'c'), 1..12),
+            b in proptest::collection::vec(proptest::char::range('a', 'c'), 1..12),
+            most in 1usize..4,
+        ) {
+            let whole = distance_by_definition(&a, &b);
+            proptest::prop_assert_eq!(distance(&a, &b, most), Some(whole).filter(|distance| *distance <= most));
+        }
     }
 }

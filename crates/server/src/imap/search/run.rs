@@ -28,8 +28,10 @@ use crate::imap::reply::{Failure, Reply};
 use crate::imap::session::Session;
 use crate::imap::targets::Cursor;
 
-/// Rows looked at while the account's state is held.
+/// Rows looked at while the account's state is held, of a search for little.
 const BATCH_ROWS: usize = 512;
+/// Those of a search for whatever much.
+const BATCH_ROWS_LEAST: usize = 8;
 /// Messages that one task reads.
 const GROUP_MESSAGES: usize = 64;
 /// Tasks that read at once.
@@ -145,7 +147,7 @@ impl Session {
     ) -> Result<UidSet, Failure> {
         let mut decided = UidSet::new();
         let mut stream =
-            area.account.summaries(area.mailbox, undecided.clone(), Parts::HEADERS).chunks(BATCH_ROWS);
+            area.account.summaries(area.mailbox, undecided.clone(), Parts::HEADERS).chunks(batch_rows(query));
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
         while let Some(batch) = self.patiently(stream.next()).await? {
@@ -200,7 +202,7 @@ impl Session {
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
         let mut decided = UidSet::new();
-        let mut texts = texts.ready_chunks(BATCH_ROWS);
+        let mut texts = texts.ready_chunks(batch_rows(query));
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
         while let Some(batch) = self.patiently(texts.next()).await? {
@@ -255,7 +257,7 @@ impl Session {
 
     /// Lets others have a turn; ends when the server does.
     pub(in crate::imap) async fn goes_on(&self) -> Result<(), Failure> {
-        tokio::task::consume_budget().await;
+        tokio::task::yield_now().await;
         if self.connection.is_stopping() { Err(End::Shutdown.into()) } else { Ok(()) }
     }
 }
@@ -285,6 +287,11 @@ impl ByFlags {
 /// The rows of the area that are still there, from that UID on.
 fn rows<'a>(area: &'a Area, mailbox: &'a Mailbox, first: Uid) -> impl Iterator<Item = Row> + 'a {
     area.uids.ranges_from(first).flat_map(move |(from, to)| mailbox.rows(from.max(first)..=to))
+}
+
+/// Messages whose texts are looked at before others have a turn: the fewer the more is looked for in each.
+fn batch_rows(query: &Query) -> usize {
+    (BATCH_ROWS / (1 + query.patterns.len() / 16)).max(BATCH_ROWS_LEAST)
 }
 
 /// Those of the messages that are still there. One that was expunged meanwhile matches nothing (RFC 2180 §4.3).

@@ -118,7 +118,7 @@ async fn scan(account: &Account, query: &Arc<Query>, message: &Message, known: &
     let mut raw = account.reader(message).raw(0..message.size());
     while let Some(piece) = raw.next().await {
         scanner.push(&piece?);
-        tokio::task::consume_budget().await;
+        tokio::task::yield_now().await;
     }
     let (structure, matcher) = scanner.finish();
     known.learn_envelope(&structure.envelope, message);
