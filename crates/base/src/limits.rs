@@ -127,7 +127,7 @@ pub const IMAP_COMPRESSED_SHARE: usize = 4;
 pub const IMAP_COMPRESSORS_SHARE: usize = 8;
 /// Fields of an ID command (RFC 2971 §3.3).
 pub const IMAP_ID_FIELDS: usize = 30;
-/// Bad commands of one IMAP session before it is closed.
+/// Bad commands of one IMAP session, with no good one after login between them, before it is closed.
 pub const IMAP_ERRORS: usize = 20;
 
 /// Bytes of a mailbox name, UTF-8, the whole path.
