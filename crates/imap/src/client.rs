@@ -42,8 +42,12 @@ pub enum FetchData {
     Uid(u32),
     /// `FLAGS`
     Flags(Vec<Flag>),
+    /// `FLAGS`, those that can be read, and some of those that cannot, as they can be shown.
+    FlagsInPart(Vec<Flag>, Vec<Box<str>>),
     /// `INTERNALDATE`
     InternalDate(DateTime),
+    /// `INTERNALDATE` that is no date: what it is, as it can be shown.
+    NoDate(Box<str>),
     /// `RFC822.SIZE`
     Rfc822Size(u64),
     /// `BINARY.SIZE[section]` (RFC 3516 §4.3)

@@ -11,6 +11,7 @@ mod date;
 mod esearch;
 mod fetch;
 mod list;
+mod loose;
 mod metadata;
 mod modifier;
 mod multisearch;

@@ -88,6 +88,7 @@ impl Fetching<'_> {
                             self.job.batches(|batches| batches.arrived(octets));
                         }
                     }
+                    Came::Unreadable => self.job.unreadable(),
                     Came::Empty(_) | Came::Flags(_) | Came::Nothing => {}
                 }
             }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use sealpost_base::{Clock, Error, Result};
 use sealpost_imap::client::{BodyName, Event, FetchData, Value};
-use sealpost_imap::types::{DateTime, Flag, Section};
+use sealpost_imap::types::{DateTime, Flag, Response, Section};
 use sealpost_imap::utf7;
 use tokio::sync::mpsc;
 
+use super::report::Failure;
 use super::writer::{BATCH_MESSAGES, BATCH_OCTETS, Piece, Work, pieces};
 use crate::keep::{Arrived, Flags};
 
@@ -26,6 +27,8 @@ pub(super) enum Came {
     Empty(u32),
     /// A message's flags.
     Flags(u32),
+    /// An answer to FETCH that cannot be read.
+    Unreadable,
 }
 
 /// Puts responses together.
@@ -36,6 +39,7 @@ pub(super) struct Incoming {
     octets: usize,
     since: Duration,
     changes: Vec<(u32, Flags)>,
+    unread: Vec<Failure>,
     current: Current,
     labels: bool,
 }
@@ -47,6 +51,8 @@ struct Current {
     flags: Option<Flags>,
     labels: Option<Vec<Box<str>>>,
     internaldate: Option<DateTime>,
+    /// What cannot be read of flags and date.
+    unread: Vec<String>,
     body: Body,
 }
 
@@ -72,6 +78,7 @@ impl Incoming {
             octets: 0,
             since: Duration::ZERO,
             changes: Vec::new(),
+            unread: Vec::new(),
             current: Current::default(),
             labels,
         }
@@ -101,6 +108,7 @@ impl Incoming {
                 }
             }
             Event::FetchEnd => return self.complete().await,
+            Event::Response(Response::Other(line)) if is_fetch(&line) => return Ok(Came::Unreadable),
             _ => {}
         }
         Ok(Came::Nothing)
@@ -111,6 +119,14 @@ impl Incoming {
         match data {
             FetchData::Uid(uid) => current.uid = Some(uid),
             FetchData::Flags(flags) => current.flags = Some(keep(&flags)),
+            FetchData::FlagsInPart(flags, unread) => {
+                current.flags = Some(keep(&flags));
+                let named: Vec<String> = unread.iter().map(|flag| format!("\"{flag}\"")).collect();
+                current.unread.push(format!("flags that cannot be read are left out: {}", named.join(" ")));
+            }
+            FetchData::NoDate(date) => {
+                current.unread.push(format!("it has no date, since this is none: \"{date}\""));
+            }
             FetchData::InternalDate(date) => current.internaldate = Some(date),
             FetchData::Body(name, octets) if is_whole(&name) => {
                 current.body = octets.map_or(Body::Nil, Body::Whole);
@@ -125,6 +141,9 @@ impl Incoming {
         let Some(uid) = current.uid.filter(|uid| *uid > 0) else { return Ok(Came::Nothing) };
         // Flags that come without being asked for come without labels: the next pull asks for both.
         let told = current.flags.is_some() && current.labels.is_some() == self.labels;
+        if !current.unread.is_empty() && !matches!(current.body, Body::Nil) {
+            self.unread.push(Failure { uid, reason: current.unread.join("; ") });
+        }
         let mut flags = current.flags.unwrap_or_default();
         flags.labels = current.labels.unwrap_or_default();
         let arrived = |flags| Arrived { uid, flags, internaldate: current.internaldate };
@@ -148,7 +167,7 @@ impl Incoming {
             Body::Nil => Ok(Came::Empty(uid)),
             Body::None | Body::Ignored if told => {
                 self.changes.push((uid, flags));
-                if self.changes.len() >= BATCH_MESSAGES {
+                if self.changes.len().max(self.unread.len()) >= BATCH_MESSAGES {
                     self.flush().await?;
                 }
                 Ok(Came::Flags(uid))
@@ -176,6 +195,10 @@ impl Incoming {
             let changes = std::mem::take(&mut self.changes);
             self.send(Work::Flags(changes)).await?;
         }
+        if !self.unread.is_empty() {
+            let unread = std::mem::take(&mut self.unread);
+            self.send(Work::Unread(unread)).await?;
+        }
         Ok(())
     }
 
@@ -196,6 +219,12 @@ impl Incoming {
 /// The writer says itself why it ended.
 fn ended() -> Error {
     Error::internal("nothing can be written to the folder any more")
+}
+
+/// Whether it is a FETCH response.
+fn is_fetch(line: &[u8]) -> bool {
+    let word = line.split(|b| *b == b' ').nth(1);
+    word.is_some_and(|word| word.eq_ignore_ascii_case(b"FETCH") || word.eq_ignore_ascii_case(b"UIDFETCH"))
 }
 
 /// Whether it is the whole message.

@@ -45,6 +45,8 @@ struct State {
     expected: Option<u64>,
     /// Messages that did not come although the command was completed.
     unanswered: UidSet,
+    /// There was an answer that cannot be read.
+    unreadable: bool,
     /// What the last commit is to say.
     resume: Resume,
     /// Something was left out that the next pull has to look at.
@@ -164,6 +166,11 @@ impl Job {
         }
     }
 
+    /// An answer of the server cannot be read.
+    pub(super) fn unreadable(&self) {
+        self.state().unreadable = true;
+    }
+
     /// A connection works on it.
     pub(super) fn join(&self) {
         self.state().connections += 1;
@@ -212,7 +219,10 @@ impl Job {
             // The next pull compares everything.
             state.unfinished = true;
         }
-        let reason = "the server lists it and does not send it";
+        let reason = match state.unreadable {
+            true => "the server's answer cannot be read, or it does not send it",
+            false => "the server lists it and does not send it",
+        };
         let told = unanswered.iter().take(limits::ARCHIVE_DOUBTFUL);
         doubtful.extend(told.map(|uid| Failure { uid: uid.get(), reason: reason.into() }));
         if unanswered.len() > limits::ARCHIVE_DOUBTFUL {
@@ -254,6 +264,8 @@ impl Job {
         report.octets = written.octets;
         report.flags = written.flags;
         report.gone = written.gone;
+        report.unread = written.unread;
+        report.unread_all = written.unread_all;
         written.failed.into_iter().for_each(|failure| report.fail(failure));
         Ok(report)
     }

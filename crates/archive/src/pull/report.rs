@@ -46,6 +46,10 @@ pub struct FolderReport {
     pub failed: Vec<Failure>,
     /// How many more there are of these.
     pub failed_more: u64,
+    /// Messages that are kept without some of their flags, or their date, which cannot be read: some of them, and why.
+    pub unread: Vec<Failure>,
+    /// How many messages those are.
+    pub unread_all: u64,
     /// What kept the folder from being complete.
     pub error: Option<String>,
 }
@@ -61,6 +65,8 @@ pub struct Failure {
 
 /// Failures of a folder that are told one by one.
 const FAILURES_TOLD: usize = 1000;
+/// Messages without some of their flags that are told one by one.
+pub(super) const UNREAD_TOLD: usize = 20;
 
 impl FolderReport {
     /// What would be done.

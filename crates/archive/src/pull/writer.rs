@@ -10,7 +10,7 @@ use bytes::Bytes;
 use sealpost_base::{Clock, Error, Kind, Result, UidSet};
 use tokio::sync::mpsc;
 
-use super::report::{Failure, Observer};
+use super::report::{Failure, Observer, UNREAD_TOLD};
 use crate::keep::{Arrived, Flags, Folder, Resume};
 
 /// Octets of small messages that are handed over together.
@@ -35,6 +35,8 @@ pub(super) enum Work {
     Large(u64, mpsc::Receiver<Piece>),
     /// Flags of messages that are known.
     Flags(Vec<(u32, Flags)>),
+    /// What is kept without some of its flags, or its date.
+    Unread(Vec<Failure>),
     /// The server no longer has these.
     Gone(UidSet),
     /// All changes up to here are written: what the next commits say.
@@ -72,6 +74,10 @@ pub(super) struct Written {
     pub(super) gone: u64,
     /// What this format cannot keep.
     pub(super) failed: Vec<Failure>,
+    /// Some of the messages of which flags or the date cannot be read.
+    pub(super) unread: Vec<Failure>,
+    /// How many there are of these.
+    pub(super) unread_all: u64,
 }
 
 /// Writes one folder.
@@ -148,6 +154,11 @@ impl Writer {
                 for (uid, flags) in changes {
                     self.flags(uid, &flags)?;
                 }
+            }
+            Work::Unread(unread) => {
+                self.written.unread_all += unread.len() as u64;
+                let room = UNREAD_TOLD.saturating_sub(self.written.unread.len());
+                self.written.unread.extend(unread.into_iter().take(room));
             }
             Work::Gone(uids) => {
                 for uid in uids.iter() {

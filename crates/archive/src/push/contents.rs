@@ -163,7 +163,7 @@ async fn fetch(
             Event::Fetch(FetchData::Uid(n)) => read.uid = n,
             Event::Fetch(FetchData::Rfc822Size(n)) => read.size = n,
             Event::Fetch(FetchData::InternalDate(at)) => read.date = Some(DateTime::timestamp(at)),
-            Event::Fetch(FetchData::Flags(flags)) => {
+            Event::Fetch(FetchData::Flags(flags) | FetchData::FlagsInPart(flags, _)) => {
                 let names: Vec<String> = flags.iter().map(ToString::to_string).collect();
                 read.flags = Flags::from_names(names.iter().map(String::as_str));
             }

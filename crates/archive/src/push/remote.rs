@@ -138,7 +138,7 @@ async fn send_group(
         match event {
             Event::FetchBegin(_) => (uid, flags, date, body, large) = (None, None, None, None, false),
             Event::Fetch(FetchData::Uid(n)) => uid = Some(n),
-            Event::Fetch(FetchData::Flags(list)) => {
+            Event::Fetch(FetchData::Flags(list) | FetchData::FlagsInPart(list, _)) => {
                 let names: Vec<String> = list.iter().map(ToString::to_string).collect();
                 flags = Some(Flags::from_names(names.iter().map(String::as_str)));
             }

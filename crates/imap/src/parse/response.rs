@@ -413,8 +413,8 @@ fn step(input: &[u8], large: u64, utf8: bool) -> Parsed<FetchStep> {
     }
     let data = match word.as_str() {
         "UID" => FetchData::Uid(cursor.number32()?),
-        "FLAGS" => FetchData::Flags(cursor.flag_list()?),
-        "INTERNALDATE" => FetchData::InternalDate(cursor.date_time()?),
+        "FLAGS" => cursor.fetched_flags()?,
+        "INTERNALDATE" => cursor.fetched_date()?,
         "RFC822.SIZE" => FetchData::Rfc822Size(cursor.number()?),
         "MODSEQ" => {
             cursor.expect(b'(', "a mod-sequence is in parentheses")?;

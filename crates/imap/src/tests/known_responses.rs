@@ -211,6 +211,93 @@ fn fetch() {
     assert_eq!(decoder.next(), None);
 }
 
+fn items(attributes: &[u8]) -> Vec<FetchData> {
+    let mut decoder = ResponseDecoder::new(Limits::default());
+    decoder.feed(&[b"* 1 FETCH (UID 5 ", attributes, b" RFC822.SIZE 7)\r\n"].concat());
+    let mut items = Vec::new();
+    while let Some(event) = decoder.next() {
+        if let Event::Fetch(data) = event {
+            items.push(data);
+        }
+    }
+    assert_eq!(items.last(), Some(&FetchData::Rfc822Size(7)), "{}", String::from_utf8_lossy(attributes));
+    items
+}
+
+#[test]
+fn flags_that_cannot_be_read_cost_nothing_else() {
+    let long = "k".repeat(3000);
+    let unreadable: [(&[u8], &str); 13] = [
+        (b"a]b", "a]b"),
+        (b"$a]", "$a]"),
+        (b"[x]", "[x]"),
+        (b"a%b", "a%b"),
+        (b"a*b", "a*b"),
+        (b"\\*", "\\\\*"),
+        (b"\\", "\\\\"),
+        (b"a\\b", "a\\\\b"),
+        (b"\"q\"", "q"),
+        (b"a\"b", "a\\\"b"),
+        (b"a(b", "a(b"),
+        (b"{3}\r\na)b", "a)b"),
+        (b"\xe4\0", "\u{fffd}\\0"),
+    ];
+    for (flag, named) in unreadable {
+        let read = items(&[b"FLAGS (\\Seen ", flag, b" $a)"].concat());
+        let (FetchData::FlagsInPart(flags, unread), 3) = (&read[1], read.len()) else { panic!("{read:?}") };
+        assert_eq!((flags.len(), &flags[0], &*unread[0]), (2, &Flag::Seen, named));
+    }
+    let read = items(format!("FLAGS ({long})").as_bytes());
+    let FetchData::FlagsInPart(_, unread) = &read[1] else { panic!("{read:?}") };
+    assert_eq!((unread.len(), unread[0].chars().count()), (1, 41));
+    let many = items(["FLAGS (", &"] ".repeat(1000), ")"].concat().as_bytes());
+    assert!(
+        matches!(&many[1], FetchData::FlagsInPart(flags, unread) if flags.is_empty() && unread.len() == 8)
+    );
+    for spaced in ["( \\Seen)", "(\\Seen )", "(  \\Seen  )"] {
+        assert_eq!(items(format!("FLAGS {spaced}").as_bytes())[1], FetchData::Flags(vec![Flag::Seen]));
+    }
+    assert_eq!(items(b"FLAGS NIL")[1], FetchData::Flags(vec![]));
+}
+
+#[test]
+fn dates_that_cannot_be_read_cost_nothing_else() {
+    let no = [
+        "NIL",
+        "\"\"",
+        "\"00-Jan-2020 00:00:00 +0000\"",
+        "\"31-Feb-2020 00:00:00 +0000\"",
+        "{2}\r\nno",
+        "7",
+        "\"01-Jan-2020 24:00:00 +0000\"",
+        "\"01-Jan-2020 00:00:00 +9999\"",
+        "\"01-Jan-2020 00:00:00\"",
+        "\"01-Jan-2020 00:00:00 +00:00:00\"",
+        "\"01-Jan-2020-7 00:00:00 +0000\"",
+        "\"1-J\u{e9}n-2020 0:0 +0000\"",
+        "\"01-Jan-2020 300:00:00 +0000\"",
+        "\"01-Jan-2020 00:00:00 +\u{e9}00\"",
+    ];
+    for date in no {
+        let read = items(format!("INTERNALDATE {date}").as_bytes());
+        assert!(matches!(&read[1], FetchData::NoDate(_)), "{date}: {read:?}");
+    }
+    let first = DateTime::new(Date::new(2020, 1, 1).unwrap(), 0, 0, 0, 0).unwrap();
+    for date in [
+        "01-Jan-2020 00:00:00 GMT",
+        "01-Jan-20 00:00:00 +0000",
+        "Wed, 01 Jan 2020 00:00:00 +0000",
+        "01-Jan-2020 00:00:00 -00:00",
+        "1 Jan 2020 0:00 UTC",
+        "1-Jan-2020 00:00:00 -0000",
+    ] {
+        let read = items(format!("INTERNALDATE \"{date}\"").as_bytes());
+        assert_eq!(read[1], FetchData::InternalDate(first), "{date}");
+    }
+    let west = DateTime::new(Date::new(1999, 12, 31).unwrap(), 23, 59, 60, -330).unwrap();
+    assert_eq!(items(b"INTERNALDATE \"31 Dec 99 23:59:60 -05:30\"")[1], FetchData::InternalDate(west));
+}
+
 #[test]
 fn fetch_by_uid() {
     let mut decoder = ResponseDecoder::new(Limits::default());

@@ -24,6 +24,9 @@ fn write_fetch(w: &mut Writer, number: u32, items: &[FetchData]) {
         match item {
             FetchData::Uid(n) => w.raw("UID ").number(u64::from(*n)),
             FetchData::Flags(flags) => w.raw("FLAGS ").flags(flags),
+            // The strategy makes neither.
+            FetchData::FlagsInPart(flags, _) => w.raw("FLAGS ").flags(flags),
+            FetchData::NoDate(_) => w.raw("INTERNALDATE NIL"),
             FetchData::InternalDate(time) => w.raw("INTERNALDATE ").date_time(*time),
             FetchData::Rfc822Size(n) => w.raw("RFC822.SIZE ").number(*n),
             FetchData::BinarySize(section, n) => w.raw("BINARY.SIZE").section(section).space().number(*n),

@@ -54,6 +54,8 @@ pub(crate) enum Fault {
     Claims(u32),
     /// EXISTS says so many messages more than there are.
     More(u32),
+    /// INTERNALDATE of this message.
+    Date(u32, &'static str),
     /// So many logins are refused with "too many connections".
     Busy(usize),
     /// SEARCH and FETCH of flags leave out half of the messages.
@@ -345,6 +347,15 @@ impl Session {
         lines.unwrap_or(0)
     }
 
+    fn dates(&self) -> Vec<(u32, &'static str)> {
+        let world = self.world.lock().unwrap();
+        let dates = world.faults.iter().filter_map(|f| match f {
+            Fault::Date(uid, date) => Some((*uid, *date)),
+            _ => None,
+        });
+        dates.collect()
+    }
+
     fn has(&self, fault: &Fault) -> bool {
         self.world.lock().unwrap().faults.contains(fault)
     }
@@ -613,7 +624,8 @@ impl Session {
                 return (out, None);
             }
             let n = nth + 1;
-            let date = "INTERNALDATE \"17-Jul-1996 02:44:25 -0700\"";
+            let other = self.dates().into_iter().find(|(of, _)| of == uid).map(|(_, date)| date);
+            let date = format!("INTERNALDATE {}", other.unwrap_or("\"17-Jul-1996 02:44:25 -0700\""));
             let size = octets.len();
             let cut = self.has(&Fault::CutAt(*uid))
                 || self.once(|fault| *fault == Fault::CutOnceAt(*uid)).is_some();

@@ -322,6 +322,43 @@ async fn messages_that_are_not_listed_are_missed() {
 }
 
 #[tokio::test]
+async fn flags_and_dates_that_cannot_be_read_cost_no_message() {
+    for capabilities in ["", QRESYNC] {
+        let script = Script::start(Box_::with(5), capabilities, &[Fault::Date(4, "NIL")]).await;
+        script.inbox(|inbox| {
+            inbox.set_flags(2, "\\Flagged a]b {3}\r\nabc");
+            inbox.set_flags(4, " \\Seen  \u{e4}");
+        });
+        let copy = Memory::default();
+        let report = pulled(&script, &copy).await;
+        assert!(report.is_complete(), "{report:?}");
+        assert_eq!(copy.texts("INBOX"), texts(1..=5));
+        let folder = copy.folder("INBOX");
+        assert_eq!(folder.messages[&2].arrived.flags.names().collect::<Vec<_>>(), ["\\Flagged"]);
+        assert_eq!(folder.messages[&4].arrived.flags.system, Flags::SEEN);
+        assert_eq!(folder.messages[&4].arrived.internaldate, None);
+        let unread = &report.of[0].unread;
+        assert_eq!((report.of[0].unread_all, unread[0].uid, unread[1].uid), (2, 2, 4));
+        assert!(unread[0].reason.ends_with("left out: \"a]b\" \"abc\""), "{unread:?}");
+        assert!(unread[1].reason.ends_with("since this is none: \"NIL\""), "{unread:?}");
+        // Without mod-sequences all flags are compared, and nothing has changed.
+        let again = pulled(&script, &copy).await;
+        assert!(again.is_complete() && again.new_messages().0 == 0, "{again:?}");
+        // What cannot be read at all is told to be just that.
+        script.inbox(|inbox| {
+            let uid = inbox.add(None);
+            inbox.set_flags(uid, ") FLAGS oops (");
+        });
+        let report = pulled(&script, &copy).await;
+        if let [failure] = &report.of[0].failed[..] {
+            assert!(failure.reason.contains("cannot be read"), "{failure:?}");
+        } else {
+            assert!(report.of[0].error.as_deref().unwrap_or_default().contains("lists 5"), "{report:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn new_messages_that_do_not_come_are_missed() {
     let script = Script::start(Box_::with(5), QRESYNC, &[]).await;
     let copy = Memory::default();

@@ -88,6 +88,13 @@ impl Observer for Shown {
         if let Some(error) = &folder.error {
             self.note(&format!("{}: {error}", folder.name));
         }
+        if let Some(first) = folder.unread.first() {
+            let (name, n, uid) = (&folder.name, HumanCount(folder.unread_all), first.uid);
+            self.note(&format!(
+                "{name}: {n} messages are kept without what cannot be read of their flags or dates; UID {uid}: {}",
+                first.reason
+            ));
+        }
         for failure in &folder.failed {
             self.note(&format!("{}, UID {}: {}", folder.name, failure.uid, failure.reason));
         }

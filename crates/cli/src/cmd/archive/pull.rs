@@ -91,6 +91,9 @@ struct Folder<'a> {
     flags: u64,
     gone: u64,
     failed: Vec<Failed<'a>>,
+    /// Messages that are kept without some of their flags or their date, and why some of them.
+    unread: u64,
+    unread_of: Vec<Failed<'a>>,
     error: Option<&'a str>,
 }
 
@@ -271,6 +274,8 @@ impl<'a> Folder<'a> {
             flags: report.flags,
             gone: report.gone,
             failed: report.failed.iter().map(|f| Failed { uid: f.uid, reason: &f.reason }).collect(),
+            unread: report.unread_all,
+            unread_of: report.unread.iter().map(|f| Failed { uid: f.uid, reason: &f.reason }).collect(),
             error: report.error.as_deref(),
         }
     }
