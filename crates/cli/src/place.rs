@@ -85,6 +85,8 @@ impl Place {
         // A new key over old records would lock everybody out, and hide that the old one is missing.
         if !key_file.is_file()
             && store.list("accounts", None).try_next().await.with_context(opened)?.is_some()
+            // Another process may have made both meanwhile.
+            && !key_file.is_file()
         {
             let why = format!(
                 "{} is missing, but there are accounts: put it back from the backup; no account can be used without it",

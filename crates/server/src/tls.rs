@@ -178,6 +178,14 @@ fn parse_pair(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Resu
     })
 }
 
+/// Whether the key is that of another certificate.
+fn keys_differ(certificate: &[u8], key: &[u8]) -> bool {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok).collect();
+    let Ok(key) = PrivateKeyDer::from_pem_slice(key) else { return false };
+    let pair = CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider());
+    matches!(pair, Err(rustls::Error::InconsistentKeys(_)))
+}
+
 fn cannot(verb: &str, path: &Path, error: std::io::Error) -> Error {
     let message = format!("cannot {verb} {}", path.display());
     match error.kind() {

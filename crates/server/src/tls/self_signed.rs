@@ -1,7 +1,7 @@
 //! A certificate for servers that nobody has given one: made once, kept in the data directory, so that clients
 //! which were told to trust it need to be told only once.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsag
 use sealpost_base::{Error, Result};
 use zeroize::Zeroizing;
 
-use super::cannot;
+use super::{cannot, keys_differ, read_pem};
 
 const CERTIFICATE_FILE: &str = "tls-certificate.pem";
 const KEY_FILE: &str = "tls-key.pem";
@@ -21,13 +21,23 @@ pub(super) struct Pem {
     pub(super) key: Zeroizing<String>,
 }
 
-/// The paths of certificate and key in `directory`, which are made if either is missing.
+/// The paths of certificate and key in `directory`, which are made if either is missing or they do not belong together. Of several
+/// processes that start at once, one makes them and the others wait and read them.
 pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathBuf)> {
     let (certificate, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
-    if certificate.exists() && key.exists() {
-        return Ok((certificate, key));
-    }
     std::fs::create_dir_all(directory).map_err(|e| cannot("make", directory, e))?;
+    let lock = File::open(directory).map_err(|e| cannot("open", directory, e))?;
+    // Where there are no locks, the files are looked at all the same.
+    let _ = lock.lock();
+    if certificate.exists() && key.exists() {
+        if !differ(&certificate, &key) {
+            return Ok((certificate, key));
+        }
+        // Somebody may have put them there, and miss them.
+        for file in [&certificate, &key] {
+            std::fs::rename(file, file.with_extension("old")).map_err(|e| cannot("rename", file, e))?;
+        }
+    }
     let pem = generate(hostname)?;
     // The key goes first: a crash in between leaves a pair that is incomplete, and the next start makes both anew.
     let _ = std::fs::remove_file(&certificate);
@@ -50,6 +60,14 @@ pub(super) fn generate(hostname: &str) -> Result<Pem> {
     let key = KeyPair::generate().map_err(failed)?;
     let certificate = params.self_signed(&key).map_err(failed)?;
     Ok(Pem { certificate: certificate.pem(), key: Zeroizing::new(key.serialize_pem()) })
+}
+
+/// Whether both can be read, and the key is not the certificate's.
+fn differ(certificate: &Path, key: &Path) -> bool {
+    let (Ok(certificate), Ok(key)) = (read_pem(certificate), read_pem(key).map(Zeroizing::new)) else {
+        return false;
+    };
+    keys_differ(&certificate, &key)
 }
 
 /// Writes a file that only its owner can read, in one step: a reader sees all of it or the file before.

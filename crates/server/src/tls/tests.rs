@@ -32,6 +32,34 @@ fn a_self_signed_certificate_is_made_once_and_only_its_owner_reads_the_key() {
 }
 
 #[test]
+fn servers_that_start_at_once_have_one_certificate() {
+    for _ in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let source = TlsSource::SelfSigned { directory: directory.path().join("data") };
+        let load = || Tls::load(&source, "mail.example").unwrap().unwrap().certificate();
+        let certificates: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(load)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(certificates.iter().all(|one| *one == certificates[0]));
+        assert_eq!(load(), certificates[0]);
+    }
+}
+
+#[test]
+fn a_key_of_another_certificate_is_replaced_and_kept() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = |directory: &tempfile::TempDir| TlsSource::SelfSigned { directory: directory.path().into() };
+    Tls::load(&source(&one), "mail.example").unwrap();
+    Tls::load(&source(&two), "mail.example").unwrap();
+    let key = std::fs::read(two.path().join("tls-key.pem")).unwrap();
+    std::fs::write(one.path().join("tls-key.pem"), &key).unwrap();
+    let new = Tls::load(&source(&one), "mail.example").unwrap().unwrap();
+    assert_eq!(Tls::load(&source(&one), "mail.example").unwrap().unwrap().certificate(), new.certificate());
+    assert_eq!(std::fs::read(one.path().join("tls-key.old")).unwrap(), key);
+}
+
+#[test]
 fn a_changed_file_is_loaded_and_a_broken_one_leaves_the_old_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = write_pair(directory.path(), "one.example");
