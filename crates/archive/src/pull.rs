@@ -75,7 +75,8 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     };
     let found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
     let plans = plan(&found, &kept, connection.capabilities().condstore());
-    let mut report = Report { folders: found.len() as u64, ..Report::default() };
+    let selectable = found.iter().filter(|found| found.selectable).count();
+    let mut report = Report { folders: selectable as u64, ..Report::default() };
     if options.dry_run {
         report.of = plans.iter().map(FolderReport::planned).collect();
         connection.logout().await;

@@ -19,7 +19,7 @@ use sealpost_vault::record::ServerKey;
 use crate::config::Config;
 use crate::global::Global;
 use crate::output::warn;
-use crate::store::Caching;
+use crate::store::{Caching, is_store};
 
 /// The server's key, in the data directory.
 const KEY_FILE: &str = "server.key";
@@ -53,6 +53,10 @@ impl Place {
     pub async fn open(global: &Global) -> Result<Self> {
         let config = Config::load(global)?;
         if !config.directory.join(KEY_FILE).is_file() {
+            if let Some(objects) = config.store.directory(&config.directory).filter(|dir| is_store(dir)) {
+                let store = config.store.at(&objects.display().to_string()).await?;
+                refuse_without_key(&store, &config.directory.join(KEY_FILE)).await?;
+            }
             let dir = config.directory.display();
             let why = format!("there is no mail in {dir}; name the data directory with --dir or --config");
             return Err(Error::not_found(why).into());
@@ -82,19 +86,26 @@ impl Place {
         make(dir).with_context(opened)?;
         let store = config.store.open(dir, caching).await?;
         let key_file = dir.join(KEY_FILE);
-        // A new key over old records would lock everybody out, and hide that the old one is missing.
-        if !key_file.is_file()
-            && store.list("accounts", None).try_next().await.with_context(opened)?.is_some()
-            // Another process may have made both meanwhile.
-            && !key_file.is_file()
-        {
-            let why = format!(
-                "{} is missing, but there are accounts: put it back from the backup; no account can be used without it",
-                key_file.display()
-            );
-            return Err(Error::corrupt(why).into());
+        if !key_file.is_file() {
+            refuse_without_key(&store, &key_file).await.with_context(opened)?;
         }
         Self::over(config, store)
+    }
+
+    /// Whether there is a server key, which [`Place::over`] would make.
+    ///
+    /// # Errors
+    /// `NotFound` if not.
+    pub fn require_key(config: &Config) -> Result<()> {
+        let key_file = config.directory.join(KEY_FILE);
+        match key_file.is_file() {
+            true => Ok(()),
+            false => Err(Error::not_found(format!(
+                "{} is missing: name the data directory of the store with --dir or --config",
+                key_file.display()
+            ))
+            .into()),
+        }
     }
 
     /// The data directory of a configuration, with another store.
@@ -132,6 +143,19 @@ impl Place {
         let options = Options { budget: self.budget.clone(), memory, grace };
         Accounts::with(self.store.clone(), clock, random, options)
     }
+}
+
+/// A new key over old records would lock everybody out, and hide that the old one is missing.
+async fn refuse_without_key(store: &Store, key_file: &Path) -> Result<()> {
+    // Another process may make the key, and then an account, meanwhile.
+    if store.list("accounts", None).try_next().await?.is_none() || key_file.is_file() {
+        return Ok(());
+    }
+    let why = format!(
+        "{} is missing, but there are accounts: put it back from the backup; no account can be used without it",
+        key_file.display()
+    );
+    Err(Error::corrupt(why).into())
 }
 
 /// The data directory, for this user alone. A local store in it would make it just so.

@@ -110,12 +110,23 @@ impl StoreConfig {
     }
 
     /// The directory that the objects are in, if they are in one: `data` unless the URL says otherwise.
-    fn directory(&self, data: &Path) -> Option<PathBuf> {
+    pub fn directory(&self, data: &Path) -> Option<PathBuf> {
         match Location::parse(&self.url) {
             _ if self.url.is_empty() => Some(data.to_owned()),
             Ok(Location::Directory(directory)) => Some(directory),
             _ => None,
         }
+    }
+
+    /// The directory of the store at `url`, if it is a local one.
+    ///
+    /// # Errors
+    /// `Usage` if there can be no such store.
+    pub fn directory_of(&self, url: &str) -> Result<Option<PathBuf>> {
+        Ok(match Location::parse(url).map_err(Usage)? {
+            Location::Directory(directory) => Some(directory),
+            Location::Bucket { .. } => None,
+        })
     }
 
     /// Opens the store of the data directory `data`.
@@ -177,6 +188,11 @@ impl StoreConfig {
             Usage(format!("there is no access key for the store in {place}")).into()
         })
     }
+}
+
+/// Whether a local store is in `directory`. To open it would make one.
+pub fn is_store(directory: &Path) -> bool {
+    directory.join("objects.sqlite").is_file()
 }
 
 fn key_of(value: impl Fn(&str) -> Option<Zeroizing<String>>) -> Option<Credentials> {

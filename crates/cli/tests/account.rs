@@ -182,6 +182,11 @@ fn a_missing_server_key_is_told_and_not_replaced() {
     let refused = home.run(&["serve"]);
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("server.key is missing"), "{refused:?}");
+    for command in [&["account", "list"][..], &["check"]] {
+        let refused = home.run(command);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("server.key is missing"), "{refused:?}");
+    }
     assert!(!key.exists());
     std::fs::write(&key, kept).unwrap();
     home.ok(&["account", "list"]);

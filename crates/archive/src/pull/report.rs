@@ -9,7 +9,7 @@ use super::plan::{Plan, Reason};
 /// What a pull did.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Folders that were looked at.
+    /// Folders that were looked at: those that can be selected.
     pub folders: u64,
     /// Those of them in which something was to be done.
     pub of: Vec<FolderReport>,

@@ -43,6 +43,29 @@ impl Store {
         }
     }
 
+    /// Reads the object `path`, which has `size` bytes in both stores, from both: [`Transfer::Same`] if the bytes are, otherwise
+    /// [`Transfer::Differs`]. Holds a few MiB at most.
+    ///
+    /// # Errors
+    /// What this store says. What cannot be read from `to` differs, unless it can be read later.
+    pub async fn compare(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
+        let mut start = 0;
+        while start < size {
+            let piece = start..size.min(start + PIECE_BYTES);
+            start = piece.end;
+            let here = match self.read_range(path, piece.clone()).await {
+                Err(e) if e.kind() == Kind::NotFound => return Ok(Transfer::Gone),
+                here => here?,
+            };
+            match to.read_range(path, piece).await {
+                Ok(there) if there == here => {}
+                Err(e) if e.kind() == Kind::Retry => return Err(e),
+                _ => return Ok(Transfer::Differs),
+            }
+        }
+        Ok(Transfer::Same)
+    }
+
     async fn transfer_whole(&self, path: &str, to: &Store) -> Result<Transfer> {
         let bytes = self.read(path).await?;
         // Without conditions a write would replace what is there.

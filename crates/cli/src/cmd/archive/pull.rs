@@ -26,8 +26,8 @@ use crate::global::Global;
 #[derive(clap::Args)]
 #[command(
     after_help = "A pull may be ended at any moment, by Ctrl-C, a crash or a power cut: what was committed is in the \
-                  copy, and the next pull goes on from there. What the server no longer has stays in the copy unless \
-                  --delete is given. Exit status 0: the copy is what the server has; 1: something could not be had, \
+                  copy, and the next pull goes on from there. Messages that the server no longer has stay in the copy unless \
+                  --delete is given; folders that it no longer has stay in any case. Exit status 0: the copy is what the server has; 1: something could not be had, \
                   and is tried again next time; 75: interrupted, or the server cannot be reached.\n
 Examples:
   sealpost archive pull                       every account that is remembered
@@ -50,7 +50,7 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
-    /// Remove from the copy what the server no longer has
+    /// Remove messages from the copy that the server no longer has; folders that are gone there stay
     #[arg(long)]
     delete: bool,
     /// Say what would be fetched, and fetch nothing
@@ -78,6 +78,8 @@ struct Summary<'a> {
     received: u64,
     reconnects: u64,
     seconds: f64,
+    /// Why it ended before it was done.
+    error: Option<String>,
     changed: Vec<Folder<'a>>,
 }
 
@@ -186,7 +188,17 @@ async fn one(
     };
     let pulled = pull(&server, copy, &options, &tools).await;
     shown.finish();
-    let report = pulled?;
+    let report = match pulled {
+        Ok(report) => report,
+        Err(e) => {
+            if global.json {
+                let (report, error) = (Report::default(), Some(e.to_string()));
+                let summary = Summary { complete: false, error, ..Summary::of(name, &report) };
+                global.output().show(&summary, |summary| summary.text(args.dry_run))?;
+            }
+            return Err(e.into());
+        }
+    };
     let summary = Summary::of(name, &report);
     global.output().show(&summary, |summary| summary.text(args.dry_run))?;
     Ok(match (report.interrupted, report.is_complete()) {
@@ -213,6 +225,7 @@ impl<'a> Summary<'a> {
             received: report.received,
             reconnects: report.reconnects,
             seconds: report.elapsed.as_secs_f64(),
+            error: None,
             changed: report.of.iter().map(Folder::of).collect(),
         }
     }

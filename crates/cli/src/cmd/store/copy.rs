@@ -6,21 +6,23 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealpost_base::AccountId;
+use sealpost_base::{AccountId, Error};
 use sealpost_vault::store::Transfer;
 use sealpost_vault::{Listed, Store};
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::exit::FAILED;
+use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::place::Place;
+use crate::store::is_store;
 
 /// Arguments of `sealpost store copy`.
 #[derive(clap::Args)]
@@ -29,7 +31,8 @@ use crate::place::Place;
                         file:///directory, a directory, or config:FILE, the one that another configuration names. What is \
                         there already is not copied again: run it again to go on after an interruption, or to bring a \
                         backup up to date. Nothing is replaced, and nothing removed. The server's key is no object: copy \
-                        server.key yourself. Exit status 1 if something at TO differs.\n
+                        server.key yourself. Exit status 1 if something at TO differs: what is copied now is read back and compared, \
+                        what was there is compared by size, and byte by byte with --verify.\n
 Examples:
   sealpost store copy ./sealpost-data /backup/mail
   sealpost store copy --config /etc/sealpost.toml s3://mail /backup/mail --json
@@ -45,6 +48,9 @@ pub struct Args {
     /// Copy this account and its shared mailboxes only; may be repeated. The data directory has to have the key of FROM
     #[arg(long, value_name = "NAME")]
     account: Vec<String>,
+    /// Compare what is at TO already byte by byte, which reads all of it from both; without this its sizes are compared
+    #[arg(long)]
+    verify: bool,
 }
 
 /// Objects that are copied at the same time.
@@ -70,6 +76,7 @@ struct Summary {
 }
 
 struct Copy {
+    verify: bool,
     from: Store,
     to: Store,
     summary: Summary,
@@ -79,12 +86,14 @@ struct Copy {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let config = Config::load(global)?;
+    require(&config, &args)?;
     let (from, to) = (open(&config, &args.from).await?, open(&config, &args.to).await?);
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), ..Summary::default() };
-    let mut copy = Copy { from, to, summary, bar: progress(global) };
+    let mut copy = Copy { verify: args.verify, from, to, summary, bar: progress(global) };
     let done = if args.account.is_empty() {
         copy.everything().await
     } else {
+        Place::require_key(&config)?;
         let place = Place::over(&config, copy.from.clone())?;
         copy.accounts(&place, &args.account).await
     };
@@ -96,6 +105,33 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     global.output().show(&summary, Summary::to_text)?;
     Ok(if summary.differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Opening a local store makes it: what is to be copied has to be there.
+fn require(config: &Config, args: &Args) -> Result<()> {
+    for store in [&args.from, &args.to] {
+        if let Some(file) = local(config, store)?.filter(|path| path.exists() && !path.is_dir()) {
+            return Err(Usage(format!("{} is no directory", file.display())).into());
+        }
+    }
+    match local(config, &args.from)?.filter(|directory| !is_store(directory)) {
+        Some(directory) => {
+            Err(Error::not_found(format!("there is no store in {}", directory.display())).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The directory of a local store.
+fn local(config: &Config, store: &str) -> Result<Option<PathBuf>> {
+    match store.strip_prefix("config:") {
+        None => config.store.directory_of(store),
+        Some(file) => {
+            let named = Global { config: Some(file.into()), ..Global::default() };
+            let other = Config::load(&named)?;
+            Ok(other.store.directory(&other.directory))
+        }
+    }
 }
 
 async fn open(config: &Config, store: &str) -> Result<Store> {
@@ -200,11 +236,12 @@ impl Copy {
             })
         };
         for (at, object) in objects.iter().enumerate() {
-            if there.contains(&(object.path.clone(), object.size)) && !is_last(at) {
-                self.note(object, Transfer::Same);
-                continue;
-            }
-            let transfer = self.from.transfer(&object.path, object.size, &self.to).await?;
+            let known = there.contains(&(object.path.clone(), object.size));
+            let transfer = match known {
+                true if self.verify => self.from.compare(&object.path, object.size, &self.to).await?,
+                true if !is_last(at) => Transfer::Same,
+                _ => self.from.transfer(&object.path, object.size, &self.to).await?,
+            };
             none_gone &= transfer != Transfer::Gone;
             self.note(object, transfer);
         }
@@ -245,7 +282,8 @@ impl Copy {
             let same = |o: &sealpost_base::Result<Listed>| {
                 o.as_ref().is_ok_and(|o| o.path == object.path && o.size == object.size)
             };
-            if there.as_mut().next_if(same).await.is_some() {
+            let known = there.as_mut().next_if(same).await.is_some();
+            if known && !self.verify {
                 self.note(&object, Transfer::Same);
                 continue;
             }
@@ -256,7 +294,10 @@ impl Copy {
             }
             let (from, to) = (self.from.clone(), self.to.clone());
             under_way.push(async move {
-                let transfer = from.transfer(&object.path, object.size, &to).await;
+                let transfer = match known {
+                    true => from.compare(&object.path, object.size, &to).await,
+                    false => from.transfer(&object.path, object.size, &to).await,
+                };
                 (object, transfer)
             });
         }
