@@ -66,6 +66,7 @@ pub struct Account {
     /// Which packs are stored.
     pub(crate) packs: Packs,
     reading: Budget,
+    reading_much: Budget,
 }
 
 /// More events than there can be.
@@ -134,6 +135,12 @@ impl Account {
     /// so that those who read one slowly keep nobody waiting who reads another.
     pub fn reading(&self) -> &Budget {
         &self.reading
+    }
+
+    /// The share of [`Account::reading`] for what takes unusually much: sessions that hold it leave others of this account
+    /// room.
+    pub fn reading_much(&self) -> &Budget {
+        &self.reading_much
     }
 
     pub(crate) fn random(&self) -> &dyn Random {

@@ -46,6 +46,7 @@ impl Account {
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
         accounts.metrics().load_events.observe(work.since_checkpoint as u64);
         head.ring(work.tail.position);
+        let reading = accounts.reading().share(accounts.reading().total() / 2);
         let account = Arc::new_cyclic(|this| Account {
             this: this.clone(),
             accounts: accounts.clone(),
@@ -64,7 +65,8 @@ impl Account {
             maintaining: AtomicBool::new(false),
             indexes: Indexes::default(),
             packs: Packs::default(),
-            reading: accounts.reading().share(accounts.reading().total() / 2),
+            reading_much: reading.share(reading.total() / 2),
+            reading,
         });
         account.maintain_in_background();
         Ok(account)

@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
     /// has not done yet would be put there again.
     async fn settle(&mut self, wire: &[u8]) -> Result<()> {
         let step = self.target.patience().retry.saturating_mul(2);
-        self.observer.note("waiting until the server is done with what an interrupted run sent");
+        self.observer.note("waiting until the server is done with what an interrupted run may have sent (a map, --map, tells whether there was one)");
         let (mut last, mut quiet) = (None, 0);
         for _ in 0..SETTLE_LOOKS {
             let stop = &self.options.stop;

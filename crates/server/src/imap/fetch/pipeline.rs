@@ -7,7 +7,8 @@
 //!
 //! How large a structure is shows when it is opened: [`SMALL_STRUCTURE`] is drawn for each before, and what it takes beyond that at once, if it
 //! is free. If it is not, the structure is let go of; when its message is next, everything that was read ahead is let go of too, and
-//! it is read once more with as much as a request may have.
+//! it is read once more with as much as a request may have. What is drawn for large ones is a share of the share, so that those whose
+//! clients do not read them leave room for what others read.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -214,7 +215,7 @@ impl Pipeline {
             self.waiting.push_front(row);
         }
         self.packs.release();
-        let permit = self.budget.acquire(LARGEST_STRUCTURE + READER_BYTES).await;
+        let permit = self.account.reading_much().acquire(LARGEST_STRUCTURE + READER_BYTES).await;
         let group = self.waiting.pop_front().into_iter().collect();
         self.prepare(group, permit, false).await.pop().ok_or(End::Broken)
     }
@@ -226,7 +227,7 @@ impl Pipeline {
         permit: Permit,
         weighed: bool,
     ) -> impl Future<Output = Vec<Prepared>> + Send + use<> {
-        let budget = weighed.then(|| self.budget.clone());
+        let budget = weighed.then(|| self.account.reading_much().clone());
         prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit, budget)
     }
 }
