@@ -90,6 +90,8 @@ pub struct FolderReport {
     pub there: u64,
     /// Messages there whose flags were changed.
     pub flags: u64,
+    /// Messages that were put there without their keywords, with which they were refused.
+    pub without_keywords: u64,
     /// Messages that were removed there.
     pub removed: u64,
     /// Messages that could not be put there, and why; not more than some thousands. UID 0: it is not known which.

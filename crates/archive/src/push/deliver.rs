@@ -170,7 +170,7 @@ impl<'a> Delivery<'a> {
         loop {
             let at_once = self.at_once(head.size);
             let plus = if at_once { "+" } else { "" };
-            let flags = settable(&head.flags);
+            let flags = self.tried.flags(head.uid, settable(&head.flags));
             let begin = match tag {
                 None => self.connection.begin(|w| w.raw(b"APPEND ").astring(self.wire)),
                 Some(tag) => tag,
@@ -297,6 +297,8 @@ impl<'a> Delivery<'a> {
             [(uid, octets)] => {
                 if over_quota {
                     self.room.refused(*octets, &e.to_string());
+                } else if self.tried.leave_keywords(*uid) {
+                    return Ok(());
                 }
                 self.tried.failed(*uid, e.to_string());
             }

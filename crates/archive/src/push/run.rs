@@ -130,6 +130,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
+        this.without_keywords = tried.without_keywords();
         (this.failed, this.failures) = tried.take_failed();
         if let Some(why) = self.room.is_full() {
             this.error = Some(format!("the account takes no more: {why}"));
@@ -269,7 +270,7 @@ impl<'a> Run<'a> {
             locked(&options.map).set_unfinished(place.name.as_str(), false);
         }
         delivered.and(sent)?;
-        Ok(!alone && tried.has_more(&pairs.missing))
+        Ok(tried.has_more(&pairs.missing) && (!alone || tried.has_bare(&pairs.missing)))
     }
 }
 

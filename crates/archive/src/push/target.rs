@@ -15,7 +15,7 @@ use crate::keep::FolderName;
 pub(super) struct Target {
     server: Server,
     connection: Option<Connection>,
-    /// Names as commands send them, by name.
+    /// Those that can be selected: names as commands send them, by name.
     folders: HashMap<String, Box<[u8]>>,
     delimiter: Option<char>,
     /// What stands before the names of all folders but INBOX (RFC 2342).
@@ -84,8 +84,9 @@ impl Target {
             };
             connection.run(|w| w.raw(b"NAMESPACE"), on).await?;
         }
-        self.folders =
-            listing.folders.into_iter().map(|found| (found.name.as_str().to_owned(), found.wire)).collect();
+        // What cannot be selected may be made (RFC 9051 §6.3.4), and has to be before anything is put there.
+        let folders = listing.folders.into_iter().filter(|found| found.selectable);
+        self.folders = folders.map(|found| (found.name.as_str().to_owned(), found.wire)).collect();
         (self.delimiter, self.prefix) = (delimiter, prefix);
         Ok(connection)
     }

@@ -121,6 +121,39 @@ async fn a_mailbox_migrates_and_what_is_refused_is_told() {
 }
 
 #[tokio::test]
+async fn keywords_that_are_refused_cost_no_message() {
+    for capabilities in ["", "LITERAL+", "LITERAL+ MULTIAPPEND"] {
+        let from = Script::start(mailbox(), "", &[]).await;
+        from.inbox(|inbox| inbox.set_flags(4, "$a \\Seen"));
+        from.inbox(|inbox| {
+            inbox.add(Some(b"Refuse: me\r\n\r\n".to_vec()));
+        });
+        from.inbox(|inbox| inbox.set_flags(54, "$b"));
+        let to = Script::start(Box_::with(0), capabilities, &[Fault::NoKeywords]).await;
+        let (_stop, watched) = watch::channel(false);
+        let report =
+            migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        assert_eq!(counts(&report), (53, 0, 1), "{capabilities}: {report:?}");
+        assert_eq!(report.folders[0].without_keywords, 2);
+        let mut flags: Vec<String> = octets(&to, "INBOX").into_iter().map(|(flags, _)| flags).collect();
+        flags.sort();
+        assert_eq!((&*flags[0], &*flags[52]), ("\\Flagged", "\\Seen"));
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_selected_is_made() {
+    let from = Script::start(mailbox(), "", &[]).await;
+    from.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(10))));
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    to.change(|world| world.unselectable.push("Work".into()));
+    let (_stop, watched) = watch::channel(false);
+    let report = migrate(&from.server(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    assert_eq!(counts(&report), (63, 0, 0), "{report:?}");
+    assert_eq!(octets(&to, "Work"), octets(&from, "Work"));
+}
+
+#[tokio::test]
 async fn below_and_dry() {
     let from = Script::start(mailbox(), "", &[]).await;
     let copy: Arc<Memory> = Arc::new(copy_of(&from).await);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use sealpost_base::{Uid, UidSet};
+use sealpost_imap::types::Flag;
 
 /// How often a message may be what a connection ended with.
 const ATTEMPTS: u32 = 3;
@@ -22,6 +23,10 @@ pub(super) struct Tried {
     given_up: UidSet,
     failed: Vec<(u32, String)>,
     failures: u64,
+    /// Those that were sent with keywords, those of them that were refused, and how many of these were taken without.
+    worded: UidSet,
+    bare: UidSet,
+    without_keywords: u64,
     /// What another connection sent may still be coming in.
     unsettled: Option<bool>,
     /// UIDVALIDITY of the destination, and its last UID, before anything was put there.
@@ -79,8 +84,41 @@ impl Tried {
     pub(super) fn put(&mut self, uid: u32) {
         if let Some(uid) = Uid::new(uid) {
             self.careful.remove(uid);
+            self.without_keywords += u64::from(self.bare.remove(uid));
         }
         self.lost.remove(&uid);
+    }
+
+    /// The flags to send a message with: all of these, unless it was refused with keywords.
+    pub(super) fn flags(&mut self, uid: u32, mut flags: Vec<Flag>) -> Vec<Flag> {
+        let Some(uid) = Uid::new(uid) else { return flags };
+        if self.bare.contains(uid) {
+            flags.retain(|flag| !matches!(flag, Flag::Keyword(_)));
+        } else if flags.iter().any(|flag| matches!(flag, Flag::Keyword(_))) {
+            self.worded.insert(uid);
+        }
+        flags
+    }
+
+    /// It was refused: whether it may be taken without its keywords, and will be tried again.
+    pub(super) fn leave_keywords(&mut self, uid: u32) -> bool {
+        let Some(id) = Uid::new(uid).filter(|id| self.worded.contains(*id) && !self.bare.contains(*id))
+        else {
+            return false;
+        };
+        self.bare.insert(id);
+        self.careful.insert(id);
+        true
+    }
+
+    /// Whether some of what is missing was put off to be tried without keywords.
+    pub(super) fn has_bare(&self, missing: &UidSet) -> bool {
+        self.has_more(&missing.intersection(&self.bare))
+    }
+
+    /// How many messages were taken without their keywords.
+    pub(super) fn without_keywords(&self) -> u64 {
+        self.without_keywords
     }
 
     /// It cannot be put there. UID 0: it is not known which.

@@ -56,6 +56,8 @@ pub(crate) enum Fault {
     More(u32),
     /// INTERNALDATE of this message.
     Date(u32, &'static str),
+    /// APPEND with a keyword is refused.
+    NoKeywords,
     /// So many logins are refused with "too many connections".
     Busy(usize),
     /// SEARCH and FETCH of flags leave out half of the messages.
@@ -86,6 +88,8 @@ pub(crate) struct World {
     pub(crate) boxes: BTreeMap<String, Box_>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) capabilities: String,
+    /// Names that LIST shows and SELECT does not know.
+    pub(crate) unselectable: Vec<String>,
     /// Command lines without their tags.
     pub(crate) asked: Vec<String>,
     pub(crate) connections: usize,
@@ -307,7 +311,7 @@ impl Session {
             }
             return "NO Request is throttled".into();
         }
-        let uidplus = !self.has(&Fault::NoUidplus);
+        let (uidplus, no_keywords) = (!self.has(&Fault::NoUidplus), self.has(&Fault::NoKeywords));
         let mut world = self.world.lock().unwrap();
         let room = world.faults.iter().find_map(|f| if let Fault::Room(n) = f { Some(*n) } else { None });
         let Some(mailbox) = world.boxes.get_mut(name) else {
@@ -319,6 +323,10 @@ impl Session {
             if messages.iter().any(|(_, octets)| octets.starts_with(begin.as_bytes())) {
                 return answer.into();
             }
+        }
+        let worded = |flags: &str| flags.split(' ').any(|flag| !flag.is_empty() && !flag.starts_with('\\'));
+        if no_keywords && messages.iter().any(|(flags, _)| worded(flags)) {
+            return "NO [CANNOT] no keywords here".into();
         }
         if room.is_some_and(|room| mailbox.messages.len() + messages.len() > room) {
             return "NO [OVERQUOTA] no room".into();
@@ -394,7 +402,10 @@ impl Session {
             "UID" => self.uid(command),
             "CREATE" => {
                 let name = unquoted(command.split(' ').nth(1).unwrap_or(""));
-                self.world.lock().unwrap().boxes.insert(name, Box_::with(0));
+                let mut world = self.world.lock().unwrap();
+                world.unselectable.retain(|other| *other != name);
+                world.boxes.insert(name, Box_::with(0));
+                drop(world);
                 (Vec::new(), done("OK made"))
             }
             _ => (Vec::new(), done("OK")),
@@ -404,6 +415,9 @@ impl Session {
     fn list(&self, command: &str) -> Vec<u8> {
         let names: Vec<String> = self.world.lock().unwrap().boxes.keys().cloned().collect();
         let mut out = Vec::new();
+        for name in &self.world.lock().unwrap().unselectable {
+            out.extend_from_slice(format!("* LIST (\\NoSelect) \"/\" \"{name}\"\r\n").as_bytes());
+        }
         for name in names {
             out.extend_from_slice(format!("* LIST () \"/\" \"{name}\"\r\n").as_bytes());
             if command.contains("STATUS") {

@@ -61,6 +61,10 @@ impl Observer for Putting {
 
     fn ended(&self, folder: &FolderReport) {
         self.bar.suspend(|| {
+            if folder.without_keywords > 0 {
+                let (name, n) = (&folder.name, HumanCount(folder.without_keywords));
+                warn(format_args!("sealpost: {name}: {n} messages are there without their keywords, which the server refuses"));
+            }
             if let Some(error) = &folder.error {
                 warn(format_args!("sealpost: {}: {error}", folder.name));
             }
@@ -93,6 +97,8 @@ struct Folder {
     put: u64,
     there: u64,
     flags: u64,
+    /// Messages that were put there without their keywords, with which they were refused.
+    without_keywords: u64,
     removed: u64,
     failed: u64,
     error: Option<String>,
@@ -111,6 +117,7 @@ pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode>
             put: folder.put,
             there: folder.there,
             flags: folder.flags,
+            without_keywords: folder.without_keywords,
             removed: folder.removed,
             failed: folder.failures,
             error: folder.error.clone(),

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use futures::TryStreamExt;
 use sealpost_account::directory::NewAccount;
 use sealpost_archive::keep::{Copy, imap_backup, maildir, sealed};
-use sealpost_base::Kind;
+use sealpost_base::{Error, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::super::account::unlock::{Accept, unlock};
@@ -89,7 +89,15 @@ impl Target<'_> {
             unlock(&place, &name, &password, Accept::Login).await?
         } else {
             let new = password.new_one(&format!("New password of the copy {known}")).await?;
-            place.directory.create(&known, NewAccount::with_password(new)).await?
+            let made = place.directory.create(&known, NewAccount::with_password(new)).await;
+            made.map_err(|e| match e.kind() {
+                Kind::Conflict => Error::conflict(format!(
+                    "{}: another sealpost is at work on this copy and has just made it: wait until it is done",
+                    self.directory.display()
+                ))
+                .with_source(e),
+                _ => e,
+            })?
         };
         let account = place.accounts().open(record.id, &root).await?;
         Ok(sealed::open(tokio::runtime::Handle::current(), account, self.directory)?.into())
