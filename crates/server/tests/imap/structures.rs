@@ -52,6 +52,8 @@ async fn structures_wait_for_memory_and_come_in_order() {
     }
     held.remove(0);
     held.extend(budget.try_acquire((1 << 20) - (160 << 10)));
+    // Small ones are had at once.
+    assert!(client.ok("FETCH 2 ENVELOPE").await[0].starts_with("* 2 FETCH"));
     client.send(b"x FETCH 1:* (BODYSTRUCTURE ENVELOPE)\r\n").await;
     while budget.waiting() == 0 {
         tokio::task::yield_now().await;

@@ -56,7 +56,7 @@ pub(super) struct Prepared {
     pub(super) reads: Reads,
     /// There was no memory for the structure, which has to be read again.
     crowded: bool,
-    _permits: (Arc<Permit>, Option<Permit>),
+    _permits: (Option<Arc<Permit>>, Option<Permit>),
 }
 
 /// Prepares messages in order.
@@ -129,16 +129,23 @@ impl Pipeline {
                         return Ok(None);
                     }
                     let cost = self.cost();
-                    let permit = match self.budget.try_acquire(cost) {
-                        Some(permit) => permit,
-                        None => {
-                            // Nobody waits for memory who holds some.
-                            self.packs.release();
-                            self.budget.acquire(cost).await
-                        }
-                    };
-                    let group = self.group();
-                    self.prepare(group, permit, true).await
+                    let permit = self.budget.try_acquire(cost);
+                    if permit.is_none() && !self.plan.reads_octets() {
+                        // A small structure is had at once, whatever others of the account hold.
+                        let one = self.waiting.pop_front().into_iter().collect();
+                        self.prepare(one, None, true).await
+                    } else {
+                        let permit = match permit {
+                            Some(permit) => permit,
+                            None => {
+                                // Nobody waits for memory who holds some.
+                                self.packs.release();
+                                self.budget.acquire(cost).await
+                            }
+                        };
+                        let group = self.group();
+                        self.prepare(group, Some(permit), true).await
+                    }
                 }
             };
             self.ready.extend(prepared);
@@ -156,7 +163,7 @@ impl Pipeline {
             let Some(permit) = self.budget.try_acquire(cost) else { return };
             let group = self.group();
             let rows = group.clone();
-            let prepared = self.prepare(group, permit, true);
+            let prepared = self.prepare(group, Some(permit), true);
             let work = if self.plan.begins_with_all() {
                 let mut read = Box::new(maybe_done(prepared.boxed()));
                 // Asks the store. Nobody is woken for the answer before it is waited for.
@@ -217,14 +224,14 @@ impl Pipeline {
         self.packs.release();
         let permit = self.account.reading_much().acquire(LARGEST_STRUCTURE + READER_BYTES).await;
         let group = self.waiting.pop_front().into_iter().collect();
-        self.prepare(group, permit, false).await.pop().ok_or(End::Broken)
+        self.prepare(group, Some(permit), false).await.pop().ok_or(End::Broken)
     }
 
     /// Reads a group, with memory for it; if `weighed`, without structures that take more.
     fn prepare(
         &self,
         group: Vec<FetchRow>,
-        permit: Permit,
+        permit: Option<Permit>,
         weighed: bool,
     ) -> impl Future<Output = Vec<Prepared>> + Send + use<> {
         let budget = weighed.then(|| self.account.reading_much().clone());
@@ -246,10 +253,10 @@ async fn prepare(
     plan: Arc<Plan>,
     packs: Arc<PackReads>,
     group: Vec<FetchRow>,
-    permit: Permit,
+    permit: Option<Permit>,
     budget: Option<Budget>,
 ) -> Vec<Prepared> {
-    let permit = Arc::new(permit);
+    let permit = permit.map(Arc::new);
     let mut readers = Vec::with_capacity(group.len());
     for row in &group {
         readers.push(packs.reader(row.number, &row.message).await);

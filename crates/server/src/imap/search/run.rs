@@ -30,7 +30,9 @@ use crate::imap::targets::Cursor;
 
 /// Rows looked at while the account's state is held, of a search for little.
 const BATCH_ROWS: usize = 512;
-/// Those of a search for whatever much.
+/// Batches of rows that nothing is read for, before others have a turn.
+const BATCHES_OF_ROWS: usize = 16;
+/// Rows of a batch in a search for whatever much.
 const BATCH_ROWS_LEAST: usize = 8;
 /// Messages that one task reads.
 const GROUP_MESSAGES: usize = 64;
@@ -113,8 +115,11 @@ impl Session {
     async fn by_rows(&self, area: &Area, query: &Query, found: &mut Findings) -> Result<UidSet, Failure> {
         let mut undecided = UidSet::new();
         let mut next = area.uids.first();
-        while let Some(first) = next {
-            self.goes_on().await?;
+        for batch in 0usize.. {
+            let Some(first) = next else { break };
+            if batch.is_multiple_of(BATCHES_OF_ROWS) {
+                self.goes_on().await?;
+            }
             let state = area.account.state();
             // Another state may have other sets of the same numbers.
             let mut verdicts = ByFlags::default();
