@@ -137,8 +137,8 @@ impl Account {
         &self.reading
     }
 
-    /// The share of [`Account::reading`] for what takes unusually much: sessions that hold it leave others of this account
-    /// room.
+    /// As [`Account::reading`], for structures that are not small: half as much, which those who read octets slowly leave
+    /// alone.
     pub fn reading_much(&self) -> &Budget {
         &self.reading_much
     }

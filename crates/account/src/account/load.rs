@@ -65,7 +65,7 @@ impl Account {
             maintaining: AtomicBool::new(false),
             indexes: Indexes::default(),
             packs: Packs::default(),
-            reading_much: reading.share(reading.total() / 2),
+            reading_much: accounts.reading().share(accounts.reading().total() / 4),
             reading,
         });
         account.maintain_in_background();
