@@ -11,6 +11,7 @@ mod migrate;
 mod mirror;
 mod progress;
 mod pull;
+mod put;
 mod putting;
 mod remembered;
 mod remove;

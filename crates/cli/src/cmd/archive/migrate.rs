@@ -5,14 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::push::{Options, migrate};
-use sealpost_base::SystemRandom;
+use sealpost_archive::push::migrate;
 
-use super::folders::FolderArgs;
+use super::put::PutArgs;
 use super::putting::{self, Putting};
-use super::remembered::Accounts;
-use super::restore::levels;
-use super::stop;
 use crate::global::Global;
 
 /// Arguments of `sealpost archive migrate`.
@@ -32,13 +28,7 @@ pub struct Args {
     #[arg(value_name = "TO")]
     to: String,
     #[command(flatten)]
-    folders: FolderArgs,
-    /// Put everything below this folder; levels separated by /
-    #[arg(long, value_name = "FOLDER")]
-    below: Option<String>,
-    /// Say what would be put there, and do nothing
-    #[arg(long)]
-    dry_run: bool,
+    put: PutArgs,
     /// Add to FILE which message got which UID, a line of JSON each
     /// [default: FROM-TO.uids beside what is remembered of the accounts]
     #[arg(long, value_name = "FILE")]
@@ -47,22 +37,8 @@ pub struct Args {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let stop = stop::on_signals()?;
-    let accounts = Accounts::of(global)?;
-    let (from, to) = (accounts.get(&args.from)?, accounts.get(&args.to)?);
-    let (source, destination) = (from.server.server().await?, to.server.server().await?);
-    let map = args.map.unwrap_or_else(|| accounts.map(&args.from, &args.to));
-    let map = putting::map(Some(&map), &source.to_string(), &destination.to_string(), !args.dry_run)?;
-    let putting = Arc::new(Putting::new(global.output()));
-    let folders = args.folders.or(&from.folders, &from.exclude);
-    let options = Options {
-        wanted: Arc::new(move |name| folders.wants(name)),
-        below: levels(args.below.as_deref()),
-        dry_run: args.dry_run,
-        map,
-        random: Arc::new(SystemRandom),
-        stop,
-    };
-    let report = migrate(&source, &destination, &options, putting).await?;
-    putting::show(global, &report, args.dry_run)
+    let dry_run = args.put.dry_run;
+    let (source, destination, options) = args.put.between(global, (&args.from, &args.to), args.map).await?;
+    let report = migrate(&source, &destination, &options, Arc::new(Putting::new(global.output()))).await?;
+    putting::show(global, &report, dry_run)
 }

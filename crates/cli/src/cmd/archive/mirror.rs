@@ -4,14 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::push::{Options, Removal, mirror};
-use sealpost_base::SystemRandom;
+use sealpost_archive::push::{Removal, mirror};
 
-use super::folders::FolderArgs;
+use super::put::PutArgs;
 use super::putting::{self, Putting};
-use super::remembered::Accounts;
-use super::restore::levels;
-use super::stop;
 use crate::global::Global;
 
 /// Arguments of `sealpost archive mirror`.
@@ -33,40 +29,21 @@ pub struct Args {
     #[arg(value_name = "TO")]
     to: String,
     #[command(flatten)]
-    folders: FolderArgs,
-    /// Put everything below this folder; levels separated by /
-    #[arg(long, value_name = "FOLDER")]
-    below: Option<String>,
+    put: PutArgs,
     /// Remove from the folders also what others put there
     #[arg(long)]
     delete_extra: bool,
     /// Remove also what looks like a mistake
     #[arg(long)]
     force: bool,
-    /// Say what would be done, and do nothing
-    #[arg(long)]
-    dry_run: bool,
 }
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let stop = stop::on_signals()?;
-    let accounts = Accounts::of(global)?;
-    let (from, to) = (accounts.get(&args.from)?, accounts.get(&args.to)?);
-    let (source, destination) = (from.server.server().await?, to.server.server().await?);
-    let map = accounts.map(&args.from, &args.to);
-    let map = putting::map(Some(&map), &source.to_string(), &destination.to_string(), !args.dry_run)?;
-    let putting = Arc::new(Putting::new(global.output()));
-    let folders = args.folders.or(&from.folders, &from.exclude);
-    let options = Options {
-        wanted: Arc::new(move |name| folders.wants(name)),
-        below: levels(args.below.as_deref()),
-        dry_run: args.dry_run,
-        map,
-        random: Arc::new(SystemRandom),
-        stop,
-    };
+    let dry_run = args.put.dry_run;
+    let (source, destination, options) = args.put.between(global, (&args.from, &args.to), None).await?;
     let removal = Removal { extra: args.delete_extra, force: args.force };
-    let report = mirror(&source, &destination, &options, removal, putting).await?;
-    putting::show(global, &report, args.dry_run)
+    let report =
+        mirror(&source, &destination, &options, removal, Arc::new(Putting::new(global.output()))).await?;
+    putting::show(global, &report, dry_run)
 }

@@ -1,13 +1,11 @@
 //! What `restore`, `migrate` and `mirror` say.
 
 use std::io::IsTerminal;
-use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use sealpost_archive::push::{FolderReport, Observer, Report, UidMap};
+use sealpost_archive::push::{FolderReport, Observer, Report};
 use serde::Serialize;
 
 use crate::exit::{FAILED, TEMPORARY};
@@ -31,18 +29,6 @@ impl Putting {
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Putting { bar }
     }
-}
-
-/// The map of UIDs in `path`, as far as it is of the accounts called so; `write`: it is begun if it is not there, and added to.
-///
-/// # Errors
-/// If it cannot be read, or written.
-pub fn map(path: Option<&Path>, from: &str, to: &str, write: bool) -> Result<Arc<Mutex<UidMap>>> {
-    let map = match path {
-        Some(path) => UidMap::open(path, from, to, write).context("the map of UIDs")?,
-        None => UidMap::default(),
-    };
-    Ok(Arc::new(Mutex::new(map)))
 }
 
 impl Observer for Putting {

@@ -5,14 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::push::{Options, restore};
-use sealpost_base::SystemRandom;
+use sealpost_archive::push::restore;
 
-use super::folders::FolderArgs;
+use super::put::PutArgs;
 use super::putting::{self, Putting};
 use super::remembered::Accounts;
 use super::server::ServerArgs;
-use super::stop;
 use super::target::{Format, SealedArgs, Target};
 use crate::exit::Usage;
 use crate::global::Global;
@@ -45,13 +43,7 @@ pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
-    folders: FolderArgs,
-    /// Put everything below this folder; levels separated by /
-    #[arg(long, value_name = "FOLDER")]
-    below: Option<String>,
-    /// Say what would be put there, and do nothing
-    #[arg(long)]
-    dry_run: bool,
+    put: PutArgs,
     /// Add to FILE which message got which UID, a line of JSON each
     /// [default, for accounts that are remembered: ACCOUNT.copy-TO.uids beside what is remembered of them]
     #[arg(long, value_name = "FILE")]
@@ -60,7 +52,6 @@ pub struct Args {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let stop = stop::on_signals()?;
     let accounts = Accounts::of(global)?;
     let copy = match (&args.account, &args.from, args.format) {
         (_, Some(from), Some(format)) => {
@@ -87,22 +78,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let to = args.to.as_ref().or(Some(name)).filter(|_| args.server.host.is_none())?;
         Some(accounts.map(&format!("{name}.copy"), to))
     });
-    let map = putting::map(map.as_deref(), &from, &server.to_string(), !args.dry_run)?;
-    let putting = Arc::new(Putting::new(global.output()));
-    let folders = args.folders;
-    let options = Options {
-        wanted: Arc::new(move |name| folders.wants(name)),
-        below: levels(args.below.as_deref()),
-        dry_run: args.dry_run,
-        map,
-        random: Arc::new(SystemRandom),
-        stop,
-    };
-    let report = restore(copy, &server, &options, putting).await?;
-    putting::show(global, &report, args.dry_run)
-}
-
-/// The levels of a folder's name on the command line.
-pub fn levels(name: Option<&str>) -> Vec<String> {
-    name.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default()
+    let dry_run = args.put.dry_run;
+    let options = args.put.options(map.as_deref(), &from, &server.to_string())?;
+    let report = restore(copy, &server, &options, Arc::new(Putting::new(global.output()))).await?;
+    putting::show(global, &report, dry_run)
 }

@@ -1,0 +1,70 @@
+//! What `restore`, `migrate` and `mirror` are asked alike.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use sealpost_archive::client::Server;
+use sealpost_archive::push::{Options, UidMap};
+use sealpost_base::SystemRandom;
+
+use super::folders::FolderArgs;
+use super::remembered::Accounts;
+use super::stop;
+use crate::global::Global;
+
+/// Options that say what is put, and where.
+#[derive(clap::Args)]
+pub struct PutArgs {
+    #[command(flatten)]
+    folders: FolderArgs,
+    /// Put everything below this folder; levels separated by /
+    #[arg(long, value_name = "FOLDER")]
+    below: Option<String>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl PutArgs {
+    /// What is asked of a way between what is called `from` and `to`. The map of UIDs is in `map`: it is begun if it is not
+    /// there, and added to, but in a dry run.
+    ///
+    /// # Errors
+    /// If the map cannot be read or written, or signals cannot be listened to.
+    pub fn options(self, map: Option<&Path>, from: &str, to: &str) -> Result<Options> {
+        let map = match map {
+            Some(path) => UidMap::open(path, from, to, !self.dry_run).context("the map of UIDs")?,
+            None => UidMap::default(),
+        };
+        let folders = self.folders;
+        Ok(Options {
+            wanted: Arc::new(move |name| folders.wants(name)),
+            below: self.below.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default(),
+            dry_run: self.dry_run,
+            map: Arc::new(Mutex::new(map)),
+            random: Arc::new(SystemRandom),
+            stop: stop::on_signals()?,
+        })
+    }
+
+    /// The servers of two accounts that are remembered, and what is asked between them. Folders that are not chosen here are
+    /// those that are remembered of the first; the map is `map`, or else what is beside what is remembered.
+    ///
+    /// # Errors
+    /// As [`PutArgs::options`]; if an account is not remembered, or its password cannot be had.
+    pub async fn between(
+        mut self,
+        global: &Global,
+        (from, to): (&str, &str),
+        map: Option<PathBuf>,
+    ) -> Result<(Server, Server, Options)> {
+        let accounts = Accounts::of(global)?;
+        let (source, destination) = (accounts.get(from)?, accounts.get(to)?);
+        self.folders = self.folders.or(&source.folders, &source.exclude);
+        let (source, destination) = (source.server.server().await?, destination.server.server().await?);
+        let map = map.unwrap_or_else(|| accounts.map(from, to));
+        let options = self.options(Some(&map), &source.to_string(), &destination.to_string())?;
+        Ok((source, destination, options))
+    }
+}
