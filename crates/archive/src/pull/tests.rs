@@ -3,5 +3,6 @@
 mod formats;
 mod hostile;
 pub(crate) mod memory;
+pub(crate) mod pulled;
 pub(crate) mod server;
 mod whole;

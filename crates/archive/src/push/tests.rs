@@ -4,13 +4,13 @@ mod mirrors;
 
 use std::sync::{Arc, Mutex};
 
-use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+use sealpost_base::SeededRandom;
 use tokio::sync::watch;
 
 use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
 use crate::pull::tests::memory::Memory;
+use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
-use crate::pull::{self, Silent, Tools};
 
 struct Nobody;
 
@@ -54,21 +54,6 @@ fn octets(script: &Script, name: &str) -> Vec<(String, Vec<u8>)> {
         .get(name)
         .map(|b| b.messages.values().cloned().collect())
         .unwrap_or_default()
-}
-
-async fn copy_of(script: &Script) -> Memory {
-    let copy = Memory::default();
-    let (_stop, watched) = watch::channel(false);
-    let tools = Tools {
-        clock: Arc::new(FakeClock::new(Timestamp(0))),
-        random: Arc::new(SeededRandom::new(1)),
-        observer: Arc::new(Silent),
-        stop: watched,
-    };
-    let options = pull::Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false };
-    let report = pull::pull(&script.server(), Arc::new(copy.clone()), &options, &tools).await.unwrap();
-    assert!(report.is_complete());
-    copy
 }
 
 fn counts(report: &Report) -> (u64, u64, u64) {

@@ -2,29 +2,17 @@
 
 use std::sync::Arc;
 
-use sealpost_base::{FakeClock, SeededRandom, Timestamp};
-use tokio::sync::watch;
+use sealpost_base::SeededRandom;
 
 use super::{FolderReport, Options, Sample, verify};
 use crate::pull::tests::memory::Memory;
+use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
-use crate::pull::{self, Silent, Tools};
 
 /// A server and a copy of it.
 async fn copied(messages: u32) -> (Script, Arc<Memory>) {
     let script = Script::start(Box_::with(messages), "", &[]).await;
-    let copy = Memory::default();
-    let (_stop, watched) = watch::channel(false);
-    let tools = Tools {
-        clock: Arc::new(FakeClock::new(Timestamp(0))),
-        random: Arc::new(SeededRandom::new(1)),
-        observer: Arc::new(Silent),
-        stop: watched,
-    };
-    let options = pull::Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false };
-    assert!(
-        pull::pull(&script.server(), Arc::new(copy.clone()), &options, &tools).await.unwrap().is_complete()
-    );
+    let copy = copy_of(&script).await;
     (script, Arc::new(copy))
 }
 

@@ -4,25 +4,16 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use sealpost_base::{FakeClock, SeededRandom, Timestamp};
-use tokio::sync::watch;
-
-use super::super::{Options, Report, Silent, Tools, pull};
+use super::super::{Options, Report};
+use super::pulled::{options, pulled_into};
 use super::server::{Box_, Script, text};
 use crate::keep::{Copy, FolderName, imap_backup, maildir};
 
 type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
 
 async fn pulled(script: &Script, copy: Arc<dyn Copy>) -> Report {
-    let (_stop, watched) = watch::channel(false);
-    let tools = Tools {
-        clock: Arc::new(FakeClock::new(Timestamp(0))),
-        random: Arc::new(SeededRandom::new(1)),
-        observer: Arc::new(Silent),
-        stop: watched,
-    };
-    let options = Options { connections: 2, delete: true, wanted: Arc::new(|_| true), dry_run: false };
-    pull(&script.server(), copy, &options, &tools).await.unwrap()
+    let options = Options { connections: 2, delete: true, ..options() };
+    pulled_into(script, copy, options).await.unwrap()
 }
 
 fn texts(copy: &dyn Copy) -> Vec<(u32, String)> {

@@ -3,8 +3,9 @@
 use sealpost_base::limits;
 
 use super::memory::Memory;
+use super::pulled::{options, pulled, pulled_with};
 use super::server::{Box_, Fault, Script};
-use super::whole::{QRESYNC, options, pulled, pulled_with, texts};
+use super::whole::{QRESYNC, texts};
 
 #[tokio::test]
 async fn a_server_that_talks_instead_of_answering_is_given_up() {

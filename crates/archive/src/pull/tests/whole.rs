@@ -3,43 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{FakeClock, Kind, SeededRandom, Timestamp};
-use tokio::sync::watch;
+use sealpost_base::Kind;
 
-use super::super::{Options, Report, Silent, Tools, pull};
+use super::super::{Options, pull};
 use super::memory::Memory;
+use super::pulled::{options, pulled, pulled_with, tools};
 use super::server::{Box_, Fault, Script, text};
 use crate::keep::Flags;
 
 pub(super) const QRESYNC: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
-
-pub(super) fn options() -> Options {
-    Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false }
-}
-
-pub(super) fn tools() -> (watch::Sender<bool>, Tools) {
-    let (stop, watched) = watch::channel(false);
-    let tools = Tools {
-        clock: Arc::new(FakeClock::new(Timestamp(0))),
-        random: Arc::new(SeededRandom::new(1)),
-        observer: Arc::new(Silent),
-        stop: watched,
-    };
-    (stop, tools)
-}
-
-pub(super) async fn pulled_with(
-    script: &Script,
-    copy: &Memory,
-    options: Options,
-) -> sealpost_base::Result<Report> {
-    let (_stop, tools) = tools();
-    pull(&script.server(), Arc::new(copy.clone()), &options, &tools).await
-}
-
-pub(super) async fn pulled(script: &Script, copy: &Memory) -> Report {
-    pulled_with(script, copy, options()).await.unwrap()
-}
 
 pub(super) fn texts(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, String)> {
     uids.into_iter().map(|uid| (uid, text(uid))).collect()

@@ -1,0 +1,52 @@
+//! Pulling from a server of the script, as every test does it.
+
+use std::sync::Arc;
+
+use sealpost_base::{FakeClock, Result, SeededRandom, Timestamp};
+use tokio::sync::watch;
+
+use super::super::{Options, Report, Silent, Tools, pull};
+use super::memory::Memory;
+use super::server::Script;
+use crate::keep::Copy;
+
+/// One connection, everything, nothing removed.
+pub(crate) fn options() -> Options {
+    Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false }
+}
+
+/// Time that stands, chance that repeats itself, nobody who looks on; a pull goes on until the sender says otherwise.
+pub(crate) fn tools() -> (watch::Sender<bool>, Tools) {
+    let (stop, watched) = watch::channel(false);
+    let tools = Tools {
+        clock: Arc::new(FakeClock::new(Timestamp(0))),
+        random: Arc::new(SeededRandom::new(1)),
+        observer: Arc::new(Silent),
+        stop: watched,
+    };
+    (stop, tools)
+}
+
+/// Pulls into a copy of any kind.
+pub(crate) async fn pulled_into(script: &Script, copy: Arc<dyn Copy>, options: Options) -> Result<Report> {
+    let (_stop, tools) = tools();
+    pull(&script.server(), copy, &options, &tools).await
+}
+
+/// Pulls into a copy in memory.
+pub(crate) async fn pulled_with(script: &Script, copy: &Memory, options: Options) -> Result<Report> {
+    pulled_into(script, Arc::new(copy.clone()), options).await
+}
+
+/// Pulls everything into a copy in memory.
+pub(crate) async fn pulled(script: &Script, copy: &Memory) -> Report {
+    pulled_with(script, copy, options()).await.unwrap()
+}
+
+/// A complete copy in memory.
+pub(crate) async fn copy_of(script: &Script) -> Memory {
+    let copy = Memory::default();
+    let report = pulled(script, &copy).await;
+    assert!(report.is_complete(), "{report:?}");
+    copy
+}

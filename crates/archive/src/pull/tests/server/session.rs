@@ -1,0 +1,308 @@
+//! A session of the script: commands, and what is answered to them.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use super::{Box_, Fault, World};
+
+/// Where the connection is cut, and where a line does not end.
+pub(super) const CUT: &[u8] = b"\0cut here\0";
+pub(super) const ENDLESS: &[u8] = b"\0endless\0";
+
+pub(super) struct Session {
+    pub(super) world: Arc<Mutex<World>>,
+    pub(super) selected: Option<String>,
+    /// Messages sent on this connection.
+    pub(super) sent: usize,
+}
+
+/// The connection is to end.
+pub(super) struct End;
+
+impl From<std::io::Error> for End {
+    fn from(_: std::io::Error) -> Self {
+        End
+    }
+}
+
+impl Session {
+    /// Before login.
+    pub(super) fn new(world: Arc<Mutex<World>>) -> Self {
+        Session { world, selected: None, sent: 0 }
+    }
+
+    /// Answers what is asked, until the client goes or the script says so.
+    pub(super) async fn serve(mut self, stream: TcpStream) -> Result<(), End> {
+        let (read, mut write) = stream.into_split();
+        let mut read = BufReader::new(read);
+        self.world.lock().unwrap().connections += 1;
+        write.write_all(b"* OK ready\r\n").await?;
+        let mut line = String::new();
+        while read.read_line(&mut line).await? > 0 {
+            let text = std::mem::take(&mut line);
+            let (tag, command) = text.trim_end().split_once(' ').unwrap_or((&text, ""));
+            self.world.lock().unwrap().asked.push(command.to_owned());
+            if let Some(head) = command.strip_prefix("APPEND ") {
+                let completion = self.append(head, &mut read, &mut write).await?;
+                write.write_all(format!("{tag} {completion}\r\n").as_bytes()).await?;
+                continue;
+            }
+            for _ in 0..self.chatter(command) {
+                write.write_all(b"* OK still here\r\n").await?;
+            }
+            let (mut out, completion) = self.answer(command);
+            let silent = completion.is_none();
+            if let Some(completion) = completion {
+                out.extend_from_slice(format!("{tag} {completion}\r\n").as_bytes());
+            }
+            if let Some(at) = find(&out, CUT) {
+                write.write_all(&out[..at]).await?;
+                return Err(End);
+            }
+            if let Some(at) = find(&out, ENDLESS) {
+                write.write_all(&out[..at]).await?;
+                loop {
+                    write.write_all(&[b'x'; 4096]).await?;
+                }
+            }
+            if !silent || !out.is_empty() {
+                write.write_all(&out).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `name (flags) "date" {n}` or `{n+}`, and its octets; more of them follow with MULTIAPPEND.
+    async fn append(
+        &self,
+        head: &str,
+        read: &mut BufReader<tokio::net::tcp::OwnedReadHalf>,
+        write: &mut tokio::net::tcp::OwnedWriteHalf,
+    ) -> Result<String, End> {
+        let name = unquoted(head.split(' ').next().unwrap_or(""));
+        let (mut messages, mut head) = (Vec::new(), head.to_owned());
+        loop {
+            let (before, size) = head.trim_end().trim_end_matches('}').rsplit_once('{').ok_or(End)?;
+            if !size.ends_with('+') {
+                write.write_all(b"+ go on\r\n").await?;
+            }
+            let mut octets = vec![0; size.trim_end_matches('+').parse().map_err(|_| End)?];
+            read.read_exact(&mut octets).await?;
+            if self.once(|fault| *fault == Fault::EndAtAppend).is_some() || octets.starts_with(b"Poison") {
+                return Err(End);
+            }
+            let flags = before.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+            messages.push((flags.map_or("", |(flags, _)| flags).to_owned(), octets));
+            head.clear();
+            read.read_line(&mut head).await?;
+            if head.trim_end().is_empty() {
+                break;
+            }
+        }
+        let answer = self.take(&name, messages);
+        if answer.starts_with("OK") && self.once(|fault| *fault == Fault::EndAfterAppend).is_some() {
+            return Err(End);
+        }
+        Ok(answer)
+    }
+
+    /// All of the messages, or none.
+    fn take(&self, name: &str, messages: Vec<(String, Vec<u8>)>) -> String {
+        if let Some(Fault::Throttle(left)) = self.once(|fault| matches!(fault, Fault::Throttle(_))) {
+            if left > 1 {
+                self.world.lock().unwrap().faults.push(Fault::Throttle(left - 1));
+            }
+            return "NO Request is throttled".into();
+        }
+        let (uidplus, no_keywords) = (!self.has(&Fault::NoUidplus), self.has(&Fault::NoKeywords));
+        let mut world = self.world.lock().unwrap();
+        let room = world.faults.iter().find_map(|f| if let Fault::Room(n) = f { Some(*n) } else { None });
+        let Some(mailbox) = world.boxes.get_mut(name) else {
+            return "NO [TRYCREATE] no such mailbox".into();
+        };
+        for (begin, answer) in
+            [("Refuse", "NO [CANNOT] not this one"), ("Limit", "NO [LIMIT] more parts than we take")]
+        {
+            if messages.iter().any(|(_, octets)| octets.starts_with(begin.as_bytes())) {
+                return answer.into();
+            }
+        }
+        let worded = |flags: &str| flags.split(' ').any(|flag| !flag.is_empty() && !flag.starts_with('\\'));
+        if no_keywords && messages.iter().any(|(flags, _)| worded(flags)) {
+            return "NO [CANNOT] no keywords here".into();
+        }
+        if room.is_some_and(|room| mailbox.messages.len() + messages.len() > room) {
+            return "NO [OVERQUOTA] no room".into();
+        }
+        let uids: Vec<String> = messages
+            .into_iter()
+            .map(|(flags, octets)| {
+                let uid = mailbox.add(Some(octets));
+                mailbox.set_flags(uid, &flags);
+                uid.to_string()
+            })
+            .collect();
+        match uidplus {
+            true => format!("OK [APPENDUID {} {}] done", mailbox.uidvalidity, uids.join(",")),
+            false => "OK done".into(),
+        }
+    }
+
+    /// How many lines are to come before the answer.
+    fn chatter(&self, command: &str) -> usize {
+        let world = self.world.lock().unwrap();
+        let lines = world.faults.iter().find_map(|fault| match fault {
+            Fault::Chatter(begin, lines) if command.starts_with(begin) => Some(*lines),
+            _ => None,
+        });
+        lines.unwrap_or(0)
+    }
+
+    pub(super) fn dates(&self) -> Vec<(u32, &'static str)> {
+        let world = self.world.lock().unwrap();
+        let dates = world.faults.iter().filter_map(|f| match f {
+            Fault::Date(uid, date) => Some((*uid, *date)),
+            _ => None,
+        });
+        dates.collect()
+    }
+
+    pub(super) fn has(&self, fault: &Fault) -> bool {
+        self.world.lock().unwrap().faults.contains(fault)
+    }
+
+    /// Takes a fault that happens once.
+    pub(super) fn once(&self, which: impl Fn(&Fault) -> bool) -> Option<Fault> {
+        let mut world = self.world.lock().unwrap();
+        let at = world.faults.iter().position(which)?;
+        Some(world.faults.remove(at))
+    }
+
+    /// The untagged responses, and the completion.
+    fn answer(&mut self, command: &str) -> (Vec<u8>, Option<String>) {
+        let done = |text: &str| Some(text.to_owned());
+        let word = command.split(' ').next().unwrap_or("").to_ascii_uppercase();
+        match &*word {
+            "CAPABILITY" => {
+                let capabilities = self.world.lock().unwrap().capabilities.clone();
+                (format!("* CAPABILITY IMAP4rev1 {capabilities}\r\n").into_bytes(), done("OK done"))
+            }
+            "LOGIN" => {
+                let busy = self.once(|fault| matches!(fault, Fault::Busy(_)));
+                match busy {
+                    Some(Fault::Busy(left)) => {
+                        if left > 1 {
+                            self.world.lock().unwrap().faults.push(Fault::Busy(left - 1));
+                        }
+                        (Vec::new(), done("NO Too many simultaneous connections"))
+                    }
+                    _ => (Vec::new(), done("OK logged in")),
+                }
+            }
+            "LIST" => (self.list(command), done("OK listed")),
+            "STATUS" => (self.status(&unquoted(command.split(' ').nth(1).unwrap_or(""))), done("OK")),
+            "EXAMINE" | "SELECT" => self.select(&unquoted(command.split(' ').nth(1).unwrap_or(""))),
+            "UID" => self.uid(command),
+            "CREATE" => {
+                let name = unquoted(command.split(' ').nth(1).unwrap_or(""));
+                let mut world = self.world.lock().unwrap();
+                world.unselectable.retain(|other| *other != name);
+                world.boxes.insert(name, Box_::with(0));
+                drop(world);
+                (Vec::new(), done("OK made"))
+            }
+            _ => (Vec::new(), done("OK")),
+        }
+    }
+
+    fn list(&self, command: &str) -> Vec<u8> {
+        let names: Vec<String> = self.world.lock().unwrap().boxes.keys().cloned().collect();
+        let mut out = Vec::new();
+        for name in &self.world.lock().unwrap().unselectable {
+            out.extend_from_slice(format!("* LIST (\\NoSelect) \"/\" \"{name}\"\r\n").as_bytes());
+        }
+        for name in names {
+            out.extend_from_slice(format!("* LIST () \"/\" \"{name}\"\r\n").as_bytes());
+            if command.contains("STATUS") {
+                out.extend(self.status(&name));
+            }
+        }
+        out
+    }
+
+    fn status(&self, name: &str) -> Vec<u8> {
+        let world = self.world.lock().unwrap();
+        let Some(mailbox) = world.boxes.get(name) else { return Vec::new() };
+        let mut items = format!(
+            "MESSAGES {} UIDNEXT {} UIDVALIDITY {}",
+            world.exists(mailbox),
+            world.uidnext(mailbox),
+            mailbox.uidvalidity
+        );
+        if world.capabilities.contains("CONDSTORE") {
+            items.push_str(&format!(" HIGHESTMODSEQ {}", mailbox.modseq.max(1)));
+        }
+        if let Some(id) = &mailbox.mailboxid {
+            items.push_str(&format!(" MAILBOXID ({id})"));
+        }
+        format!("* STATUS \"{name}\" ({items})\r\n").into_bytes()
+    }
+
+    fn select(&mut self, name: &str) -> (Vec<u8>, Option<String>) {
+        if self.has(&Fault::MailboxGone) {
+            return (Vec::new(), Some("NO [NONEXISTENT] no such mailbox".into()));
+        }
+        let restless = self.has(&Fault::RestlessUidValidity);
+        let mut world = self.world.lock().unwrap();
+        let condstore = world.capabilities.contains("CONDSTORE");
+        if let Some(mailbox) = world.boxes.get_mut(name) {
+            mailbox.uidvalidity += u32::from(restless);
+        }
+        let Some(mailbox) = world.boxes.get(name) else {
+            return (Vec::new(), Some("NO [NONEXISTENT] no such mailbox".into()));
+        };
+        let mut out = format!(
+            "* {} EXISTS\r\n* OK [UIDVALIDITY {}] x\r\n* OK [UIDNEXT {}] x\r\n",
+            world.exists(mailbox),
+            mailbox.uidvalidity,
+            world.uidnext(mailbox)
+        );
+        if condstore {
+            out.push_str(&format!("* OK [HIGHESTMODSEQ {}] x\r\n", mailbox.modseq.max(1)));
+        }
+        if let Some(id) = &mailbox.mailboxid {
+            out.push_str(&format!("* OK [MAILBOXID ({id})] x\r\n"));
+        }
+        self.selected = Some(name.to_owned());
+        (out.into_bytes(), Some("OK [READ-ONLY] selected".into()))
+    }
+
+    fn uid(&mut self, command: &str) -> (Vec<u8>, Option<String>) {
+        let Some(mailbox) = self.selected.clone() else {
+            return (Vec::new(), Some("BAD nothing selected".into()));
+        };
+        let mailbox = self.world.lock().unwrap().boxes.get(&mailbox).cloned();
+        let Some(mailbox) = mailbox else { return (Vec::new(), Some("NO it is gone".into())) };
+        let words: Vec<&str> = command.split(' ').collect();
+        if matches!(words.get(1), Some(&"STORE" | &"EXPUNGE")) {
+            return self.store(&words);
+        }
+        let set = match words.get(1) {
+            Some(&"SEARCH") => "1:*",
+            _ => words.get(2).copied().unwrap_or(""),
+        };
+        let (mailbox, limited) = self.limited(mailbox, set);
+        let (out, completion) = self.read(command, &words, &mailbox);
+        (out, completion.map(|completion| limited.unwrap_or(completion)))
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    memchr::memmem::find(bytes, what)
+}
+
+fn unquoted(word: &str) -> String {
+    word.trim_matches('"').to_owned()
+}
