@@ -221,9 +221,8 @@ async fn a_checkpoint_is_loaded_and_the_log_below_is_gone() {
     assert_eq!(again.state().position(), account.state().position());
 }
 
-#[tokio::test]
-async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
-    let w = World::new();
+/// Two processes, the second of which knows only an end of the log that is gone.
+async fn one_slept(w: &World) -> ((Arc<Account>, Accounts), (Arc<Account>, Accounts)) {
     let (here, there) = (w.accounts(), w.accounts());
     let (a, b) = (w.open(&here).await, w.open(&there).await);
     append(&b, &there, "INBOX", "first").await;
@@ -231,6 +230,13 @@ async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
         append(&a, &here, "INBOX", "more").await;
         a.checkpoint().await.unwrap();
     }
+    ((a, here), (b, there))
+}
+
+#[tokio::test]
+async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
+    let w = World::new();
+    let ((a, _here), (b, there)) = one_slept(&w).await;
     // One delivers without keys, the other changes something: both know only an end of the log that is gone.
     w.clock.advance(Duration::from_secs(3600));
     w.deliver(&there, "late").await;
@@ -245,13 +251,7 @@ async fn a_process_that_slept_through_a_trim_loads_anew_and_loses_nothing() {
 #[tokio::test]
 async fn a_process_whose_clock_slept_too_acknowledges_nothing_that_is_not_there() {
     let w = World::new();
-    let (here, there) = (w.accounts(), w.accounts());
-    let (a, b) = (w.open(&here).await, w.open(&there).await);
-    append(&b, &there, "INBOX", "first").await;
-    for _ in 0..3 {
-        append(&a, &here, "INBOX", "more").await;
-        a.checkpoint().await.unwrap();
-    }
+    let ((a, _here), (b, there)) = one_slept(&w).await;
     let stored = store(&there, "late").await;
     let refused = there.deliver(ID, &w.public(), stored.clone(), Delivery::default()).await.unwrap_err();
     assert_eq!(refused.kind(), Kind::Retry);

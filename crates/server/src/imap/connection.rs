@@ -4,25 +4,27 @@
 //! pipelined commands share their packets. A client that does not read costs this buffer and, after the write timeout,
 //! its connection.
 
-use std::borrow::Cow;
+mod end;
+mod sending;
+
 use std::future::poll_fn;
 use std::io;
-use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use rustls::ServerConfig;
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::server::{Decoder, Event, Limits};
 use sealpost_imap::types::{Code, Status};
 use sealpost_imap::write::Writer;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub(super) use self::end::End;
 use super::deflate::{Compression, Compressions, Corrupt, Deflater, Inflated, Inflater};
 use super::long_commands::{LongCommand, LongCommands};
 use crate::auth::standing::Standing;
@@ -48,91 +50,10 @@ const SLICE: Duration = Duration::from_secs(10);
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
 const SLICE_BYTES: usize = 10 * 1024;
 
-/// What is compressed before it is sent, in bytes.
-const PACKED_BYTES: usize = 16 * 1024;
 /// More than the end of a compressed stream takes.
 const PACKED_END_BYTES: usize = 16;
 /// How long a compressor is kept for a client that asks for nothing.
 const COMPRESSOR_REST: Duration = Duration::from_secs(1);
-
-/// Why a session ends.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The client said LOGOUT, and was answered.
-    Logout,
-    /// The client hung up.
-    Closed,
-    /// Nothing came, or nothing was taken, for too long.
-    Timeout,
-    /// The server stops.
-    Shutdown,
-    /// Too many bad commands.
-    Errors,
-    /// What came cannot be read on from.
-    Fatal(Cow<'static, str>),
-    /// There is no memory for a command as long as this one.
-    NoMemory,
-    /// The selected mailbox is gone (RFC 2180 §3.3).
-    MailboxGone,
-    /// There is no room for what has to be remembered of the selected mailbox.
-    Crowded,
-    /// A message could not be sent to its end.
-    Broken,
-    /// What the client logged in with does not let it in any more.
-    Revoked,
-    /// The connection failed.
-    Io(io::Error),
-}
-
-impl End {
-    /// For the log.
-    pub(super) fn reason(&self) -> &'static str {
-        match self {
-            End::Logout => "logout",
-            End::Closed => "closed",
-            End::Timeout => "timeout",
-            End::Shutdown => "shutdown",
-            End::Errors => "too many errors",
-            End::Fatal(_) => "protocol",
-            End::NoMemory => "no memory",
-            End::MailboxGone => "mailbox gone",
-            End::Crowded => "no memory for the view",
-            End::Broken => "message unreadable",
-            End::Revoked => "login revoked",
-            End::Io(_) => "connection failed",
-        }
-    }
-
-    /// What `* BYE` says; `None` if there is nobody to say it to, or it was said.
-    pub(super) fn goodbye(&self) -> Option<&str> {
-        match self {
-            End::Logout | End::Closed | End::Broken | End::Io(_) => None,
-            End::Timeout => Some("idle for too long"),
-            End::Shutdown => Some("server is shutting down"),
-            End::Errors => Some("too many bad commands"),
-            End::Fatal(reason) => Some(reason),
-            End::NoMemory => Some("no memory for long commands now, come back later"),
-            End::MailboxGone => {
-                Some("the selected mailbox was deleted, renumbered, or may not be read any more")
-            }
-            End::Crowded => Some("no memory for a mailbox with so many gaps now, come back later"),
-            End::Revoked => Some("this login is no longer valid"),
-        }
-    }
-}
-
-impl From<io::Error> for End {
-    fn from(e: io::Error) -> Self {
-        match e.kind() {
-            io::ErrorKind::TimedOut => End::Timeout,
-            io::ErrorKind::BrokenPipe
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::UnexpectedEof => End::Closed,
-            _ => End::Io(e),
-        }
-    }
-}
 
 /// A client's connection and the buffers in front of it.
 pub(super) struct Connection {
@@ -443,118 +364,6 @@ impl Connection {
             Some(standing) if !standing.holds() => Err(End::Revoked),
             _ => Ok(()),
         }
-    }
-
-    /// Sends everything that waits, so that the client can read it.
-    pub(super) async fn flush(&mut self) -> Result<(), End> {
-        if !self.out.is_empty() {
-            let waiting = self.out.take();
-            self.send(&[&waiting]).await?;
-        }
-        if self.deflater.is_some() {
-            let mut packed = vec![0; PACKED_BYTES];
-            while let Some(written @ 1..) = self.deflater.as_mut().map(|deflater| deflater.flush(&mut packed))
-            {
-                self.transmit(&[&packed[..written]]).await?;
-            }
-        }
-        let stream = self.stream.as_mut().ok_or(End::Closed)?;
-        let flushed = timeout(self.timeouts.write, stream.flush()).await;
-        Ok(flushed.map_err(|_| End::Timeout)??)
-    }
-
-    /// How many bytes may wait to be sent when so many more come: few, unless memory for them is free.
-    fn may_wait(&mut self, more: usize) -> usize {
-        if self.out_memory.is_none() && self.out.len() + more > limits::IMAP_OUTPUT_FREE_BYTES {
-            self.out_memory = self.budget.try_acquire(FLUSH_BYTES);
-        }
-        if self.out_memory.is_some() { FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES }
-    }
-
-    /// Sends what waits if it is much.
-    pub(super) async fn relieve(&mut self) -> Result<(), End> {
-        if self.out.len() > self.may_wait(0) {
-            let waiting = self.out.take();
-            self.send(&[&waiting]).await?;
-        }
-        Ok(())
-    }
-
-    /// Octets of a literal: copied if they are few, sent from where they are if they are many.
-    pub(super) async fn literal_octets(&mut self, octets: &[u8]) -> Result<(), End> {
-        if self.out.len() + octets.len() <= self.may_wait(octets.len()) {
-            self.out.raw(octets);
-            return Ok(());
-        }
-        let waiting = self.out.take();
-        self.send(&[&waiting, octets]).await
-    }
-
-    /// As [`Connection::literal_octets`] for several pieces at once.
-    pub(super) async fn literal_pieces(&mut self, pieces: &[Bytes]) -> Result<(), End> {
-        let octets: usize = pieces.iter().map(Bytes::len).sum();
-        if self.out.len() + octets <= self.may_wait(octets) {
-            for piece in pieces {
-                self.out.raw(piece);
-            }
-            return Ok(());
-        }
-        let waiting = self.out.take();
-        let parts: Vec<&[u8]> =
-            std::iter::once(&waiting[..]).chain(pieces.iter().map(|piece| &piece[..])).collect();
-        self.send(&parts).await
-    }
-
-    /// Sends all parts, in this order; compressed, some of it may stay behind until [`Connection::flush`].
-    async fn send(&mut self, parts: &[&[u8]]) -> Result<(), End> {
-        self.check_standing()?;
-        if self.deflater.is_none() {
-            return self.transmit(parts).await;
-        }
-        let mut packed = vec![0; PACKED_BYTES];
-        for mut part in parts.iter().copied() {
-            while let (Some(deflater), false) = (&mut self.deflater, part.is_empty()) {
-                let (taken, written) = deflater.push(part, &mut packed);
-                if taken == 0 && written == 0 {
-                    return Err(End::Broken);
-                }
-                part = &part[taken..];
-                self.transmit(&[&packed[..written]]).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends all parts as they are. Something has to get across within the write timeout; more of it while others wait
-    /// for memory.
-    async fn transmit(&mut self, parts: &[&[u8]]) -> Result<(), End> {
-        let stream = self.stream.as_mut().ok_or(End::Closed)?;
-        let (mut looked, mut taken) = (Instant::now(), 0);
-        let mut stuck = Instant::now() + self.timeouts.write;
-        let mut slices: Vec<IoSlice<'_>> =
-            parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
-        let mut slices = &mut slices[..];
-        while !slices.is_empty() {
-            let look = looked + SLICE;
-            match timeout_at(look.min(stuck), stream.write_vectored(slices)).await {
-                Ok(Ok(0)) => return Err(End::Closed),
-                Ok(Ok(written)) => {
-                    IoSlice::advance_slices(&mut slices, written);
-                    taken += written;
-                    stuck = Instant::now() + self.timeouts.write;
-                }
-                Ok(Err(e)) => return Err(e.into()),
-                Err(_) if Instant::now() >= stuck => return Err(End::Timeout),
-                Err(_) => {}
-            }
-            if Instant::now() >= look {
-                if taken < SLICE_BYTES && self.budget.waiting() > 0 {
-                    return Err(End::Timeout);
-                }
-                (looked, taken) = (Instant::now(), 0);
-            }
-        }
-        Ok(())
     }
 
     /// Speaks TLS from now on. What came in the clear and was not answered yet is forgotten (RFC 3501 §6.2.1).

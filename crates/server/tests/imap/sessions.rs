@@ -7,6 +7,8 @@
 mod belief;
 #[path = "sessions/client.rs"]
 mod client;
+#[path = "sessions/dialect.rs"]
+mod dialect;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use sealpost_account::Account;
 use sealpost_base::SeededRandom;
 use sealpost_server::Settings;
 
-use self::client::{Believer, Dialect, Given, OWNER, Truth, User, mailbox_of};
+use self::client::{Believer, Given, OWNER, Truth, User, mailbox_of};
+use self::dialect::Dialect;
 use crate::imap_world::{Client, World};
 
 const STEPS: usize = 240;
