@@ -147,11 +147,20 @@ impl StoreConfig {
         }
     }
 
-    /// Opens the store at `url` with what is said here of servers. A local one is made if there is none.
+    /// Opens the store at `url` with what is said here of servers, as all others use it. A local one is made if there is none.
     ///
     /// # Errors
     /// As [`StoreConfig::open`].
     pub async fn at(&self, url: &str) -> Result<Store> {
+        let store = self.unused(url).await?.agreed().await;
+        store.with_context(|| format!("the store {url}"))
+    }
+
+    /// As [`StoreConfig::at`], for whoever only looks what it does.
+    ///
+    /// # Errors
+    /// As [`StoreConfig::open`].
+    pub async fn unused(&self, url: &str) -> Result<Store> {
         let store = match Location::parse(url).map_err(Usage)? {
             Location::Directory(directory) => Store::local(&directory).await,
             Location::Bucket { bucket, prefix } => {

@@ -23,14 +23,19 @@ use futures::TryStreamExt;
 use sealpost_base::{Error, Kind, Position, Random, Result, limits};
 use sealpost_vault::{Hash, Sealed, Store};
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
 use crate::ballot::{Ballot, Place};
 use crate::{Append, Tail};
 use order::{last_of, leading_to};
+use turn::Turn;
 
 pub(crate) mod order;
 #[cfg(test)]
 mod tests;
+mod turn;
+#[cfg(test)]
+mod turns;
 
 /// How often a request is repeated of which it is unknown whether it took effect.
 const ATTEMPTS: usize = 3;
@@ -59,8 +64,9 @@ pub struct Chain {
 struct Known {
     /// The ballot in which this process can append at once, taken out while it does.
     lead: AsyncMutex<Option<Lead>>,
-    /// An entry that everybody sees and that counts.
+    /// An entry that everybody sees.
     settled: Mutex<Option<Place>>,
+    turn: Turn,
 }
 
 /// A ballot of this process's own.
@@ -154,7 +160,7 @@ impl Chain {
                 return Ok(Append::Lost);
             }
             Some(lead) if lead.tail.position == after.position && lead.tail.hash == after.hash => lead,
-            _ => match self.begin(after, Some(marks)).await? {
+            _ => match self.begin_in_turn(after, marks).await? {
                 None => return Ok(Append::Trimmed),
                 Some(lead) if lead.tail.position > after.position => {
                     *slot = Some(lead);
@@ -177,6 +183,7 @@ impl Chain {
         let tail = Tail { position: place.position, hash, ballot: Some(place.ballot) };
         if begun.greatest <= place.ballot {
             self.settle(place);
+            self.known.turn.appended();
             self.keep(Lead { ballot: lead.ballot, tail }).await;
             return Ok(Append::Done(tail));
         }
@@ -260,7 +267,6 @@ impl Chain {
                     self.wait(round).await;
                     continue;
                 }
-                self.settle(last);
                 return Ok(Found::Entries(found));
             }
             // Somebody began a greater ballot, and may follow the last entry or not.
@@ -271,6 +277,17 @@ impl Chain {
             }
         }
         Err(busy())
+    }
+
+    /// Begins a ballot, after the turn of whoever took the last one away.
+    async fn begin_in_turn(&self, known: &Tail, marks: &str) -> Result<Option<Lead>> {
+        if let Some(pause) = self.known.turn.pause(&*self.random) {
+            tokio::time::sleep(pause).await;
+        }
+        let at = Instant::now();
+        let begun = self.begin(known, Some(marks)).await;
+        self.known.turn.began(at.elapsed());
+        begun
     }
 
     /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if the log was trimmed.
@@ -300,6 +317,7 @@ impl Chain {
                 self.wait(round).await;
                 continue;
             };
+            self.settle(mine);
             let tail_ballot = (!mine.is_plain()).then_some(ballot);
             let tail = Tail { position: last.position, hash: Hash::of(&object), ballot: tail_ballot };
             return Ok(Some(Lead { ballot, tail }));
@@ -312,7 +330,11 @@ impl Chain {
         if place.is_plain() || *self.settled() == Some(*place) {
             return Ok(true);
         }
-        Ok(self.write_again(place, place).await?.is_some())
+        let whole = self.write_again(place, place).await?.is_some();
+        if whole {
+            self.settle(*place);
+        }
+        Ok(whole)
     }
 
     /// Writes the object at one place to another, which may be the same; `None` if it cannot be seen.

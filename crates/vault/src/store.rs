@@ -4,6 +4,7 @@
 //! not have happened: the caller may repeat the identical write, and must then take [`Put::Exists`] for "mine or
 //! another's" and read the object to find out which.
 
+mod agree;
 #[cfg(test)]
 mod contract;
 mod open;
@@ -29,6 +30,7 @@ use crate::local::{Damaged, LocalStore, Parts};
 pub use crate::local::{Mark, Newer};
 use crate::remote::Remote;
 use crate::{Sealed, StoreMetrics};
+pub use agree::MARKS;
 pub use transfer::Transfer;
 pub(crate) use upload::Upload;
 

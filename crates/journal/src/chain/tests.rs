@@ -153,7 +153,7 @@ async fn what_was_written_too_late_counts_if_the_next_followed_it_and_only_then(
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn names_of_old_ballots_do_not_pile_up() {
     let w = World::new();
     let (one, two) = (w.writer(Appends::Siblings), w.writer(Appends::Siblings));

@@ -64,7 +64,7 @@ pub struct Lookalike(Arc<Shared>);
 
 struct Shared {
     address: SocketAddr,
-    manners: Manners,
+    manners: Mutex<Manners>,
     page: usize,
     plan: Mutex<Box<Plan>>,
     objects: Mutex<BTreeMap<String, Bytes>>,
@@ -82,7 +82,7 @@ impl Lookalike {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Lookalike(Arc::new(Shared {
             address: listener.local_addr().unwrap(),
-            manners,
+            manners: Mutex::new(manners),
             page,
             plan: Mutex::new(Box::new(|_| Fault::None)),
             objects: Mutex::default(),
@@ -130,6 +130,11 @@ impl Lookalike {
             Some(_) if which(request) => left.take().unwrap(),
             _ => Fault::None,
         });
+    }
+
+    /// From now on, how it treats `If-None-Match`.
+    pub fn behave(&self, manners: Manners) {
+        *lock(&self.0.manners) = manners;
     }
 
     /// Requests since it was asked last.
@@ -241,14 +246,15 @@ impl Lookalike {
     }
 
     async fn put(&self, request: &Request) -> Reply {
-        if request.conditional && self.0.manners == Manners::Refuses {
+        let manners = *lock(&self.0.manners);
+        if request.conditional && manners == Manners::Refuses {
             return Reply::error(501, "NotImplemented");
         }
-        if request.conditional && self.0.manners != Manners::Ignores {
+        if request.conditional && manners != Manners::Ignores {
             if lock(&self.0.objects).contains_key(&request.key) {
                 return Reply::error(412, "PreconditionFailed");
             }
-            if self.0.manners == Manners::Races {
+            if manners == Manners::Races {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

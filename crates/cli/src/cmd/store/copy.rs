@@ -57,8 +57,8 @@ pub struct Args {
 const AT_ONCE: usize = 8;
 /// How often an account is begun anew because the server removed what was to be copied.
 const PASSES: usize = 10;
-/// What nobody refers to, and what lasts a moment.
-const LEFT_OUT: [&str; 2] = ["probe", "spool"];
+/// What nobody refers to, what lasts a moment, and what is said of one store and not of another.
+const LEFT_OUT: [&str; 3] = ["probe", "spool", "store"];
 
 /// What was done.
 #[derive(Debug, Default, Serialize)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use sealpost_base::{SystemClock, SystemRandom};
+use sealpost_base::{Error, SystemClock, SystemRandom};
 use sealpost_vault::Appends;
 use sealpost_vault::probe::{self, Conditions, Probe};
 use serde::Serialize;
@@ -27,6 +27,11 @@ pub struct Args {
     /// The store, if it is not the one of the configuration: s3://bucket/prefix, file:///directory or a directory
     #[arg(value_name = "URL")]
     url: Option<String>,
+
+    /// Write down for all servers what the store does with conditional creates, whatever was written down before. No server may
+    /// run
+    #[arg(long)]
+    settle: bool,
 }
 
 #[derive(Serialize)]
@@ -35,8 +40,10 @@ struct Found {
     usable: bool,
     /// `kept`, `ignored`, `raced` or `refused`.
     conditional_create: &'static str,
-    /// `conditional` or `siblings`.
+    /// `conditional` or `siblings`, as found now.
     appends: &'static str,
+    /// The same, as the servers that use it go by: none that have used it, one, or two that did not agree.
+    settled: Vec<&'static str>,
     list_after_write: bool,
     list_after_delete: bool,
     ranges: bool,
@@ -51,8 +58,11 @@ struct Found {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let config = Config::load(global)?;
-    let store = match &args.url {
-        Some(url) => config.store.at(url).await?,
+    let store = match args.url.as_deref() {
+        Some(url) => config.store.unused(url).await?,
+        None if config.store.directory(&config.directory).is_none() => {
+            config.store.unused(&config.store.url).await?
+        }
         None => config.store.open(&config.directory, Caching::No).await?,
     };
     let name = match args.url {
@@ -60,28 +70,36 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         None if config.store.url.is_empty() => config.directory.display().to_string(),
         None => config.store.url,
     };
-    let found = Found::new(name, &probe::probe(&store, &SystemClock::new(), &SystemRandom).await?);
+    let probe = probe::probe(&store, &SystemClock::new(), &SystemRandom).await?;
+    if args.settle {
+        // What it does is what was found when it was opened, and again now.
+        if store.appends() != probe.conditions.appends() {
+            return Err(Error::retry("it does now this and now that: nothing was written down").into());
+        }
+        store.settle().await?;
+    }
+    let found = Found::new(name, &probe, &store.marks().await?);
     global.output().show(&found, Found::to_text)?;
     Ok(if found.usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 impl Found {
-    fn new(store: String, probe: &Probe) -> Self {
+    fn new(store: String, probe: &Probe, marks: &[Appends]) -> Self {
         let conditional_create = match probe.conditions {
             Conditions::Kept => "kept",
             Conditions::Ignored => "ignored",
             Conditions::Raced => "raced",
             Conditions::Refused => "refused",
         };
-        let appends = match probe.conditions.appends() {
-            Appends::Conditional => "conditional",
-            Appends::Siblings => "siblings",
-        };
+        let appends = probe.conditions.appends().name();
+        // Siblings are right on any store.
+        let agrees = matches!(marks, [] | [Appends::Siblings]) || marks == [probe.conditions.appends()];
         Found {
             store,
-            usable: probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,
+            usable: agrees && probe.lists_what_was_written && probe.reads_ranges && probe.uploads_in_parts,
             conditional_create,
             appends,
+            settled: marks.iter().map(|mark| mark.name()).collect(),
             list_after_write: probe.lists_what_was_written,
             list_after_delete: probe.forgets_what_was_removed,
             ranges: probe.reads_ranges,
@@ -107,6 +125,16 @@ impl Found {
             "conditional" => "one entry for each position: writers are put in order by the store",
             _ => "siblings: each writer has names of its own, and all agree whose entry counts",
         };
+        let settled = match (self.settled.as_slice(), self.appends) {
+            ([], _) => "nothing yet: the first server decides".to_owned(),
+            ([one], found) if *one == found => format!("{one}, as was found"),
+            (["siblings"], _) => {
+                "siblings, although the store can do more (--settle, when no server runs)".to_owned()
+            }
+            ([one], _) => format!("{one}, WHICH IS NOT SO FROM HERE: servers here will not start"),
+            _ => "BOTH: servers did not find the same, and will not start (--settle, when no server runs)"
+                .to_owned(),
+        };
         let yes = |good: bool, yes: &str, no: &str| if good { yes.to_owned() } else { no.to_owned() };
         let ms = |micros: u128| format!("{:.1} ms", Duration::from_micros(micros as u64).as_secs_f64() * 1e3);
         let clock = match self.clock_ahead_ms / 1000 {
@@ -117,6 +145,7 @@ impl Found {
         let lines = [
             ("conditional create", conditional.to_owned()),
             ("log entries", appends.to_owned()),
+            ("servers go by", settled),
             (
                 "list after write",
                 yes(

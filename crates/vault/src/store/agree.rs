@@ -1,0 +1,104 @@
+//! What all who use one bucket must believe alike: whether its conditional creates can be relied on.
+//!
+//! Each finds that out for itself ([`crate::probe`]), and may be wrong: a proxy in between drops the header, a server of the
+//! store is of another version, a request failed at the wrong moment. If one took for a log's only entry what another
+//! overwrites, acknowledged entries would be lost. So whoever uses a bucket first leaves a mark that says what it
+//! found, and whoever comes later goes by the mark or not at all.
+//!
+//! A mark is written before it is looked whether there are others. So of two that come first at once and differ, one at least sees
+//! both.
+
+use futures::TryStreamExt;
+use futures::future::try_join_all;
+use sealpost_base::{Error, Result};
+
+use super::{Appends, Store};
+use crate::Sealed;
+
+#[cfg(test)]
+mod tests;
+
+/// The folder with the marks: `conditional` or `siblings`.
+pub const MARKS: &str = "store/appends";
+
+impl Appends {
+    const ALL: [Appends; 2] = [Appends::Conditional, Appends::Siblings];
+
+    /// `conditional` or `siblings`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Appends::Conditional => "conditional",
+            Appends::Siblings => "siblings",
+        }
+    }
+
+    fn mark(self) -> String {
+        format!("{MARKS}/{}", self.name())
+    }
+}
+
+impl Store {
+    /// The store as all who use it must append to it; the first one decides. Other stores than buckets are as they were.
+    ///
+    /// # Errors
+    /// `Invalid` if others rely on conditional creates and this process found that it cannot, or if those who came first did not
+    /// agree; with what to do. What the store says.
+    pub async fn agreed(self) -> Result<Self> {
+        let Some(remote) = &self.0.remote else { return Ok(self) };
+        let found = self.appends();
+        let mut marks = self.marks().await?;
+        if marks.is_empty() {
+            self.put_new(&found.mark(), Sealed::marker()).await?;
+            marks = self.marks().await?;
+        }
+        match (marks.as_slice(), found) {
+            ([Appends::Conditional], Appends::Conditional) => Ok(self),
+            ([Appends::Siblings], _) => {
+                // It may have been seen by this reader and not be by the next, if whoever wrote it did not get to know.
+                self.put_new(&Appends::Siblings.mark(), Sealed::marker()).await?;
+                if found == Appends::Siblings {
+                    return Ok(self);
+                }
+                tracing::info!(
+                    "conditional creates work here, but whoever came first did not rely on them: entries are written as \
+                     siblings (sealpost store probe --settle changes that when no server runs)"
+                );
+                Ok(Self::remote(remote.clone(), Appends::Siblings))
+            }
+            ([Appends::Conditional], Appends::Siblings) => Err(Error::invalid(
+                "other servers rely on this store's conditional creates, which do not work from here: entries would be \
+                 overwritten. Is there a proxy in between, or another endpoint? If the store has changed for good, stop all servers \
+                 and run: sealpost store probe --settle",
+            )),
+            ([], _) => Err(Error::retry(format!("{MARKS}/{} was written and is not listed", found.name()))),
+            _ => Err(Error::invalid(
+                "servers that were the first to use this store did not find the same: one relies on its conditional creates, \
+                 another cannot. Stop all servers and run: sealpost store probe --settle",
+            )),
+        }
+    }
+
+    /// What was said of the store by those who use it: nothing, one, or, if they did not agree, both.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn marks(&self) -> Result<Vec<Appends>> {
+        let listed: Vec<_> = self.list(MARKS, None).try_collect().await?;
+        let is_listed = |appends: &Appends| listed.iter().any(|object| object.path == appends.mark());
+        Ok(Appends::ALL.into_iter().filter(is_listed).collect())
+    }
+
+    /// Leaves the mark that says what was found of this store now, and no other. Nobody else may use it meanwhile.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn settle(&self) -> Result<()> {
+        if self.0.remote.is_none() {
+            return Ok(());
+        }
+        self.put_new(&self.appends().mark(), Sealed::marker()).await?;
+        let others = Appends::ALL.into_iter().filter(|other| *other != self.appends());
+        try_join_all(others.map(|other| async move { self.delete(&other.mark()).await })).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Kind, Result, SeededRandom};
+
+use super::*;
+use crate::remote::Patience;
+use crate::remote::lookalike::{Fault, Lookalike, Manners};
+
+const PATIENCE: Patience =
+    Patience { requests: 8, timeout: Duration::from_millis(500), pause: Duration::from_millis(1) };
+
+/// As a server opens it.
+async fn open(server: &Lookalike, seed: u64) -> Result<Store> {
+    found(server, seed).await.agreed().await
+}
+
+/// With nothing but what it does.
+async fn found(server: &Lookalike, seed: u64) -> Store {
+    Store::s3(&server.s3("p"), PATIENCE, Arc::new(SeededRandom::new(seed))).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_first_server_decides() {
+    for (manners, appends) in [
+        (Manners::Keeps, Appends::Conditional),
+        (Manners::Ignores, Appends::Siblings),
+        (Manners::Refuses, Appends::Siblings),
+    ] {
+        let server = Lookalike::start(manners, 1000).await;
+        for seed in 1..4 {
+            assert_eq!(open(&server, seed).await.unwrap().appends(), appends);
+            assert_eq!(found(&server, 9).await.marks().await.unwrap(), [appends]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_do_what_others_rely_on_does_not_begin() {
+    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    open(&server, 1).await.unwrap();
+    for manners in [Manners::Ignores, Manners::Refuses, Manners::Races] {
+        server.behave(manners);
+        let refused = open(&server, 2).await.err().unwrap();
+        assert_eq!(refused.kind(), Kind::Invalid, "{manners:?}");
+        assert!(refused.to_string().contains("--settle"), "{refused}");
+    }
+    // The others go on.
+    server.behave(Manners::Keeps);
+    assert_eq!(open(&server, 3).await.unwrap().appends(), Appends::Conditional);
+}
+
+#[tokio::test]
+async fn who_could_do_more_does_as_the_others() {
+    let server = Lookalike::start(Manners::Ignores, 1000).await;
+    open(&server, 1).await.unwrap();
+    server.behave(Manners::Keeps);
+    assert_eq!(open(&server, 2).await.unwrap().appends(), Appends::Siblings);
+    // Until somebody settles it.
+    found(&server, 3).await.settle().await.unwrap();
+    assert_eq!(open(&server, 4).await.unwrap().appends(), Appends::Conditional);
+    server.behave(Manners::Ignores);
+    assert!(open(&server, 5).await.is_err());
+    found(&server, 6).await.settle().await.unwrap();
+    assert_eq!(open(&server, 7).await.unwrap().appends(), Appends::Siblings);
+}
+
+/// Each has looked whether there are marks before the other left one, if all goes as planned.
+#[tokio::test]
+async fn two_that_come_first_at_once_do_not_go_on_differently() {
+    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    let one = found(&server, 1).await;
+    server.behave(Manners::Ignores);
+    let two = found(&server, 2).await;
+    let late = Duration::from_millis(50);
+    server.plan(move |request| match request.method == "PUT" && request.key.contains(MARKS) {
+        true => Fault::Late(late),
+        false => Fault::None,
+    });
+    let went_on = tokio::join!(one.agreed(), two.agreed());
+    if let (Ok(one), Ok(two)) = &went_on {
+        assert_eq!(one.appends(), two.appends());
+    }
+}
+
+#[tokio::test]
+async fn where_the_first_did_not_agree_nobody_begins_until_it_is_settled() {
+    let server = Lookalike::start(Manners::Keeps, 1000).await;
+    for mark in Appends::ALL {
+        found(&server, 1).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
+    }
+    for (manners, appends) in [(Manners::Keeps, Appends::Conditional), (Manners::Ignores, Appends::Siblings)]
+    {
+        server.behave(manners);
+        assert_eq!(open(&server, 3).await.err().unwrap().kind(), Kind::Invalid);
+        found(&server, 4).await.settle().await.unwrap();
+        assert_eq!(open(&server, 5).await.unwrap().appends(), appends);
+        for mark in Appends::ALL {
+            found(&server, 6).await.put_new(&mark.mark(), Sealed::marker()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_on_this_machine_has_no_marks() {
+    let store = Store::memory().agreed().await.unwrap();
+    store.settle().await.unwrap();
+    assert!(store.marks().await.unwrap().is_empty());
+}
