@@ -7,6 +7,7 @@
 //! [`protocol`].
 
 mod connection;
+pub(crate) mod fuzz;
 mod protocol;
 #[cfg(test)]
 mod tests;

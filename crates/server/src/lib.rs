@@ -11,6 +11,7 @@ pub mod auth;
 pub mod bus;
 pub mod context;
 pub mod files;
+pub mod fuzz;
 pub mod imap;
 mod listener;
 pub mod metrics;

@@ -1,5 +1,4 @@
-//! A connection to the bus: opened, logged in, subscribed; lines in, messages out. What the bus may make this end hold is
-//! bounded.
+//! A connection to the bus: opened, logged in, subscribed; lines in, messages out.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +7,6 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use sealpost_base::limits::{BUS_LINE_BYTES, BUS_MESSAGE_BYTES};
 use sealpost_base::{AccountId, Error, Position, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use super::protocol::{Head, Line, connect, parse, publish};
+use super::protocol::{Decoder, Head, Line, connect, publish};
 use crate::settings::Bus;
 
 /// How long the bus may take to take what is sent.
@@ -31,12 +29,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// A connection that is logged in and subscribed.
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
-    /// Received and not yet looked at.
-    input: Vec<u8>,
-    /// Bytes of a message that are left out.
-    skip: u64,
-    /// The line before announced a message of that many bytes.
-    message: Option<usize>,
+    decoder: Decoder,
 }
 
 impl Connection {
@@ -48,8 +41,7 @@ impl Connection {
             stream.map_err(|e| Error::retry(format!("cannot reach the bus at {address}")).with_source(e))?;
         // Hints are small and are to arrive now.
         let _ = stream.set_nodelay(true);
-        let mut connection =
-            Connection { stream: Box::new(stream), input: Vec::new(), skip: 0, message: None };
+        let mut connection = Connection { stream: Box::new(stream), decoder: Decoder::default() };
         let Head::Info { tls: required } = connection.head().await? else {
             return Err(Error::corrupt("what answers is no NATS server"));
         };
@@ -58,7 +50,7 @@ impl Connection {
         }
         if tls {
             // What came before TLS is nobody's word.
-            connection.input.clear();
+            connection.decoder = Decoder::default();
             let stream = std::mem::replace(&mut connection.stream, Box::new(tokio::io::empty()));
             connection.stream = Box::new(encrypt(bus, &address, stream).await?);
         }
@@ -83,55 +75,18 @@ impl Connection {
     /// The next line, with its message if it announces one. May be dropped at any time and called again.
     pub async fn next(&mut self) -> Result<Line> {
         loop {
-            if let Some(bytes) = self.message {
-                // With the line end behind it.
-                while self.input.len() < bytes + 2 {
-                    self.read().await?;
-                }
-                self.message = None;
-                let rest = self.input.split_off(bytes + 2);
-                let mut message = std::mem::replace(&mut self.input, rest);
-                message.truncate(bytes);
-                return Ok(Line::Message(message));
+            if let Some(line) = self.decoder.next()? {
+                return Ok(line);
             }
-            match self.head().await? {
-                Head::Line(line) => return Ok(line),
-                Head::Pong | Head::Info { .. } => return Ok(Line::Other),
-                Head::Message(_) => {}
-            }
+            self.read().await?;
         }
     }
 
     /// The next line.
     async fn head(&mut self) -> Result<Head> {
         loop {
-            while self.skip > 0 {
-                let now = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.input.len());
-                self.input.drain(..now);
-                self.skip -= now as u64;
-                if self.skip > 0 {
-                    self.read().await?;
-                }
-            }
-            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
-                let rest = self.input.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.input, rest);
-                line.truncate(end);
-                let head = parse(&line)?;
-                if let Head::Message(bytes) = head {
-                    match usize::try_from(bytes) {
-                        Ok(bytes) if bytes <= BUS_MESSAGE_BYTES => self.message = Some(bytes),
-                        // None of ours.
-                        _ => {
-                            self.skip = bytes.saturating_add(2);
-                            continue;
-                        }
-                    }
-                }
+            if let Some(head) = self.decoder.head()? {
                 return Ok(head);
-            }
-            if self.input.len() > BUS_LINE_BYTES {
-                return Err(Error::limit("the bus sends a line that is too long"));
             }
             self.read().await?;
         }
@@ -142,7 +97,7 @@ impl Connection {
         match self.stream.read(&mut piece).await {
             Ok(0) => Err(Error::retry("the bus hung up")),
             Ok(n) => {
-                self.input.extend_from_slice(&piece[..n]);
+                self.decoder.push(&piece[..n]);
                 Ok(())
             }
             Err(e) => Err(Error::retry("the connection to the bus failed").with_source(e)),

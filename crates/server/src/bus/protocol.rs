@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use sealpost_base::limits::{BUS_LINE_BYTES, BUS_MESSAGE_BYTES};
 use sealpost_base::{AccountId, Error, Position, Result};
 
 /// Bytes of a hint: an account's id and a position, in hexadecimal.
@@ -34,6 +35,100 @@ pub(super) enum Head {
         /// It goes on with TLS only.
         tls: bool,
     },
+}
+
+/// What the bus sends, cut into lines and messages, whatever pieces it comes in. What it may make this end hold is bounded.
+#[derive(Default)]
+pub(super) struct Decoder {
+    /// Received and not yet looked at.
+    input: Vec<u8>,
+    /// Of these no line ends.
+    looked: usize,
+    /// Bytes of a message that are left out.
+    skip: u64,
+    /// The line before announced a message of that many bytes.
+    message: Option<usize>,
+}
+
+impl Decoder {
+    /// More came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// The next line, with its message if it announces one; `None` if more has to come first.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Limit` if what comes is none of the protocol: the connection is of no use any more.
+    pub fn next(&mut self) -> Result<Option<Line>> {
+        loop {
+            if let Some(bytes) = self.message {
+                // With the line end behind it.
+                if self.input.len() < bytes + 2 {
+                    return Ok(None);
+                }
+                self.message = None;
+                let mut message = self.take(bytes + 2);
+                message.truncate(bytes);
+                return Ok(Some(Line::Message(message)));
+            }
+            match self.head()? {
+                None => return Ok(None),
+                Some(Head::Line(line)) => return Ok(Some(line)),
+                Some(Head::Pong | Head::Info { .. }) => return Ok(Some(Line::Other)),
+                Some(Head::Message(_)) => {}
+            }
+        }
+    }
+
+    /// The next line; the message that it announces, if it is one that is looked at, is what [`Decoder::next`] gives then.
+    ///
+    /// # Errors
+    /// As [`Decoder::next`].
+    pub fn head(&mut self) -> Result<Option<Head>> {
+        loop {
+            if self.skip > 0 {
+                let now = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.input.len());
+                self.take(now);
+                self.skip -= now as u64;
+                if self.skip > 0 {
+                    return Ok(None);
+                }
+            }
+            let end = self.input[self.looked..].iter().position(|byte| *byte == b'\n');
+            let end = end.map(|end| self.looked + end);
+            self.looked = self.input.len();
+            if end.unwrap_or(self.looked) > BUS_LINE_BYTES {
+                return Err(Error::limit("the bus sends a line that is too long"));
+            }
+            let Some(end) = end else { return Ok(None) };
+            let mut line = self.take(end + 1);
+            line.truncate(end);
+            let head = parse(&line)?;
+            if let Head::Message(bytes) = head {
+                match usize::try_from(bytes) {
+                    Ok(bytes) if bytes <= BUS_MESSAGE_BYTES => self.message = Some(bytes),
+                    // None of ours.
+                    _ => {
+                        self.skip = bytes.saturating_add(2);
+                        continue;
+                    }
+                }
+            }
+            return Ok(Some(head));
+        }
+    }
+
+    /// Bytes that wait for more.
+    pub fn waiting(&self) -> usize {
+        self.input.len()
+    }
+
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let rest = self.input.split_off(bytes);
+        self.looked = 0;
+        std::mem::replace(&mut self.input, rest)
+    }
 }
 
 /// Reads a line, without its end.

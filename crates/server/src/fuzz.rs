@@ -1,0 +1,3 @@
+//! Entry functions of fuzz targets.
+
+pub use crate::bus::fuzz::fuzz_bus;
