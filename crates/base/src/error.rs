@@ -23,6 +23,8 @@ pub enum Kind {
     Limit,
     /// Stored bytes are not what was written: a broken seal, a missing chunk.
     Corrupt,
+    /// It is not kept here, and whoever has it cannot be asked or has it no more: a body that was given up.
+    Elsewhere,
     /// A mistake in this program.
     Internal,
 }
@@ -89,6 +91,10 @@ impl Error {
     /// [`Kind::Corrupt`] with a message.
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new(Kind::Corrupt, message)
+    }
+    /// [`Kind::Elsewhere`] with a message.
+    pub fn elsewhere(message: impl Into<String>) -> Self {
+        Self::new(Kind::Elsewhere, message)
     }
     /// [`Kind::Internal`] with a message.
     pub fn internal(message: impl Into<String>) -> Self {

@@ -85,7 +85,7 @@ impl Cache {
         let mut parts = path.split('/');
         parts.next() == Some("acct")
             && parts.next().is_some()
-            && matches!(parts.next(), Some("msg" | "idx" | "snap" | "pack"))
+            && matches!(parts.next(), Some("msg" | "thin" | "idx" | "snap" | "pack"))
             && parts.next().is_some()
     }
 

@@ -62,6 +62,12 @@ pub(crate) fn seal_section(cipher: &ObjectCipher, section: u8, plain: &[u8], out
     out.len() - start
 }
 
+/// Seals `plain`, of one chunk at most, as a section that is not compressed, so that the same octets come of it whatever version
+/// of this program makes them. Appended to `out`.
+pub(crate) fn seal_section_raw(cipher: &ObjectCipher, section: u8, plain: &[u8], out: &mut Vec<u8>) {
+    seal(cipher, Place { section, number: 0, last: true }, plain, &mut Effort::none(), out);
+}
+
 /// The size on disk of the chunk that `bytes` starts with, checked against what a chunk may be.
 pub(crate) fn sealed_size(bytes: &[u8]) -> Result<usize> {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {

@@ -21,6 +21,26 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     array(context.finish().as_ref())
 }
 
+/// A SHA-256 over what comes in pieces.
+pub(crate) struct Sha256(digest::Context);
+
+/// Begins one.
+pub(crate) fn sha256_of() -> Sha256 {
+    Sha256(digest::Context::new(&digest::SHA256))
+}
+
+impl Sha256 {
+    /// The next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// Of all pieces.
+    pub fn finish(self) -> [u8; 32] {
+        array(self.0.finish().as_ref())
+    }
+}
+
 /// HMAC-SHA256 under `key` over the concatenation of `parts`.
 pub(crate) fn hmac_sha256(key: &Secret, parts: &[&[u8]]) -> [u8; 32] {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &key.0);

@@ -29,6 +29,11 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
+    /// Of chunks that are not to be compressed.
+    pub fn none() -> Self {
+        Effort { skip: u32::MAX, failures: 0 }
+    }
+
     /// Appends `plain` compressed to `out` if that pays; `false` (and nothing appended) if not.
     pub fn compress(&mut self, plain: &[u8], out: &mut Vec<u8>) -> bool {
         if self.skip > 0 {

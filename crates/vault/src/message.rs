@@ -2,10 +2,12 @@
 //!
 //! Every message has its own random key, which lives in the event that points to the message. A [`MessageWriter`]
 //! seals while bytes arrive and holds a few chunks at most, whatever the size of the message; a [`MessageReader`]
-//! opens only the chunks it is asked for. Small ones that are there whole are sealed and stored many at a time ([`Whole`]). What is read was authenticated: account, object, section, number and
+//! opens only the chunks it is asked for. Small ones that are there whole are sealed and stored many at a time ([`Whole`]).
+//! Of a message whose body was given up the rest stays ([`Thin`]), and readers ask elsewhere for the body ([`Bodies`]). What is read was authenticated: account, object, section, number and
 //! the end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
 
 mod reader;
+mod thin;
 mod whole;
 mod writer;
 
@@ -20,6 +22,7 @@ use crate::chunk;
 use crate::cipher::{ObjectCipher, sha256};
 
 pub use reader::{MessageReader, READER_BYTES};
+pub use thin::{Bodies, HEAD_BYTES, Thin, Wanted, thin_path};
 pub use whole::Whole;
 pub use writer::{MessageWriter, WRITER_BYTES};
 
@@ -30,6 +33,8 @@ const RAW: u8 = 0;
 const TEXT: u8 = 1;
 const STRUCTURE: u8 = 2;
 const INDEX: u8 = 3;
+/// In a thin object alone.
+const HEAD: u8 = 4;
 /// "Sealpost message", version 1: the last bytes of the object.
 const MAGIC: [u8; 4] = *b"SPM\x01";
 const FOOTER_BYTES: usize = 8 + 8 + 4 + 4 + 4 + 4;

@@ -3,6 +3,8 @@
 //!
 //! What a crash leaves below `spool/` cannot be read by anybody; [`sweep`] removes it.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
@@ -63,6 +65,11 @@ impl Spooled {
     /// The message, in pieces of at most 64 KiB; as often as needed.
     pub fn read(&self) -> BoxStream<'static, Result<Bytes>> {
         self.reader.raw(0..u64::MAX)
+    }
+
+    /// These octets of the message, several pieces at a time ([`MessageReader::batches`]).
+    pub fn batches(&self, range: Range<u64>) -> BoxStream<'static, Result<Vec<Bytes>>> {
+        self.reader.batches(range)
     }
 
     /// Removes it from the store.

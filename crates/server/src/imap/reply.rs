@@ -71,6 +71,11 @@ impl Reply {
                 tracing::error!(%error, "something stored is damaged");
                 Reply::no(Code::Corruption, "something stored is damaged")
             }
+            // What was given up, and how to have it.
+            Kind::Elsewhere => {
+                tracing::warn!(%error, "a body is not kept here");
+                Reply::no(Code::Unavailable, said())
+            }
             Kind::Internal => {
                 tracing::error!(%error, "a mistake in this program");
                 Reply::no(Code::ServerBug, "internal error")

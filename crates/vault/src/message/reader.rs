@@ -6,15 +6,16 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
-use sealpost_base::{AccountId, Error, ObjectId, Result};
+use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 use crate::Store;
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, Place};
+use crate::message::thin::{Elsewhere, Known};
 use crate::message::{
     self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
 };
@@ -33,14 +34,18 @@ const INLINE_BYTES: usize = MAX_SEALED_BYTES;
 #[derive(Clone)]
 pub struct MessageReader(Arc<Source>);
 
-struct Source {
-    store: Store,
-    path: String,
-    cipher: ObjectCipher,
-    layout: Layout,
+pub(super) struct Source {
+    pub(super) store: Store,
+    pub(super) path: String,
+    pub(super) cipher: ObjectCipher,
+    pub(super) layout: Layout,
     index: OnceCell<Vec<u32>>,
     /// What of the object is here already.
     piece: Option<Piece>,
+    /// Where to look for a message whose body was given up; those of the spool are not.
+    pub(super) elsewhere: Option<Elsewhere>,
+    /// What its thin object says, read once.
+    pub(super) thin: OnceCell<Known>,
 }
 
 impl MessageReader {
@@ -52,12 +57,31 @@ impl MessageReader {
         key: &MessageKey,
         layout: Layout,
     ) -> Self {
-        Self::at(store, message::path(account, object), message::cipher(account, object, key), layout)
+        let (path, cipher) = (message::path(account, object), message::cipher(account, object, key));
+        Self::with(store, path, cipher, layout, Some(Elsewhere { account, object, bodies: None }))
     }
 
     pub(crate) fn at(store: &Store, path: String, cipher: ObjectCipher, layout: Layout) -> Self {
-        let (store, index) = (store.clone(), OnceCell::new());
-        MessageReader(Arc::new(Source { store, path, cipher, layout, index, piece: None }))
+        Self::with(store, path, cipher, layout, None)
+    }
+
+    fn with(
+        store: &Store,
+        path: String,
+        cipher: ObjectCipher,
+        layout: Layout,
+        elsewhere: Option<Elsewhere>,
+    ) -> Self {
+        let (store, index, thin) = (store.clone(), OnceCell::new(), OnceCell::new());
+        MessageReader(Arc::new(Source { store, path, cipher, layout, index, piece: None, elsewhere, thin }))
+    }
+
+    pub(super) fn source(&self) -> &Arc<Source> {
+        &self.0
+    }
+
+    pub(super) fn source_mut(&mut self) -> &mut Arc<Source> {
+        &mut self.0
     }
 
     /// The same reader, which has that piece of the object already. What the piece does not have, or what of it cannot be
@@ -77,7 +101,12 @@ impl MessageReader {
         let source = &self.0;
         source.layout.check()?;
         let range = source.layout.range(STRUCTURE);
-        Ok(Piece::new(range.start, source.sealed(range).await?))
+        let start = range.start;
+        match source.sealed(range).await {
+            // The same octets are in the thin object.
+            Err(e) if e.kind() == Kind::NotFound => Ok(Piece::new(start, source.thin_sealed(STRUCTURE, e).await?)),
+            sealed => Ok(Piece::new(start, sealed?)),
+        }
     }
 
     /// The whole object, for a pack.
@@ -128,7 +157,7 @@ impl MessageReader {
         source.layout.check()?;
         let (structure, text) = (source.layout.range(STRUCTURE), source.layout.range(TEXT));
         let both = structure.start.min(text.start)..structure.end.max(text.end);
-        source
+        let opened = source
             .opened(both.clone(), move |source, sealed| {
                 let section = |section, range: Range<u64>| {
                     let range = (range.start - both.start) as usize..(range.end - both.start) as usize;
@@ -138,7 +167,14 @@ impl MessageReader {
                 };
                 Ok((section(STRUCTURE, structure.clone())?, section(TEXT, text.clone())?))
             })
-            .await
+            .await;
+        match opened {
+            Err(e) if e.kind() == Kind::NotFound => Ok((
+                self.0.thin_section(STRUCTURE, again(&e)).await?,
+                self.0.thin_section(TEXT, e).await?,
+            )),
+            opened => opened,
+        }
     }
 
     /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives each, in order. They are read
@@ -151,15 +187,29 @@ impl MessageReader {
             (reader.0.path.clone(), range)
         };
         let sealed = first.0.store.read_ranges(readers.iter().map(wanted).collect()).await;
-        let open = |reader: &MessageReader, sealed: Result<Bytes>| {
+        // Of those that were given up they are in the thin objects.
+        let missing = |sealed: &Result<Bytes>| sealed.as_ref().is_err_and(|e| e.kind() == Kind::NotFound);
+        let thin = readers.iter().zip(&sealed).filter(|(_, sealed)| missing(sealed));
+        let thin: Vec<_> = thin.filter_map(|(reader, _)| reader.0.thin_text()).collect();
+        let mut thin = match thin.is_empty() {
+            true => Vec::new().into_iter(),
+            false => first.0.store.read_ranges(thin).await.into_iter(),
+        };
+        let open = |reader: &MessageReader, sealed: Result<Bytes>, thin: Option<Result<Bytes>>| {
             reader.0.layout.check()?;
-            let mut plain = chunk::open_section(&reader.0.cipher, TEXT, &sealed?, SECTION_BYTES)
+            let sealed = match (sealed, thin) {
+                (Err(e), Some(thin)) => return reader.0.open_thin(TEXT, &reader.0.path, thin, e),
+                (sealed, _) => sealed?,
+            };
+            let mut plain = chunk::open_section(&reader.0.cipher, TEXT, &sealed, SECTION_BYTES)
                 .map_err(|e| e.context(&reader.0.path))?;
             Ok(std::mem::take(&mut *plain))
         };
         let mut looked_at = 0;
         for (at, (reader, sealed)) in readers.iter().zip(sealed).enumerate() {
-            let text = open(reader, sealed);
+            let asked = missing(&sealed) && reader.0.thin_text().is_some();
+            let thin = if asked { thin.next() } else { None };
+            let text = open(reader, sealed, thin);
             looked_at += text.as_ref().map_or(0, Vec::len);
             each(at, text);
             // How much it is does not show in what is stored, and looking for much in it takes long.
@@ -222,14 +272,30 @@ impl MessageReader {
         if range.start >= end {
             return futures::stream::empty().boxed();
         }
-        let walk = Walk { source: self.0.clone(), range: range.start..end, state: State::Start };
+        let walk =
+            Walk { source: self.0.clone(), range: range.start..end, state: State::Start, elsewhere: true };
         futures::stream::unfold(walk, Walk::step).boxed()
     }
 
-    /// Reads the whole object and checks everything that was sealed, and that nothing follows it.
+    /// All octets, of the message object alone.
+    pub(super) fn whole_object(&self) -> BoxStream<'static, Result<Bytes>> {
+        let end = self.0.layout.raw_bytes;
+        if end == 0 {
+            return futures::stream::empty().boxed();
+        }
+        let walk = Walk { source: self.0.clone(), range: 0..end, state: State::Start, elsewhere: false };
+        let batches = futures::stream::unfold(walk, Walk::step);
+        batches.map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten().boxed()
+    }
+
+    /// Reads the whole object, or the thin one of a message whose body was given up, and checks everything that was sealed, and
+    /// that nothing follows it.
     pub async fn verify(&self) -> Result<()> {
         let source = &self.0;
-        let size = source.store.size(&source.path).await?;
+        let size = match source.store.size(&source.path).await {
+            Err(e) if e.kind() == Kind::NotFound => return self.verify_thin(e).await,
+            size => size?,
+        };
         if size != source.layout.object_bytes() {
             return Err(Error::corrupt(format!(
                 "{} has {size} bytes instead of {}",
@@ -260,13 +326,17 @@ impl MessageReader {
         let source = self.0.clone();
         source.layout.check()?;
         let range = source.layout.range(section);
-        source
+        let opened = source
             .opened(range, move |source, sealed| {
                 let mut plain = chunk::open_section(&source.cipher, section, sealed, limit)
                     .map_err(|e| e.context(&source.path))?;
                 Ok(std::mem::take(&mut *plain))
             })
-            .await
+            .await;
+        match opened {
+            Err(e) if e.kind() == Kind::NotFound => self.0.thin_section(section, e).await,
+            opened => opened,
+        }
     }
 }
 
@@ -457,11 +527,15 @@ struct Walk {
     /// What is still to be handed out.
     range: Range<u64>,
     state: State,
+    /// What the object has not is asked for elsewhere.
+    elsewhere: bool,
 }
 
 enum State {
     Start,
     Ahead(BoxFuture<'static, Result<Batch>>),
+    /// The object is not here, or not any more: the rest comes from there.
+    Elsewhere(BoxStream<'static, Result<Vec<Bytes>>>),
     End,
 }
 
@@ -470,12 +544,28 @@ impl Walk {
         let batch = match std::mem::replace(&mut self.state, State::End) {
             State::Start => self.source.clone().first(self.range.clone()).await,
             State::Ahead(batch) => batch.await,
+            State::Elsewhere(rest) => return self.go_on(rest).await,
             State::End => return None,
         };
         match batch {
             Ok(batch) => Some((Ok(self.accept(batch)), self)),
+            Err(e) if self.elsewhere && e.kind() == Kind::NotFound => {
+                match self.source.others_octets(self.range.clone(), e).await {
+                    Ok(rest) => self.go_on(rest).await,
+                    Err(e) => Some((Err(e), self)),
+                }
+            }
             Err(e) => Some((Err(e), self)),
         }
+    }
+
+    async fn go_on(
+        mut self,
+        mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
+    ) -> Option<(Result<Vec<Bytes>>, Walk)> {
+        let next = rest.next().await?;
+        self.state = State::Elsewhere(rest);
+        Some((next, self))
     }
 
     /// Takes what was opened, and has the next batch opened meanwhile.
@@ -497,6 +587,11 @@ impl Walk {
         self.range.start += wanted.len() as u64;
         wanted
     }
+}
+
+/// The same error once more, without its cause.
+fn again(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
 }
 
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

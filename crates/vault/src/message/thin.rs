@@ -1,0 +1,324 @@
+//! Messages whose bodies were given up: what stays here, and who is asked for the rest.
+//!
+//! A *thin* object holds the sealed structure and text of a message object as they are there, octet for octet, and the message's
+//! SHA-256 with its first octets. It is durable before the message object goes; while both are there, the message object counts.
+//! A message that is given up never becomes whole again under its key: another version of zstd would seal other octets under
+//! the same nonces. For the same reason the new section is not compressed: whoever gives a message up again, after a crash,
+//! makes the same octets. Format: `docs/format/message-object.md`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use sealpost_base::limits::CHUNK_BYTES;
+use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
+
+use crate::chunk::{self, MAX_SEALED_BYTES};
+use crate::cipher::sha256_of;
+use crate::message::reader::Source;
+use crate::message::writer::put_own;
+use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
+use crate::spool::Spooled;
+use crate::{Put, Sealed, Store};
+
+/// First octets of a message that stay here when its body is given up, at most: its header, in almost all cases.
+pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
+
+const DIGEST_BYTES: usize = 32;
+/// "Sealpost thin", version 1: the last bytes of the object.
+const MAGIC: [u8; 4] = *b"SPT\x01";
+
+/// The path of a thin object.
+pub fn thin_path(account: AccountId, object: ObjectId) -> String {
+    format!("acct/{account}/thin/{object}")
+}
+
+/// A message of which the body is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Its object.
+    pub object: ObjectId,
+    /// Octets of the message.
+    pub size: u64,
+    /// SHA-256 of these octets.
+    pub sha256: [u8; 32],
+}
+
+/// Where the bodies are that are not kept here.
+pub trait Bodies: Send + Sync {
+    /// The whole message, whose size and SHA-256 were compared with those that are wanted.
+    ///
+    /// # Errors
+    /// `Elsewhere` if it cannot be had as things are; `Retry` if it may be had later.
+    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>>;
+}
+
+/// A message's thin object that is not stored yet.
+pub struct Thin {
+    path: String,
+    object: Sealed,
+    /// The message object, which goes.
+    whole: String,
+}
+
+/// What a thin object says of the message.
+pub(super) struct Known {
+    /// SHA-256 of the message.
+    pub(super) sha256: [u8; 32],
+    /// Its first octets.
+    head: Bytes,
+}
+
+/// What a reader knows of a message besides its object.
+pub(super) struct Elsewhere {
+    pub(super) account: AccountId,
+    pub(super) object: ObjectId,
+    pub(super) bodies: Option<Arc<dyn Bodies>>,
+}
+
+impl Elsewhere {
+    fn thin_path(&self) -> String {
+        thin_path(self.account, self.object)
+    }
+}
+
+impl Thin {
+    /// What stays of a message when its body is given up: its first `head` octets, [`HEAD_BYTES`] at most, are kept. All of the
+    /// message is read for that, and what is damaged is not given up.
+    ///
+    /// # Errors
+    /// `Corrupt` if anything of the message cannot be read, `NotFound` if its object is not there; what the store says.
+    pub async fn of(reader: &MessageReader, head: u64) -> Result<Self> {
+        let source = reader.source();
+        let Some(elsewhere) = &source.elsewhere else {
+            return Err(Error::invalid("only the body of an account's message can be given up"));
+        };
+        let layout = source.layout;
+        layout.check()?;
+        let structure = source.store.read_range(&source.path, layout.range(STRUCTURE)).await?;
+        let text = source.store.read_range(&source.path, layout.range(TEXT)).await?;
+        for (section, sealed) in [(STRUCTURE, &structure), (TEXT, &text)] {
+            chunk::open_section(&source.cipher, section, sealed, SECTION_BYTES)
+                .map_err(|e| e.context(&source.path))?;
+        }
+        let keep = head.min(HEAD_BYTES as u64).min(layout.raw_bytes) as usize;
+        let (mut kept, mut digest, mut octets) = (vec![0; DIGEST_BYTES], sha256_of(), 0);
+        let mut raw = reader.whole_object();
+        while let Some(piece) = raw.try_next().await? {
+            digest.update(&piece);
+            octets += piece.len() as u64;
+            let room = DIGEST_BYTES + keep - kept.len();
+            kept.extend_from_slice(&piece[..room.min(piece.len())]);
+        }
+        if octets != layout.raw_bytes {
+            return Err(Error::corrupt(format!("{} is shorter than it should be", source.path)));
+        }
+        kept[..DIGEST_BYTES].copy_from_slice(&digest.finish());
+        let mut object = Vec::with_capacity(structure.len() + text.len() + kept.len() + 64);
+        object.extend_from_slice(&structure);
+        object.extend_from_slice(&text);
+        let before = object.len();
+        chunk::seal_section_raw(&source.cipher, HEAD, &kept, &mut object);
+        let sealed_head = (object.len() - before) as u64;
+        object.extend_from_slice(&footer(&layout, sealed_head));
+        Ok(Thin { path: elsewhere.thin_path(), object: Sealed::new(object), whole: source.path.clone() })
+    }
+
+    /// Bytes of the object.
+    pub fn size(&self) -> usize {
+        self.object.len()
+    }
+
+    /// Stores all of them, durably, and then removes the message objects.
+    ///
+    /// # Errors
+    /// `Retry` if the store failed: then any of the messages may still be whole. `Conflict` if there is a thin object of other
+    /// octets; then all of them are whole.
+    pub async fn replace(all: Vec<Thin>, store: &Store) -> Result<()> {
+        let (objects, wholes): (Vec<_>, Vec<_>) =
+            all.into_iter().map(|thin| ((thin.path, thin.object), thin.whole)).unzip();
+        if store.put_all_new(&objects).await? == Put::Exists {
+            for (path, object) in objects {
+                put_own(store, &path, object).await?;
+            }
+        }
+        store.delete_in_order(wholes).await
+    }
+}
+
+impl Source {
+    /// What the thin object says; `NotFound` if there is none.
+    async fn known(&self, elsewhere: &Elsewhere) -> Result<&Known> {
+        self.thin.get_or_try_init(|| self.read_known(elsewhere)).await
+    }
+
+    async fn read_known(&self, elsewhere: &Elsewhere) -> Result<Known> {
+        let path = elsewhere.thin_path();
+        let size = self.store.size(&path).await?;
+        let range = thin_range(&self.layout, HEAD, size).map_err(|e| e.context(&path))?;
+        let sealed = self.store.read_range(&path, range).await?;
+        let mut plain =
+            chunk::open_section(&self.cipher, HEAD, &sealed, CHUNK_BYTES).map_err(|e| e.context(&path))?;
+        let plain = Bytes::from(std::mem::take(&mut *plain));
+        let Some(sha256) = plain.first_chunk::<DIGEST_BYTES>() else {
+            return Err(Error::corrupt(format!("{path} has no digest")));
+        };
+        let known = Known { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
+        if known.head.len() as u64 > self.layout.raw_bytes {
+            return Err(Error::corrupt(format!("{path} has more octets than the message")));
+        }
+        Ok(known)
+    }
+
+    /// The text or the structure, from the thin object. `missing`: what was said of the message object.
+    pub(super) async fn thin_section(&self, section: u8, missing: Error) -> Result<Vec<u8>> {
+        let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| matches!(section, STRUCTURE | TEXT)) else {
+            return Err(missing);
+        };
+        let path = elsewhere.thin_path();
+        let range = thin_range(&self.layout, section, 0)?;
+        let sealed = self.store.read_range(&path, range).await;
+        self.open_thin(section, &path, sealed, missing)
+    }
+
+    /// The same section as it is sealed.
+    pub(super) async fn thin_sealed(&self, section: u8, missing: Error) -> Result<Bytes> {
+        let Some(elsewhere) = &self.elsewhere else { return Err(missing) };
+        let sealed = self.store.read_range(&elsewhere.thin_path(), thin_range(&self.layout, section, 0)?).await;
+        sealed.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })
+    }
+
+    /// Opens what was read of a thin object.
+    pub(super) fn open_thin(
+        &self,
+        section: u8,
+        path: &str,
+        sealed: Result<Bytes>,
+        missing: Error,
+    ) -> Result<Vec<u8>> {
+        let sealed = sealed.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })?;
+        let mut plain = chunk::open_section(&self.cipher, section, &sealed, SECTION_BYTES)
+            .map_err(|e| e.context(path))?;
+        Ok(std::mem::take(&mut *plain))
+    }
+
+    /// Where the text is in the thin object, if the message can have one.
+    pub(super) fn thin_text(&self) -> Option<(String, Range<u64>)> {
+        let range = thin_range(&self.layout, TEXT, 0).ok()?;
+        Some((self.elsewhere.as_ref()?.thin_path(), range))
+    }
+
+    /// Octets of a message whose object is not here, as `missing` says.
+    pub(super) async fn others_octets(
+        &self,
+        range: Range<u64>,
+        missing: Error,
+    ) -> Result<BoxStream<'static, Result<Vec<Bytes>>>> {
+        let Some(elsewhere) = &self.elsewhere else { return Err(missing) };
+        let known = self.known(elsewhere).await;
+        let known = known.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })?;
+        if range.end <= known.head.len() as u64 {
+            let octets = known.head.slice(range.start as usize..range.end as usize);
+            return Ok(stream::once(async { Ok(vec![octets]) }).boxed());
+        }
+        let Some(bodies) = &elsewhere.bodies else {
+            let why = "the body of this message was given up to save space, and is not fetched here: open it where the mail came \
+                       from, or with `sealpost archive export`";
+            return Err(Error::elsewhere(why));
+        };
+        let wanted = Wanted {
+            account: elsewhere.account,
+            object: elsewhere.object,
+            size: self.layout.raw_bytes,
+            sha256: known.sha256,
+        };
+        let body = bodies.body(wanted).await?;
+        if body.size() != wanted.size {
+            return Err(Error::elsewhere("what was fetched is another message than the one whose body was given up"));
+        }
+        let batches = body.batches(range);
+        // It stays as long as it is read.
+        Ok(batches.map(move |batch| (batch, body.clone()).0).boxed())
+    }
+}
+
+impl MessageReader {
+    /// The same reader, which asks there for the body if it was given up. Clones that were made before do not.
+    pub fn with_bodies(mut self, bodies: Arc<dyn Bodies>) -> Self {
+        if let Some(source) = Arc::get_mut(self.source_mut())
+            && let Some(elsewhere) = &mut source.elsewhere
+        {
+            elsewhere.bodies = Some(bodies);
+        }
+        self
+    }
+
+    /// SHA-256 of the message if its body was given up; `None` if it is here.
+    ///
+    /// # Errors
+    /// `NotFound` if there is nothing of it; `Corrupt` if the thin object is not what was sealed; what the store says.
+    pub async fn given_up(&self) -> Result<Option<[u8; 32]>> {
+        let source = self.source();
+        let missing = match source.store.size(&source.path).await {
+            Ok(_) => return Ok(None),
+            Err(e) if e.kind() == Kind::NotFound => e,
+            Err(e) => return Err(e),
+        };
+        let Some(elsewhere) = &source.elsewhere else { return Err(missing) };
+        match source.known(elsewhere).await {
+            Ok(known) => Ok(Some(known.sha256)),
+            Err(e) if e.kind() == Kind::NotFound => Err(missing),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads the whole thin object and checks everything that was sealed. `missing`: what was said of the message object.
+    pub(super) async fn verify_thin(&self, missing: Error) -> Result<()> {
+        let source = self.source();
+        let Some(elsewhere) = &source.elsewhere else { return Err(missing) };
+        match source.known(elsewhere).await {
+            Err(e) if e.kind() == Kind::NotFound => return Err(missing),
+            known => known?,
+        };
+        let missing = || Error::not_found(format!("{} is not there", elsewhere.thin_path()));
+        source.thin_section(STRUCTURE, missing()).await?;
+        source.thin_section(TEXT, missing()).await?;
+        let path = elsewhere.thin_path();
+        let size = source.store.size(&path).await?;
+        let head = thin_range(&source.layout, HEAD, size)?;
+        let found = source.store.read_range(&path, head.end..size).await?;
+        if found[..] != footer(&source.layout, head.end - head.start) {
+            return Err(Error::corrupt(format!("{path} has a wrong footer")));
+        }
+        Ok(())
+    }
+}
+
+/// Where a section is within the thin object, which has `size` bytes if the head is asked for.
+fn thin_range(layout: &Layout, section: u8, size: u64) -> Result<Range<u64>> {
+    layout.check()?;
+    let (structure, text) = (u64::from(layout.sealed_structure), u64::from(layout.sealed_text));
+    let start = structure + text;
+    match section {
+        STRUCTURE => Ok(0..structure),
+        TEXT => Ok(structure..start),
+        _ => match size.checked_sub(FOOTER_BYTES as u64) {
+            Some(end) if end > start && end - start <= MAX_SEALED_BYTES as u64 => Ok(start..end),
+            _ => Err(Error::corrupt("a thin object of a size that cannot be")),
+        },
+    }
+}
+
+/// The last bytes of the object: as those of a message object, with the head in place of the raw section.
+fn footer(layout: &Layout, sealed_head: u64) -> [u8; FOOTER_BYTES] {
+    let mut footer = Layout { sealed_raw: sealed_head, sealed_index: 0, ..*layout }.footer();
+    footer[FOOTER_BYTES - MAGIC.len()..].copy_from_slice(&MAGIC);
+    footer
+}
+
+#[cfg(test)]
+mod tests;

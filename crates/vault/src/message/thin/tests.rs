@@ -1,0 +1,210 @@
+//! What stays of a message whose body was given up, and that nothing is lost on the way there.
+
+use futures::FutureExt;
+use sealpost_base::{Budget, SeededRandom};
+
+use super::super::MessageKey;
+use super::*;
+use crate::faulty::{Faulty, Plan};
+use crate::message::{self, MessageWriter, WRITER_BYTES};
+use crate::spool::SpoolWriter;
+
+const ACCOUNT: AccountId = AccountId([1; 16]);
+const OBJECT: ObjectId = ObjectId([2; 16]);
+const HEADER: &[u8] = b"Subject: x\r\nFrom: a@b\r\n\r\n";
+
+fn key() -> MessageKey {
+    MessageKey::from_bytes([3; 32])
+}
+
+fn message(size: usize) -> Vec<u8> {
+    let mut noise = vec![0; size];
+    sealpost_base::Random::fill(&SeededRandom::new(size as u64), &mut noise);
+    [HEADER, &noise].concat()
+}
+
+async fn written(store: &Store, raw: &[u8]) -> Result<MessageReader> {
+    let budget = Budget::new(8 * WRITER_BYTES);
+    let mut writer = MessageWriter::new(store, ACCOUNT, OBJECT, &key(), &budget).await?;
+    writer.write(raw).await?;
+    let layout = writer.finish(b"the text", b"the structure").await?;
+    Ok(MessageReader::new(store, ACCOUNT, OBJECT, &key(), layout))
+}
+
+/// Another reader of it, which remembers nothing.
+fn anew(store: &Store, reader: &MessageReader) -> MessageReader {
+    MessageReader::new(store, ACCOUNT, OBJECT, &key(), reader.layout())
+}
+
+async fn give_up(reader: &MessageReader, store: &Store) -> Result<()> {
+    Thin::replace(vec![Thin::of(reader, HEADER.len() as u64).await?], store).await
+}
+
+async fn octets(reader: &MessageReader, range: Range<u64>) -> Result<Vec<u8>> {
+    Ok(reader.raw(range).try_collect::<Vec<Bytes>>().await?.concat())
+}
+
+/// Has the message, and counts how often it is asked.
+struct Server(Vec<u8>, std::sync::atomic::AtomicU32);
+
+impl Bodies for Server {
+    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let raw = self.0.clone();
+        async move {
+            assert_eq!((wanted.account, wanted.object), (ACCOUNT, OBJECT));
+            assert_eq!(wanted.sha256, crate::cipher::sha256(&[&raw]));
+            let (budget, random) = (Budget::new(8 * WRITER_BYTES), SeededRandom::new(9));
+            let mut writer = SpoolWriter::new(&Store::memory(), &budget, &random).await?;
+            writer.write(&raw).await?;
+            Ok(Arc::new(writer.finish().await?))
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn headers_text_and_structure_stay_and_the_body_comes_from_elsewhere() {
+    for size in [0, 100, 3 * CHUNK_BYTES] {
+        let (store, raw) = (Store::memory(), message(size));
+        let reader = written(&store, &raw).await.unwrap();
+        assert_eq!(reader.given_up().await.unwrap(), None);
+        give_up(&reader, &store).await.unwrap();
+        let reader = anew(&store, &reader);
+        assert_eq!(store.read(&message::path(ACCOUNT, OBJECT)).await.unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(reader.given_up().await.unwrap(), Some(crate::cipher::sha256(&[&raw])));
+        assert_eq!(reader.structure().await.unwrap(), b"the structure");
+        assert_eq!(reader.text().await.unwrap(), b"the text");
+        let both = reader.structure_and_text().await.unwrap();
+        assert_eq!((&both.0[..], &both.1[..]), (&b"the structure"[..], &b"the text"[..]));
+        let mut texts = Vec::new();
+        MessageReader::texts(std::slice::from_ref(&reader), |_, text| texts.push(text.unwrap())).await;
+        assert_eq!(texts, [b"the text"]);
+        let piece = reader.structure_piece().await.unwrap();
+        assert_eq!(anew(&store, &reader).with_piece(piece).structure().await.unwrap(), b"the structure");
+        reader.verify().await.unwrap();
+        let header = 0..HEADER.len() as u64;
+        assert_eq!(octets(&reader, header.clone()).await.unwrap(), HEADER);
+        assert_eq!(octets(&reader, 9..11).await.unwrap(), &HEADER[9..11]);
+        if size > 0 {
+            let error = octets(&reader, 0..header.end + 1).await.unwrap_err();
+            assert_eq!(error.kind(), Kind::Elsewhere);
+        }
+        let server = Arc::new(Server(raw.clone(), 0.into()));
+        let reader = anew(&store, &reader).with_bodies(server.clone());
+        assert_eq!(octets(&reader, header).await.unwrap(), HEADER);
+        assert_eq!(server.1.load(std::sync::atomic::Ordering::SeqCst), 0, "the header is here");
+        assert_eq!(octets(&reader, 0..u64::MAX).await.unwrap(), raw);
+        assert_eq!(octets(&reader, 20..raw.len() as u64 - 3).await.unwrap(), &raw[20..raw.len() - 3]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_gone_altogether_is_not_found() {
+    let store = Store::memory();
+    let reader = written(&store, &message(100)).await.unwrap();
+    store.delete(&message::path(ACCOUNT, OBJECT)).await.unwrap();
+    let server = Arc::new(Server(Vec::new(), 0.into()));
+    let reader = anew(&store, &reader).with_bodies(server);
+    assert_eq!(octets(&reader, 0..9).await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(reader.structure().await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(reader.structure_and_text().await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(reader.given_up().await.unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(reader.verify().await.unwrap_err().kind(), Kind::NotFound);
+    let mut texts = Vec::new();
+    MessageReader::texts(&[reader], |_, text| texts.push(text.unwrap_err().kind())).await;
+    assert_eq!(texts, [Kind::NotFound]);
+}
+
+#[tokio::test]
+async fn whoever_reads_while_it_is_given_up_gets_the_rest_from_elsewhere() {
+    let (store, raw) = (Store::memory(), message(40 * CHUNK_BYTES));
+    let reader = written(&store, &raw).await.unwrap();
+    let reader = anew(&store, &reader).with_bodies(Arc::new(Server(raw.clone(), 0.into())));
+    let mut pieces = reader.raw(5..u64::MAX);
+    let mut read = pieces.next().await.unwrap().unwrap().to_vec();
+    give_up(&reader, &store).await.unwrap();
+    read.extend(pieces.try_collect::<Vec<Bytes>>().await.unwrap().concat());
+    assert!(read == raw[5..]);
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_not_given_up() {
+    let store = Store::memory();
+    let reader = written(&store, &message(3 * CHUNK_BYTES)).await.unwrap();
+    let path = message::path(ACCOUNT, OBJECT);
+    let object = store.read(&path).await.unwrap().to_vec();
+    let layout = reader.layout();
+    for at in [CHUNK_BYTES + 100, layout.range(TEXT).start as usize + 9, layout.range(STRUCTURE).start as usize + 9] {
+        let mut damaged = object.clone();
+        damaged[at] ^= 1;
+        let store = Store::memory();
+        store.put_new(&path, Sealed::new(damaged)).await.unwrap();
+        let reader = anew(&store, &reader);
+        assert_eq!(give_up(&reader, &store).await.unwrap_err().kind(), Kind::Corrupt, "{at}");
+        assert!(store.read(&path).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn every_flipped_bit_of_a_thin_object_is_noticed() {
+    let store = Store::memory();
+    let reader = written(&store, &message(100)).await.unwrap();
+    give_up(&reader, &store).await.unwrap();
+    let path = thin_path(ACCOUNT, OBJECT);
+    let object = store.read(&path).await.unwrap().to_vec();
+    let refuses = async |bytes: Vec<u8>, what: String| {
+        let store = Store::memory();
+        store.put_new(&path, Sealed::new(bytes)).await.unwrap();
+        assert_eq!(anew(&store, &reader).verify().await.unwrap_err().kind(), Kind::Corrupt, "{what}");
+    };
+    for bit in 0..object.len() * 8 {
+        let mut damaged = object.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        refuses(damaged, format!("bit {bit}")).await;
+    }
+    for length in 0..object.len() {
+        refuses(object[..length].to_vec(), format!("cut to {length}")).await;
+    }
+    refuses([&object[..], b"x"].concat(), "something appended".into()).await;
+}
+
+/// Also: giving up once more, what a crash between the two steps asks for, makes the same octets.
+#[tokio::test]
+async fn the_message_is_there_whole_or_thin_however_the_store_fails() {
+    let plan = Plan { fail: 150, lose_reply: 150, ..Plan::default() };
+    let (mut failed, mut both) = (0, 0);
+    for seed in 0..80 {
+        let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()), plan, seed);
+        let store = Store::over(Arc::new(faulty.clone()));
+        faulty.calm(true);
+        let raw = message(2 * CHUNK_BYTES);
+        let reader = written(&store, &raw).await.unwrap();
+        let mut thin = Vec::new();
+        for attempt in 0.. {
+            faulty.calm(false);
+            // The last attempt is undisturbed, as one after a restart may be.
+            faulty.calm(attempt == 5);
+            let gone = give_up(&anew(&store, &reader), &store).await;
+            faulty.calm(true);
+            let whole = store.size(&message::path(ACCOUNT, OBJECT)).await.is_ok();
+            if let Ok(object) = store.read(&thin_path(ACCOUNT, OBJECT)).await {
+                thin.push(object);
+                both += u32::from(whole);
+            }
+            let reader = anew(&store, &reader).with_bodies(Arc::new(Server(raw.clone(), 0.into())));
+            reader.verify().await.unwrap();
+            assert!(octets(&reader, 0..u64::MAX).await.unwrap() == raw);
+            assert_eq!(reader.structure().await.unwrap(), b"the structure");
+            assert_eq!(reader.given_up().await.unwrap().is_none(), whole);
+            failed += u32::from(gone.is_err());
+            // An error does not say that nothing was done.
+            if !whole {
+                break;
+            }
+            assert!(gone.is_err());
+        }
+        assert!(!thin.is_empty() && thin.iter().all(|object| object == &thin[0]));
+    }
+    assert!(failed > 10 && both > 5, "{failed} failed, {both} times both were there");
+}
