@@ -28,6 +28,7 @@ pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 
 use crate::accounts::{Accounts, Bell, Charge, Ticket};
+use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
@@ -129,6 +130,10 @@ impl Account {
 
     pub(crate) fn budget(&self) -> &Budget {
         self.accounts.budget()
+    }
+
+    pub(crate) fn bodies(&self) -> Option<Arc<dyn Bodies>> {
+        self.accounts.bodies()
     }
 
     /// Where memory for reading messages of this account and sending them comes from: half of what there is for all accounts,
@@ -311,9 +316,10 @@ impl Account {
         ingest::whole::store(&self.accounts, self.id, messages).await
     }
 
-    /// Reads a stored message.
+    /// Reads a stored message. A body that is not kept here is asked for elsewhere when it is read.
     pub fn reader(&self, message: &Message) -> MessageReader {
-        MessageReader::new(self.accounts.store(), self.id, message.object, &message.key, message.layout)
+        let store = self.accounts.store();
+        self.asking(MessageReader::new(store, self.id, message.object, &message.key, message.layout))
     }
 
     /// The structure of a message, from the cache if it was read lately.

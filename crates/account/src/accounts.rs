@@ -10,7 +10,7 @@ mod ticket;
 mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -24,6 +24,7 @@ use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use crate::account::Account;
+use crate::bodies::Bodies;
 use crate::cache::Cache;
 use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
@@ -70,6 +71,8 @@ struct Shared {
     /// What this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
     polls: Polls,
+    /// Who is asked for bodies that are not kept here.
+    bodies: OnceLock<Arc<dyn Bodies>>,
 }
 
 /// The ends of logs that are in use, or were lately.
@@ -148,6 +151,7 @@ impl Accounts {
             metrics: AccountMetrics::default(),
             appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
             polls: Polls::default(),
+            bodies: OnceLock::new(),
         }));
         tokio::spawn(watch::watch(Arc::downgrade(&accounts.0)));
         tokio::spawn(poll::poll(Arc::downgrade(&accounts.0)));
@@ -340,6 +344,16 @@ impl Accounts {
             writer.write(&piece).await?;
         }
         writer.finish(&text, &structure).await
+    }
+
+    /// Says who is asked for bodies that are not kept here; once for a process. Without it they cannot be read.
+    pub fn set_bodies(&self, bodies: Arc<dyn Bodies>) {
+        // Whoever was first is asked.
+        let _ = self.0.bodies.set(bodies);
+    }
+
+    pub(crate) fn bodies(&self) -> Option<Arc<dyn Bodies>> {
+        self.0.bodies.get().cloned()
     }
 
     /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.

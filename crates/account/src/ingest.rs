@@ -118,6 +118,11 @@ impl Stored {
         self.layout.raw_bytes
     }
 
+    /// Octets on disk that its body takes.
+    pub fn body_octets(&self) -> u64 {
+        self.layout.sealed_raw.saturating_add(self.layout.sealed_index.into())
+    }
+
     /// The sealed object.
     pub fn object(&self) -> ObjectId {
         self.object

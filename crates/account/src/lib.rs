@@ -9,6 +9,7 @@
 pub mod account;
 pub mod accounts;
 pub mod acl;
+pub mod bodies;
 mod cache;
 pub mod decoded;
 pub mod directory;

@@ -221,6 +221,16 @@ impl AccountState {
         self.messages.objects()
     }
 
+    /// The places of the message with that object, expunged ones left out. Looks through all messages.
+    pub fn places_of(&self, object: ObjectId) -> Vec<(MailboxId, sealpost_base::Uid)> {
+        let Some(number) = self.messages.with_object(object) else { return Vec::new() };
+        let place = |mailbox: &Mailbox| {
+            let row = mailbox.all_rows().find(|row| row.message == number)?;
+            Some((mailbox.id(), row.uid))
+        };
+        self.mailboxes().filter_map(place).collect()
+    }
+
     /// The messages with numbers from `first` on, ascending.
     pub(crate) fn messages_from(&self, first: u32) -> impl Iterator<Item = (MessageNumber, Message)> {
         self.messages.from(first)

@@ -272,3 +272,11 @@ pub const ARCHIVE_DOUBTFUL: usize = 100_000;
 pub const ARCHIVE_FOLDERS: usize = 100_000;
 /// Bytes of an OAuth 2.0 access token for an archive's server.
 pub const ARCHIVE_TOKEN_BYTES: usize = 64 * 1024;
+/// Messages whose bodies are given up together, and octets of what stays of them.
+pub const BODIES_TOGETHER: usize = 64;
+/// As [`BODIES_TOGETHER`], in octets of what stays.
+pub const BODIES_TOGETHER_BYTES: usize = 1024 * 1024;
+/// Bodies that were fetched again and are kept for a while, of all accounts of a process together.
+pub const BODIES_SPOOLED: usize = 32;
+/// Octets of them, but for the one that was fetched last.
+pub const BODIES_SPOOLED_BYTES: u64 = 128 * 1024 * 1024;

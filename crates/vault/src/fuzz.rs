@@ -11,7 +11,7 @@ use crate::cipher::{ObjectCipher, Place, TAG_BYTES};
 use crate::message::Layout;
 use crate::record::ServerKey;
 use crate::slot::{self, Slot, SlotKind};
-use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, pack, record};
+use crate::{AccountKeys, RootKey, checkpoint, chunk, entry, index, message, pack, record};
 
 const ACCOUNT: AccountId = AccountId([3; 16]);
 const PACK: &str = "acct/03030303030303030303030303030303/pack/m/0";
@@ -47,6 +47,7 @@ pub fn fuzz_object(data: &[u8]) {
     let _ = chunk::open_section(&keys.object, 0, data, 1 << 20);
     sealed_chunk(&keys.object, data);
     layout(data);
+    message::thin::fuzz(&keys.object, data);
     slots(data);
     round_trip(keys, data);
 }

@@ -12,11 +12,12 @@
 mod files;
 mod reader;
 mod schema;
+mod shrink;
 mod upload;
 mod writer;
 
 use std::fmt;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -52,6 +53,7 @@ pub struct LocalStore {
     writer: Writer,
     changes: watch::Receiver<u64>,
     counters: Arc<Counters>,
+    database: PathBuf,
 }
 
 #[derive(Default)]
@@ -79,8 +81,8 @@ impl LocalStore {
         let (ring, changes) = watch::channel(0);
         let readers = Readers::start(&database, &files)?;
         let writer = Writer::start(database.clone(), files.clone(), clock.clone(), counters.clone(), ring)?;
-        files::sweep_aside(files.clone(), database, clock);
-        Ok(LocalStore { files, readers, writer, changes, counters })
+        files::sweep_aside(files.clone(), database.clone(), clock);
+        Ok(LocalStore { files, readers, writer, changes, counters, database })
     }
 
     /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
@@ -106,6 +108,15 @@ impl LocalStore {
             objects: load(&self.counters.objects),
             bytes: load(&self.counters.bytes),
         }
+    }
+
+    /// Gives room that removed objects took inside of the database back to the disk, if it is worth it.
+    ///
+    /// # Errors
+    /// What SQLite says; everything is as it was then.
+    pub(crate) async fn shrink(&self) -> object_store::Result<()> {
+        let database = self.database.clone();
+        spawn_blocking(move || shrink::shrink(&database)).await?.map_err(generic)
     }
 
     /// What its writer measures; [`crate::Store`] adds what its callers wait.

@@ -7,7 +7,7 @@
 //! the end of each section are bound to every chunk. Format: `docs/format/message-object.md`.
 
 mod reader;
-mod thin;
+pub(crate) mod thin;
 mod whole;
 mod writer;
 

@@ -341,6 +341,17 @@ impl Store {
         self.timed(&self.0.metrics.deletes, delete).await.map_err(|e| error("several", e))
     }
 
+    /// Gives room that removed objects took inside of a file back to the disk, if it is worth it and this backend keeps any.
+    ///
+    /// # Errors
+    /// What the store says; everything is as it was then.
+    pub async fn shrink(&self) -> Result<()> {
+        match &self.0.local {
+            Some(local) => local.shrink().await.map_err(|e| error("the database", e)),
+            None => Ok(()),
+        }
+    }
+
     /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
     /// of other processes within a fifth of a second, the others never ring.
     pub fn changes(&self) -> watch::Receiver<u64> {

@@ -10,6 +10,7 @@ use sealpost_base::{Kind, ObjectId, Result, Timestamp};
 use sealpost_vault::message;
 
 use super::{Account, Work};
+use crate::bodies::last_id;
 use crate::event::Event;
 use crate::state::AccountState;
 
@@ -161,18 +162,19 @@ impl Account {
         let mut store_time =
             self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN));
         let mut unknown = Vec::new();
-        let mut listed = self.accounts.store().list(&format!("acct/{}/msg", self.id), None);
-        while let Some(object) = listed.try_next().await? {
-            store_time = store_time.max(object.modified);
-            let id = object.path.rsplit('/').next().and_then(|id| id.parse::<ObjectId>().ok());
-            let id = id.filter(|id| known.binary_search(id).is_err());
-            unknown.extend(id.map(|id| (id, object.modified)));
+        // Those whose bodies were given up are below the second.
+        for below in ["msg", "thin"] {
+            let mut listed = self.accounts.store().list(&format!("acct/{}/{below}", self.id), None);
+            while let Some(object) = listed.try_next().await? {
+                store_time = store_time.max(object.modified);
+                let id = last_id(&object.path).filter(|id| known.binary_search(id).is_err());
+                unknown.extend(id.map(|_| (object.path, object.modified)));
+            }
         }
-        drop(listed);
         let old = unknown.into_iter().filter(|(_, modified)| store_time.since(*modified) > period);
-        let orphans: Vec<ObjectId> = old.map(|(object, _)| object).collect();
-        for object in &orphans {
-            self.remove_object(*object).await?;
+        let orphans: Vec<String> = old.map(|(path, _)| path).collect();
+        for path in &orphans {
+            self.accounts.store().delete(path).await?;
         }
         Ok(Maintenance { purged, orphans: orphans.len() })
     }
@@ -183,8 +185,14 @@ impl Account {
         Timestamp(self.accounts.clock().now().0.saturating_sub(period))
     }
 
+    /// Whole or thin.
     async fn remove_object(&self, object: ObjectId) -> Result<()> {
-        match self.accounts.store().delete(&message::path(self.id, object)).await {
+        let mut paths = vec![message::path(self.id, object)];
+        // A bucket has no thin ones of its own making, and each question takes a while: others are collected with the garbage.
+        if !self.accounts.store().wants_packs() {
+            paths.push(message::thin_path(self.id, object));
+        }
+        match self.accounts.store().delete_in_order(paths).await {
             Err(e) if e.kind() != Kind::NotFound => Err(e),
             _ => Ok(()),
         }

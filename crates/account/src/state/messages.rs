@@ -183,6 +183,14 @@ impl MessageTable {
         self.blocks.iter().flat_map(|block| (0..block.len()).map(move |at| block.object(at)))
     }
 
+    /// The message with that object. Looks at all of them.
+    pub(crate) fn with_object(&self, object: ObjectId) -> Option<MessageNumber> {
+        self.blocks.iter().find_map(|block| {
+            let at = (0..block.len()).find(|at| block.object(*at) == object)?;
+            Some(MessageNumber(block.number(at)))
+        })
+    }
+
     /// The blocks that there are: their numbers divided by [`NUMBERS`], ascending.
     pub(crate) fn block_ids(&self) -> impl Iterator<Item = u32> + '_ {
         self.blocks.iter().map(Block::id)

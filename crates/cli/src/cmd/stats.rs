@@ -203,6 +203,10 @@ fn tally(
             account.message_objects += 1;
             "messages"
         }
+        (Some("thin"), _) => {
+            account.message_objects += 1;
+            "messages_without_bodies"
+        }
         (Some("idx" | "pack"), _) => "index",
         _ => "other",
     }

@@ -376,6 +376,14 @@ impl Session {
     /// Says which message cannot be read, as untagged data, and remembers it for the completion.
     fn report(&mut self, uid: Uid, error: &Error, trouble: &mut Trouble) {
         let damaged = matches!(error.kind(), Kind::Corrupt | Kind::NotFound);
+        if error.kind() == Kind::Elsewhere {
+            // It is no secret of the store's: what the owner can do about it.
+            tracing::warn!(%uid, %error, "a body is not kept here");
+            trouble.unavailable = true;
+            let text = format!("message UID {uid}: {error}");
+            self.connection.out().status(None, Status::No, Some(&Code::Unavailable), &text);
+            return;
+        }
         tracing::error!(%uid, %error, "a message could not be read");
         let (code, text) = if damaged {
             trouble.damaged.insert(uid);

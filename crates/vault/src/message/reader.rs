@@ -104,7 +104,9 @@ impl MessageReader {
         let start = range.start;
         match source.sealed(range).await {
             // The same octets are in the thin object.
-            Err(e) if e.kind() == Kind::NotFound => Ok(Piece::new(start, source.thin_sealed(STRUCTURE, e).await?)),
+            Err(e) if e.kind() == Kind::NotFound => {
+                Ok(Piece::new(start, source.thin_sealed(STRUCTURE, e).await?))
+            }
             sealed => Ok(Piece::new(start, sealed?)),
         }
     }
@@ -169,10 +171,9 @@ impl MessageReader {
             })
             .await;
         match opened {
-            Err(e) if e.kind() == Kind::NotFound => Ok((
-                self.0.thin_section(STRUCTURE, again(&e)).await?,
-                self.0.thin_section(TEXT, e).await?,
-            )),
+            Err(e) if e.kind() == Kind::NotFound => {
+                Ok((self.0.thin_section(STRUCTURE, again(&e)).await?, self.0.thin_section(TEXT, e).await?))
+            }
             opened => opened,
         }
     }

@@ -16,7 +16,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
 
 use crate::chunk::{self, MAX_SEALED_BYTES};
-use crate::cipher::sha256_of;
+use crate::cipher::{ObjectCipher, sha256_of};
 use crate::message::reader::Source;
 use crate::message::writer::put_own;
 use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
@@ -78,6 +78,21 @@ pub(super) struct Elsewhere {
     pub(super) account: AccountId,
     pub(super) object: ObjectId,
     pub(super) bodies: Option<Arc<dyn Bodies>>,
+}
+
+impl Known {
+    fn open(cipher: &ObjectCipher, layout: &Layout, sealed: &[u8]) -> Result<Self> {
+        let mut plain = chunk::open_section(cipher, HEAD, sealed, CHUNK_BYTES)?;
+        let plain = Bytes::from(std::mem::take(&mut *plain));
+        let Some(sha256) = plain.first_chunk::<DIGEST_BYTES>() else {
+            return Err(Error::corrupt("there is no digest"));
+        };
+        let known = Known { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
+        if known.head.len() as u64 > layout.raw_bytes {
+            return Err(Error::corrupt("there are more octets than the message has"));
+        }
+        Ok(known)
+    }
 }
 
 impl Elsewhere {
@@ -161,17 +176,7 @@ impl Source {
         let size = self.store.size(&path).await?;
         let range = thin_range(&self.layout, HEAD, size).map_err(|e| e.context(&path))?;
         let sealed = self.store.read_range(&path, range).await?;
-        let mut plain =
-            chunk::open_section(&self.cipher, HEAD, &sealed, CHUNK_BYTES).map_err(|e| e.context(&path))?;
-        let plain = Bytes::from(std::mem::take(&mut *plain));
-        let Some(sha256) = plain.first_chunk::<DIGEST_BYTES>() else {
-            return Err(Error::corrupt(format!("{path} has no digest")));
-        };
-        let known = Known { sha256: *sha256, head: plain.slice(DIGEST_BYTES..) };
-        if known.head.len() as u64 > self.layout.raw_bytes {
-            return Err(Error::corrupt(format!("{path} has more octets than the message")));
-        }
-        Ok(known)
+        Known::open(&self.cipher, &self.layout, &sealed).map_err(|e| e.context(&path))
     }
 
     /// The text or the structure, from the thin object. `missing`: what was said of the message object.
@@ -188,7 +193,8 @@ impl Source {
     /// The same section as it is sealed.
     pub(super) async fn thin_sealed(&self, section: u8, missing: Error) -> Result<Bytes> {
         let Some(elsewhere) = &self.elsewhere else { return Err(missing) };
-        let sealed = self.store.read_range(&elsewhere.thin_path(), thin_range(&self.layout, section, 0)?).await;
+        let sealed =
+            self.store.read_range(&elsewhere.thin_path(), thin_range(&self.layout, section, 0)?).await;
         sealed.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })
     }
 
@@ -238,7 +244,9 @@ impl Source {
         };
         let body = bodies.body(wanted).await?;
         if body.size() != wanted.size {
-            return Err(Error::elsewhere("what was fetched is another message than the one whose body was given up"));
+            return Err(Error::elsewhere(
+                "what was fetched is another message than the one whose body was given up",
+            ));
         }
         let batches = body.batches(range);
         // It stays as long as it is read.
@@ -274,6 +282,17 @@ impl MessageReader {
             Err(e) if e.kind() == Kind::NotFound => Err(missing),
             Err(e) => Err(e),
         }
+    }
+
+    /// The first octets of the message if its body was given up: its header, in almost all cases. `None` if it is here.
+    ///
+    /// # Errors
+    /// As [`MessageReader::given_up`].
+    pub async fn given_up_head(&self) -> Result<Option<Bytes>> {
+        if self.given_up().await?.is_none() {
+            return Ok(None);
+        }
+        Ok(self.source().thin.get().map(|known| known.head.clone()))
     }
 
     /// Reads the whole thin object and checks everything that was sealed. `missing`: what was said of the message object.
@@ -318,6 +337,30 @@ fn footer(layout: &Layout, sealed_head: u64) -> [u8; FOOTER_BYTES] {
     let mut footer = Layout { sealed_raw: sealed_head, sealed_index: 0, ..*layout }.footer();
     footer[FOOTER_BYTES - MAGIC.len()..].copy_from_slice(&MAGIC);
     footer
+}
+
+/// For the fuzz target: an object as it is, of a message with the sizes that `data` begins with, and a head that is sealed right and
+/// says what `data` says.
+pub(crate) fn fuzz(cipher: &ObjectCipher, data: &[u8]) {
+    let Some((sizes, object)) = data.split_first_chunk::<4>() else { return };
+    let layout = Layout {
+        raw_bytes: u64::from(sizes[0]),
+        sealed_raw: u64::from(sizes[1]),
+        sealed_text: u32::from(sizes[2]),
+        sealed_structure: u32::from(sizes[3]),
+        sealed_index: 0,
+    };
+    if let Ok(range) = thin_range(&layout, HEAD, object.len() as u64) {
+        let _ = Known::open(cipher, &layout, &object[range.start as usize..range.end as usize]);
+    }
+    if object.len() <= CHUNK_BYTES {
+        let mut sealed = Vec::new();
+        chunk::seal_section_raw(cipher, HEAD, object, &mut sealed);
+        if let Ok(known) = Known::open(cipher, &layout, &sealed) {
+            assert_eq!([&known.sha256[..], &known.head].concat(), object);
+            assert!(known.head.len() as u64 <= layout.raw_bytes);
+        }
+    }
 }
 
 #[cfg(test)]

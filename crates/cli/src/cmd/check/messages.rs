@@ -43,7 +43,8 @@ pub async fn check(
         report.totals.messages += 1;
         report.totals.message_bytes += message.size();
         match wrong {
-            Ok(()) => {}
+            Ok(Kept::Whole) => {}
+            Ok(Kept::Thin) => report.totals.given_up += 1,
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
                 let at = At::Object(message::path(account, message.object));
@@ -70,10 +71,20 @@ pub fn report_missing(
     }
 }
 
+/// What there is of a message.
+enum Kept {
+    Whole,
+    /// All but its body, which was given up.
+    Thin,
+}
+
 /// What is wrong with one message.
-async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_base::Result<()> {
+async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_base::Result<Kept> {
     let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
     reader.verify().await?;
+    if reader.given_up().await?.is_some() {
+        return thin(&reader, account, message).await;
+    }
     let mut scanner = Scanner::new();
     let mut raw = reader.raw(0..u64::MAX);
     while let Some(piece) = raw.try_next().await? {
@@ -91,7 +102,19 @@ async fn one(store: &Store, account: AccountId, message: &Message) -> sealpost_b
     if Text::decode(&reader.text().await?)? != text.into_text() {
         return Err(Error::corrupt(format!("{}: the stored text is not that of the message", path())));
     }
-    Ok(())
+    Ok(Kept::Whole)
+}
+
+/// As [`one`], of a message whose body was given up: what can be said without it.
+async fn thin(reader: &MessageReader, account: AccountId, message: &Message) -> sealpost_base::Result<Kept> {
+    let path = || message::thin_path(account, message.object);
+    let structure = Structure::decode(&reader.structure().await?).map_err(|e| e.context(path()))?;
+    Text::decode(&reader.text().await?).map_err(|e| e.context(path()))?;
+    if structure.size != message.size() {
+        let (has, said) = (structure.size, message.size());
+        return Err(Error::corrupt(format!("{} is of {has} octets, not {said} as the log says", path())));
+    }
+    Ok(Kept::Thin)
 }
 
 /// Where users see a message.

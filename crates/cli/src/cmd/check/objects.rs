@@ -14,9 +14,10 @@ use crate::place::Place;
 /// Objects looked at at once.
 const AT_ONCE: usize = 16;
 /// The end of a message object (`docs/format/message-object.md`): raw octets and sealed raw (8 bytes each), sealed
-/// text, structure and index (4 each), magic.
+/// text, structure and index (4 each), magic. A thin one has its head in place of the raw octets.
 const FOOTER_BYTES: u64 = 32;
 const MAGIC: &[u8] = b"SPM\x01";
+const THIN_MAGIC: &[u8] = b"SPT\x01";
 
 /// Counts message objects that nothing in the account refers to: no damage, and removed in time.
 ///
@@ -70,7 +71,8 @@ async fn footer(store: &Store, object: &Listed) -> sealpost_base::Result<()> {
     let start = object.size.checked_sub(FOOTER_BYTES).ok_or_else(|| corrupt("is too short for a message"))?;
     let footer = store.read_range(&object.path, start..object.size).await?;
     let (sizes, magic) = footer.split_at(FOOTER_BYTES as usize - MAGIC.len());
-    if magic != MAGIC {
+    let thin = object.path.split('/').nth(2) == Some("thin");
+    if magic != if thin { THIN_MAGIC } else { MAGIC } {
         return Err(corrupt("does not end as a message does"));
     }
     let number = |bytes: &[u8]| bytes.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
@@ -104,18 +106,22 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
     }
 }
 
+/// Whole messages, and those whose bodies were given up.
 async fn list(place: &Place, account: AccountId, report: &mut Report) -> Vec<Listed> {
-    let prefix = format!("acct/{account}/msg");
-    let mut listed = place.store.list(&prefix, None);
     let mut objects = Vec::new();
-    loop {
-        match listed.try_next().await {
-            Ok(Some(object)) => objects.push(object),
-            Ok(None) => return objects,
-            Err(e) => {
-                report.found(At::Object(prefix), format!("the messages cannot be listed: {e}"));
-                return objects;
+    for below in ["msg", "thin"] {
+        let prefix = format!("acct/{account}/{below}");
+        let mut listed = place.store.list(&prefix, None);
+        loop {
+            match listed.try_next().await {
+                Ok(Some(object)) => objects.push(object),
+                Ok(None) => break,
+                Err(e) => {
+                    report.found(At::Object(prefix), format!("the messages cannot be listed: {e}"));
+                    break;
+                }
             }
         }
     }
+    objects
 }

@@ -135,7 +135,9 @@ async fn what_is_damaged_is_not_given_up() {
     let path = message::path(ACCOUNT, OBJECT);
     let object = store.read(&path).await.unwrap().to_vec();
     let layout = reader.layout();
-    for at in [CHUNK_BYTES + 100, layout.range(TEXT).start as usize + 9, layout.range(STRUCTURE).start as usize + 9] {
+    for at in
+        [CHUNK_BYTES + 100, layout.range(TEXT).start as usize + 9, layout.range(STRUCTURE).start as usize + 9]
+    {
         let mut damaged = object.clone();
         damaged[at] ^= 1;
         let store = Store::memory();
