@@ -1,4 +1,7 @@
 //! A scenario of the load generator against a server under test of our own: a thousand desktop clients.
+//!
+//! Between filling the mailboxes and the clients' coming the server is started anew: whoever comes then has not logged in
+//! lately, and nothing is in its caches. That is the morning after a restart, the worst that an ordinary day has.
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,6 +38,14 @@ impl Done {
         )
     }
 
+    /// How many logins there were, and how long they took.
+    pub fn logins(&self) -> (u64, Latency) {
+        let logins =
+            || self.phases.iter().flat_map(|phase| &phase.commands).filter(|command| command.name == "LOGIN");
+        let latency = Latency::merged(logins().map(|command| &command.latency));
+        (logins().map(|command| command.count).sum(), latency)
+    }
+
     /// The highest memory, in bytes.
     pub fn peak_bytes(&self) -> u64 {
         self.phases.iter().filter_map(|phase| phase.peak_bytes).max().unwrap_or(0)
@@ -47,31 +58,37 @@ impl Done {
     }
 }
 
-/// Runs `thunderbird` with `users` accounts for `duration`.
+/// Runs `thunderbird` with `users` accounts, which start within `ramp`, for `duration` in all.
 pub async fn measure(
     target: &Target,
     dir: &Path,
     users: usize,
-    duration: Duration,
+    (ramp, duration): (Duration, Duration),
     seed: u64,
 ) -> Result<Done> {
     let accounts: Vec<String> = (0..users).map(|nth| format!("desk{nth:04}@localhost")).collect();
-    let server = target.start(&dir.join("data"), &accounts).await?;
     let built_in = find("thunderbird").context("no such scenario")?;
-    let set = [("duration", format!("{}s", duration.as_secs())), ("ramp", "20s".into())];
-    let set = set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let scenario = Scenario::parse(built_in.name, built_in.text, &Overrides { set, users })
+    let set = [("duration", duration), ("ramp", ramp)];
+    let set = set.into_iter().map(|(name, time)| (name.to_owned(), format!("{}s", time.as_secs()))).collect();
+    let mut all = Scenario::parse(built_in.name, built_in.text, &Overrides { set, users })
         .map_err(anyhow::Error::msg)?;
-    let sampler = Sampler::start(server.tree, Every::default(), SystemClock::new());
+    let (prepare, rest) = std::mem::take(&mut all.phases).into_iter().partition(|phase| phase.setup);
     // The server is thrown away, mailboxes and all.
     let options = Options { seed, keep: true, ..Options::default() };
-    let (_go_on, stop) = watch::channel(false);
-    let outcome =
-        load::run(&scenario, reached(&server, &accounts), &options, Some(&sampler), stop, &mut Lines).await?;
-    server.stop(STOP_TIMEOUT).await?;
-    let setup = |name: &str| scenario.phases.iter().any(|phase| phase.setup && phase.name == name);
-    let phases = outcome.phases.into_iter().filter(|phase| !setup(&phase.name)).collect();
-    Ok(Done { phases, warnings: outcome.warnings })
+    let mut done = Done { phases: Vec::new(), warnings: Vec::new() };
+    for (phases, measured) in [(prepare, false), (rest, true)] {
+        let scenario = Scenario { phases, ..all.clone() };
+        let server = target.start(&dir.join("data"), &accounts).await?;
+        let sampler = Sampler::start(server.tree, Every::default(), SystemClock::new());
+        let (_go_on, stop) = watch::channel(false);
+        let reached = reached(&server, &accounts);
+        let outcome = load::run(&scenario, reached, &options, Some(&sampler), stop, &mut Lines).await?;
+        server.stop(STOP_TIMEOUT).await?;
+        if measured {
+            done = Done { phases: outcome.phases, warnings: outcome.warnings };
+        }
+    }
+    Ok(done)
 }
 
 /// A server of ours as the load generator sees one.

@@ -185,7 +185,8 @@ impl Shared {
 /// Runs `scenario` against `target`. `sampler` watches the server's processes, if they are known; `stop` ends it early.
 ///
 /// # Errors
-/// If it cannot begin: no server for a protocol, no account, no mail.
+/// If it cannot begin: no server for a protocol, no account, no mail; or if a phase that prepares did not end well, for then
+/// nothing after it would measure what it says.
 pub async fn run(
     scenario: &Scenario,
     target: Target,
@@ -206,7 +207,7 @@ pub async fn run(
     if scenario.has_mailboxes() && !options.keep {
         run.clean().await;
     }
-    let mut outcome = run.finish().await;
+    let mut outcome = run.finish().await?;
     outcome.cpu_seconds = own_cpu().saturating_sub(cpu).as_secs_f64();
     Ok(outcome)
 }
@@ -235,6 +236,8 @@ struct Run<'a> {
     alongside: Vec<Arc<Job>>,
     held: Vec<Arc<Job>>,
     outcome: Outcome,
+    /// What went wrong with the preparations.
+    unprepared: Option<String>,
 }
 
 impl<'a> Run<'a> {
@@ -248,7 +251,20 @@ impl<'a> Run<'a> {
     ) -> Self {
         let began = shared.clock.monotonic();
         let (alongside, held, outcome) = (Vec::new(), Vec::new(), Outcome::default());
-        Run { scenario, shared, workers, sampler, stop, observer, began, alongside, held, outcome }
+        let unprepared = None;
+        Run {
+            scenario,
+            shared,
+            workers,
+            sampler,
+            stop,
+            observer,
+            began,
+            alongside,
+            held,
+            outcome,
+            unprepared,
+        }
     }
 
     async fn phases(&mut self) {
@@ -267,7 +283,13 @@ impl<'a> Run<'a> {
             let result = self.phase(nth, phase).await;
             self.outcome.missed.extend(phase.bars.iter().filter_map(|bar| bar.miss(&result)));
             self.observer.ended(phase, &result);
+            if phase.setup && !self.outcome.stopped {
+                self.unprepared = what_failed(&result);
+            }
             self.outcome.phases.push(result);
+            if self.unprepared.is_some() {
+                break;
+            }
         }
         self.end_alongside().await;
         for job in std::mem::take(&mut self.held) {
@@ -419,10 +441,9 @@ impl<'a> Run<'a> {
         let most =
             self.scenario.phases.iter().filter(|p| p.protocol == Protocol::Imap).map(|p| p.connections).max();
         let accounts = most.unwrap_or(0).min(self.shared.target.users.len() as u64);
-        let connections = accounts.min(16 * self.workers.count() as u64);
         let phase = Phase {
             // Not all at once: logins cost a server what they cost.
-            ramp: Duration::from_millis(10 * accounts.saturating_sub(connections)),
+            at_once: Some(16 * self.workers.count() as u64),
             first: vec![Step::plain(Action::Login)],
             steps: vec![Step::plain(Action::Clean)],
             ..Phase::bare("clean up", accounts)
@@ -443,11 +464,27 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn finish(mut self) -> Outcome {
+    async fn finish(mut self) -> Result<Outcome> {
         self.outcome.wall_seconds = (self.shared.clock.monotonic() - self.began).as_secs_f64();
         self.workers.end().await;
-        self.outcome
+        match self.unprepared {
+            Some(what) => bail!("{what}; nothing was measured"),
+            None => Ok(self.outcome),
+        }
     }
+}
+
+/// What did not end well in a phase that prepares, for people.
+fn what_failed(phase: &result::Phase) -> Option<String> {
+    let failed = || phase.commands.iter().filter(|command| command.errors() > 0);
+    let errors: u64 = failed().map(result::Command::errors).sum();
+    let first = failed().find_map(|command| Some((command, command.errors.iter().next()?)));
+    let (command, (kind, failure)) = first?;
+    let (name, example) = (&command.name, &failure.example);
+    Some(format!(
+        "the preparations failed: {}: {errors} errors, such as {name}: {kind}: {example}",
+        phase.name
+    ))
 }
 
 /// For tests: runs a scenario on the present thread's `LocalSet`, with a clock of the caller's.
@@ -471,7 +508,7 @@ pub async fn run_here(
         run.learn_names().await?;
     }
     run.phases().await;
-    Ok(run.finish().await)
+    run.finish().await
 }
 
 #[cfg(test)]

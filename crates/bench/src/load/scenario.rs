@@ -60,6 +60,8 @@ pub struct Phase {
     pub arrivals: Arrivals,
     /// Over how long clients come in.
     pub ramp: Duration,
+    /// How many clients are there at a time at most; all, if none.
+    pub at_once: Option<u64>,
     /// How long a client waits after a round.
     pub think: Pause,
     /// How many commands a client has under way at most.
@@ -94,6 +96,7 @@ impl Phase {
             rate: None,
             arrivals: Arrivals::Poisson,
             ramp: Duration::ZERO,
+            at_once: None,
             think: Pause::NONE,
             pipeline: 1,
             first: Vec::new(),
@@ -185,7 +188,8 @@ impl Scenario {
     pub fn most_connections(&self) -> u64 {
         let (mut most, mut stay, mut alongside) = (0, 0, 0);
         for phase in &self.phases {
-            most = most.max(stay + alongside + phase.connections);
+            let own = phase.at_once.map_or(phase.connections, |at_once| at_once.min(phase.connections));
+            most = most.max(stay + alongside + own);
             match (phase.hold, phase.alongside) {
                 (true, _) => stay += phase.connections,
                 (_, true) => alongside += phase.connections,

@@ -86,6 +86,10 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
     };
     let client = Rc::new(new_client(&thread, &job, connection, Box::new(settled)));
     let mut driver = Driver { client: client.clone(), job: job.clone(), plan, session: None, deliveries: 0 };
+    let place = tokio::select! {
+        place = job.place() => place,
+        () = client.stopped() => None,
+    };
     let over = driver.rounds().await;
     if over != Err(Fail::Stopped) {
         driver.last().await;
@@ -95,6 +99,7 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
         client.stopped().await;
     }
     drop(driver);
+    drop(place);
     (client.settled)();
     job.left();
 }

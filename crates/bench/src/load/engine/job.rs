@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 
 use crate::load::scenario::{Extent, Phase};
 
@@ -27,6 +27,8 @@ pub struct Job {
     busy: AtomicUsize,
     /// Clients that are there.
     alive: AtomicUsize,
+    /// Places of those who are there at a time, if not all are.
+    places: Option<Semaphore>,
     changed: Notify,
     stop: watch::Sender<bool>,
 }
@@ -35,9 +37,12 @@ impl Job {
     /// Begun at `began`.
     pub fn new(nth: usize, phase: Phase, began: Duration) -> Self {
         let clients = usize::try_from(phase.connections).unwrap_or(usize::MAX);
+        // No phase has as many clients as a semaphore has permits.
+        let places = phase.at_once.map(|most| Semaphore::new(usize::try_from(most).unwrap_or(clients)));
         Job {
             nth,
             phase,
+            places,
             began,
             rounds: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -70,6 +75,13 @@ impl Job {
     pub fn left(&self) {
         self.alive.fetch_sub(1, Ordering::AcqRel);
         self.changed.notify_waiters();
+    }
+
+    /// A place among those who are there at a time, in the order of coming; held until it is dropped. `None` where all are
+    /// there at once.
+    pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.places.as_ref()?.acquire().await.ok()
     }
 
     /// Returns when all clients are done or settled.

@@ -43,11 +43,15 @@ fn scenario(text: &str) -> Scenario {
 
 /// Runs a scenario in time that stands still while anybody works.
 fn run_paused(scenario: &Scenario, target: Target) -> Outcome {
+    try_paused(scenario, target).unwrap()
+}
+
+fn try_paused(scenario: &Scenario, target: Target) -> Result<Outcome> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     LocalSet::new().block_on(&runtime, async {
         let clock = Arc::new(Paused(tokio::time::Instant::now()));
-        run_here(scenario, target, &Options::default(), clock, &mut Quiet).await.unwrap()
+        run_here(scenario, target, &Options::default(), clock, &mut Quiet).await
     })
 }
 
@@ -262,4 +266,38 @@ fn clients_in_idle_stay_while_the_next_phases_run() {
     let connections: Vec<_> = outcome.phases.iter().map(|p| p.connections).collect();
     assert_eq!(connections, [50, 50, 51]);
     assert!((9.9..10.5).contains(&outcome.phases[1].seconds()), "{}", outcome.phases[1].seconds());
+}
+
+#[test]
+fn what_is_not_prepared_is_not_measured() {
+    let text = "name = \"x\"\n[[phase]]\nname = \"fill\"\nsetup = true\nrepeat = 2\nsteps = [\"CHECK\"]\n\
+                [[phase]]\nname = \"p\"\nsteps = [\"NOOP\"]\n";
+    let seen: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let target = recording(seen.clone(), |_| Duration::ZERO);
+    let why = try_paused(&scenario(text), target).unwrap_err().to_string();
+    assert_eq!(
+        why,
+        "the preparations failed: fill: 2 errors, such as CHECK: NO: NO not now; nothing was measured"
+    );
+    assert!(!String::from_utf8_lossy(&seen.lock().unwrap().concat()).contains("NOOP"));
+}
+
+#[test]
+fn no_more_clients_than_are_wanted_are_there_at_once() {
+    let text = |at_once| {
+        format!(
+            "name = \"x\"\n[[phase]]\nname = \"p\"\nconnections = 50\n{at_once}\nthink = \"1s\"\nsteps = [\"NOOP\"]\n"
+        )
+    };
+    let phase = |at_once| {
+        let outcome = run_paused(&scenario(&text(at_once)), null_target());
+        assert_eq!(command(&outcome, "p", "NOOP").count, 50);
+        outcome.phases[0].clone()
+    };
+    let (all, few) = (phase(""), phase("at_once = 4"));
+    assert_eq!((all.connections, few.connections), (50, 4));
+    assert!(all.seconds() < 2.0, "{}", all.seconds());
+    assert!((13.0..14.0).contains(&few.seconds()), "{}", few.seconds());
+    let bad = text("at_once = 4").replace("steps", "rate = 5\nsteps").replace("think = \"1s\"\n", "");
+    assert!(Scenario::parse("test", &bad, &Overrides::default()).unwrap_err().contains("at_once is for"));
 }

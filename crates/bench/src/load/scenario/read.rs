@@ -23,7 +23,7 @@ pub struct Overrides {
 }
 
 /// The keys of a phase, and what they mean.
-pub const PHASE_KEYS: [(&str, &str); 20] = [
+pub const PHASE_KEYS: [(&str, &str); 21] = [
     ("name", "what it is called in the report"),
     ("protocol", "imap (the default), smtp or lmtp"),
     ("setup", "true: it prepares what the next phases measure"),
@@ -37,6 +37,7 @@ pub const PHASE_KEYS: [(&str, &str); 20] = [
     ),
     ("arrivals", "how rounds are spread at that rate: poisson or constant [poisson]"),
     ("ramp", "over how long clients come in [0s]"),
+    ("at_once", "how many clients are there at a time at most; the next comes when one has gone [all]"),
     ("think", "how long a client waits after a round [0s]"),
     ("pipeline", "how many commands a client has under way at most [1]"),
     ("first", "steps once a client is connected [LOGIN]"),
@@ -228,6 +229,7 @@ impl<'t> Reader<'t> {
                 )
                 .unwrap_or(Arrivals::Poisson),
             ramp: self.with(table, "ramp", duration).unwrap_or(Duration::ZERO),
+            at_once: self.number(table, "at_once", 1..=CONNECTIONS),
             think: self.with(table, "think", Pause::parse).unwrap_or(Pause::NONE),
             pipeline: self.number(table, "pipeline", 1..=1000).unwrap_or(1) as usize,
             first,
@@ -251,6 +253,13 @@ impl<'t> Reader<'t> {
             self.fail(
                 line,
                 "clients that hold go through their steps once: no rate, no duration, not alongside",
+            );
+        }
+        let counted = phase.rate.is_none() && !matches!(phase.extent, Extent::Time(_));
+        if phase.at_once.is_some() && (!counted || phase.hold || phase.alongside) {
+            self.fail(
+                line,
+                "at_once is for clients that do their rounds and go: no rate, no duration, not hold, not alongside",
             );
         }
         if phase.rate.is_some() && phase.think != Pause::NONE {
