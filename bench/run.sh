@@ -1,61 +1,78 @@
 #!/bin/sh
-# Measures Sealpost beside Dovecot and writes the tables of docs/benchmarks.md. Arguments go to `sealpost-bench compare`:
-#   bench/run.sh --runs 3 --only LMTP --only SELECT
-#   bench/run.sh --only idle --only crowd      (what connections cost; thousands of hostile clients)
-#   bench/run.sh --all                         (with the mailbox of 100,000, which takes many minutes to fill)
-# CARGO_TARGET_DIR is honoured; without Dovecot only Sealpost is measured. With --only nothing is written.
+# Measures Sealpost beside Dovecot and writes the sections of docs/benchmarks.md.
+#   bench/run.sh                               all but what takes an hour
+#   bench/run.sh --all                         all: with the mailboxes of 100,000 and of a million, which take many minutes to fill
+#   bench/run.sh tables --all                  only the tables; what follows goes to `sealpost-bench compare`
+#   bench/run.sh connections                   only what connections cost, and thousands of hostile clients
+#   bench/run.sh million                       only a mailbox of a million messages
+#   bench/run.sh --runs 3 --only LMTP          a part of the tables; writes nothing
+# CARGO_TARGET_DIR is honoured; without Dovecot only Sealpost is measured.
 set -eu
 cd "$(dirname "$0")/.."
 page=docs/benchmarks.md
 target="${CARGO_TARGET_DIR:-target}/release"
-cargo build --release --quiet -p sealpost -p sealpost-bench
-bench="$target/sealpost-bench"
-dovecot=""
-if command -v dovecot >/dev/null 2>&1; then dovecot="--dovecot"; else echo "bench: Dovecot is not installed" >&2; fi
 
-# Which parts: all of them, or those that are named.
-only=no compare=yes idle=yes crowd=yes previous=""
+tables=yes connections=yes million=no write=yes
+case "${1:-}" in
+    tables) connections=no; shift ;;
+    connections) tables=no; shift ;;
+    million) tables=no connections=no million=yes; shift ;;
+esac
 for argument in "$@"; do
-    if [ "$previous" = "--only" ]; then
-        if [ "$only" = no ]; then only=yes compare=no idle=no crowd=no; fi
-        case "$argument" in idle) idle=yes ;; crowd) crowd=yes ;; *) compare=yes ;; esac
-    fi
-    previous="$argument"
+    case "$argument" in
+        --only) connections=no million=no write=no ;;
+        --all) [ "$tables$connections" = yesno ] || million=yes ;;
+    esac
 done
-began=$(date +%s)
 
-if [ "$compare" = yes ]; then
-    record="--write $page --json $target/benchmarks.json"
-    [ "$only" = no ] || record=""
-    # shellcheck disable=SC2086 # both are lists of words or empty
-    "$bench" compare --sealpost "$target/sealpost" $dovecot $record "$@"
-fi
-
-# What follows prints lines; they go between markers of their own.
+cargo build --release --quiet --workspace --bins
+bench="$target/sealpost-bench"
+peers=""
+if command -v dovecot >/dev/null 2>&1; then peers="--dovecot"; else echo "bench: Dovecot is not installed" >&2; fi
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
+began=$(date +%s)
+
+# What prints lines: they go between markers of their own, whatever came of them.
 say() {
     printf '\n$ sealpost-bench %s\n' "$*" | tee -a "$lines"
     "$bench" "$@" --sealpost "$target/sealpost" 2>&1 | tee -a "$lines"
 }
-if [ "$idle" = yes ]; then
-    say idle --connections 1000 --silence 10
-    say idle --connections 1000 --silence 10 --tls
-    # That many are let in by a server with more memory than it has by default.
-    say idle --connections 10000 --silence 10 --memory 768MiB
+
+# Puts the lines between the markers called $1 and forgets them.
+put() {
+    printf '\n(%s minutes)\n' "$((($(date +%s) - part) / 60))" >> "$lines"
+    awk -v lines="$lines" -v begin="<!-- begin generated: $1 -->" '
+        $0 == begin {
+            print; print "\n```text"
+            while ((getline line < lines) > 0) if (line != "" || seen++) print line
+            print "```\n"; skip = 1
+        }
+        /^<!-- end generated -->$/ { skip = 0 }
+        !skip' "$page" > "$page.new"
+    mv "$page.new" "$page"
+    : > "$lines"
+}
+
+if [ "$tables" = yes ]; then
+    record=""
+    [ "$write" = no ] || record="--write $page --json $target/benchmarks.json"
+    # shellcheck disable=SC2086 # both are lists of words or empty
+    "$bench" compare --sealpost "$target/sealpost" $peers $record "$@"
 fi
-if [ "$crowd" = yes ]; then
+if [ "$connections" = yes ]; then
+    part=$(date +%s)
+    say idle --connections 1000
+    say idle --connections 1000 --tls
+    # That many are let in by a server with more memory than it has by default.
+    say idle --connections 10000 --memory 768MiB
     say crowd --hold 10
     say crowd --hold 10 --memory 64MiB
+    put connections
+fi
+if [ "$million" = yes ]; then
+    part=$(date +%s)
+    say million
+    put million
 fi
 echo "bench: $((($(date +%s) - began) / 60)) minutes"
-[ "$only" = no ] || exit 0
-awk -v lines="$lines" '
-    /^<!-- begin generated: connections -->$/ {
-        print; print "\n```text"
-        while ((getline line < lines) > 0) if (line != "" || seen++) print line
-        print "```\n"; skip = 1
-    }
-    /^<!-- end generated -->$/ { skip = 0 }
-    !skip' "$page" > "$page.new"
-mv "$page.new" "$page"

@@ -41,6 +41,7 @@ pub use record::{AccountRecord, Role, TokenInfo};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;
 pub use shares::ShareRecord;
+pub use versions::Seen;
 
 use versions::Versions;
 
@@ -82,6 +83,12 @@ impl Directory {
         let postmaster = postmaster.map(|name| Address::parse_on(name, &hostname)).transpose()?;
         self.local = Arc::new(Local { hostname, postmaster });
         Ok(self)
+    }
+
+    /// This moment: while it is equal to an earlier one, no record has changed since then, whichever process it was; what another
+    /// one writes is seen within a second. `None` where the store does not tell. Costs nothing.
+    pub fn seen(&self) -> Option<Seen> {
+        self.versions.seen()
     }
 
     /// The account name that somebody means by `name` when logging in: in any case, and without a domain that of

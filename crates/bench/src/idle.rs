@@ -1,10 +1,12 @@
 //! What connections cost that do nothing: thousands of clients, one stage after the other, and the server's memory after
 //! each.
 //!
-//! The server runs in a process of its own. Its resident memory is read before the first connection (after a login, so
+//! The server runs in a process of its own, started anew when the mailboxes are filled, so that nothing is left of that in its
+//! memory. Its resident memory is read before the first connection (after a login, so
 //! that what a first login sets up for everybody is not counted) and when all connections have reached a stage; the
-//! difference divided by their number is what one costs, everything included. Then they are left alone for a while,
-//! which must cost no processor time, and at last every account gets one message, to see how soon its clients hear of it.
+//! difference divided by their number is what one costs, everything included. Then they are left alone for a while, in which
+//! accounts that nobody uses are unloaded, and as long again, which must cost no processor time. At last every account gets one
+//! message, to see how soon its clients hear of it.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -22,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::lmtp::{Lmtp, dotted};
-use crate::server::{self, Configured, PASSWORD, Sealpost, Server};
+use crate::server::{self, Configured, PASSWORD, STOP_TIMEOUT, Sealpost, Server};
 
 /// Clients that connect or log in at the same time.
 const AT_ONCE: usize = 64;
@@ -86,6 +88,9 @@ pub async fn main(options: &Options) -> Result<()> {
         (0..options.accounts.clamp(1, options.connections)).map(|nth| format!("u{nth}@localhost")).collect();
     let server = start(options, &accounts).await?;
     gather(accounts.iter().map(|account| fill(&server, account, options.messages))).await?;
+    server.stop(STOP_TIMEOUT).await?;
+    let server = start(options, &accounts).await?;
+    server.login(&accounts[0]).await?.ok("LOGOUT").await?;
     tokio::time::sleep(SETTLE).await;
     let tree = server.tree;
     let before = tree.usage().rss_bytes;
@@ -118,11 +123,13 @@ pub async fn main(options: &Options) -> Result<()> {
             tree.files().unwrap_or(0)
         );
     }
+    tokio::time::sleep(options.silence).await;
+    println!("idle: after {:?} of silence {:.1} KiB a connection", options.silence, each());
     let cpu = tree.cpu_seconds();
     tokio::time::sleep(options.silence).await;
     let resting = each();
     println!(
-        "idle: {:.2} s of CPU in {:?} of silence; then {resting:.1} KiB a connection",
+        "idle: {:.2} s of CPU in {:?} more; then {resting:.1} KiB a connection",
         tree.cpu_seconds() - cpu,
         options.silence
     );
@@ -130,7 +137,7 @@ pub async fn main(options: &Options) -> Result<()> {
         notify(&server, &mut clients, &accounts).await?;
     }
     drop(clients);
-    server.stop(Duration::from_secs(20)).await?;
+    server.stop(STOP_TIMEOUT).await?;
     match options.limit_kib {
         Some(limit) if resting > limit => bail!("a connection costs {resting:.1} KiB, more than {limit}"),
         _ => Ok(()),

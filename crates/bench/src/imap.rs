@@ -118,6 +118,19 @@ impl Imap {
         self.append_end(&tag).await
     }
 
+    /// Appends messages with their flags and dates in one command (RFC 3502).
+    pub async fn append_all(&mut self, mailbox: &str, messages: &[(String, Vec<u8>)]) -> Result<Reply> {
+        self.tag += 1;
+        let tag = format!("a{}", self.tag);
+        let mut bytes = format!("{tag} APPEND {mailbox}").into_bytes();
+        for (about, message) in messages {
+            bytes.extend_from_slice(format!(" {about} {{{}+}}\r\n", message.len()).as_bytes());
+            bytes.extend_from_slice(message);
+        }
+        self.wire.send(&bytes).await?;
+        self.append_end(&tag).await
+    }
+
     /// The head of an APPEND whose literal the caller sends with [`Imap::send`].
     pub async fn append_begin(&mut self, mailbox: &str, flags: &str, size: u64) -> Result<String> {
         self.tag += 1;

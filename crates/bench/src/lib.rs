@@ -10,6 +10,7 @@
 //! - [`compare`]: the benchmark cases, two servers alternately, a report.
 //! - [`crash`]: SIGKILL under load, restart, verify; thousands of times.
 //! - [`huge`]: a 1 GiB message in and out in bounded memory.
+//! - [`million`]: a mailbox of a million messages within the bound on memory.
 //! - [`hostile`]: clients that stall, flood and never finish.
 //! - [`crowd`]: the same in short, under a limit that ends a server which takes too much.
 //! - [`idle`]: thousands that do nothing, and what each costs.
@@ -28,6 +29,7 @@ pub mod imap;
 pub mod lmtp;
 pub mod load;
 pub mod mail;
+pub mod million;
 pub mod parts;
 pub mod process;
 pub mod report;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use sealpost_bench::compare::{self, MEMORY, Options};
 use sealpost_bench::server::{self, Dovecot, Sealpost, Start, Target};
-use sealpost_bench::{crash, crowd, hostile, huge, idle};
+use sealpost_bench::{crash, crowd, hostile, huge, idle, million};
 
 /// Measures and checks mail servers from outside.
 #[derive(Parser)]
@@ -93,6 +93,24 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
+    /// A mailbox of a million messages: fill, open, synchronize, search, change; all within a bound on memory.
+    Million {
+        /// The sealpost binary.
+        #[arg(long)]
+        sealpost: PathBuf,
+        /// How many messages.
+        #[arg(long, default_value_t = 1_000_000)]
+        messages: u32,
+        /// The server's bound on memory.
+        #[arg(long, default_value = "256MiB")]
+        memory: String,
+        /// Fail when the server's peak memory is above this, in MiB.
+        #[arg(long, default_value_t = 256)]
+        limit_mib: u64,
+        /// Where the server keeps its data (default: a temporary directory). One that was filled before is used again.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
     /// Clients that stall, flood and never finish; then an ordinary one.
     Hostile {
         /// The sealpost binary.
@@ -158,8 +176,9 @@ enum Command {
         /// How far the clients go.
         #[arg(long, value_enum, default_value = "idle")]
         stage: idle::Stage,
-        /// How long they say nothing, in seconds.
-        #[arg(long, default_value_t = 30)]
+        /// How long they say nothing, in seconds; and again so long, in which no processor time should go. Accounts are unloaded
+        /// within two minutes.
+        #[arg(long, default_value_t = 125)]
         silence: u64,
         /// The server's bound on memory.
         #[arg(long, default_value = "256MiB")]
@@ -228,6 +247,10 @@ async fn run(command: Command) -> Result<()> {
         Command::Huge { sealpost, dovecot, mib, limit_mib, dir } => {
             let (dir, _temporary) = directory(dir)?;
             huge::main(target(sealpost, dovecot)?, mib, limit_mib, &dir).await
+        }
+        Command::Million { sealpost, messages, memory, limit_mib, dir } => {
+            let (dir, _temporary) = directory(dir)?;
+            million::main(million::Options { sealpost, messages, memory, limit_mib }, &dir).await
         }
         Command::Hostile { sealpost, dovecot, limit_mib } => {
             let (dir, _temporary) = directory(None)?;

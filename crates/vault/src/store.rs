@@ -361,6 +361,11 @@ impl Store {
         }
     }
 
+    /// Whether [`Store::changes`] counts what others change.
+    pub fn tells(&self) -> bool {
+        self.0.local.is_some()
+    }
+
     /// Log entries that came to the store since `mark`, whoever wrote them; `None` from a backend that cannot tell.
     ///
     /// # Errors

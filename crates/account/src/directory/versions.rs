@@ -4,6 +4,7 @@
 //! the others on its next version as writers of a log do ([`Chain`]).
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -28,6 +29,15 @@ pub(super) struct Versions {
     remembered: Arc<Remembered>,
     /// Whether what is remembered answers.
     lately: bool,
+    /// Counts what this process tried to write.
+    written: Arc<AtomicU64>,
+}
+
+/// A moment of the store's; another one is different if a record may have changed between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    by_others: u64,
+    by_us: u64,
 }
 
 /// The newest version of a record.
@@ -49,12 +59,26 @@ impl Versions {
     pub(super) fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let chains = Arc::new(Mutex::new(LruCache::new(CHAINS)));
         let remembered = Arc::new(Remembered::new(clock));
-        Versions { store, key: Arc::new(key), random, chains, remembered, lately: false }
+        Versions {
+            store,
+            key: Arc::new(key),
+            random,
+            chains,
+            remembered,
+            lately: false,
+            written: Arc::default(),
+        }
     }
 
     /// The same, answered from memory where the store is behind a network; `None` where it is not, and asking is cheap.
     pub(super) fn lately(&self) -> Option<Self> {
         self.store.wants_packs().then(|| Versions { lately: true, ..self.clone() })
+    }
+
+    /// This moment; `None` where the store does not tell of what others write.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        let by_us = self.written.load(Ordering::Acquire);
+        self.store.tells().then(|| Seen { by_others: *self.store.changes().borrow(), by_us })
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -139,6 +163,7 @@ impl Versions {
         let written = self.write(directory, version, &path, object).await;
         // Whatever came of it: what is remembered is not the newest any more, or may not be.
         self.remembered.forget(directory);
+        self.written.fetch_add(1, Ordering::Release);
         if !written? {
             return Ok(false);
         }

@@ -1,31 +1,35 @@
 //! Whether sessions that logged in may go on: their account is still there, and so is the slot that let them in.
 //!
-//! A record is read for every login, but a session may last for weeks. For each account with sessions one task reads
-//! its record every [`PERIOD`]; sessions hold a [`Standing`], which costs nothing while they wait, and end when the
+//! A record is read for every login, but a session may last for weeks. One task reads the records of the accounts with
+//! sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs nothing while they wait, and end when the
 //! account is removed, their token revoked or the password they used changed. A store that cannot be asked ends
 //! nobody's session.
 //!
-//! While a bus is connected, those who change a record tell (`crate::bus`), and it is read only every [`SELDOM`] besides: what is
-//! told may be lost.
+//! A store that tells of changes is not asked while there are none: ten thousand sessions that wait cost nothing. While a bus is
+//! connected, those who change a record tell (`crate::bus`), and it is read only every [`SELDOM`] besides: what is told may be
+//! lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use futures::StreamExt;
 use sealpost_account::directory::{AccountName, AccountRecord, Directory};
 use sealpost_base::AccountId;
 use sealpost_vault::slot::SlotId;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often an account's record is read while it has sessions: what a session may outlive its login by.
+/// How often the records of accounts with sessions are read: what a session may outlive its login by.
 pub const PERIOD: Duration = Duration::from_secs(30);
 
 /// The same while somebody tells of changes.
 pub const SELDOM: Duration = Duration::from_secs(300);
 /// Between two readings of one record, however often somebody tells.
 const BETWEEN: Duration = Duration::from_secs(1);
+/// Records read at once.
+const AT_ONCE: usize = 8;
 
 /// All accounts with sessions. Cloning shares them.
 #[derive(Clone)]
@@ -36,16 +40,35 @@ pub struct Standings {
 
 #[derive(Default)]
 struct Accounts {
-    watched: Mutex<HashMap<AccountName, Watched>>,
+    table: Mutex<Table>,
     /// Somebody tells of changes.
     told: AtomicBool,
+    /// Rings when a record is to be read at once.
+    look: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Table {
+    watched: HashMap<AccountName, Watched>,
+    /// The task runs.
+    running: bool,
 }
 
 /// An account with sessions.
 struct Watched {
     known: watch::Sender<Known>,
-    /// Rings when its record is to be read.
-    look: Arc<Notify>,
+    due: Due,
+}
+
+/// When a record is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// When the store has changed.
+    Changed,
+    /// With the next round in any case: it may have changed since it was read.
+    Next,
+    /// At once.
+    Now,
 }
 
 /// What the store last said of an account.
@@ -71,8 +94,8 @@ impl Standings {
 
     /// Of a session that logged in with `slot` of `record`. Must be called inside a tokio runtime.
     pub fn begin(&self, record: &AccountRecord, slot: SlotId) -> Standing {
-        let mut watched = self.accounts.lock();
-        let known = match watched.get(&record.name) {
+        let mut table = self.accounts.lock();
+        let known = match table.watched.get(&record.name) {
             Some(account) => {
                 // A login reads the record too, and may know more than the task.
                 account.known.send_if_modified(|known| known.learn(record));
@@ -80,13 +103,16 @@ impl Standings {
             }
             None => {
                 let (sender, receiver) = watch::channel(Known::of(record));
-                let look = Arc::new(Notify::new());
-                watched.insert(record.name.clone(), Watched { known: sender, look: look.clone() });
-                let accounts = Arc::downgrade(&self.accounts);
-                tokio::spawn(watch(self.directory.clone(), accounts, record.name.clone(), look));
+                // A round may have passed since the login read the record.
+                let watched = Watched { known: sender, due: Due::Next };
+                table.watched.insert(record.name.clone(), watched);
                 receiver
             }
         };
+        if !std::mem::replace(&mut table.running, true) {
+            let accounts = Arc::downgrade(&self.accounts);
+            tokio::spawn(watch(self.directory.clone(), accounts, self.accounts.look.clone()));
+        }
         Standing { id: record.id, slot, known }
     }
 
@@ -95,21 +121,30 @@ impl Standings {
     pub fn told(&self, told: bool) {
         let before = self.accounts.told.swap(told, Ordering::Relaxed);
         if before && !told {
-            self.accounts.lock().values().for_each(|account| account.look.notify_one());
+            self.look_at(|_| true);
         }
     }
 
     /// Somebody says that the record of this account has changed.
     pub fn look(&self, account: AccountId) {
-        let watched = self.accounts.lock();
-        for account in watched.values().filter(|watched| watched.known.borrow().id == account) {
-            account.look.notify_one();
+        self.look_at(|known| known.id == account);
+    }
+
+    fn look_at(&self, which: impl Fn(&Known) -> bool) {
+        let mut table = self.accounts.lock();
+        let mut any = false;
+        for watched in table.watched.values_mut().filter(|watched| which(&watched.known.borrow())) {
+            watched.due = Due::Now;
+            any = true;
+        }
+        if any {
+            self.accounts.look.notify_one();
         }
     }
 
     /// How many accounts are watched now.
     pub fn accounts(&self) -> usize {
-        self.accounts.lock().len()
+        self.accounts.lock().watched.len()
     }
 }
 
@@ -150,41 +185,72 @@ impl Known {
     }
 }
 
-/// Reads the record of one account again and again, until it has no sessions or the server is gone.
-async fn watch(directory: Directory, accounts: Weak<Accounts>, name: AccountName, look: Arc<Notify>) {
-    let mut read = Instant::now();
+/// Reads records again and again, until there are no sessions or the server is gone.
+async fn watch(directory: Directory, accounts: Weak<Accounts>, look: Arc<Notify>) {
+    let (mut round, mut read_all, mut seen) = (Instant::now() + PERIOD, Instant::now(), None);
     loop {
-        let asked = timeout(PERIOD, look.notified()).await.is_ok();
+        let asked = timeout_at(round, look.notified()).await.is_ok();
         let Some(accounts) = accounts.upgrade() else { return };
-        {
-            // Under the lock, so that nobody subscribes to what is being given up.
-            let mut watched = accounts.lock();
-            if watched.get(&name).is_none_or(|account| account.known.receiver_count() == 0) {
-                watched.remove(&name);
-                return;
-            }
+        let seldom = accounts.told.load(Ordering::Relaxed) && read_all.elapsed() < SELDOM;
+        let from = if asked || seldom {
+            Due::Now
+        } else {
+            // Before they are read: what changes meanwhile is for the next round.
+            let now = directory.seen();
+            let same = now.is_some() && now == seen;
+            (seen, read_all) = (now, Instant::now());
+            if same { Due::Next } else { Due::Changed }
+        };
+        if !asked {
+            round = Instant::now() + PERIOD;
         }
-        if !asked && accounts.told.load(Ordering::Relaxed) && read.elapsed() < SELDOM {
-            continue;
-        }
-        read = Instant::now();
-        let found = directory.find(&name).await;
-        {
-            let watched = accounts.lock();
-            let Some(Watched { known, .. }) = watched.get(&name) else { return };
-            match found {
-                Ok(Some(record)) => drop(known.send_if_modified(|known| known.learn(&record))),
-                Ok(None) => known.send_modify(|known| known.slots.clear()),
-                Err(error) => tracing::warn!(%error, "cannot ask whether sessions may go on; they do"),
-            }
-        }
+        // Under the lock, so that nobody subscribes to what is being given up.
+        let Some(names) = accounts.lock().due(from) else { return };
+        let any = !names.is_empty();
+        let read = |name| read(&directory, &accounts, name);
+        futures::stream::iter(names).for_each_concurrent(AT_ONCE, read).await;
         drop(accounts);
-        sleep(BETWEEN).await;
+        if any {
+            sleep(BETWEEN).await;
+        }
+    }
+}
+
+async fn read(directory: &Directory, accounts: &Accounts, name: AccountName) {
+    let found = directory.find(&name).await;
+    let mut table = accounts.lock();
+    let Some(Watched { known, due }) = table.watched.get_mut(&name) else { return };
+    match found {
+        Ok(Some(record)) => drop(known.send_if_modified(|known| known.learn(&record))),
+        Ok(None) => known.send_modify(|known| known.slots.clear()),
+        Err(error) => {
+            tracing::warn!(%error, "cannot ask whether sessions may go on; they do");
+            *due = (*due).max(Due::Next);
+        }
+    }
+}
+
+impl Table {
+    /// The accounts with sessions that are due so much at least, which they are not any more. `None`: there are no sessions, and
+    /// the task ends.
+    fn due(&mut self, from: Due) -> Option<Vec<AccountName>> {
+        self.watched.retain(|_, watched| watched.known.receiver_count() > 0);
+        if self.watched.is_empty() {
+            // What a crowd needed is not kept for nobody.
+            *self = Table::default();
+            return None;
+        }
+        let due = self.watched.iter_mut().filter(|(_, watched)| watched.due >= from);
+        let due = due.map(|(name, watched)| {
+            watched.due = Due::Changed;
+            name.clone()
+        });
+        Some(due.collect())
     }
 }
 
 impl Accounts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<AccountName, Watched>> {
-        self.watched.lock().unwrap_or_else(|e| e.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -10,6 +10,7 @@ use sealpost_vault::record::ServerKey;
 use super::*;
 
 struct World {
+    store: Store,
     directory: Directory,
     auth: Arc<Authenticator>,
     clock: Arc<FakeClock>,
@@ -18,15 +19,19 @@ struct World {
 
 impl World {
     async fn new(settings: Login) -> Self {
+        Self::over(Store::memory(), settings)
+    }
+
+    fn over(store: Store, settings: Login) -> Self {
         let random = Arc::new(SeededRandom::new(3));
         let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
         let key = ServerKey::generate(&*random);
-        let directory = Directory::new(Store::memory(), key, clock.clone(), random.clone())
+        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
             .on_host("mail.example", None)
             .unwrap();
         let budget = Budget::new(256 * 1024 * 1024);
         let auth = Authenticator::new(directory.clone(), &settings, budget.clone(), clock.clone(), &*random);
-        World { directory, auth: Arc::new(auth.unwrap()), clock, budget }
+        World { store, directory, auth: Arc::new(auth.unwrap()), clock, budget }
     }
 
     async fn account(&self, name: &str, password: &str) -> (AccountName, RootKey) {
@@ -297,4 +302,23 @@ async fn what_is_told_is_looked_into_at_once_and_the_rest_seldom() {
         }
         tokio::time::timeout(standing::PERIOD / 2, session.lost()).await.unwrap();
     }
+}
+
+/// A store that tells of changes is not asked while there are none.
+#[tokio::test]
+async fn nothing_is_read_while_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::over(Store::local(dir.path()).await.unwrap(), patient());
+    let (name, root) = world.account("me@x", "pw").await;
+    let before = world.directory.seen().unwrap();
+    let entered = world.login("me@x", "pw").await.unwrap();
+    let standing = world.auth.standing(&entered);
+    assert_eq!(world.directory.seen(), Some(before), "whoever logs in changes nothing");
+    tokio::time::pause();
+    let reads = || world.store.metrics().reads.read().count();
+    let before = reads();
+    tokio::time::sleep(standing::PERIOD * 20).await;
+    assert!(standing.holds() && reads() <= before + 1, "once, as it was new: {}", reads() - before);
+    world.directory.set_password(&name, &root, secret("new")).await.unwrap();
+    standing.lost().await;
 }
