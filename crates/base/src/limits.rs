@@ -155,6 +155,8 @@ pub const ENTRY_RECORDS: usize = 128;
 pub const ENTRY_BYTES: usize = 8 * 1024 * 1024;
 /// Keywords of one message.
 pub const FLAG_SET_KEYWORDS: usize = 256;
+/// Ids of objects that are remembered at a time while garbage is collected; if an account has more, it takes several passes.
+pub const GARBAGE_IDS: usize = 262_144;
 /// Ranges of expunged UIDs that a mailbox remembers for clients that resynchronise.
 pub const VANISHED_RANGES: usize = 20_000;
 /// Small per-account objects (Sieve scripts, identities, import ledgers).

@@ -42,3 +42,41 @@ async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() 
     assert_eq!(account.collect_garbage().await.unwrap().orphans, 1);
     assert_eq!(objects().await, 2);
 }
+
+/// An account may have more objects than are remembered at a time.
+#[tokio::test(start_paused = true)]
+async fn many_objects_are_looked_at_a_few_at_a_time() {
+    const DELIVERED: usize = 40;
+    const ORPHANS: usize = 30;
+    let bucket = Bucket::new(Plan::new(1), 1);
+    bucket.calm();
+    let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
+    let root = RootKey::generate(&*random);
+    let public = AccountKeys::derive(&root, ID).public();
+    let node = Node::start(&bucket, Backend::default(), Instant::now(), 0, random);
+    let message = || async {
+        let mut ingest = node.accounts.ingest(ID).await.unwrap();
+        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
+        ingest.finish().await.unwrap()
+    };
+    for nth in 0..DELIVERED {
+        if nth < ORPHANS {
+            message().await;
+        }
+        node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
+    }
+    sleep(8 * DAY).await;
+    node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
+    let account = node.open(ID, &root).await.unwrap();
+    let first = account.collect_garbage_by(8).await.unwrap().orphans;
+    assert!((2..=ORPHANS).contains(&first), "{first}");
+    let mut removed = first;
+    while removed < ORPHANS {
+        let more = account.collect_garbage_by(8).await.unwrap().orphans;
+        assert!(more > 0, "{removed} are removed");
+        removed += more;
+    }
+    assert_eq!(account.collect_garbage_by(1).await.unwrap().orphans, 0);
+    let left: Vec<_> = node.store.list(&format!("acct/{ID}/msg"), None).collect().await;
+    assert_eq!(left.len(), DELIVERED + 1);
+}

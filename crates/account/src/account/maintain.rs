@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use sealpost_base::{Kind, ObjectId, Result, Timestamp};
+use sealpost_base::{Kind, ObjectId, Result, Timestamp, limits};
 use sealpost_vault::message;
 
 use super::{Account, Work};
@@ -29,6 +29,27 @@ const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 /// Objects removed right after the end of their grace period. More than that are left to the next look at all objects, so that
 /// they need not all be remembered.
 const REMOVED_AT_ONCE: usize = 65_536;
+
+/// Of those that are not known one so-manieth is remembered.
+const UNKNOWN_PART: usize = 4;
+/// What an id takes that is remembered while garbage is collected, with its part of one that is not known.
+const COLLECTED_BYTES: usize =
+    size_of::<ObjectId>() + size_of::<(ObjectId, bool, Timestamp)>().div_ceil(UNKNOWN_PART);
+
+/// One of so many parts of all ids, about as large as each other.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    nth: usize,
+    of: usize,
+}
+
+impl Part {
+    fn has(self, id: ObjectId) -> bool {
+        // Ids are random, or follow each other.
+        let number = id.0.iter().skip(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        number % self.of as u64 == self.nth as u64
+    }
+}
 
 /// What a round of maintenance removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -142,18 +163,40 @@ impl Account {
     /// # Errors
     /// What the store says; `Corrupt` if the account is damaged.
     pub async fn collect_garbage(&self) -> Result<Maintenance> {
+        self.collect_garbage_by(limits::GARBAGE_IDS).await
+    }
+
+    /// As [`Account::collect_garbage`], with at most `most` ids remembered at a time of those that are known, and a quarter of that
+    /// of those that are not. What is left is for the next time.
+    #[doc(hidden)]
+    pub async fn collect_garbage_by(&self, most: usize) -> Result<Maintenance> {
         if self.is_damaged() {
             return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
         }
         let purged = self.purge().await?;
+        let memory = self.accounts.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
+        let most = (memory.bytes() / COLLECTED_BYTES).clamp(1, most.max(1));
         // Whatever the grace period: an object may be older than the event that will refer to it by as long as a client
         // takes for the rest of its command.
         let period = self.accounts.grace().max(UNDER_WAY);
+        // Not all parts are equally large.
+        let each = (most - most / 8).max(1);
+        let passes = self.state().message_objects().count().div_ceil(each).max(1);
+        let mut orphans = 0;
+        for pass in 0..passes {
+            orphans += self.remove_orphans(Part { nth: pass, of: passes }, most, period).await?;
+        }
+        drop(memory);
+        Ok(Maintenance { purged, orphans })
+    }
+
+    /// Removes some of the objects of that part of all ids to which no event has referred for `period`.
+    async fn remove_orphans(&self, part: Part, most: usize, period: Duration) -> Result<usize> {
         // An event that refers to an object older than that is old too: reading on now is enough to know it.
         self.refresh().await?;
         let known = {
             let state = self.state();
-            let mut known: Vec<ObjectId> = state.message_objects().collect();
+            let mut known: Vec<ObjectId> = state.message_objects().filter(|id| part.has(*id)).collect();
             known.sort_unstable();
             known
         };
@@ -163,20 +206,22 @@ impl Account {
             self.head.journal.last_checkpoint_written().await?.unwrap_or(Timestamp(i64::MIN));
         let mut unknown = Vec::new();
         // Those whose bodies were given up are below the second.
-        for below in ["msg", "thin"] {
+        for (below, thin) in [("msg", false), ("thin", true)] {
             let mut listed = self.accounts.store().list(&format!("acct/{}/{below}", self.id), None);
             while let Some(object) = listed.try_next().await? {
                 store_time = store_time.max(object.modified);
-                let id = last_id(&object.path).filter(|id| known.binary_search(id).is_err());
-                unknown.extend(id.map(|_| (object.path, object.modified)));
+                let id = last_id(&object.path);
+                let id = id.filter(|id| part.has(*id) && known.binary_search(id).is_err());
+                let room = unknown.len() < most.div_ceil(UNKNOWN_PART);
+                unknown.extend(id.filter(|_| room).map(|id| (id, thin, object.modified)));
             }
         }
-        let old = unknown.into_iter().filter(|(_, modified)| store_time.since(*modified) > period);
-        let orphans: Vec<String> = old.map(|(path, _)| path).collect();
-        for path in &orphans {
-            self.accounts.store().delete(path).await?;
+        unknown.retain(|(_, _, modified)| store_time.since(*modified) > period);
+        for (object, thin, _) in &unknown {
+            let path = if *thin { message::thin_path } else { message::path };
+            self.accounts.store().delete(&path(self.id, *object)).await?;
         }
-        Ok(Maintenance { purged, orphans: orphans.len() })
+        Ok(unknown.len())
     }
 
     /// What was expunged before this has been gone for as long.
