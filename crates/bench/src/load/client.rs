@@ -27,6 +27,8 @@ pub enum Fail {
     Timeout,
     /// The server does not speak the protocol, or not the part that is needed.
     Protocol(String),
+    /// The server has no room now and says so: it may have later.
+    Later(String),
     /// The login was refused: trying again would only hammer at the account.
     Denied(String),
     /// The run is over.
@@ -40,6 +42,7 @@ impl Fail {
             Fail::Closed(_) => "closed",
             Fail::Timeout => "timeout",
             Fail::Protocol(_) => "protocol",
+            Fail::Later(_) => "later",
             Fail::Denied(_) => "denied",
             Fail::Stopped => "stopped",
         }
@@ -49,7 +52,9 @@ impl Fail {
 impl fmt::Display for Fail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fail::Closed(why) | Fail::Protocol(why) | Fail::Denied(why) => f.write_str(why),
+            Fail::Closed(why) | Fail::Protocol(why) | Fail::Later(why) | Fail::Denied(why) => {
+                f.write_str(why)
+            }
             Fail::Timeout => f.write_str("nothing came in time"),
             Fail::Stopped => f.write_str("the run is over"),
         }

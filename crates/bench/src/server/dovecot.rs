@@ -17,6 +17,11 @@ use super::{Endpoint, PASSWORD, Ready, Start};
 /// Sessions it may have at once, a process each: two for each of a thousand desktop clients, and some. Its own default is 1,024.
 const SESSIONS: u32 = 4096;
 
+/// Logins under way at once, a process each. Its own default is 100.
+const LOGINS: u32 = 1024;
+/// Clients of its inner services (who logs in asks `auth`, and is counted by `anvil`). Its own default is 1,000.
+const CLIENTS: u32 = 10_000;
+
 /// Dovecot as installed on this machine.
 #[derive(Debug, Clone)]
 pub struct Dovecot {
@@ -72,9 +77,9 @@ impl Start for Dovecot {
              passdb {{\n  driver = passwd-file\n  args = scheme=SHA512-CRYPT username_format=%u {d}/users\n}}\n\
              userdb {{\n  driver = static\n  args = uid={mail_user} gid={mail_group} home={d}/mail/%u\n}}\n\
              namespace inbox {{\n  inbox = yes\n  separator = /\n{specials}}}\n\
-             service imap-login {{\n{chroot}  inet_listener imap {{\n    port = {imap}\n  }}\n  \
+             service imap-login {{\n{chroot}  process_limit = {LOGINS}\n  inet_listener imap {{\n    port = {imap}\n  }}\n  \
              inet_listener imaps {{\n    port = {imaps}\n    ssl = yes\n  }}\n}}\n\
-             service anvil {{\n{chroot}}}\n\
+             default_client_limit = {CLIENTS}\nservice anvil {{\n{chroot}}}\n\
              service imap {{\n  process_limit = {SESSIONS}\n}}\n\
              service lmtp {{\n  inet_listener lmtp {{\n    port = {lmtp}\n  }}\n}}\n",
             specials = ["Drafts", "Sent", "Junk", "Trash", "Archive"]

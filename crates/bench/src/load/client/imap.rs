@@ -118,10 +118,12 @@ impl Imap {
         self.start(counted).await?;
         self.line.fill(0);
         self.drained().await?;
-        if !self.state.last_ok {
-            return Err(Fail::Denied(self.state.last_text.clone()));
+        if self.state.last_ok {
+            return Ok(());
         }
-        Ok(())
+        let text = self.state.last_text.clone();
+        // RFC 5530 §3: the password was not looked at.
+        Err(if text.contains("[UNAVAILABLE]") { Fail::Later(text) } else { Fail::Denied(text) })
     }
 
     /// Does all of `step`, once; the first command counts from `from`.
