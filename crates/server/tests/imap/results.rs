@@ -64,6 +64,26 @@ async fn results_that_are_not_read_are_counted_and_have_an_end() {
 }
 
 #[tokio::test]
+async fn very_many_results_are_drawn_for_too_and_have_a_limit() {
+    let mut world = world_with_many().await;
+    let budget = world.ctx.budget.clone();
+    let mut client = selected(&mut world, "INBOX").await;
+    client.ok("COPY 1:* INBOX").await;
+    let mut slow = selected(&mut world, "INBOX").await;
+    slow.send(b"1 SEARCH ALL\r\n").await;
+    assert!(slow.octets(1000).await.starts_with(b"* S"));
+    assert!(budget.in_use() >= 16 * MANY, "{} are drawn", budget.in_use());
+    // Mailboxes that are not so large are searched meanwhile.
+    let mut other = selected(&mut world, "Few").await;
+    assert_eq!(other.ok("SEARCH ALL").await[0], "* SEARCH 1");
+    drop(slow);
+    client.ok("COPY 1:* INBOX").await;
+    let refused = client.command("UID SEARCH RETURN (COUNT) ALL").await;
+    assert!(refused[refused.len() - 1].starts_with("x NO [LIMIT]"), "{refused:?}");
+    assert_eq!(other.ok("SEARCH ALL").await[0], "* SEARCH 1");
+}
+
+#[tokio::test]
 async fn rows_with_long_flags_come_a_few_at_a_time() {
     const ROWS: usize = 60;
     let mut world = World::new(Settings::default()).await;

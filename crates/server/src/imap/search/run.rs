@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use super::area::Area;
 use super::evaluate::{Columns, Knowledge, Verdict};
-use super::found::Found;
+use super::found::{Found, TooLarge};
 use super::key::Query;
 use super::scan;
 use crate::imap::connection::End;
@@ -76,10 +76,12 @@ impl Session {
     /// The messages of the area that match, ascending by UID. Says which are damaged.
     ///
     /// # Errors
-    /// `NO [UNAVAILABLE]` if messages cannot be read for now; the end of the session, or of the mailbox.
+    /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the memory; the end of the session, or of the mailbox.
     pub(in crate::imap) async fn find(&mut self, area: &Area, query: &Arc<Query>) -> Result<Found, Failure> {
         let (results, messages) = (self.ctx.results.clone(), area.uids.len());
-        let memory = self.patiently(results.for_search(messages)).await?;
+        let memory = self.patiently(results.for_search(messages)).await?.map_err(|TooLarge| {
+            Reply::no(Code::Limit, "the mailbox is too large to be searched with the memory of this server")
+        })?;
         let mut found = Findings::default();
         let mut undecided = self.by_rows(area, query, &mut found).await?;
         let mut texts = query.asks_for_texts();
