@@ -33,7 +33,7 @@ use crate::cache::Cache;
 use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
-use crate::ingest::{self, Ingest, Stored};
+use crate::ingest::{Ingest, IngestBatch};
 use crate::packs::Packs;
 use crate::state::{AccountState, Applied, Mailbox};
 use crate::summary::{Entry, Indexes};
@@ -307,13 +307,9 @@ impl Account {
         self.accounts.ingest_beside(self.id, beside).await
     }
 
-    /// Stores messages that are there whole, many small ones at little more than the cost of one; in their order. The caller
-    /// bounds how many octets that is.
-    ///
-    /// # Errors
-    /// What the store says; nothing refers to any of them then.
-    pub async fn ingest_all(&self, messages: Vec<Vec<u8>>) -> Result<Vec<Stored>> {
-        ingest::whole::store(&self.accounts, self.id, messages).await
+    /// Starts to store messages that are there whole, many at little more than the cost of one.
+    pub fn ingest_batch(&self) -> IngestBatch {
+        IngestBatch::new(self.accounts.clone(), self.id)
     }
 
     /// Reads a stored message. A body that is not kept here is asked for elsewhere when it is read.

@@ -3,7 +3,7 @@
 //! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
 //! the object until an event does; one that never gets an event is collected after the grace period.
 
-pub(crate) mod whole;
+mod whole;
 
 use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
 use sealpost_mime::{CappedText, Scanner};
@@ -11,6 +11,7 @@ use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 
 use crate::accounts::Accounts;
 use crate::event::Message;
+pub use whole::IngestBatch;
 
 /// What the scanner may hold of a message until its end: its text, its structure, and a header field with the line after it.
 const SCANNED_BYTES: usize = limits::TEXT_BYTES

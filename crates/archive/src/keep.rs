@@ -85,6 +85,16 @@ pub trait Folder: Send {
     /// As [`Folder::begin`].
     fn finish(&mut self, message: &Arrived) -> Result<()>;
 
+    /// A message that is there whole: as [`Folder::begin`], [`Folder::write`] and [`Folder::finish`].
+    ///
+    /// # Errors
+    /// As [`Folder::begin`]; what began is to be abandoned then.
+    fn put(&mut self, message: &Arrived, octets: Vec<u8>) -> Result<()> {
+        self.begin(octets.len() as u64)?;
+        self.write(&octets)?;
+        self.finish(message)
+    }
+
     /// The message begun last did not arrive completely: it is as if it had never begun.
     ///
     /// # Errors

@@ -38,4 +38,4 @@ pub use keys::{AccountKeys, PublicKey, RootKey};
 pub use metrics::StoreMetrics;
 pub use remote::{Addressing, Credentials, Patience, S3};
 pub use sealed::{Hash, Sealed};
-pub use store::{Appends, Backend, Listed, Put, Store, StoreStats};
+pub use store::{Appends, Backend, Batch, Listed, Put, Store, StoreStats};

@@ -12,6 +12,7 @@
 mod files;
 mod reader;
 mod schema;
+mod shared;
 mod shrink;
 mod upload;
 mod writer;
@@ -40,6 +41,7 @@ use tokio::task::spawn_blocking;
 use crate::{Put, StoreMetrics, StoreStats};
 use files::Files;
 pub(crate) use reader::Parts;
+pub(crate) use shared::Shared;
 use reader::{Found, LIST_ROWS, Readers, Row};
 pub use reader::{Mark, Newer};
 use upload::LocalUpload;
@@ -155,6 +157,7 @@ impl LocalStore {
         let Found { row, bytes } = self.readers.get(from, None, false).await?;
         let body = match row.file {
             None => Body::Inline(bytes),
+            Some(name) if shared::is_shared(&name) => self.body(bytes.into()).await?,
             Some(name) => {
                 let files = self.files.clone();
                 self.counters.file_syncs.fetch_add(1, Ordering::Relaxed);
@@ -164,9 +167,29 @@ impl LocalStore {
         self.put_body(to, body, mode).await.map(drop)
     }
 
-    /// Creates small objects, all in one transaction, except for those that are there.
-    pub(crate) async fn put_all(&self, objects: Vec<(String, Bytes)>) -> object_store::Result<Put> {
-        Ok(match self.writer.put_all(objects).await? {
+    /// The beginning of objects that become durable together.
+    pub(crate) fn together(&self) -> Arc<Shared> {
+        Arc::new(Shared::new(self.files.clone()))
+    }
+
+    /// Takes objects for `together`.
+    pub(crate) async fn add(
+        &self,
+        together: &Arc<Shared>,
+        objects: Vec<(String, Bytes)>,
+    ) -> object_store::Result<()> {
+        let together = together.clone();
+        blocking(move || together.add(objects)).await
+    }
+
+    /// Creates all objects that were added, in one transaction, except for those that are there.
+    pub(crate) async fn put_all(&self, together: Arc<Shared>) -> object_store::Result<Put> {
+        let (rows, syncs) = blocking(move || together.keep()).await?;
+        self.counters.file_syncs.fetch_add(syncs, Ordering::Relaxed);
+        if rows.is_empty() {
+            return Ok(Put::Created);
+        }
+        Ok(match self.writer.put_all(rows).await? {
             Outcome::Done => Put::Created,
             Outcome::Exists => Put::Exists,
         })

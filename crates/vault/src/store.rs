@@ -5,6 +5,7 @@
 //! another's" and read the object to find out which.
 
 mod agree;
+mod batch;
 #[cfg(test)]
 mod contract;
 mod open;
@@ -31,11 +32,9 @@ pub use crate::local::{Mark, Newer};
 use crate::remote::Remote;
 use crate::{Sealed, StoreMetrics};
 pub use agree::MARKS;
+pub use batch::Batch;
 pub use transfer::Transfer;
 pub(crate) use upload::Upload;
-
-/// Objects that [`Store::put_all_new`] sends at once to a store that takes them one by one.
-const PUTS_AT_ONCE: usize = 16;
 
 /// A handle on an object store; cloning shares it.
 #[derive(Clone)]
@@ -150,26 +149,16 @@ impl Store {
         }
     }
 
-    /// Creates objects, all in one transaction on the local backend, several at a time elsewhere. `Created`: all were, and
+    /// Creates objects, all in one [`Batch`]. `Created`: all were, and
     /// are durable. `Exists`: some were there already and are unchanged; the others were created.
     ///
     /// # Errors
     /// `Retry` if the store failed; any of the writes may have happened.
     pub async fn put_all_new(&self, objects: &[(String, Sealed)]) -> Result<Put> {
-        let Some(local) = self.0.local.as_ref().filter(|_| self.0.cache.is_none()) else {
-            let puts = objects.iter().cloned();
-            let puts = puts.map(|(path, object)| async move { self.put_new(&path, object).await });
-            let puts: Vec<_> = puts.collect();
-            let puts: Vec<Put> = futures::stream::iter(puts).buffered(PUTS_AT_ONCE).try_collect().await?;
-            return Ok(if puts.contains(&Put::Exists) { Put::Exists } else { Put::Created });
-        };
-        let bodies = objects
-            .iter()
-            .map(|(path, object)| Ok((location(path)?.to_string(), object.clone().into_bytes())));
-        let put = local.put_all(bodies.collect::<Result<_>>()?);
-        let put = self.timed(&self.0.metrics.writes, put).await.map_err(|e| error("several", e))?;
-        objects.iter().for_each(|(_, object)| self.wrote(object.len() as u64));
-        Ok(put)
+        let batch = self.batch();
+        let added = batch.add(objects.to_vec()).await?;
+        let finished = batch.finish().await?;
+        Ok(if added == Put::Created { finished } else { added })
     }
 
     /// Writes the object `from` once more, as `to`, which may be the same path; returns it. Durable when it returns.

@@ -2,12 +2,11 @@
 //! and made durable together.
 //!
 //! One message at a time costs a task, a request to the store and a wait for the disk each; for messages of a few hundred
-//! octets that is most of the work.
+//! octets that is most of the work, and for those that become files the waits are.
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, ObjectId, Result};
 use sealpost_mime::Scanner;
+use sealpost_vault::Batch;
 use sealpost_vault::message::{MessageKey, Whole};
 use tokio::task::spawn_blocking;
 
@@ -20,75 +19,79 @@ const GROWTH: usize = 2;
 /// What a small message's structure and object take beside what grows with it.
 const BESIDE_BYTES: usize = 1024;
 
-/// Messages that are too large to be stored with others, and are stored at once.
-const LARGE_AT_ONCE: usize = 4;
-
-/// What of a batch was sealed and not stored yet.
+/// What of some messages was sealed and not stored yet.
 type Sealed = (Vec<Whole>, Vec<Option<Stored>>);
 
-/// Stores all of them, durably; in the order of `messages`. The caller bounds their octets; its own buffers are not drawn here.
-pub(crate) async fn store(
-    accounts: &Accounts,
-    account: AccountId,
-    messages: Vec<Vec<u8>>,
-) -> Result<Vec<Stored>> {
-    let octets: usize = messages.iter().map(|message| GROWTH * message.len() + BESIDE_BYTES).sum();
-    let permit = accounts.storing().acquire(octets + SCANNED_BYTES).await;
-    let this = accounts.clone();
-    let sealed = spawn_blocking(move || {
-        let sealed = seal(&this, account, &messages);
-        (sealed, messages)
-    });
-    let ((wholes, mut stored), messages) =
-        sealed.await.map_err(|e| Error::internal("sealing messages panicked").with_source(e))?;
-    if !wholes.is_empty() {
-        Whole::store(wholes, accounts.store()).await?;
-    }
-    drop(permit);
-    let mut large = Vec::new();
-    for (nth, message) in messages.into_iter().enumerate() {
-        if stored[nth].is_none() {
-            large.push(one(accounts.clone(), account, nth, message));
-        }
-    }
-    let mut large = stream::iter(large).buffer_unordered(LARGE_AT_ONCE);
-    while let Some((nth, one)) = large.try_next().await? {
-        stored[nth] = Some(one);
-    }
-    Ok(stored.into_iter().flatten().collect())
-}
-
-/// Those that are small enough, and in their places what will refer to them.
-fn seal(accounts: &Accounts, account: AccountId, messages: &[Vec<u8>]) -> Sealed {
-    let objects = ObjectId::consecutive(accounts.random(), messages.len());
-    let mut wholes = Vec::with_capacity(messages.len());
-    let stored = messages.iter().zip(objects).map(|(message, object)| {
-        if message.len() > CHUNK_BYTES {
-            return None;
-        }
-        let mut scanner = Scanner::new();
-        scanner.push(message);
-        let (structure, text) = scanner.finish();
-        let key = MessageKey::generate(accounts.random());
-        let (text, structure) = (text.into_text().encode(), structure.encode());
-        let whole = Whole::seal(account, object, &key, message, &text, &structure)?;
-        let layout = whole.layout();
-        wholes.push(whole);
-        Some(Stored { object, key, layout, origin: None })
-    });
-    let stored = stored.collect();
-    (wholes, stored)
-}
-
-/// One that is too large for that.
-async fn one(
+/// Messages that come one after the other and become durable together. Dropped before [`IngestBatch::finish`], nothing
+/// refers to any of them.
+pub struct IngestBatch {
     accounts: Accounts,
     account: AccountId,
-    nth: usize,
-    message: Vec<u8>,
-) -> Result<(usize, Stored)> {
-    let mut ingest = Ingest::new(&accounts, account, 0).await?;
-    ingest.write(&message).await?;
-    drop(message);
-    Ok((nth, ingest.finish().await?))
+    batch: Batch,
+}
+
+impl IngestBatch {
+    /// Messages up to this size are stored with others; larger ones are durable when they were added, and cost more.
+    pub const MESSAGE_BYTES: usize = Whole::MESSAGE_BYTES;
+
+    pub(crate) fn new(accounts: Accounts, account: AccountId) -> Self {
+        let batch = accounts.store().batch();
+        IngestBatch { accounts, account, batch }
+    }
+
+    /// Takes messages; what will refer to them, in their order. Several may be at it at once. The caller bounds their octets;
+    /// its own buffers are not drawn here.
+    ///
+    /// # Errors
+    /// What the store says; the batch is of no more use then.
+    pub async fn add(&self, messages: Vec<Vec<u8>>) -> Result<Vec<Stored>> {
+        let octets: usize = messages.iter().map(|message| GROWTH * message.len() + BESIDE_BYTES).sum();
+        let permit = self.accounts.storing().acquire(octets + SCANNED_BYTES).await;
+        let (accounts, account) = (self.accounts.clone(), self.account);
+        let sealed = spawn_blocking(move || seal(&accounts, account, messages));
+        let ((wholes, mut stored), large) =
+            sealed.await.map_err(|e| Error::internal("sealing messages panicked").with_source(e))?;
+        Whole::add(wholes, &self.batch, self.accounts.store()).await?;
+        drop(permit);
+        for (nth, message) in large {
+            let mut ingest = Ingest::new(&self.accounts, self.account, 0).await?;
+            ingest.write(&message).await?;
+            drop(message);
+            stored[nth] = Some(ingest.finish().await?);
+        }
+        Ok(stored.into_iter().flatten().collect())
+    }
+
+    /// Makes all of them durable.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn finish(self) -> Result<()> {
+        Whole::finish(self.batch).await
+    }
+}
+
+/// Those that are small enough, and in their places what will refer to them; and the others.
+fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sealed, Vec<(usize, Vec<u8>)>) {
+    let objects = ObjectId::consecutive(accounts.random(), messages.len());
+    let (mut wholes, mut large) = (Vec::with_capacity(messages.len()), Vec::new());
+    let mut stored = Vec::with_capacity(messages.len());
+    for ((nth, message), object) in messages.into_iter().enumerate().zip(objects) {
+        let key = MessageKey::generate(accounts.random());
+        let whole = if message.len() <= Whole::MESSAGE_BYTES {
+            let mut scanner = Scanner::new();
+            scanner.push(&message);
+            let (structure, text) = scanner.finish();
+            let (text, structure) = (text.into_text().encode(), structure.encode());
+            Whole::seal(account, object, &key, &message, &text, &structure)
+        } else {
+            None
+        };
+        stored.push(whole.as_ref().map(|whole| Stored { object, key, layout: whole.layout(), origin: None }));
+        match whole {
+            Some(whole) => wholes.push(whole),
+            None => large.push((nth, message)),
+        }
+    }
+    ((wholes, stored), large)
 }

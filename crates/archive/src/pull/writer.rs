@@ -24,7 +24,7 @@ const WAITING_PIECES: usize = 4;
 
 /// Messages, octets and time after which to commit: a sync is shared by all of it, and lost is what came since.
 const COMMIT_MESSAGES: u64 = 4096;
-const COMMIT_OCTETS: u64 = 16 * 1024 * 1024;
+const COMMIT_OCTETS: u64 = 64 * 1024 * 1024;
 const COMMIT_AFTER: Duration = Duration::from_secs(2);
 
 /// What is to be written.
@@ -146,7 +146,7 @@ impl Writer {
         match work {
             Work::Messages(messages) => {
                 for (arrived, octets) in messages {
-                    self.message(&arrived, &octets)?;
+                    self.message(&arrived, octets)?;
                 }
             }
             Work::Large(size, pieces) => self.large(size, pieces)?,
@@ -173,14 +173,12 @@ impl Writer {
         Ok(())
     }
 
-    fn message(&mut self, arrived: &Arrived, octets: &[u8]) -> Result<()> {
+    fn message(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
         if self.is_there(arrived)? {
             return Ok(());
         }
-        let folder = &mut self.folder;
         let size = octets.len() as u64;
-        let stored =
-            folder.begin(size).and_then(|()| folder.write(octets)).and_then(|()| folder.finish(arrived));
+        let stored = self.folder.put(arrived, octets);
         self.stored(stored, arrived.uid, size)
     }
 

@@ -4,16 +4,18 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
 
 use crate::local::schema::{self, Access};
+use crate::local::shared;
 use crate::local::writer::Body;
 
 /// Files without a row are left alone for this long: their row may be about to be written, by any process.
@@ -63,9 +65,11 @@ impl Files {
         Ok(Body::File { name: new, size })
     }
 
-    /// The bytes `start..start + length` of the file `name`.
+    /// The bytes `start..start + length` of the object that a row says is in `name`.
     pub fn read(&self, name: &str, start: u64, length: usize) -> io::Result<Vec<u8>> {
-        let file = File::open(self.path(name))?;
+        let (file, offset) = shared::place(name);
+        let start = start.saturating_add(offset.unwrap_or(0));
+        let file = File::open(self.path(file))?;
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
             // Into memory that nobody had to fill before, and as much as there is at once.
@@ -78,6 +82,17 @@ impl Files {
         }
         bytes.truncate(length);
         Ok(bytes)
+    }
+
+    /// Gives the blocks of these parts of a file back, where the file system can; they read as zeros then.
+    pub fn punch(&self, name: &str, holes: &[Range<u64>]) {
+        let punch = || {
+            let file = OpenOptions::new().write(true).open(self.path(name))?;
+            holes.iter().try_for_each(|hole| punch(&file, hole))
+        };
+        if let Err(e) = punch() {
+            tracing::debug!(error = %e, name, "removed objects keep their place in a file");
+        }
     }
 
     /// Removes the file `name`, whose row is gone.
@@ -115,6 +130,18 @@ impl Files {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn punch(file: &File, hole: &Range<u64>) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, flags, hole.start, hole.end - hole.start)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_: &File, _: &Range<u64>) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
 /// A file that is being written. Dropped before [`NewFile::keep`], it is removed.
 pub(super) struct NewFile {
     files: Arc<Files>,
@@ -130,6 +157,11 @@ impl NewFile {
         (&*self.file).write_all(bytes)?;
         self.size += bytes.len() as u64;
         Ok(())
+    }
+
+    /// What it will be called.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Reserves the next `length` bytes: the file and the offset to write them at, on any thread.
@@ -196,9 +228,15 @@ pub(super) fn sweep(
                 directory.file_name().to_string_lossy(),
                 entry.file_name().to_string_lossy()
             );
-            if is_orphan(&connection, &entry, &name, now)? {
+            let Some(size) = settled(&entry, now)? else { continue };
+            if !shared::has_rows(&connection, &name)? {
                 files.remove(&name);
                 removed += 1;
+                continue;
+            }
+            let gaps = shared::gaps(&connection, &name, size)?;
+            if !gaps.is_empty() {
+                files.punch(&name, &gaps);
             }
         }
     }
@@ -209,23 +247,15 @@ pub(super) fn sweep(
     Ok(removed)
 }
 
-/// Age first, row second: a file that is old when looked at has had its row for long, or never will.
-fn is_orphan(
-    connection: &Connection,
-    entry: &std::fs::DirEntry,
-    name: &str,
-    now: Timestamp,
-) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+/// The size of a file that has had its rows for long, or never will: age is looked at before rows are.
+fn settled(entry: &std::fs::DirEntry, now: Timestamp) -> io::Result<Option<u64>> {
     let metadata = match entry.metadata() {
         Ok(metadata) => metadata,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(e.into()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
     };
     // The change time, unlike the modification time, is set by the rename that comes before the row.
     let changed = metadata.mtime().max(metadata.ctime());
-    if !metadata.is_file() || now.seconds() - changed < ORPHAN_SECONDS {
-        return Ok(false);
-    }
-    let mut known = connection.prepare_cached("SELECT 1 FROM objects WHERE file = ?1")?;
-    Ok(!known.exists([name])?)
+    let old = metadata.is_file() && now.seconds() - changed >= ORPHAN_SECONDS;
+    Ok(old.then_some(metadata.len()))
 }

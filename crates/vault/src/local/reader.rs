@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::local::files::Files;
 use crate::local::schema::{self, Access, HEAD_BYTES};
+use crate::local::shared;
 use crate::local::{Damaged, generic, not_found};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
@@ -324,7 +325,15 @@ impl Reader {
         let bytes = match &row.file {
             None => inline(connection, &row, first, range).map_err(failed)?,
             Some(name) => match self.files.read(name, range.start, (range.end - range.start) as usize) {
-                Ok(bytes) => bytes,
+                Ok(bytes) => match shared::place(name) {
+                    // Deleted, and the file has others.
+                    (_, Some(at))
+                        if shared::may_be_hole(&bytes, at + range.start) && !self.still_there(&row) =>
+                    {
+                        return Err(not_found(path));
+                    }
+                    _ => bytes,
+                },
                 // Deleted (or replaced) between the row and the file: only this transaction still sees the row.
                 Err(e) if e.kind() == ErrorKind::NotFound && !self.still_there(&row) => {
                     return Err(not_found(path));

@@ -11,6 +11,9 @@ use sealpost_base::{Error, Result};
 
 /// The version of the schema, in `PRAGMA user_version`.
 const VERSION: i64 = 1;
+/// That of a database with rows of which several are in one file. It has the same tables; programs that do not know of such rows
+/// must leave it alone.
+const SHARES_FILES: i64 = 2;
 /// "SPst" in `PRAGMA application_id`, so that `file` can tell what the database is.
 const APPLICATION_ID: i64 = 0x5350_7374;
 /// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the front, so what
@@ -51,9 +54,9 @@ pub(super) fn create(dir: &Path) -> Result<PathBuf> {
     file.and_then(|_| File::open(dir)?.sync_all()).map_err(|e| failed(e.into()))?;
     let mut connection = connect(&path, Access::Write).map_err(|e| failed(e.into()))?;
     match prepare(&mut connection) {
-        Ok(VERSION) => Ok(path),
+        Ok(VERSION | SHARES_FILES) => Ok(path),
         Ok(version) => Err(Error::invalid(format!(
-            "{} has version {version}; this program knows {VERSION}",
+            "{} has version {version}; this program knows {SHARES_FILES}",
             path.display()
         ))),
         Err(e) => Err(failed(e.into())),
@@ -72,6 +75,15 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
     }
     transaction.commit()?;
     Ok(version)
+}
+
+/// Says that there are rows of which several are in one file: within the transaction that brings the first of them.
+pub(super) fn now_shares_files(connection: &Connection) -> rusqlite::Result<()> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version < SHARES_FILES {
+        connection.pragma_update(None, "user_version", SHARES_FILES)?;
+    }
+    Ok(())
 }
 
 /// A connection with what this store relies on: write-ahead log, a commit that returns is on the disk, and little

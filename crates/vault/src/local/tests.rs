@@ -341,7 +341,7 @@ fn a_newer_store_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     drop(LocalStore::open(dir.path()).unwrap());
     let connection = schema::connect(&dir.path().join("objects.sqlite"), schema::Access::Write).unwrap();
-    connection.pragma_update(None, "user_version", 2).unwrap();
+    connection.pragma_update(None, "user_version", 3).unwrap();
     assert_eq!(LocalStore::open(dir.path()).unwrap_err().kind(), Kind::Invalid);
 }
 

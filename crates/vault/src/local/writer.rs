@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::local::files::Files;
 use crate::local::schema::{self, Access, HEAD_BYTES};
+use crate::local::shared;
 use crate::local::{Counters, generic};
 
 /// How often the thread looks for commits of other processes.
@@ -62,7 +63,7 @@ struct Job {
 enum Change {
     Put(String, Body, Mode),
     /// All of them, except for those that exist.
-    PutAll(Vec<(String, Bytes)>),
+    PutAll(Vec<(String, Body)>),
     /// All of them or, if the commit fails, none.
     Delete(Vec<String>),
 }
@@ -108,8 +109,8 @@ impl Writer {
         self.ask(Change::Put(path, body, mode)).await
     }
 
-    /// Creates small objects, all in one transaction; durable when it returns. `Exists`: some were there, and stay as they are.
-    pub async fn put_all(&self, objects: Vec<(String, Bytes)>) -> object_store::Result<Outcome> {
+    /// Creates objects, all in one transaction; durable when it returns. `Exists`: some were there, and stay as they are.
+    pub async fn put_all(&self, objects: Vec<(String, Body)>) -> object_store::Result<Outcome> {
         self.ask(Change::PutAll(objects)).await
     }
 
@@ -144,8 +145,9 @@ struct Thread {
     unchecked: u64,
 }
 
-/// What is known of one job within a transaction: its outcome, and the files that it leaves without a row.
-type Applied = (Outcome, Vec<String>);
+/// What is known of one job within a transaction: its outcome, and what it leaves without a row: a file as rows name it, and
+/// the object's size.
+type Applied = (Outcome, Vec<(String, u64)>);
 
 impl Thread {
     fn run(mut self) {
@@ -224,7 +226,9 @@ impl Thread {
             // A row dirties about a page besides its bytes; many that were made together are in few.
             self.unchecked += 8192 + job.bytes() + 512 * job.objects();
             let _ = job.reply.send(Ok(outcome));
-            orphans.iter().for_each(|name| self.files.remove(name));
+            if let Some(connection) = self.connection.as_ref().filter(|_| !orphans.is_empty()) {
+                shared::release(connection, &self.files, &orphans);
+            }
         }
     }
 
@@ -290,8 +294,9 @@ impl Job {
     /// Bytes that the database writes for this job.
     fn bytes(&self) -> u64 {
         match &self.change {
-            Change::Put(_, Body::File { .. }, _) => 0,
-            _ => self.size(),
+            Change::Put(_, body, _) => body.inline(),
+            Change::PutAll(objects) => objects.iter().map(|(_, body)| body.inline()).sum(),
+            Change::Delete(_) => 0,
         }
     }
 
@@ -307,7 +312,7 @@ impl Job {
     fn size(&self) -> u64 {
         match &self.change {
             Change::Put(_, body, _) => body.size(),
-            Change::PutAll(objects) => objects.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
+            Change::PutAll(objects) => objects.iter().map(|(_, body)| body.size()).sum(),
             Change::Delete(_) => 0,
         }
     }
@@ -320,6 +325,14 @@ impl Body {
             Body::File { size, .. } => *size,
         }
     }
+
+    /// Bytes that are in the row.
+    fn inline(&self) -> u64 {
+        match self {
+            Body::Inline(bytes) => bytes.len() as u64,
+            Body::File { .. } => 0,
+        }
+    }
 }
 
 /// Applies the whole batch and commits it. Dropped on an error, the transaction is rolled back.
@@ -330,14 +343,17 @@ fn transact(connection: &mut Connection, batch: &[Job], now: Timestamp) -> rusql
         .map(|job| match &job.change {
             Change::Put(path, body, mode) => put(&transaction, path, body, *mode, now),
             Change::PutAll(objects) => {
-                let mut outcome = Outcome::Done;
-                for (path, bytes) in objects {
-                    let body = Body::Inline(bytes.clone());
-                    if let (Outcome::Exists, _) = put(&transaction, path, &body, Mode::Create, now)? {
+                let (mut outcome, mut orphans) = (Outcome::Done, Vec::new());
+                if objects.iter().any(|(_, body)| matches!(body, Body::File { .. })) {
+                    schema::now_shares_files(&transaction)?;
+                }
+                for (path, body) in objects {
+                    if let (Outcome::Exists, orphan) = put(&transaction, path, body, Mode::Create, now)? {
                         outcome = Outcome::Exists;
+                        orphans.extend(orphan);
                     }
                 }
-                Ok((outcome, Vec::new()))
+                Ok((outcome, orphans))
             }
             Change::Delete(paths) => {
                 let files = paths.iter().map(|path| delete(&transaction, path));
@@ -374,14 +390,15 @@ fn put(
     )?;
     let inserted = insert.execute(params![path, body.size() as i64, now.0, file, head, rest])?;
     if inserted == 0 {
-        return Ok((Outcome::Exists, file.cloned().into_iter().collect()));
+        return Ok((Outcome::Exists, file.map(|file| (file.clone(), body.size())).into_iter().collect()));
     }
     Ok((Outcome::Done, replaced.into_iter().collect()))
 }
 
-/// Removes one row; the file it had.
-fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<String>> {
-    let mut delete = connection.prepare_cached("DELETE FROM objects WHERE path = ?1 RETURNING file")?;
-    let file: Option<Option<String>> = delete.query_row([path], |row| row.get(0)).optional()?;
-    Ok(file.flatten())
+/// Removes one row; the file it had, and its object's size.
+fn delete(connection: &Connection, path: &str) -> rusqlite::Result<Option<(String, u64)>> {
+    let mut delete = connection.prepare_cached("DELETE FROM objects WHERE path = ?1 RETURNING file, size")?;
+    let gone: Option<(Option<String>, u64)> =
+        delete.query_row([path], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    Ok(gone.and_then(|(file, size)| Some((file?, size))))
 }

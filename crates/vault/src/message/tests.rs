@@ -341,11 +341,12 @@ fn what_was_acknowledged_is_there_however_the_store_fails() {
 
 #[test]
 fn a_message_that_is_there_whole_becomes_what_a_writer_makes_of_it() {
-    for (size, noise) in [(0, true), (1, true), (52, true), (200, false), (30_000, true), (65_536, false)] {
+    let sizes = [0, 1, 52, 200, 30_000, 65_536, 65_537, 131_072, 131_073, 200_000, Whole::MESSAGE_BYTES];
+    for (size, noise) in sizes.into_iter().flat_map(|size| [(size, true), (size, false)]) {
         let (raw, text, structure) = (sample(size, noise), sample(size / 3, false), sample(100, noise));
         block_on(async {
             let written = Written::new(&raw, 1000, &text, &structure).await;
-            assert!(written.layout.is_compact());
+            assert!(written.layout.is_compact() || size > 60_000);
             let whole =
                 Whole::seal(written.account, written.object, &written.key, &raw, &text, &structure).unwrap();
             assert_eq!(whole.layout(), written.layout);
@@ -369,9 +370,10 @@ fn what_is_too_large_to_be_stored_with_others_is_not_sealed_whole() {
         Whole::seal(account, object, &key, raw, text, structure).is_some()
     };
     assert!(seal(&sample(60_000, true), b"", b""));
-    assert!(!seal(&sample(65_537, false), b"", b""));
-    assert!(!seal(&sample(60_000, true), &sample(6_000, true), b""));
-    assert!(!seal(b"", &sample(70_000, false), b"") && !seal(b"", b"", &sample(70_000, false)));
+    assert!(seal(&sample(Whole::MESSAGE_BYTES, true), b"", b""));
+    assert!(!seal(&sample(Whole::MESSAGE_BYTES + 1, false), b"", b""));
+    let section = sample(SECTION_BYTES + 1, false);
+    assert!(!seal(b"", &section, b"") && !seal(b"", b"", &section));
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! Small messages that are there whole: sealed without waiting for anything, and many stored together.
+//! Messages that are there whole: sealed without waiting for anything, and many stored together.
 //!
-//! What comes of it is the compact object that a [`super::MessageWriter`] makes of the same message.
+//! What comes of it is the object that a [`super::MessageWriter`] makes of the same message.
 
 use sealpost_base::limits::{CHUNK_BYTES, INLINE_OBJECT_BYTES};
-use sealpost_base::{AccountId, ObjectId, Result};
+use sealpost_base::{AccountId, Error, ObjectId, Result};
 
 use crate::compress::Effort;
 use crate::message::writer::put_own;
-use crate::message::{self, Layout, MessageKey, RAW, STRUCTURE, TEXT};
-use crate::{Put, Sealed, Store, chunk, cipher::Place};
+use crate::message::{self, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT};
+use crate::{Batch, Put, Sealed, Store, chunk, cipher::Place};
 
 /// A message's object that is not stored yet.
 pub struct Whole {
@@ -18,8 +18,11 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Seals the object `object` of `account`; `None` if it is too large for this, and has to go through a
-    /// [`super::MessageWriter`] with another key.
+    /// The largest message that is sealed whole.
+    pub const MESSAGE_BYTES: usize = 1024 * 1024;
+
+    /// Seals the object `object` of `account`; `None` if it is too large for this ([`Whole::MESSAGE_BYTES`]), and has to go
+    /// through a [`super::MessageWriter`] with another key.
     ///
     /// `key` must be fresh: no other object may ever be written with it.
     pub fn seal(
@@ -30,27 +33,36 @@ impl Whole {
         text: &[u8],
         structure: &[u8],
     ) -> Option<Self> {
-        if raw.len() > CHUNK_BYTES
-            || text.len() > INLINE_OBJECT_BYTES
-            || structure.len() > INLINE_OBJECT_BYTES
-        {
+        if raw.len() > Self::MESSAGE_BYTES || text.len() > SECTION_BYTES || structure.len() > SECTION_BYTES {
             return None;
         }
         let cipher = message::cipher(account, object, key);
-        let mut sealed = Vec::with_capacity(structure.len() + text.len() / 2 + raw.len() + 256);
+        let chunks = raw.len().div_ceil(CHUNK_BYTES).max(1);
+        let beside = chunks * (chunk::OVERHEAD_BYTES + INDEX_ENTRY_BYTES) + 256;
+        let mut sealed = Vec::with_capacity(structure.len() + text.len() / 2 + raw.len() + beside);
         let sealed_structure = chunk::seal_section(&cipher, STRUCTURE, structure, &mut sealed);
         let sealed_text = chunk::seal_section(&cipher, TEXT, text, &mut sealed);
-        let place = Place { section: RAW, number: 0, last: true };
-        let sealed_raw = chunk::seal(&cipher, place, raw, &mut Effort::default(), &mut sealed);
-        let layout = Layout {
+        let front = sealed.len();
+        let (mut effort, mut index) = (Effort::default(), Vec::with_capacity(chunks * INDEX_ENTRY_BYTES));
+        for number in 0..chunks {
+            let piece = &raw[number * CHUNK_BYTES..raw.len().min((number + 1) * CHUNK_BYTES)];
+            let place = Place { section: RAW, number: number as u32, last: number + 1 == chunks };
+            let size = chunk::seal(&cipher, place, piece, &mut effort, &mut sealed);
+            index.extend_from_slice(&(size as u32).to_be_bytes()[1..]);
+        }
+        let mut layout = Layout {
             raw_bytes: raw.len() as u64,
-            sealed_raw: sealed_raw as u64,
+            sealed_raw: (sealed.len() - front) as u64,
             sealed_text: u32::try_from(sealed_text).ok()?,
             sealed_structure: u32::try_from(sealed_structure).ok()?,
             sealed_index: 0,
         };
         if layout.object_bytes() > INLINE_OBJECT_BYTES as u64 {
-            return None;
+            // As of one that was sealed while it arrived: raw, text, structure.
+            sealed.rotate_left(front);
+            let raw_end = sealed.len() - front;
+            sealed[raw_end..].rotate_left(sealed_structure);
+            layout.sealed_index = chunk::seal_section(&cipher, INDEX, &index, &mut sealed) as u32;
         }
         sealed.extend_from_slice(&layout.footer());
         Some(Whole { path: message::path(account, object), object: Sealed::new(sealed), layout })
@@ -66,19 +78,43 @@ impl Whole {
         self.layout
     }
 
-    /// Stores all of them, on the local backend as one transaction. All are durable when it returns.
+    /// Stores all of them. All are durable when it returns.
     ///
     /// # Errors
     /// `Retry` if the store failed; any of them may then be there. `Conflict` if one was written before.
     pub async fn store(all: Vec<Whole>, store: &Store) -> Result<()> {
-        let objects: Vec<_> = all.into_iter().map(|whole| (whole.path, whole.object)).collect();
-        if store.put_all_new(&objects).await? == Put::Created {
-            return Ok(());
+        let batch = store.batch();
+        Self::add(all, &batch, store).await?;
+        Self::finish(batch).await
+    }
+
+    /// Puts all of them into a batch of `store`; they are durable when that is.
+    ///
+    /// # Errors
+    /// As [`Whole::store`]; the batch is of no more use then.
+    pub async fn add(all: Vec<Whole>, batch: &Batch, store: &Store) -> Result<()> {
+        let objects = all.into_iter().map(|whole| (whole.path, whole.object));
+        if store.is_local() {
+            return batch.add(objects.collect()).await.map(drop);
         }
-        // Which of them were there, and what they are, is known one by one.
-        for (path, object) in objects {
-            put_own(store, &path, object).await?;
+        let objects: Vec<_> = objects.collect();
+        if batch.add(objects.clone()).await? == Put::Exists {
+            // Backends repeat writes whose reply was lost. Which of them were there, and what they are, is known one by one.
+            for (path, object) in objects {
+                put_own(store, &path, object).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Makes what was put into the batch durable.
+    ///
+    /// # Errors
+    /// As [`Whole::store`].
+    pub async fn finish(batch: Batch) -> Result<()> {
+        match batch.finish().await? {
+            Put::Created => Ok(()),
+            Put::Exists => Err(Error::conflict("a message of a batch was written before")),
+        }
     }
 }

@@ -5,9 +5,10 @@ use std::io::Read;
 use std::sync::Arc;
 
 use sealpost_account::state::FlagRoom;
-use sealpost_account::{Account, AccountState, Event, FlagAction, Ingest, Stored as Sealed};
+use sealpost_account::{Account, AccountState, Event, FlagAction, Ingest, IngestBatch, Stored as Sealed};
 use sealpost_base::{Error, MailboxId, Result, Timestamp, Uid, UidSet};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::flags::{from_account, to_account};
@@ -18,13 +19,18 @@ use crate::keep::claim::Claim;
 use crate::keep::{Arrived, Flags, Folder, Known, Resume, Stored};
 use sealpost_imap::types::DateTime;
 
-/// Messages up to this size are held until they are complete, and then stored several at once.
-const WHOLE_BYTES: usize = 128 * 1024;
-/// Octets and messages that are stored together.
+/// Messages up to this size are held until they are complete, and then stored with others.
+const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
+/// Octets and messages that are sealed one after the other.
 const TOGETHER_BYTES: usize = 512 * 1024;
 const TOGETHER: usize = 512;
-/// Tasks that store messages at once; each draws on the memory budget.
+/// Tasks that seal messages at once; each draws on the memory budget.
 const AT_ONCE: usize = 4;
+/// Octets and messages that become durable together. While the disk is waited for, the next ones are sealed.
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+const GROUP: usize = 4096;
+/// Groups that wait for the disk.
+const FINISHING: usize = 3;
 
 /// A mailbox of an account, as a folder.
 pub struct SealedFolder {
@@ -35,8 +41,11 @@ pub struct SealedFolder {
     known: Known,
     uids: Uids,
     writing: Option<Writing>,
-    /// Messages that are complete, to be stored together.
+    /// Messages that are complete, to be sealed.
     gathered: Gathered,
+    /// Those that are sealed or being sealed, to become durable together.
+    group: Option<Group>,
+    sealing: Arc<Semaphore>,
     storing: VecDeque<(Vec<Arrived>, Storing)>,
     stored: Vec<(Arrived, Sealed)>,
     /// Flags that changed, and messages that went, since the last commit.
@@ -55,6 +64,15 @@ type Storing = JoinHandle<Result<Vec<Sealed>>>;
 struct Gathered {
     arrived: Vec<Arrived>,
     messages: Vec<Vec<u8>>,
+    octets: usize,
+}
+
+/// Messages that become durable together.
+struct Group {
+    batch: Arc<IngestBatch>,
+    arrived: Vec<Arrived>,
+    /// Messages that are being sealed, in their order.
+    sealing: Vec<Storing>,
     octets: usize,
 }
 
@@ -94,6 +112,8 @@ impl SealedFolder {
             uids,
             writing: None,
             gathered: Gathered::default(),
+            group: None,
+            sealing: Arc::new(Semaphore::new(AT_ONCE)),
             storing: VecDeque::new(),
             stored: Vec::new(),
             flags: BTreeMap::new(),
@@ -111,14 +131,64 @@ impl SealedFolder {
         }
     }
 
-    /// Begins to store what was gathered.
-    fn store_gathered(&mut self) -> Result<()> {
-        let Gathered { arrived, messages, .. } = std::mem::take(&mut self.gathered);
+    /// Takes a message that is complete.
+    fn gather(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
+        let gathered = &self.gathered;
+        if gathered.octets + octets.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
+            self.seal_gathered()?;
+        }
+        self.gathered.octets += octets.len();
+        self.gathered.messages.push(octets);
+        self.gathered.arrived.push(arrived.clone());
+        self.takes(arrived);
+        Ok(())
+    }
+
+    /// The message is one of the folder's from now on.
+    fn takes(&mut self, arrived: &Arrived) {
+        self.known.insert(arrived.uid, &arrived.flags);
+        self.dirty = true;
+    }
+
+    /// Begins to seal what was gathered, as soon as not too much is being sealed.
+    fn seal_gathered(&mut self) -> Result<()> {
+        let Gathered { arrived, messages, octets } = std::mem::take(&mut self.gathered);
         if messages.is_empty() {
             return Ok(());
         }
-        let account = self.account.clone();
-        self.store(arrived, async move { account.ingest_all(messages).await })
+        let permit = self.runtime.block_on(self.sealing.clone().acquire_owned());
+        let group = self.group.get_or_insert_with(|| Group {
+            batch: Arc::new(self.account.ingest_batch()),
+            arrived: Vec::new(),
+            sealing: Vec::new(),
+            octets: 0,
+        });
+        let batch = group.batch.clone();
+        group.sealing.push(self.runtime.spawn(async move {
+            let _permit = permit;
+            batch.add(messages).await
+        }));
+        group.octets += octets;
+        group.arrived.extend(arrived);
+        if group.octets >= GROUP_BYTES || group.arrived.len() >= GROUP {
+            self.store_group()?;
+        }
+        Ok(())
+    }
+
+    /// Begins to make what is sealed durable.
+    fn store_group(&mut self) -> Result<()> {
+        let Some(Group { batch, arrived, sealing, .. }) = self.group.take() else { return Ok(()) };
+        self.store(arrived, async move {
+            let mut stored = Vec::new();
+            for sealed in sealing {
+                stored.extend(sealed.await.map_err(unfinished)??);
+            }
+            // Those who put messages into it have ended.
+            let batch = Arc::into_inner(batch).ok_or_else(|| Error::internal("a batch that is still filled"))?;
+            batch.finish().await?;
+            Ok(stored)
+        })
     }
 
     /// Begins to store messages, as soon as there are not too many that are being stored.
@@ -127,9 +197,16 @@ impl SealedFolder {
         arrived: Vec<Arrived>,
         storing: impl Future<Output = Result<Vec<Sealed>>> + Send + 'static,
     ) -> Result<()> {
-        self.wait(AT_ONCE - 1)?;
+        self.wait(FINISHING - 1)?;
         self.storing.push_back((arrived, self.runtime.spawn(storing)));
         Ok(())
+    }
+
+    /// Makes all of it durable.
+    fn store_all(&mut self) -> Result<()> {
+        self.seal_gathered()?;
+        self.store_group()?;
+        self.wait(0)
     }
 
     /// Waits for the messages that are being stored, until so many tasks are left.
@@ -137,7 +214,7 @@ impl SealedFolder {
         while self.storing.len() > left {
             let Some((arrived, task)) = self.storing.pop_front() else { break };
             let stored = self.runtime.block_on(task);
-            let stored = stored.map_err(|e| Error::retry("storing messages did not finish").with_source(e));
+            let stored = stored.map_err(unfinished);
             match stored.and_then(|stored| stored) {
                 Ok(stored) => self.stored.extend(arrived.into_iter().zip(stored)),
                 Err(e) => {
@@ -213,6 +290,10 @@ impl SealedFolder {
     }
 }
 
+fn unfinished(error: tokio::task::JoinError) -> Error {
+    Error::retry("storing messages did not finish").with_source(error)
+}
+
 fn received(arrived: &Arrived) -> Timestamp {
     arrived.internaldate.map_or(Timestamp(0), DateTime::timestamp)
 }
@@ -247,8 +328,7 @@ impl Folder for SealedFolder {
             Some(Writing::Whole(whole)) => {
                 let head = std::mem::take(whole);
                 // It waits for memory that the others hold.
-                self.store_gathered()?;
-                self.wait(0)?;
+                self.store_all()?;
                 let account = &self.account;
                 let ingest = self.runtime.block_on(async {
                     let mut ingest = account.ingest().await?;
@@ -270,23 +350,26 @@ impl Folder for SealedFolder {
             return Ok(());
         }
         match writing {
-            Writing::Whole(whole) => {
-                let gathered = &self.gathered;
-                if gathered.octets + whole.len() > TOGETHER_BYTES || gathered.messages.len() == TOGETHER {
-                    self.store_gathered()?;
-                }
-                self.gathered.octets += whole.len();
-                self.gathered.messages.push(whole);
-                self.gathered.arrived.push(arrived.clone());
-            }
+            Writing::Whole(whole) => return self.gather(arrived, whole),
             Writing::Large(ingest) => {
-                self.store_gathered()?;
                 self.store(vec![arrived.clone()], async move { Ok(vec![ingest.finish().await?]) })?;
             }
         }
-        self.known.insert(arrived.uid, &arrived.flags);
-        self.dirty = true;
+        self.takes(arrived);
         Ok(())
+    }
+
+    fn put(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
+        self.check()?;
+        if arrived.uid == 0 || self.known.contains(arrived.uid) {
+            return Ok(());
+        }
+        if octets.len() <= WHOLE_BYTES {
+            return self.gather(arrived, octets);
+        }
+        self.begin(octets.len() as u64)?;
+        self.write(&octets)?;
+        self.finish(arrived)
     }
 
     fn abandon(&mut self) -> Result<()> {
@@ -330,8 +413,7 @@ impl Folder for SealedFolder {
         if !self.dirty && *resume == self.resume() {
             return Ok(());
         }
-        self.store_gathered()?;
-        self.wait(0)?;
+        self.store_all()?;
         let mut stored = std::mem::take(&mut self.stored);
         // What arrived since the last commit has its last flags at once, or never comes.
         let vanished: UidSet = self.vanished.iter().filter_map(|uid| Uid::new(*uid)).collect();
