@@ -41,9 +41,9 @@ use tokio::task::spawn_blocking;
 use crate::{Put, StoreMetrics, StoreStats};
 use files::Files;
 pub(crate) use reader::Parts;
-pub(crate) use shared::Shared;
 use reader::{Found, LIST_ROWS, Readers, Row};
 pub use reader::{Mark, Newer};
+pub(crate) use shared::Shared;
 use upload::LocalUpload;
 use writer::{Body, Mode, Outcome, Writer};
 

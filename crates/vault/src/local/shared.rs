@@ -150,7 +150,9 @@ pub(super) fn release(connection: &Connection, files: &Files, gone: &[(String, u
         match has_rows(connection, file) {
             Ok(true) => files.punch(file, &holes),
             Ok(false) => files.remove(file),
-            Err(e) => tracing::debug!(error = %e, file, "removed objects keep their place until the next sweep"),
+            Err(e) => {
+                tracing::debug!(error = %e, file, "removed objects keep their place until the next sweep")
+            }
         }
     }
 }
@@ -200,3 +202,6 @@ pub(super) fn may_be_hole(bytes: &[u8], start: u64) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

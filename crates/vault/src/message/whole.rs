@@ -7,7 +7,9 @@ use sealpost_base::{AccountId, Error, ObjectId, Result};
 
 use crate::compress::Effort;
 use crate::message::writer::put_own;
-use crate::message::{self, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT};
+use crate::message::{
+    self, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
+};
 use crate::{Batch, Put, Sealed, Store, chunk, cipher::Place};
 
 /// A message's object that is not stored yet.

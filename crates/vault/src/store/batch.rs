@@ -54,14 +54,16 @@ impl Batch {
             let bytes: usize = objects.iter().map(|(_, object)| object.len()).sum();
             self.objects.fetch_add(objects.len() as u64, Ordering::Relaxed);
             self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            let objects =
-                objects.into_iter().map(|(path, object)| Ok((location(&path)?.to_string(), object.into_bytes())));
+            let objects = objects
+                .into_iter()
+                .map(|(path, object)| Ok((location(&path)?.to_string(), object.into_bytes())));
             let added = local.add(together, objects.collect::<Result<_>>()?).await;
             return added.map(|()| Put::Created).map_err(|e| error("several", e));
         }
         let store = &self.store;
         let puts = objects.into_iter();
-        let puts: Vec<_> = puts.map(|(path, object)| async move { store.put_new(&path, object).await }).collect();
+        let puts: Vec<_> =
+            puts.map(|(path, object)| async move { store.put_new(&path, object).await }).collect();
         let puts: Vec<Put> = stream::iter(puts).buffered(PUTS_AT_ONCE).try_collect().await?;
         Ok(if puts.contains(&Put::Exists) { Put::Exists } else { Put::Created })
     }

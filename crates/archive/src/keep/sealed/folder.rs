@@ -185,7 +185,8 @@ impl SealedFolder {
                 stored.extend(sealed.await.map_err(unfinished)??);
             }
             // Those who put messages into it have ended.
-            let batch = Arc::into_inner(batch).ok_or_else(|| Error::internal("a batch that is still filled"))?;
+            let batch =
+                Arc::into_inner(batch).ok_or_else(|| Error::internal("a batch that is still filled"))?;
             batch.finish().await?;
             Ok(stored)
         })
