@@ -17,6 +17,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from far import Far
 
+# What is deleted makes its file system look for room among it for minutes (ext4 does not use an inode again that went just
+# now, and passes over each of them for every new file), so everything stays until nothing is measured any more.
+LEFT = []
 SERIES = "1 3 7 20 55 148 403 1097 2981 8103 22026 59874 162755"
 PASSWORD = "correct horse battery"
 
@@ -87,6 +90,12 @@ class Bench:
         (self.work / "password").write_text(PASSWORD + "\n")
         (self.work / "password").chmod(0o600)
         self.far = None
+        self.copies = 0
+
+    def new(self):
+        """A directory that nothing was in."""
+        self.copies += 1
+        return self.work / f"copy-{self.copies}"
 
     def maildir(self, user):
         return self.work / "server" / "mail" / user / "maildir"
@@ -103,28 +112,34 @@ class Bench:
         self.server.wait(20)
         if self.far:
             self.far.close()
-        shutil.rmtree(self.work, ignore_errors=True)
+        LEFT.append(self.work)
 
     def pull(self, user, form, into):
         """Seconds, peak RSS in KiB, and what it said."""
         password = str(self.work / "password")
         command = [f"{self.options.bin}/sealpost", "archive", "pull", "--json", "--host", "127.0.0.1", "--port", str(self.port),
-                   "--tls", "none", "--user", user, "--password-file", password, "--format", form, "--into", str(self.work / into)]
+                   "--tls", "none", "--user", user, "--password-file", password, "--format", form, "--into", str(into)]
         if form == "sealpost":
             command += ["--copy-password-file", password]
         took, rss, out = self.measured(command)
         return took, rss, json.loads(out)
 
     def mbsync(self, user, sync):
-        mb = self.work / "mb"
+        mb = self.new()
         (self.work / "mbsyncrc").write_text(
             f"FSync {sync}\n\nIMAPAccount s\nHost 127.0.0.1\nPort {self.port}\nSSLType None\nAuthMechs LOGIN\nUser {user}\n"
             f"Pass \"{PASSWORD}\"\n\nIMAPStore r\nAccount s\n\nMaildirStore l\nPath {mb}/\nInbox {mb}/INBOX\n\n"
             f"Channel c\nFar :r:INBOX\nNear :l:INBOX\nSync Pull\nCreate Near\nSyncState *\n")
         mb.mkdir()
         took, rss, _ = self.measured(["mbsync", "-c", str(self.work / "mbsyncrc"), "c"])
-        shutil.rmtree(mb)
         return took, rss
+
+    def imap_backup(self, user, strategy):
+        command = [*self.options.imap_backup.split(), "single", "backup", "--email", user, "--server", "127.0.0.1",
+                   "--password-file", str(self.work / "password"), "--path", str(self.new()), "--quiet",
+                   "--connection-options", json.dumps({"port": self.port, "ssl": False}),
+                   "--multi-fetch-size", "100", "--download-strategy", strategy]
+        return self.measured(command)[:2]
 
     def measured(self, command):
         report = self.work / "time"
@@ -133,19 +148,29 @@ class Bench:
         took, out = timed(command)
         return took, report.read_text().split()[-1] if report.exists() else "?", out
 
-    def each(self, user, count):
-        """A line for every program, into an empty copy each."""
-        took = bare(self.port, user)
-        print(f"bare-fetch {count} {took:.3f} {count / took:.0f} -", flush=True)
-        for form in self.options.formats.split():
-            took, rss, said = self.pull(user, form, "copy")
+    def programs(self, user, count):
+        """What is measured, by name: seconds, and peak RSS in KiB."""
+        def pull(form):
+            took, rss, said = self.pull(user, form, self.new())
             assert said["new"] == count, said
-            shutil.rmtree(self.work / "copy")
-            print(f"sealpost-{form} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
+            return took, rss
+        yield "bare-fetch", lambda: (bare(self.port, user), "-")
+        for form in self.options.formats.split():
+            yield f"sealpost-{form}", lambda form=form: pull(form)
         if shutil.which("mbsync"):
             for sync in self.options.mbsync.split():
-                took, rss = self.mbsync(user, sync)
-                print(f"mbsync-fsync-{sync} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
+                yield f"mbsync-fsync-{sync}", lambda sync=sync: self.mbsync(user, sync)
+        if self.options.imap_backup:
+            for strategy in ("delay", "direct"):
+                yield f"imap-backup-{strategy}", lambda strategy=strategy: self.imap_backup(user, strategy)
+
+    def each(self, user, count):
+        """A line for every program, into an empty copy each."""
+        most = dict(limit.split("=") for limit in self.options.most.split())
+        for name, run in self.programs(user, count):
+            if count <= int(most.get(name, count)):
+                took, rss = run()
+                print(f"{name} {count} {took:.3f} {count / took:.0f} {rss}", flush=True)
 
 
 def series(options):
@@ -193,14 +218,15 @@ def nothing_new(options):
         bench.ready()
         print("program folders seconds round_trips peak_rss_kib", flush=True)
         for form in options.formats.split():
-            first = bench.pull(user, form, f"copy-{form}")[2]
+            copy = bench.new()
+            first = bench.pull(user, form, copy)[2]
             assert first["new"] == 10 * options.idle, first["new"]
             for _ in range(options.runs):
-                took, rss, said = bench.pull(user, form, f"copy-{form}")
+                took, rss, said = bench.pull(user, form, copy)
                 assert said["new"] == 0 and not said["changed"], said["changed"]
                 with Far(bench.port, 0) as counted:
                     direct, bench.port = bench.port, counted.listen()
-                    bench.pull(user, form, f"copy-{form}")
+                    bench.pull(user, form, copy)
                     bench.port = direct
                 print(f"sealpost-{form} {said['folders']} {took:.3f} {counted.turns()} {rss}", flush=True)
     finally:
@@ -214,16 +240,23 @@ def main():
     parser.add_argument("--counts", default="", help="messages of the series")
     parser.add_argument("--formats", default="mbox maildir sealpost")
     parser.add_argument("--mbsync", default="no yes", help="with FSync no, with FSync yes")
+    parser.add_argument("--imap-backup", default="", metavar="COMMAND", help="how imap-backup is started; without it, it is left out")
+    parser.add_argument("--most", default="mbsync-fsync-yes=22026 imap-backup-direct=1097", metavar="PROGRAM=COUNT…",
+                        help="no more messages for these, which take minutes otherwise")
     parser.add_argument("--far", type=float, default=0, metavar="MS", help="a round trip of so many milliseconds")
     parser.add_argument("--real", type=int, default=0, metavar="COUNT", help="so many messages of the sizes of mail instead")
     parser.add_argument("--idle", type=int, default=0, metavar="FOLDERS", help="pulls without anything new instead")
     options = parser.parse_args()
-    if options.idle:
-        nothing_new(options)
-    elif options.real:
-        real_sizes(options)
-    else:
-        series(options)
+    try:
+        if options.idle:
+            nothing_new(options)
+        elif options.real:
+            real_sizes(options)
+        else:
+            series(options)
+    finally:
+        for work in LEFT:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":
