@@ -1,5 +1,6 @@
 //! `sealpost archive restore`.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ pub struct Args {
     #[command(flatten)]
     put: PutArgs,
     /// Add to FILE which message got which UID, a line of JSON each
-    /// [default, for accounts that are remembered: ACCOUNT.copy-TO.uids beside what is remembered of them]
+    /// [default: sealpost.restored in the copy; between accounts that are remembered, ACCOUNT.copy-TO.uids beside what is
+    /// remembered of them]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }
@@ -53,14 +55,16 @@ pub struct Args {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
-    let copy = match (&args.account, &args.from, args.format) {
+    let (copy, directory) = match (&args.account, &args.from, args.format) {
         (_, Some(from), Some(format)) => {
-            Target { format, directory: from, sealed: &args.sealed, make: None }.open(global).await?
+            let target = Target { format, directory: from, sealed: &args.sealed, make: None };
+            (target.open(global).await?, from.clone())
         }
         (Some(name), ..) => {
             let account = accounts.get(name)?;
             let sealed = account.sealed(&args.sealed);
-            account.target(&sealed, false).open(global).await?
+            let target = account.target(&sealed, false);
+            (target.open(global).await?, target.directory.to_owned())
         }
         _ => return Err(Usage("name an account, or a copy with --from and --format".into()).into()),
     };
@@ -70,16 +74,28 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
     };
     let server = place.server().await?;
-    let from = args.from.as_ref().map(|from| from.display().to_string());
-    let from = from.or_else(|| args.account.clone()).unwrap_or_default();
-    let map = args.map.or_else(|| {
-        let name = args.account.as_ref()?;
+    let between = args.account.as_ref().and_then(|name| {
         // Where another server is named, it is not said which account it would be of.
         let to = args.to.as_ref().or(Some(name)).filter(|_| args.server.host.is_none())?;
         Some(accounts.map(&format!("{name}.copy"), to))
     });
     let dry_run = args.put.dry_run;
+    let (map, from) = match args.map.or(between) {
+        Some(map) => {
+            let from = args.from.as_ref().map(|from| from.display().to_string());
+            (Some(map), from.or(args.account).unwrap_or_default())
+        }
+        None => {
+            let map = directory.join(MAP_FILE);
+            // A copy that cannot be written has none; then it is waited for what an interrupted run may have sent.
+            let usable = dry_run || File::options().append(true).create(true).open(&map).is_ok();
+            (usable.then_some(map), "this copy".to_owned())
+        }
+    };
     let options = args.put.options(map.as_deref(), &from, &server.to_string())?;
     let report = restore(copy, &server, &options, Arc::new(Putting::new(global.output()))).await?;
     putting::show(global, &report, dry_run)
 }
+
+/// Where it is kept, in a copy, which message got which UID, and whether the last run into an account came to its end.
+const MAP_FILE: &str = "sealpost.restored";
