@@ -168,6 +168,12 @@ pub struct Identity {
     pub mailboxid: Option<String>,
 }
 
+/// Whether what a copy has of a mailbox is of another one than the server's of that name now.
+fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> bool {
+    let other = |(id, now): (&str, &String)| id != now;
+    uidvalidity != server.uidvalidity || mailboxid.zip(server.mailboxid.as_ref()).is_some_and(other)
+}
+
 /// A folder that is in a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {

@@ -19,7 +19,7 @@ use super::digest::digest;
 use super::files::{make_directory, put_aside, sync_directory_of};
 use super::folder::{Contents, FileFolder, Files};
 use super::journal::{Header, Journal, Record};
-use super::{Copy, Folder, FolderName, Identity, Kept, Resume};
+use super::{Copy, Folder, FolderName, Identity, Kept, Resume, is_another};
 use crate::io_error;
 
 /// How a format arranges its files.
@@ -76,8 +76,32 @@ pub(super) struct FileCopy<L> {
 struct Index {
     /// By name.
     folders: BTreeMap<String, Entry>,
+    /// Folders that were put aside and whose mailbox may come back under some name: where, and what they were.
+    aside: Vec<(Arc<str>, Header)>,
     /// All places in lower case, those of folders that were put aside too.
     taken: BTreeMap<String, Arc<str>>,
+}
+
+impl Index {
+    fn set_aside(&mut self, place: Arc<str>, header: Header) {
+        if header.mailboxid.is_some() {
+            self.aside.push((place, header));
+        }
+    }
+
+    /// Takes out where the mailbox was kept so far: under another name, or put aside when another one took its name.
+    fn take(&mut self, server: &Identity) -> Option<Arc<str>> {
+        let id = server.mailboxid.as_ref()?;
+        let same = |header: &Header| {
+            header.mailboxid.as_ref() == Some(id) && header.uidvalidity == server.uidvalidity
+        };
+        if let Some((name, _)) = self.folders.iter().find(|(_, entry)| same(&entry.header)) {
+            let name = name.clone();
+            return self.folders.remove(&name).map(|entry| entry.place);
+        }
+        let at = self.aside.iter().position(|(_, header)| same(header))?;
+        Some(self.aside.remove(at).0)
+    }
 }
 
 struct Entry {
@@ -128,7 +152,9 @@ impl<L: Layout> FileCopy<L> {
                 self.settle(&place, &header)?;
             }
             index.taken.insert(place.to_lowercase(), place.clone());
-            if !header.aside {
+            if header.aside {
+                index.set_aside(place, header);
+            } else {
                 index.folders.insert(header.folder.clone(), Entry { place, header, ours });
             }
         }
@@ -217,33 +243,26 @@ impl<L: Layout> FileCopy<L> {
             entry.header = header(folder, server);
         }
         if let Some(entry) = index.folders.get(name)
-            && entry.header.uidvalidity != server.uidvalidity
+            && is_another(entry.header.uidvalidity, entry.header.mailboxid.as_deref(), server)
         {
             self.own(entry)?;
             let old = entry.header.uidvalidity;
-            let to = self.free_aside(index, &entry.place, old);
+            let to: Arc<str> = self.free_aside(index, &entry.place, old).into();
             let header = Header { aside: true, ..entry.header.clone() };
-            self.relocate(&entry.place, &to, header)?;
-            index.taken.insert(to.to_lowercase(), to.into());
+            self.relocate(&entry.place, &to, header.clone())?;
+            index.taken.insert(to.to_lowercase(), to.clone());
+            index.set_aside(to, header);
             if let Some(entry) = index.folders.remove(name) {
                 index.taken.remove(&entry.place.to_lowercase());
             }
         }
         if !index.folders.contains_key(name)
-            && let Some(id) = &server.mailboxid
-            && let Some(before) = index
-                .folders
-                .values()
-                .find(|e| {
-                    e.header.mailboxid.as_ref() == Some(id) && e.header.uidvalidity == server.uidvalidity
-                })
-                .map(|entry| entry.header.folder.clone())
-            && let Some(entry) = index.folders.remove(&before)
+            && let Some(from) = index.take(server)
         {
             let to = self.free(index, &self.layout.place(folder), name);
-            self.relocate(&entry.place, &to, header(folder, server))?;
+            self.relocate(&from, &to, header(folder, server))?;
             let place: Arc<str> = to.into();
-            index.taken.remove(&entry.place.to_lowercase());
+            index.taken.remove(&from.to_lowercase());
             index.taken.insert(place.to_lowercase(), place.clone());
             index
                 .folders

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use self::folder::SealedFolder;
 use super::claim::Claims;
-use super::{Copy, Folder, FolderName, Identity, Kept, Resume};
+use super::{Copy, Folder, FolderName, Identity, Kept, Resume, is_another};
 
 mod flags;
 mod folder;
@@ -144,7 +144,10 @@ impl Copy for SealedCopy {
         }
         let claim = self.claims.claim(folder.as_str())?;
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit(|state| Ok((identify(state, folder, server)?, ())))?;
+        // What has the name is put out of the way first, then what has the MAILBOXID gets it.
+        for _ in 0..2 {
+            self.commit(|state| Ok((identify(state, folder, server)?, ())))?;
+        }
         self.commit(|state| Ok((make(state, folder, server)?, ())))?;
         let missing = || Error::retry(format!("the mailbox of {folder} was removed just now"));
         let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
@@ -163,14 +166,26 @@ impl Copy for SealedCopy {
 fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<Vec<Event>> {
     let records = records(state);
     if let Some((id, record)) = records.iter().find(|(_, record)| record.name == folder.as_str()) {
-        let Some(mailbox) = state.mailbox(*id).filter(|_| record.uidvalidity != server.uidvalidity) else {
+        let another = is_another(record.uidvalidity, record.mailboxid.as_deref(), server);
+        let Some(mailbox) = state.mailbox(*id).filter(|_| another) else {
             return Ok(Vec::new());
         };
+        let plain = format!("{}-{}", mailbox.name(), record.uidvalidity);
+        if record.mailboxid.is_some() && record.mailboxid != server.mailboxid && mailbox.name() != "INBOX" {
+            // It may have another name now, by which the server is asked for it later.
+            let plain = free(state, &plain);
+            let mut name = format!("{}-{}", record.name, record.uidvalidity);
+            while records.values().any(|record| record.name == name) {
+                name.push('\'');
+            }
+            let mut events = ops::rename_mailbox(state, mailbox.name(), &plain)?;
+            events.push(FolderRecord { name, ..record.clone() }.put(*id));
+            return Ok(events);
+        }
         let kept = uids::Uids::read(state, mailbox).locals();
         let mut events = uids::remove(state, *id);
         if !kept.is_empty() {
             let to = state.next_mailbox_id();
-            let plain = format!("{}-{}", mailbox.name(), record.uidvalidity);
             events.extend(ops::create_mailbox(state, &free(state, &plain), Default::default())?);
             events.push(Event::Moved { from: *id, uids: kept, to });
         }

@@ -123,3 +123,36 @@ pub fn copy_tree(from: &Path, to: &Path) {
         }
     }
 }
+
+/// Folders that swap their names are known by their MAILBOXIDs, whichever the copy hears of first, also if UIDVALIDITY says nothing,
+/// and when somebody else has opened the copy meanwhile.
+pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Copy>) {
+    let server = |(uidvalidity, id): (u32, &str)| Identity { uidvalidity, mailboxid: Some(id.into()) };
+    for (case, [first, second], turns) in [
+        ("e", [(7, "A"), (7, "B")], ["a", "b"]),
+        ("f", [(7, "C"), (7, "D")], ["b", "a"]),
+        ("g", [(7, "E"), (8, "F")], ["a", "b"]),
+        ("h", [(7, "G"), (8, "H")], ["b", "a"]),
+    ] {
+        let name = |folder: &str| folder_name(&format!("{case}{folder}"));
+        let copy = open();
+        for (folder, identity) in [("a", first), ("b", second)] {
+            let mut open = copy.open(&name(folder), &server(identity)).unwrap();
+            give(&mut *open, 1, &mail(folder), 9).unwrap();
+            open.commit(&resume(2)).unwrap();
+            open.close().unwrap();
+        }
+        drop(copy);
+        for (folder, was) in turns.map(|folder| if folder == "a" { ("a", "b") } else { ("b", "a") }) {
+            let copy = open();
+            let identity = if folder == "a" { second } else { first };
+            let open = copy.open(&name(folder), &server(identity)).unwrap();
+            let read: Vec<_> = read_all(&*open).into_values().map(|mail| mail.octets).collect();
+            assert_eq!(read, [mail(was).octets], "{case}{folder}");
+        }
+        let kept = open().folders().unwrap();
+        let kept: Vec<_> =
+            kept.iter().map(|kept| kept.name.as_str()).filter(|n| n.starts_with(case)).collect();
+        assert_eq!(kept, [name("a").as_str(), name("b").as_str()]);
+    }
+}

@@ -23,7 +23,7 @@ pub enum Reason {
     New,
     /// It has another UIDVALIDITY than the copy: it is another mailbox of the same name.
     Begun,
-    /// It may have been renamed: the copy has its MAILBOXID under another name.
+    /// It may have been renamed: the copy has its MAILBOXID under another name, and under this one none or another.
     Renamed,
     /// The last pull did not finish it.
     Unfinished,
@@ -44,10 +44,14 @@ pub fn plan(found: &[Found], kept: &[Kept], condstore: bool) -> Vec<Plan> {
         .filter_map(|found| {
             let id = found.numbers.as_ref().and_then(|numbers| numbers.mailboxid.as_deref());
             let renamed = id.and_then(|id| by_id.get(id)).filter(|kept| kept.name != found.name);
-            let (reason, estimate) = match by_name.get(found.name.as_str()) {
+            let same = |kept: &&&Kept| {
+                id.zip(kept.identity.mailboxid.as_deref()).is_none_or(|(id, kept)| id == kept)
+            };
+            let (reason, estimate) = match by_name.get(found.name.as_str()).filter(same) {
                 Some(kept) => look(found, kept, condstore)?,
                 None => match renamed {
                     Some(kept) => (Reason::Renamed, more(found, kept)),
+                    None if by_name.contains_key(found.name.as_str()) => (Reason::Begun, all(found)),
                     None => (Reason::New, all(found)),
                 },
             };
@@ -135,6 +139,7 @@ mod tests {
             (Numbers { highestmodseq: 8, ..numbers() }, Reason::Changed),
             (Numbers { messages: 9, ..numbers() }, Reason::Changed),
             (Numbers { uidvalidity: 6, ..numbers() }, Reason::Begun),
+            (Numbers { mailboxid: Some("N".into()), ..numbers() }, Reason::Begun),
         ];
         for (numbers, expected) in changes {
             assert_eq!(reason(numbers, kept("a"), true), Some(expected));
@@ -144,6 +149,16 @@ mod tests {
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
         assert_eq!(reason(numbers(), kept("b"), true), Some(Reason::Renamed));
         assert_eq!(plan(&[found("a", None)], &[kept("a")], true)[0].reason, Reason::Unknown);
+    }
+
+    #[test]
+    fn swapped_names_are_seen_if_nothing_else_tells() {
+        let mut other = kept("b");
+        other.identity.mailboxid = Some("N".into());
+        let swapped = Numbers { mailboxid: Some("N".into()), ..numbers() };
+        let plans =
+            plan(&[found("a", Some(swapped)), found("b", Some(numbers()))], &[kept("a"), other], true);
+        assert_eq!(plans.iter().map(|plan| plan.reason).collect::<Vec<_>>(), [Reason::Renamed; 2]);
     }
 
     #[test]

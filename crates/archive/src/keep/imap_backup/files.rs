@@ -31,6 +31,7 @@ pub struct MboxFiles {
     message: Option<Current>,
     /// Written to since it was on disk.
     dirty: bool,
+    ahead: files::SyncAhead,
     /// Messages that the JSON has; `None`: it is not up to date.
     published: Option<u64>,
     published_once: u64,
@@ -83,6 +84,7 @@ impl MboxFiles {
             buffer: Vec::new(),
             message: None,
             dirty: false,
+            ahead: files::SyncAhead::default(),
             published,
             published_once: published.unwrap_or(0),
             notices: Vec::new(),
@@ -113,7 +115,10 @@ impl MboxFiles {
         {
             return Err(io_error(&self.path, io::ErrorKind::StorageFull.into()));
         }
-        self.mbox.write_all(&self.buffer).map_err(|e| io_error(&self.path, e))?;
+        let written = self.mbox.write_all(&self.buffer);
+        written
+            .and_then(|()| self.ahead.wrote(&self.mbox, self.buffer.len()))
+            .map_err(|e| io_error(&self.path, e))?;
         self.buffer.clear();
         Ok(())
     }
@@ -180,7 +185,7 @@ impl MboxFiles {
         if self.message.is_none() && end < self.length {
             self.write_out()?;
             self.cut(end)?;
-            self.mbox.sync_all().map_err(|e| io_error(&self.path, e))?;
+            self.ahead.end().and_then(|()| self.mbox.sync_all()).map_err(|e| io_error(&self.path, e))?;
         }
         (self.published, self.published_once) = (Some(messages), messages);
         Ok(())
@@ -302,7 +307,7 @@ impl Files for MboxFiles {
     fn sync(&mut self) -> Result<u64> {
         self.write_out()?;
         if std::mem::take(&mut self.dirty) {
-            self.mbox.sync_data().map_err(|e| io_error(&self.path, e))?;
+            self.ahead.end().and_then(|()| self.mbox.sync_data()).map_err(|e| io_error(&self.path, e))?;
         }
         Ok(self.length)
     }

@@ -99,6 +99,12 @@ fn flags_change_names_and_others_may_too() {
 }
 
 #[test]
+fn swapped_names_are_recognized() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::keep::testing::swapped_names_are_recognized(|| open(directory.path()).unwrap());
+}
+
+#[test]
 fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();

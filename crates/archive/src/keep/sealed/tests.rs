@@ -149,6 +149,12 @@ fn a_commit_is_one_entry() {
 }
 
 #[test]
+fn swapped_names_are_recognized() {
+    let world = World::new();
+    crate::keep::testing::swapped_names_are_recognized(|| world.copy());
+}
+
+#[test]
 fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
     let world = World::new();
     let account = world.account();
