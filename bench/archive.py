@@ -180,6 +180,8 @@ def series(options):
         for count in counts:
             fill(bench.maildir(f"u{count}@localhost"), count)
         bench.ready()
+        if options.far:
+            print(f"The server is {options.far:g} ms away", flush=True)
         print("program messages seconds per_second peak_rss_kib", flush=True)
         for count in counts:
             # Dovecot has its indexes before anybody is measured.
@@ -216,6 +218,7 @@ def nothing_new(options):
             fill(directory, 10)
             (directory / "maildirfolder").touch()
         bench.ready()
+        print("Nothing new in any folder", flush=True)
         print("program folders seconds round_trips peak_rss_kib", flush=True)
         for form in options.formats.split():
             copy = bench.new()
@@ -243,6 +246,7 @@ def main():
     parser.add_argument("--imap-backup", default="", metavar="COMMAND", help="how imap-backup is started; without it, it is left out")
     parser.add_argument("--most", default="mbsync-fsync-yes=22026 imap-backup-direct=1097", metavar="PROGRAM=COUNT…",
                         help="no more messages for these, which take minutes otherwise")
+    parser.add_argument("--leave", default="", metavar="FILE", help="delete nothing, and add to FILE what is to be deleted")
     parser.add_argument("--far", type=float, default=0, metavar="MS", help="a round trip of so many milliseconds")
     parser.add_argument("--real", type=int, default=0, metavar="COUNT", help="so many messages of the sizes of mail instead")
     parser.add_argument("--idle", type=int, default=0, metavar="FOLDERS", help="pulls without anything new instead")
@@ -255,8 +259,12 @@ def main():
         else:
             series(options)
     finally:
-        for work in LEFT:
-            shutil.rmtree(work, ignore_errors=True)
+        if options.leave:
+            with open(options.leave, "a") as left:
+                left.writelines(f"{work}\n" for work in LEFT)
+        else:
+            for work in LEFT:
+                shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Makes of what bench/archive.py printed a table for a page, and plots on logarithmic axes.
 
-    bench/archive_plot.py RESULTS DIRECTORY
+    bench/archive_plot.py RESULTS DIRECTORY [--page PAGE] [--other RESULTS…]
 
-prints the table and writes archive-time.svg and archive-time-per-message.svg into DIRECTORY.
+prints the table and writes archive-time.svg and archive-time-per-message.svg into DIRECTORY. What the other measurements printed follows in
+tables of their own. In PAGE all of it takes the place of what is between the two comments that name this program.
 """
 
+import argparse
 import math
 import pathlib
 import statistics
-import sys
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 460, 70, 210, 20, 50
 COLORS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d6a9f", "#e08e1d", "#555555", "#00a5a5"]
@@ -83,12 +84,48 @@ def plot(programs, value, label):
     return "\n".join([*out, "</svg>", ""])
 
 
+def other(path):
+    """A table of what else was measured: each program's median, and its runs."""
+    lines = pathlib.Path(path).read_text().splitlines()
+    head = next(line for line in lines if line.startswith("program ")).split()
+    title = lines[0] if not lines[0].startswith("program ") else ""
+    rows = {}
+    for line in lines:
+        words = line.split()
+        if len(words) == len(head) and words[1].isdigit():
+            rows.setdefault((words[0], words[1]), []).append(words[2:])
+    out = ([f"{title}:", ""] if title else []) + [f"| program | {head[1]} | median | runs | {'peak memory' if head[-1].startswith('peak') else ''} | |",
+                                              "|---|---:|---:|---|---:|---|"]
+    for (program, count), runs in rows.items():
+        seconds = sorted(float(run[0]) for run in runs)
+        peak = max((int(run[-1]) for run in runs if run[-1].isdigit()), default=0)
+        median = statistics.median(seconds)
+        rate = f", {int(count) / median:,.0f}/s" if head[3] == "per_second" else ""
+        turns = f"{max(int(run[1]) for run in runs)} round trips" if head[3] == "round_trips" else ""
+        out.append(f"| {program} | {int(count):,} | {median:.2f} s{rate} | {', '.join(f'{took:.2f}' for took in seconds)} | "
+                   f"{f'{peak / 1024:.0f} MiB' if peak else ''} | {turns} |")
+    return "\n".join(out)
+
+
+def into(page, text):
+    path, begin, end = pathlib.Path(page), "<!-- made by bench/archive_plot.py -->", "<!-- end of what bench/archive_plot.py made -->"
+    before, rest = path.read_text().split(begin, 1)
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end, 1)[1]}")
+
+
 def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    programs, to = read(sys.argv[1]), pathlib.Path(sys.argv[2])
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("results")
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--page")
+    parser.add_argument("--other", action="append", default=[])
+    options = parser.parse_args()
+    programs, to = read(options.results), options.directory
     to.mkdir(parents=True, exist_ok=True)
-    print(table(programs))
+    text = "\n\n".join([table(programs), *map(other, options.other)])
+    print(text)
+    if options.page:
+        into(options.page, text)
     (to / "archive-time.svg").write_text(plot(programs, lambda _, took: took, "seconds"))
     (to / "archive-time-per-message.svg").write_text(
         plot(programs, lambda count, took: took / count * 1e6, "microseconds a message"))
