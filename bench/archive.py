@@ -138,7 +138,7 @@ class Bench:
         command = [*self.options.imap_backup.split(), "single", "backup", "--email", user, "--server", "127.0.0.1",
                    "--password-file", str(self.work / "password"), "--path", str(self.new()), "--quiet",
                    "--connection-options", json.dumps({"port": self.port, "ssl": False}),
-                   "--multi-fetch-size", "100", "--download-strategy", strategy]
+                   "--folder", "INBOX", "--multi-fetch-size", "100", "--download-strategy", strategy]
         return self.measured(command)[:2]
 
     def measured(self, command):

@@ -25,10 +25,10 @@ const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
 const TOGETHER_BYTES: usize = 512 * 1024;
 const TOGETHER: usize = 512;
 /// Tasks that seal messages at once; each draws on the memory budget.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 3;
 /// Octets and messages that become durable together. While the disk is waited for, the next ones are sealed.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
-const GROUP: usize = 4096;
+const GROUP: usize = 1024;
 /// Groups that wait for the disk.
 const FINISHING: usize = 3;
 
