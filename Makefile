@@ -99,7 +99,7 @@ sim: ## Simulate histories of several nodes on one store (SEED=…, SECONDS_MAX=
 	@"$(RELEASE)/sealpost-sim" --seconds-max $(SECONDS_MAX) $(and $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: stores
-stores: ## Real stores (Garage, Versity S3 Gateway): contract, servers that are killed and cut off (ARGS="--only garage")
+stores: ## Real stores (Garage, Versity S3 Gateway) and Azurite: contract, servers that are killed and cut off (ARGS="--only garage")
 	@tests/stores/run.sh $(ARGS)
 
 .PHONY: memory

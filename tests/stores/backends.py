@@ -1,6 +1,10 @@
 """Stores that are started for a check and stopped after it. Each listens on 127.0.0.1 alone, or on machines of a network of its own
 (network.py)."""
 
+import base64
+import email.utils
+import hmac
+import json
 import os
 import re
 import secrets
@@ -9,6 +13,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import network
@@ -108,6 +113,79 @@ class Versity:
 
     def kill(self):
         self.process.stop(signal.SIGKILL)
+
+
+class Azurite:
+    """Azurite, which stands in for Azure Blob Storage. It writes down what it was told every few seconds only, so it is not killed."""
+
+    name, region, conditional, durable = "azurite", "none", "kept", False
+    ACCOUNT = "devstoreaccount1"
+
+    def __init__(self, work):
+        program = BIN.parent / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+        if not program.exists():
+            raise FileNotFoundError(program)
+        port = free_port()
+        self.key = base64.b64encode(secrets.token_bytes(64)).decode()
+        self.environment = {"AZURE_STORAGE_ACCOUNT_NAME": self.ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": self.key}
+        self.url, self.endpoint = f"az://{BUCKET}/p", f"http://127.0.0.1:{port}"
+        command = [program, "--blobHost", "127.0.0.1", "--blobPort", port, "--location", work / "azurite", "--silent",
+                   "--disableTelemetry", "--skipApiVersionCheck"]
+        own = {"AZURITE_ACCOUNTS": f"{self.ACCOUNT}:{self.key}"}
+        self.process = Process(command, work / "azurite.log", port, own)
+
+    def start(self):
+        self.process.start()
+        # Shared Key authorization: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+        date = email.utils.formatdate(usegmt=True)
+        path = f"/{self.ACCOUNT}/{BUCKET}"
+        headers = f"x-ms-date:{date}\nx-ms-version:2021-08-06"
+        text = "PUT" + "\n" * 12 + f"{headers}\n/{self.ACCOUNT}{path}\nrestype:container"
+        digest = hmac.digest(base64.b64decode(self.key), text.encode(), "sha256")
+        request = urllib.request.Request(
+            f"{self.endpoint}{path}?restype=container", method="PUT",
+            headers={"x-ms-date": date, "x-ms-version": "2021-08-06",
+                     "Authorization": f"SharedKey {self.ACCOUNT}:{base64.b64encode(digest).decode()}"})
+        urllib.request.urlopen(request, timeout=30).close()
+
+    def stop(self):
+        self.process.stop()
+
+    kill = stop
+
+
+class FakeGcs:
+    """fake-gcs-server, which stands in for Google Cloud Storage: the fork that knows the protocol which is spoken here
+    (github.com/tustvold/fake-gcs-server, branch support-xml-api; install.sh does not build it). It keeps everything in memory and takes
+    no uploads in parts."""
+
+    name, region, conditional, durable, parts = "fake-gcs-server", "none", None, False, False
+
+    def __init__(self, work):
+        if not (BIN / "fake-gcs-xml").exists():
+            raise FileNotFoundError(f"{BIN}/fake-gcs-xml")
+        port = free_port()
+        here = f"http://127.0.0.1:{port}"
+        key = work / "gcs.json"
+        key.write_text(json.dumps({"gcs_base_url": here, "disable_oauth": True, "client_email": "", "private_key": "",
+                                   "private_key_id": ""}))
+        self.environment = {"GOOGLE_APPLICATION_CREDENTIALS": str(key)}
+        # Its address is in the key.
+        self.url, self.endpoint, self.here = f"gs://{BUCKET}/p", None, here
+        command = [BIN / "fake-gcs-xml", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-backend", "memory",
+                   "-public-host", f"127.0.0.1:{port}", "-external-url", here, "-log-level", "warn"]
+        self.process = Process(command, work / "gcs.log", port)
+
+    def start(self):
+        self.process.start()
+        request = urllib.request.Request(f"{self.here}/storage/v1/b?project=test", method="POST",
+                                         data=json.dumps({"name": BUCKET}).encode(), headers={"Content-Type": "application/json"})
+        urllib.request.urlopen(request, timeout=30).close()
+
+    def stop(self):
+        self.process.stop()
+
+    kill = stop
 
 
 class Garage:
@@ -245,6 +323,8 @@ def all_of(work):
     return {
         "local": Local,
         "versity": Versity,
+        "azurite": Azurite,
+        "fake-gcs-server": FakeGcs,
         "garage": Garage,
         "garage-3-nodes": lambda work: Garage(work, nodes=3),
         "garage-3-machines": Machines,

@@ -11,6 +11,7 @@ CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/sealpost"
 ROOT="$CACHE/stores"
 GARAGE=2.5.0
 VERSITY=v1.8.0
+AZURITE=3.35.0
 mkdir -p "$ROOT/bin"
 
 missing=0
@@ -36,6 +37,14 @@ if [ ! -x "$ROOT/bin/versitygw" ]; then
     if ! GOBIN="$ROOT/bin" nice -n 19 go install -p 1 "github.com/versity/versitygw/cmd/versitygw@$VERSITY" \
         >"$ROOT/versitygw.log" 2>&1; then
         say "Versity S3 Gateway could not be built: $ROOT/versitygw.log"
+        missing=1
+    fi
+fi
+
+if [ ! -x "$ROOT/azurite/node_modules/.bin/azurite-blob" ]; then
+    say "installing Azurite $AZURITE"
+    if ! nice -n 19 npm install --no-audit --no-fund --prefix "$ROOT/azurite" "azurite@$AZURITE" >"$ROOT/azurite.log" 2>&1; then
+        say "Azurite could not be installed: $ROOT/azurite.log"
         missing=1
     fi
 fi

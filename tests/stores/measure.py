@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """What a mailbox of a thousand messages costs on a bucket: requests to the store, time, and the server's peak memory, for each
-command; beside the same on the local store.
+command; beside the same on the local store. And how soon what one server appends is told by another.
 
-    tests/stores/measure.py --sealpost PATH [--messages 1000] [--nats PATH] [--idle 60]
+    tests/stores/measure.py --sealpost PATH [--messages 1000] [--nats PATH] [--idle 60] [--told 40] [--write]
 
 Garage, one node, on this machine (install.sh builds it). "Cold" is a server that was just started, without a cache on its disk. With
---nats, users in IDLE are counted with a bus too. Prints the table of docs/benchmarks.md."""
+--nats, what a bus changes is measured too. Prints the generated part of docs/benchmarks.md; --write puts it there."""
 
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -32,7 +33,19 @@ CHANGES = [
     ("COPY 1:*", "COPY 1:* Archive"),
     ("MOVE 1:*", "MOVE 1:* Archive"),
 ]
+#: What was to be reached, by the beginning of a row's name.
+BARS = {
+    "a delivery": "3 requests",
+    "FETCH 1:* FULL, cold": "20 requests, 1 s",
+    "STORE 1:*": "3 requests",
+    "COPY 1:*": "3 requests",
+    "MOVE 1:*": "3 requests",
+    "16 users in IDLE, with a bus": "no requests",
+    "told by polling": "10 s",
+    "told by a bus": "200 ms",
+}
 IDLE_USERS = 16
+BEGIN, END = "<!-- begin generated: stores -->", "<!-- end generated: stores -->"
 #: By then what a login sets going is done, in seconds.
 SETTLED = 20
 
@@ -92,8 +105,9 @@ def mailbox(server, messages):
     requests, seconds, memory = measured(server, deliver)
     yield "a delivery, one after the other", requests / (messages - 1), seconds / (messages - 1), memory
     lmtp.quit()
-    imap = server.wire()
-    imap.command("SELECT INBOX")
+    # Nobody has opened the account yet, so nothing is packed.
+    imap = cold(server)
+    yield "FETCH 1:* FULL, of what came while nobody was logged in", *measured(server, lambda: imap.command("FETCH 1:* FULL"))
     settle(server)
     for name, command in COMMANDS:
         imap = cold(server)
@@ -126,19 +140,57 @@ def idle(server, seconds):
     return counted
 
 
+def told(one, two, times):
+    """Seconds from the reply to a delivery to one server until a session that idles on the other is told, sorted."""
+    for server in (one, two):
+        server.start()
+    imap, lmtp = two.wire(), one.lmtp()
+    imap.command("SELECT INBOX")
+    imap.socket.sendall(b"i IDLE\r\n")
+    imap.line()
+    time.sleep(SETTLED)
+    seconds, source = [], random.Random(1)
+    for number in range(times):
+        # At any moment between two polls.
+        time.sleep(source.uniform(0, 2))
+        lmtp.sendmail("sender@example.org", [one.user], message(number))
+        began = time.monotonic()
+        while b"EXISTS" not in imap.line():
+            pass
+        seconds.append(time.monotonic() - began)
+    imap.close()
+    lmtp.quit()
+    for server in (one, two):
+        server.kill()
+    return sorted(seconds)
+
+
+def two(arguments, work, backend, first, lines=()):
+    """A second server beside `first`, and that one with the same lines of configuration."""
+    one = Server(arguments.sealpost.resolve(), work / "server", backend, lines=lines)
+    other = Server(arguments.sealpost.resolve(), work / "other", backend, lines=lines)
+    (other.work / "data").mkdir(exist_ok=True)
+    shutil.copy(first.work / "data" / "server.key", other.work / "data" / "server.key")
+    for server in (one, other):
+        server.user = "user0@localhost"
+    return one, other
+
+
 def add(server, name):
     made = server.run("account", "add", name, "--password-file", str(server.work / "password"))
     assert made.returncode == 0, made.stderr
 
 
 def rows(make, work, arguments):
+    """Name to requests, seconds and MiB; and name to how long it took to tell others."""
     backend = make(work)
-    nats, server, told = None, None, None
+    nats, servers = None, []
     try:
         backend.start()
         server = Server(arguments.sealpost.resolve(), work / "server", backend)
+        servers.append(server)
         add(server, ACCOUNT)
-        found = {}
+        found, heard = {}, {}
         for name, *counted in mailbox(server, arguments.messages):
             found[name] = counted
             say(f"  {backend.name}: {name}: {counted}")
@@ -146,18 +198,21 @@ def rows(make, work, arguments):
             for n in range(IDLE_USERS):
                 add(server, f"user{n}@localhost")
             found[f"{IDLE_USERS} users in IDLE, {arguments.idle} s, polling"] = idle(server, arguments.idle)
+            servers += two(arguments, work, backend, server)
+            heard["told by polling"] = told(*servers[-2:], arguments.told)
             if arguments.nats:
                 port = backends.free_port()
                 nats = backends.Process([arguments.nats, "-a", "127.0.0.1", "-p", port], work / "nats.log", port)
                 nats.start()
-                lines = ["[bus]", f'url = "nats://127.0.0.1:{port}"']
-                told = Server(arguments.sealpost.resolve(), work / "server", backend, lines=lines)
-                found[f"{IDLE_USERS} users in IDLE, {arguments.idle} s, with a bus"] = idle(told, arguments.idle)
-        return found
+                servers += two(arguments, work, backend, server, ["[bus]", f'url = "nats://127.0.0.1:{port}"'])
+                found[f"{IDLE_USERS} users in IDLE, {arguments.idle} s, with a bus"] = idle(servers[-2], arguments.idle)
+                servers[-2].user = "user0@localhost"
+                heard["told by a bus"] = told(*servers[-2:], 5 * arguments.told)
+            say(f"  {heard}")
+        return found, heard
     finally:
-        for one in (server, told):
-            if one:
-                one.kill()
+        for server in servers:
+            server.kill()
         if nats:
             nats.stop()
         backend.stop()
@@ -173,23 +228,48 @@ def main():
     parser.add_argument("--messages", type=int, default=1000)
     parser.add_argument("--idle", type=int, default=60)
     parser.add_argument("--nats", type=Path)
+    parser.add_argument("--told", type=int, default=40, help="deliveries to one server of which another is to tell; five times as many with a bus")
+    parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     # What was started is stopped, however this ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    columns = {}
+    columns, heard = {}, {}
     for name, make in [("bucket", backends.Garage), ("local", backends.Local)]:
         work = Path(tempfile.mkdtemp(prefix="sealpost-measure-"))
         try:
-            columns[name] = rows(make, work, arguments)
+            columns[name], told_there = rows(make, work, arguments)
+            heard |= told_there
         finally:
             backends.remove(work)
-    print(f"| {os.cpu_count()} cores | requests | time | peak memory | on the local store: time | peak memory |")
-    print("|---|---|---|---|---|---|")
+    text = "\n".join(table(columns, heard))
+    print(text)
+    if arguments.write:
+        page = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+        before, rest = page.read_text().split(BEGIN)
+        page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+
+
+def bar(name):
+    return next((bar for begins, bar in BARS.items() if re.sub(r", \d+ s,", ",", name).startswith(begins)), "")
+
+
+def table(columns, heard):
+    load = os.getloadavg()[0]
+    yield f"{os.cpu_count()} cores, a load of {load:.0f} at the end.\n"
+    yield "| | requests | time | peak memory | bar | local store: time | peak memory |"
+    yield "|---|---|---|---|---|---|---|"
     for name, (requests, seconds, memory) in columns["bucket"].items():
         local = columns["local"].get(name)
         beside = f"{time_of(local[1])} | {local[2]:.0f} MiB" if local else " | "
         took = "" if "IDLE" in name else time_of(seconds)
-        print(f"| {name} | {requests:.1f} | {took} | {memory:.0f} MiB | {beside} |".replace(".0 |", " |", 1))
+        row = f"| {name} | {requests:.2f} | {took} | {memory:.0f} MiB | {bar(name)} | {beside} |"
+        yield row.replace(".00 |", " |", 1)
+    yield "\nFrom the reply to a delivery on one server to `EXISTS` in an idle session on another:\n"
+    yield "| | times | median | p99 | longest | bar |"
+    yield "|---|---|---|---|---|---|"
+    for name, seconds in heard.items():
+        middle, most = seconds[len(seconds) // 2], seconds[max(0, -(-len(seconds) * 99 // 100) - 1)]
+        yield (f"| {name} | {len(seconds)} | {time_of(middle)} | {time_of(most)} | {time_of(seconds[-1])} | {bar(name)} |")
 
 
 def time_of(seconds):

@@ -143,7 +143,7 @@ def steps(backend, servers, machines):
         yield f"node {node} of the store is killed", lambda p=process: p.stop(signal.SIGKILL), process.start
         if machines and node:
             yield f"node {node} of the store is cut off", machines[node].cut, machines[node].mend
-    if backend.endpoint and len(processes) <= 1:
+    if backend.endpoint and len(processes) <= 1 and getattr(backend, "durable", True):
         yield "the store is killed", backend.kill, backend.start
 
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_base::{Error, SystemClock, SystemRandom};
-use sealpost_vault::{Addressing, Credentials, Patience, S3, Store};
+use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store};
 use zeroize::Zeroizing;
 
 use crate::exit::Usage;
@@ -14,9 +14,9 @@ use crate::exit::Usage;
 /// What the configuration says of the store.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// `s3://…`, `file:///…`; empty: the data directory.
+    /// `s3://…`, `gs://…`, `az://…`, `file:///…`; empty: the data directory.
     pub url: String,
-    /// The server of an `s3://` URL.
+    /// The server of an `s3://` or `az://` URL.
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: String,
@@ -63,7 +63,9 @@ const CREDENTIALS_BYTES: u64 = 64 * 1024;
 /// A place for objects, named by a URL.
 enum Location {
     Directory(PathBuf),
-    Bucket { bucket: String, prefix: String },
+    S3 { bucket: String, prefix: String },
+    Gcs { bucket: String, prefix: String },
+    Azure { container: String, prefix: String },
 }
 
 impl Location {
@@ -71,7 +73,15 @@ impl Location {
     fn parse(url: &str) -> Result<Self, String> {
         if url.starts_with("s3://") {
             let (bucket, prefix) = S3::parse_url(url).map_err(|e| e.to_string())?;
-            return Ok(Location::Bucket { bucket, prefix });
+            return Ok(Location::S3 { bucket, prefix });
+        }
+        if url.starts_with("gs://") {
+            let (bucket, prefix) = Gcs::parse_url(url).map_err(|e| e.to_string())?;
+            return Ok(Location::Gcs { bucket, prefix });
+        }
+        if url.starts_with("az://") {
+            let (container, prefix) = Azure::parse_url(url).map_err(|e| e.to_string())?;
+            return Ok(Location::Azure { container, prefix });
         }
         if let Some(path) = url.strip_prefix("file://") {
             if !path.starts_with('/') {
@@ -82,9 +92,9 @@ impl Location {
             return Ok(Location::Directory(path.into()));
         }
         match url.split_once("://") {
-            Some((scheme, _)) => {
-                Err(format!("there are no stores at {scheme}:// URLs, but at s3:// and file://"))
-            }
+            Some((scheme, _)) => Err(format!(
+                "there are no stores at {scheme}:// URLs, but at s3://, gs://, az:// and file://"
+            )),
             None => Ok(Location::Directory(url.into())),
         }
     }
@@ -125,7 +135,7 @@ impl StoreConfig {
     pub fn directory_of(&self, url: &str) -> Result<Option<PathBuf>> {
         Ok(match Location::parse(url).map_err(Usage)? {
             Location::Directory(directory) => Some(directory),
-            Location::Bucket { .. } => None,
+            Location::S3 { .. } | Location::Gcs { .. } | Location::Azure { .. } => None,
         })
     }
 
@@ -161,9 +171,11 @@ impl StoreConfig {
     /// # Errors
     /// As [`StoreConfig::open`].
     pub async fn unused(&self, url: &str) -> Result<Store> {
+        let patience = Patience { requests: self.requests, timeout: self.timeout, ..Patience::default() };
+        let random = Arc::new(SystemRandom);
         let store = match Location::parse(url).map_err(Usage)? {
             Location::Directory(directory) => Store::local(&directory).await,
-            Location::Bucket { bucket, prefix } => {
+            Location::S3 { bucket, prefix } => {
                 let s3 = S3 {
                     bucket,
                     prefix,
@@ -172,30 +184,65 @@ impl StoreConfig {
                     addressing: self.addressing,
                     credentials: self.access_key()?,
                 };
-                let patience =
-                    Patience { requests: self.requests, timeout: self.timeout, ..Patience::default() };
-                Store::s3(&s3, patience, Arc::new(SystemRandom)).await
+                Store::s3(&s3, patience, random).await
+            }
+            Location::Gcs { bucket, prefix } => {
+                let gcs = Gcs { bucket, prefix, key: self.service_account()? };
+                Store::gcs(&gcs, patience, random).await
+            }
+            Location::Azure { container, prefix } => {
+                let (account, key) = self.storage_account()?;
+                let azure = Azure { container, prefix, endpoint: self.endpoint.clone(), account, key };
+                Store::azure(&azure, patience, random).await
             }
         };
         store.with_context(|| format!("the store {url}"))
     }
 
     fn access_key(&self) -> Result<Credentials> {
-        let named = |name: &str| std::env::var_os(name).and_then(|value| value.into_string().ok());
-        let text;
-        let found = if self.credentials.as_os_str().is_empty() {
-            key_of(|name| named(&name.to_ascii_uppercase()).map(Zeroizing::new))
-        } else {
-            text = read_key_file(&self.credentials)?;
-            key_of(|name| value_in(&text, name))
-        };
-        found.ok_or_else(|| {
-            let place = match self.credentials.as_os_str().is_empty() {
-                true => "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or store.credentials names no file".to_owned(),
-                false => format!("{} (aws_access_key_id = …, aws_secret_access_key = …)", self.credentials.display()),
-            };
-            Usage(format!("there is no access key for the store in {place}")).into()
+        self.named_values("aws_access_key_id", "aws_secret_access_key", key_of)
+    }
+
+    /// The name and a key of a storage account of Azure.
+    fn storage_account(&self) -> Result<(String, Zeroizing<String>)> {
+        let (name, key) = ("azure_storage_account_name", "azure_storage_account_key");
+        self.named_values(name, key, |value| {
+            let value = |name| value(name).filter(|value| !value.is_empty());
+            Some((value(name)?.to_string(), value(key)?))
         })
+    }
+
+    /// What `found` makes of values by their names: of the file with the credentials, or, if there is none, of the environment,
+    /// where they have the same names in capitals. `first` and `second` are what it needs.
+    fn named_values<T>(
+        &self,
+        first: &str,
+        second: &str,
+        found: impl Fn(&dyn Fn(&str) -> Option<Zeroizing<String>>) -> Option<T>,
+    ) -> Result<T> {
+        let named = |name: &str| std::env::var_os(name).and_then(|value| value.into_string().ok());
+        let (value, place) = if self.credentials.as_os_str().is_empty() {
+            let (first, second) = (first.to_ascii_uppercase(), second.to_ascii_uppercase());
+            let place = format!("the environment ({first}, {second}), or store.credentials names no file");
+            (found(&|name| named(&name.to_ascii_uppercase()).map(Zeroizing::new)), place)
+        } else {
+            let text = read_key_file(&self.credentials)?;
+            let place = format!("{} ({first} = …, {second} = …)", self.credentials.display());
+            (found(&|name| value_in(&text, name)), place)
+        };
+        value.ok_or_else(|| Usage(format!("there is no access key for the store in {place}")).into())
+    }
+
+    /// The key of a service account of Google: the file with the credentials, or the one that the environment names.
+    fn service_account(&self) -> Result<Zeroizing<String>> {
+        const NAME: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+        if !self.credentials.as_os_str().is_empty() {
+            return read_key_file(&self.credentials);
+        }
+        let file = std::env::var_os(NAME).filter(|file| !file.is_empty());
+        let none =
+            || Usage(format!("neither store.credentials nor {NAME} names the key of a service account"));
+        read_key_file(Path::new(&file.ok_or_else(none)?))
     }
 }
 
@@ -204,7 +251,7 @@ pub fn is_store(directory: &Path) -> bool {
     directory.join("objects.sqlite").is_file()
 }
 
-fn key_of(value: impl Fn(&str) -> Option<Zeroizing<String>>) -> Option<Credentials> {
+fn key_of(value: &dyn Fn(&str) -> Option<Zeroizing<String>>) -> Option<Credentials> {
     let value = |name| value(name).filter(|value| !value.is_empty());
     Some(Credentials {
         key_id: value("aws_access_key_id")?.to_string(),
@@ -239,12 +286,16 @@ mod tests {
         let directory = |url: &str| StoreConfig { url: url.into(), ..StoreConfig::default() }.directory(data);
         assert_eq!(directory(""), Some("/data".into()));
         assert_eq!(directory("file:///mail"), Some("/mail".into()));
-        assert_eq!(directory("s3://bucket/a/b"), None);
+        for url in ["s3://bucket/a/b", "gs://bucket", "az://container/a"] {
+            assert_eq!(directory(url), None);
+        }
         let wrong = |url: &str| StoreConfig { url: url.into(), ..StoreConfig::default() }.wrong_url();
-        for url in ["", "s3://bucket", "s3://bucket/a/b", "file:///mail"] {
+        for url in ["", "s3://bucket", "s3://bucket/a/b", "gs://bucket/a", "az://container", "file:///mail"] {
             assert_eq!(wrong(url), None, "{url}");
         }
-        for url in ["mail", "file://mail", "ftp://mail", "s3://", "s3://no", "s3://buck et"] {
+        for url in
+            ["mail", "file://mail", "ftp://mail", "s3://", "s3://no", "s3://buck et", "gs://", "az://n"]
+        {
             assert!(wrong(url).is_some(), "{url}");
         }
     }
@@ -266,10 +317,10 @@ mod tests {
     #[test]
     fn access_keys_are_read_as_others_write_them() {
         let text = "[default]\naws_access_key_id=AK\naws_secret_access_key = s=/+\n\n[other]\naws_access_key_id = BK\n";
-        let key = key_of(|name| value_in(text, name)).unwrap();
+        let key = key_of(&|name| value_in(text, name)).unwrap();
         assert_eq!((key.key_id.as_str(), key.secret.as_str()), ("AK", "s=/+"));
         assert!(key.session_token.is_none());
-        assert!(key_of(|name| value_in("aws_access_key_id = AK", name)).is_none());
-        assert!(key_of(|name| value_in("aws_access_key_id =\naws_secret_access_key = x", name)).is_none());
+        assert!(key_of(&|name| value_in("aws_access_key_id = AK", name)).is_none());
+        assert!(key_of(&|name| value_in("aws_access_key_id =\naws_secret_access_key = x", name)).is_none());
     }
 }

@@ -30,6 +30,7 @@ use crate::{Append, Tail};
 use order::{last_of, leading_to};
 use turn::Turn;
 
+mod fate;
 pub(crate) mod order;
 #[cfg(test)]
 mod tests;
@@ -190,62 +191,25 @@ impl Chain {
         self.fate(lead, (place, hash), marks).await
     }
 
-    /// What became of the entry at `place`, which everybody sees, now that somebody began a greater ballot.
-    async fn fate(&self, lead: Lead, (place, hash): (Place, Hash), marks: Option<&str>) -> Result<Append> {
-        for round in 0..ROUNDS {
-            let Found::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
-            if let Some(there) = places.first() {
-                return self.compare(place, hash, there).await;
-            }
-            // The end before it was written once more in a greater ballot. When everybody sees that, and whoever has not seen
-            // it has a smaller one, nobody will follow this entry any more.
-            let places = self.list(lead.tail.position).await?;
-            let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
-            let before = end.position < place.position && end.ballot > place.ballot;
-            if !before || !self.make_whole(&end).await? {
-                self.wait(round).await;
-                continue;
-            }
-            let begun = self.begun(marks).await?;
-            if begun.is_trimmed() {
-                break;
-            }
-            if begun.greatest <= end.ballot {
-                return Ok(Append::Lost);
-            }
-            if round < PATIENCE {
-                self.wait(round).await;
-            } else if let Some(new) = self.begin(&lead.tail, marks).await?
-                && new.tail.position == lead.tail.position
-            {
-                self.write_again(&end, &Place { ballot: new.ballot, ..end }).await?;
-            }
-        }
-        Err(unknown(place.position))
-    }
-
-    /// Whether the entry that counts is the one that was written to `place`.
-    async fn compare(&self, place: Place, hash: Hash, there: &Place) -> Result<Append> {
-        let tail = Tail { position: place.position, hash, ballot: Some(there.ballot) };
-        if there.position != place.position {
-            return Err(unknown(place.position));
-        }
-        if *there == place {
-            return Ok(Append::Done(tail));
-        }
-        // Somebody who followed it wrote it once more in another ballot, or it is another one.
-        match self.store.read(&self.path(there)).await {
-            Ok(object) if Hash::of(&object) == hash => Ok(Append::Done(tail)),
-            Ok(_) => Ok(Append::Lost),
-            Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),
-            Err(e) => Err(e),
-        }
-    }
-
     /// The entries behind `known` that count. Makes sure that everybody else will find the same.
     pub(crate) async fn behind(&self, known: &Tail, marks: Option<&str>) -> Result<Found> {
+        let listed = self.list(known.position).await?;
+        self.behind_as_listed(listed, known, marks).await
+    }
+
+    /// The same for whoever has listed what is behind `known`.
+    pub(crate) async fn behind_as_listed(
+        &self,
+        listed: Vec<Place>,
+        known: &Tail,
+        marks: Option<&str>,
+    ) -> Result<Found> {
+        let mut listed = Some(listed);
         for round in 0..ROUNDS {
-            let places = self.list(known.position).await?;
+            let places = match listed.take() {
+                Some(listed) => listed,
+                None => self.list(known.position).await?,
+            };
             let last = last_of(&places, known);
             if let Some(last) = last
                 && !self.make_whole(&last).await?

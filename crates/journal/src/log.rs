@@ -332,7 +332,11 @@ impl Journal {
             return Ok(last.max(known));
         }
         // What is listed may not count, and whoever is told of a position waits for it.
-        Ok(self.last_place().await?.map_or(known, |last| last.position.max(known)))
+        let tail = Tail { position: known, ..Tail::EMPTY };
+        Ok(match self.chain.behind_as_listed(listed, &tail, None).await? {
+            Found::Entries(places) => places.last().map_or(known, |last| last.position),
+            Found::Trimmed => known,
+        })
     }
 
     /// How many entries a listing shows after `position`.

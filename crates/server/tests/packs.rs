@@ -132,6 +132,31 @@ async fn a_thousand_messages_are_read_in_a_few_requests() {
     }
 }
 
+/// Deliveries have only the public key. Whoever logs in next has the other one.
+#[tokio::test]
+async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
+    let objects = Arc::new(InMemory::new());
+    let calls = Faulty::new(objects.clone(), Plan::default(), 1);
+    let store = || Store::over(Arc::new(calls.clone())).packing();
+    let mut world = smtp_world::World::over(store(), settings()).await;
+    let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
+    for n in 0..40 {
+        client.deliver("me@localhost", &message(n)).await;
+    }
+    let packs = || async {
+        let listed: Vec<_> = objects.list(None).try_collect().await.unwrap();
+        listed.into_iter().filter(|object| object.location.as_ref().contains("/pack/")).count()
+    };
+    assert_eq!(packs().await, 0);
+    world.inbox("me@localhost").await.unwrap();
+    let packed = async {
+        while packs().await < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, packed).await.expect("packs are made");
+}
+
 #[tokio::test]
 async fn changes_of_a_thousand_messages_take_few_requests() {
     let bucket = Bucket::new(MESSAGES).await;

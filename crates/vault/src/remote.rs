@@ -9,6 +9,9 @@
 //! is asked for again like everything else.
 
 mod attempts;
+mod azure;
+mod client;
+mod gcs;
 mod s3;
 mod upload;
 
@@ -30,6 +33,8 @@ use sealpost_base::Random;
 use crate::StoreMetrics;
 pub use attempts::Patience;
 use attempts::{Attempts, conflicts};
+pub use azure::Azure;
+pub use gcs::Gcs;
 pub use s3::{Addressing, Credentials, S3};
 use upload::RemoteUpload;
 
@@ -50,8 +55,18 @@ struct Shared {
     bucket: Arc<dyn Bucket>,
     /// What every path begins with.
     prefix: Path,
+    conflict: Conflict,
     attempts: Attempts,
     metrics: Arc<StoreMetrics>,
+}
+
+/// What "409 Conflict" says to a conditional write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conflict {
+    /// Somebody else's write is under way, and it is open what becomes of it: S3.
+    Open,
+    /// There is something.
+    Exists,
 }
 
 /// Objects that a listing hands on at once: as many as come in one answer of S3.
@@ -59,10 +74,16 @@ const PAGE: usize = 1000;
 
 impl Remote {
     /// All of `bucket` below `prefix`.
-    pub fn new(bucket: Arc<dyn Bucket>, prefix: Path, patience: Patience, random: Arc<dyn Random>) -> Self {
+    fn new(
+        bucket: Arc<dyn Bucket>,
+        prefix: Path,
+        conflict: Conflict,
+        patience: Patience,
+        random: Arc<dyn Random>,
+    ) -> Self {
         let metrics = Arc::new(StoreMetrics::default());
         let attempts = Attempts::new(patience, random, metrics.clone());
-        let shared = Arc::new(Shared { bucket, prefix, attempts, metrics });
+        let shared = Arc::new(Shared { bucket, prefix, conflict, attempts, metrics });
         Remote { shared, conditional: true }
     }
 
@@ -94,7 +115,9 @@ impl Shared {
             async move {
                 match self.bucket.put_opts(path, payload.clone(), options).await {
                     // Not to be told to anybody: an earlier attempt may have arrived, or nothing may be there.
-                    Err(e) if conflicts(&e) => Err(Error::Generic { store: "remote", source: Box::new(e) }),
+                    Err(e) if self.conflict == Conflict::Open && conflicts(&e) => {
+                        Err(Error::Generic { store: "remote", source: Box::new(e) })
+                    }
                     // Whose it is is known only if nothing of ours may have arrived yet.
                     Err(e @ Error::AlreadyExists { .. }) if attempt > 1 => {
                         self.is_there(path, payload, e).await

@@ -145,13 +145,13 @@ pub const KEYS: &[Key] = &[
         "store.url",
         Text,
         store.url,
-        "s3://bucket/prefix for a bucket of S3 or a store that speaks its protocol, file:///directory for a directory; empty: the data directory."
+        "s3://bucket/prefix for a bucket of S3 or a store that speaks its protocol, gs://bucket/prefix for one of Google Cloud Storage, az://container/prefix for a container of Azure Blob Storage, file:///directory for a directory; empty: the data directory."
     ),
     key!(
         "store.endpoint",
         Text,
         store.endpoint,
-        "The server of the bucket, such as https://s3.example.org or http://127.0.0.1:3900; empty: Amazon's."
+        "The server of the bucket, such as https://s3.example.org or http://127.0.0.1:3900; empty: Amazon's or Azure's. (The key of a service account of Google says it itself.)"
     ),
     key!(
         "store.region",
@@ -169,7 +169,7 @@ pub const KEYS: &[Key] = &[
         "store.credentials",
         File,
         store.credentials,
-        "A file with the access key as Amazon's programs write it: lines aws_access_key_id = …, aws_secret_access_key = … and perhaps aws_session_token = …; empty: the environment variables of these names, in capitals."
+        "A file with the access key as Amazon's programs write it: lines aws_access_key_id = …, aws_secret_access_key = … and perhaps aws_session_token = …; for az:// lines azure_storage_account_name = … and azure_storage_account_key = …; for gs:// the key of a service account, JSON as Google gives it out. Empty: the environment variables of these names, in capitals; for gs:// the file that GOOGLE_APPLICATION_CREDENTIALS names."
     ),
     key!(
         "store.requests",

@@ -2,20 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
-use object_store::path::Path;
-use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
-use super::{Patience, Remote};
-
-/// For a connection to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection is kept that nobody uses.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+use super::{Conflict, Patience, Remote, client};
 
 /// Where a bucket is, and who asks for it.
 #[derive(Clone)]
@@ -63,49 +55,22 @@ impl S3 {
     /// # Errors
     /// `Invalid`, with what is wrong with it.
     pub fn parse_url(url: &str) -> Result<(String, String)> {
-        let rest =
-            url.strip_prefix("s3://").ok_or_else(|| Error::invalid(format!("{url:?} is no s3:// URL")))?;
-        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html; other servers allow `_` and capitals.
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(allowed) || bucket.starts_with('.') {
-            return Err(Error::invalid(format!("{bucket:?} cannot be the name of a bucket")));
-        }
-        let prefix = prefix.trim_end_matches('/');
-        if !prefix.is_empty() {
-            let wrong = |e| Error::invalid(format!("{prefix:?} cannot be a prefix")).with_source(e);
-            Path::parse(prefix).map_err(wrong)?;
-        }
-        Ok((bucket.to_owned(), prefix.to_owned()))
+        client::parse_url("s3", url)
     }
 
     /// The bucket's URL.
     pub fn url(&self) -> String {
-        match self.prefix.as_str() {
-            "" => format!("s3://{}", self.bucket),
-            prefix => format!("s3://{}/{prefix}", self.bucket),
-        }
+        client::url("s3", &self.bucket, &self.prefix)
     }
 
     pub(crate) fn connect(&self, patience: Patience, random: Arc<dyn Random>) -> Result<Remote> {
         let wrong = |e| Error::invalid(format!("the store {}", self.url())).with_source(e);
-        let prefix = Path::parse(&self.prefix)
-            .map_err(|e| Error::invalid(format!("the store {}", self.url())).with_source(e))?;
+        let prefix = client::path(&self.prefix, &self.url())?;
         let virtual_host = match self.addressing {
             Addressing::Auto => self.endpoint.is_none(),
             Addressing::Path => false,
             Addressing::Virtual => true,
         };
-        // Attempts are made anew by `Attempts`: what is repeated here would be repeated without looking whose object it found.
-        let once =
-            RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::ZERO };
-        let client = ClientOptions::new()
-            .with_timeout(patience.timeout)
-            .with_connect_timeout(CONNECT_TIMEOUT.min(patience.timeout))
-            .with_pool_idle_timeout(IDLE_TIMEOUT)
-            .with_pool_max_idle_per_host(patience.requests)
-            .with_http1_only()
-            .with_allow_http(true);
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&self.bucket)
             .with_region(&self.region)
@@ -113,8 +78,8 @@ impl S3 {
             .with_access_key_id(&self.credentials.key_id)
             .with_secret_access_key(self.credentials.secret.as_str())
             .with_conditional_put(S3ConditionalPut::ETagMatch)
-            .with_retry(once)
-            .with_client_options(client);
+            .with_retry(client::once())
+            .with_client_options(client::options(patience));
         if let Some(token) = &self.credentials.session_token {
             builder = builder.with_token(token.as_str());
         }
@@ -128,7 +93,7 @@ impl S3 {
             builder = builder.with_endpoint(endpoint);
         }
         let bucket = Arc::new(builder.build().map_err(wrong)?);
-        Ok(Remote::new(bucket, prefix, patience, random))
+        Ok(Remote::new(bucket, prefix, Conflict::Open, patience, random))
     }
 }
 

@@ -12,7 +12,7 @@ use sealpost_base::{Kind, Random, SystemClock, SystemRandom};
 
 use crate::probe;
 use crate::remote::lookalike::{Lookalike, Manners};
-use crate::remote::{Addressing, Credentials, Patience, S3};
+use crate::remote::{Addressing, Azure, Credentials, Gcs, Patience, S3};
 use crate::store::Transfer;
 use crate::{Appends, Put, Sealed, Store};
 
@@ -211,11 +211,36 @@ async fn what_looks_like_s3_keeps_the_contract() {
 async fn a_real_store_keeps_the_contract() {
     let variable = |name: &str| std::env::var_os(name).and_then(|value| value.into_string().ok());
     let Some(url) = variable("SEALPOST_TEST_STORE") else { return };
-    let (bucket, prefix) = S3::parse_url(&url).unwrap();
+    let store = named(&url, variable).await;
+    let found = probe::probe(&store, &SystemClock::new(), &SystemRandom).await.unwrap();
+    keep_the_contract(store.clone()).await;
+    let (requests, retries) = (store.metrics().requests.read(), store.metrics().retries.read());
+    assert!(found.lists_what_was_written && found.reads_ranges && found.uploads_in_parts, "{found:?}");
+    // For whoever runs `make stores`.
+    let line = format!("{found:?}, {requests} requests, {retries} of them repeated");
+    std::fs::write(std::env::temp_dir().join("sealpost-contract.txt"), line).unwrap();
+}
+
+/// The bucket at `url`, reached as `variable` says.
+async fn named(url: &str, variable: impl Fn(&str) -> Option<String>) -> Store {
+    let (patience, random) = (Patience::default(), Arc::new(SystemRandom));
+    let endpoint = variable("SEALPOST_TEST_ENDPOINT");
+    if let Ok((bucket, prefix)) = Gcs::parse_url(url) {
+        let key =
+            std::fs::read_to_string(variable("GOOGLE_APPLICATION_CREDENTIALS").unwrap()).unwrap().into();
+        return Store::gcs(&Gcs { bucket, prefix, key }, patience, random).await.unwrap();
+    }
+    if let Ok((container, prefix)) = Azure::parse_url(url) {
+        let account = variable("AZURE_STORAGE_ACCOUNT_NAME").unwrap();
+        let key = variable("AZURE_STORAGE_ACCOUNT_KEY").unwrap().into();
+        let azure = Azure { container, prefix, endpoint, account, key };
+        return Store::azure(&azure, patience, random).await.unwrap();
+    }
+    let (bucket, prefix) = S3::parse_url(url).unwrap();
     let s3 = S3 {
         bucket,
         prefix,
-        endpoint: variable("SEALPOST_TEST_ENDPOINT"),
+        endpoint,
         region: variable("SEALPOST_TEST_REGION").unwrap_or_else(|| "us-east-1".into()),
         addressing: Addressing::Auto,
         credentials: Credentials {
@@ -224,12 +249,5 @@ async fn a_real_store_keeps_the_contract() {
             session_token: None,
         },
     };
-    let store = Store::s3(&s3, Patience::default(), Arc::new(SystemRandom)).await.unwrap();
-    let found = probe::probe(&store, &SystemClock::new(), &SystemRandom).await.unwrap();
-    keep_the_contract(store.clone()).await;
-    let (requests, retries) = (store.metrics().requests.read(), store.metrics().retries.read());
-    assert!(found.lists_what_was_written && found.reads_ranges && found.uploads_in_parts, "{found:?}");
-    // For whoever runs `make stores`.
-    let line = format!("{found:?}, {requests} requests, {retries} of them repeated");
-    std::fs::write(std::env::temp_dir().join("sealpost-contract.txt"), line).unwrap();
+    Store::s3(&s3, patience, random).await.unwrap()
 }

@@ -13,7 +13,7 @@ use super::{Appends, Backend, Shared, Store};
 use crate::cache::Cache;
 use crate::local::LocalStore;
 use crate::probe::{self, Conditions};
-use crate::remote::{Patience, Remote, S3};
+use crate::remote::{Azure, Gcs, Patience, Remote, S3};
 
 /// S3 and its kin want parts of at least 5 MiB, all of one size.
 const REMOTE_PART_BYTES: usize = 5 * 1024 * 1024;
@@ -48,7 +48,26 @@ impl Store {
     /// # Errors
     /// `Invalid` if there can be no such bucket; `Retry` if the server does not answer as it should.
     pub async fn s3(s3: &S3, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
-        let remote = s3.connect(patience, random.clone())?;
+        Self::bucket(s3.connect(patience, random.clone())?, random).await
+    }
+
+    /// A bucket of Google Cloud Storage; as [`Store::s3`].
+    ///
+    /// # Errors
+    /// As [`Store::s3`].
+    pub async fn gcs(gcs: &Gcs, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
+        Self::bucket(gcs.connect(patience, random.clone())?, random).await
+    }
+
+    /// A container of Azure Blob Storage; as [`Store::s3`].
+    ///
+    /// # Errors
+    /// As [`Store::s3`].
+    pub async fn azure(azure: &Azure, patience: Patience, random: Arc<dyn Random>) -> Result<Self> {
+        Self::bucket(azure.connect(patience, random.clone())?, random).await
+    }
+
+    async fn bucket(remote: Remote, random: Arc<dyn Random>) -> Result<Self> {
         let store = Self::remote(remote.clone(), Appends::Conditional);
         let found = probe::conditions(&store, &*random, probe::Effort::Quick).await;
         Ok(match found? {

@@ -1,0 +1,67 @@
+//! What became of an entry whose writer was passed while it wrote.
+
+use sealpost_base::{Kind, Result};
+use sealpost_vault::Hash;
+
+use super::{Chain, Found, Lead, PATIENCE, ROUNDS, unknown};
+use crate::ballot::Place;
+use crate::{Append, Tail};
+
+impl Chain {
+    /// What became of the entry at `place`, which everybody sees, now that somebody began a greater ballot.
+    pub(super) async fn fate(
+        &self,
+        lead: Lead,
+        (place, hash): (Place, Hash),
+        marks: Option<&str>,
+    ) -> Result<Append> {
+        for round in 0..ROUNDS {
+            let Found::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
+            if let Some(there) = places.first() {
+                return self.compare(place, hash, there).await;
+            }
+            // The end before it was written once more in a greater ballot. When everybody sees that, and whoever has not seen
+            // it has a smaller one, nobody will follow this entry any more.
+            let places = self.list(lead.tail.position).await?;
+            let Some(end) = places.into_iter().max_by_key(|end| (end.ballot, end.position)) else { break };
+            let before = end.position < place.position && end.ballot > place.ballot;
+            if !before || !self.make_whole(&end).await? {
+                self.wait(round).await;
+                continue;
+            }
+            let begun = self.begun(marks).await?;
+            if begun.is_trimmed() {
+                break;
+            }
+            if begun.greatest <= end.ballot {
+                return Ok(Append::Lost);
+            }
+            if round < PATIENCE {
+                self.wait(round).await;
+            } else if let Some(new) = self.begin(&lead.tail, marks).await?
+                && new.tail.position == lead.tail.position
+            {
+                self.write_again(&end, &Place { ballot: new.ballot, ..end }).await?;
+            }
+        }
+        Err(unknown(place.position))
+    }
+
+    /// Whether the entry that counts is the one that was written to `place`.
+    async fn compare(&self, place: Place, hash: Hash, there: &Place) -> Result<Append> {
+        let tail = Tail { position: place.position, hash, ballot: Some(there.ballot) };
+        if there.position != place.position {
+            return Err(unknown(place.position));
+        }
+        if *there == place {
+            return Ok(Append::Done(tail));
+        }
+        // Somebody who followed it wrote it once more in another ballot, or it is another one.
+        match self.store.read(&self.path(there)).await {
+            Ok(object) if Hash::of(&object) == hash => Ok(Append::Done(tail)),
+            Ok(_) => Ok(Append::Lost),
+            Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),
+            Err(e) => Err(e),
+        }
+    }
+}

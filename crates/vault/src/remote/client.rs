@@ -1,0 +1,64 @@
+//! What requests to all kinds of buckets have in common.
+
+use std::time::Duration;
+
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use sealpost_base::{Error, Result};
+
+use super::Patience;
+
+/// For a connection to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection is kept that nobody uses.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How the crate connects.
+pub(super) fn options(patience: Patience) -> ClientOptions {
+    ClientOptions::new()
+        .with_timeout(patience.timeout)
+        .with_connect_timeout(CONNECT_TIMEOUT.min(patience.timeout))
+        .with_pool_idle_timeout(IDLE_TIMEOUT)
+        .with_pool_max_idle_per_host(patience.requests)
+        .with_http1_only()
+        .with_allow_http(true)
+}
+
+/// Each request once. Attempts are made anew by [`super::Attempts`]: what the crate repeats would be repeated without looking
+/// whose object it found.
+pub(super) fn once() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::ZERO }
+}
+
+/// Reads `{scheme}://bucket` or `{scheme}://bucket/prefix`: the bucket and the prefix.
+///
+/// # Errors
+/// `Invalid`, with what is wrong with it.
+pub(super) fn parse_url(scheme: &str, url: &str) -> Result<(String, String)> {
+    let rest = url.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+    let rest = rest.ok_or_else(|| Error::invalid(format!("{url:?} is no {scheme}:// URL")))?;
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    // https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html; other servers allow `_` and capitals.
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(allowed) || bucket.starts_with('.') {
+        return Err(Error::invalid(format!("{bucket:?} cannot be the name of a bucket")));
+    }
+    let prefix = prefix.trim_end_matches('/');
+    if !prefix.is_empty() {
+        path(prefix, prefix)?;
+    }
+    Ok((bucket.to_owned(), prefix.to_owned()))
+}
+
+/// What is written for the bucket and the prefix that [`parse_url`] read.
+pub(super) fn url(scheme: &str, bucket: &str, prefix: &str) -> String {
+    match prefix {
+        "" => format!("{scheme}://{bucket}"),
+        prefix => format!("{scheme}://{bucket}/{prefix}"),
+    }
+}
+
+/// The prefix as a path; `of` says whose it is.
+pub(super) fn path(prefix: &str, of: &str) -> Result<Path> {
+    Path::parse(prefix).map_err(|e| Error::invalid(format!("{of:?}: not a prefix")).with_source(e))
+}
