@@ -2,11 +2,12 @@
 //! each.
 //!
 //! The server runs in a process of its own, started anew when the mailboxes are filled, so that nothing is left of that in its
-//! memory. Its resident memory is read before the first connection (after a login, so
-//! that what a first login sets up for everybody is not counted) and when all connections have reached a stage; the
-//! difference divided by their number is what one costs, everything included. Then they are left alone for a while, in which
-//! accounts that nobody uses are unloaded, and as long again, which must cost no processor time. At last every account gets one
-//! message, to see how soon its clients hear of it.
+//! memory. Then every account is opened once and unloaded again, so that what a server takes that has served that many (the
+//! store's page caches, the ends of logs, a second thread for passwords) is not taken for the connections'; it is printed. Its
+//! resident memory is read before the first connection and when all connections have reached a stage; the difference divided
+//! by their number is what one costs, everything included. Then they are left alone for a while, in which accounts that nobody
+//! uses are unloaded, and a little longer, which must cost no processor time. At last every account gets one message, to see how
+//! soon its clients hear of it.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -32,6 +33,8 @@ const AT_ONCE: usize = 64;
 const STEP_TIMEOUT: Duration = Duration::from_secs(600);
 /// Files that client and server have open beside the connections.
 const OTHER_FILES: usize = 256;
+/// How long no processor time should go.
+const STILL: Duration = Duration::from_secs(40);
 /// How long the server is given to settle before its memory is read.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -90,8 +93,10 @@ pub async fn main(options: &Options) -> Result<()> {
     gather(accounts.iter().map(|account| fill(&server, account, options.messages))).await?;
     server.stop(STOP_TIMEOUT).await?;
     let server = start(options, &accounts).await?;
-    server.login(&accounts[0]).await?.ok("LOGOUT").await?;
     tokio::time::sleep(SETTLE).await;
+    println!("idle: the server as it was started: {} KiB resident", server.tree.usage().rss_bytes >> 10);
+    gather(accounts.iter().map(|account| fill(&server, account, options.messages))).await?;
+    tokio::time::sleep(options.silence).await;
     let tree = server.tree;
     let before = tree.usage().rss_bytes;
     println!(
@@ -125,13 +130,13 @@ pub async fn main(options: &Options) -> Result<()> {
     }
     tokio::time::sleep(options.silence).await;
     println!("idle: after {:?} of silence {:.1} KiB a connection", options.silence, each());
-    let cpu = tree.cpu_seconds();
-    tokio::time::sleep(options.silence).await;
+    let (cpu, still) = (tree.cpu_seconds(), options.silence.min(STILL));
+    tokio::time::sleep(still).await;
     let resting = each();
     println!(
         "idle: {:.2} s of CPU in {:?} more; then {resting:.1} KiB a connection",
         tree.cpu_seconds() - cpu,
-        options.silence
+        still
     );
     if options.stage == Stage::Idle {
         notify(&server, &mut clients, &accounts).await?;

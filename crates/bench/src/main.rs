@@ -176,8 +176,8 @@ enum Command {
         /// How far the clients go.
         #[arg(long, value_enum, default_value = "idle")]
         stage: idle::Stage,
-        /// How long they say nothing, in seconds; and again so long, in which no processor time should go. Accounts are unloaded
-        /// within two minutes.
+        /// How long they say nothing, in seconds, before it is measured what a connection costs. Accounts are unloaded within two
+        /// minutes.
         #[arg(long, default_value_t = 125)]
         silence: u64,
         /// The server's bound on memory.
