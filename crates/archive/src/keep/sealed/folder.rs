@@ -22,7 +22,7 @@ use sealpost_imap::types::DateTime;
 /// Messages up to this size are held until they are complete, and then stored with others.
 const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
 /// Octets and messages that are sealed one after the other.
-const TOGETHER_BYTES: usize = 512 * 1024;
+const TOGETHER_BYTES: usize = 256 * 1024;
 const TOGETHER: usize = 512;
 /// Tasks that seal messages at once; each draws on the memory budget.
 const AT_ONCE: usize = 3;
