@@ -5,6 +5,7 @@
 //! nowhere else. The page needs nothing from outside and no script.
 
 pub mod compare;
+pub mod doubts;
 mod html;
 mod plots;
 mod style;

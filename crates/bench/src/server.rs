@@ -98,7 +98,17 @@ pub trait Start {
 
 /// Starts `what` in `dir` and waits until it accepts connections.
 pub async fn start(what: &impl Start, dir: &Path, accounts: &[String]) -> Result<Server> {
+    spawn(what, what.command(dir, accounts)?, dir, accounts).await
+}
+
+/// The same in a process group of its own: a terminal's Ctrl-C does not reach it, and whoever starts it ends it then.
+pub async fn start_apart(what: &impl Start, dir: &Path, accounts: &[String]) -> Result<Server> {
     let mut command = what.command(dir, accounts)?;
+    command.process_group(0);
+    spawn(what, command, dir, accounts).await
+}
+
+async fn spawn(what: &impl Start, mut command: Command, dir: &Path, accounts: &[String]) -> Result<Server> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().with_context(|| format!("start {}", what.name()))?;
     let patience = START_TIMEOUT + START_TIMEOUT_EACH * u32::try_from(accounts.len()).unwrap_or(u32::MAX);

@@ -3,6 +3,9 @@
 #[path = "support/run.rs"]
 mod run;
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use run::Home;
 use serde_json::Value;
 
@@ -29,6 +32,9 @@ fn scenarios_are_listed_shown_and_run_again_from_a_file() {
         list["scenarios"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
     assert!(names.len() == 13 && names.contains(&"thunderbird"), "{names:?}");
     assert!(home.ok(&["bench", "list"]).contains("mailbox-100"));
+    let (shown, _) = home.json(&["bench", "show", "refresh"]);
+    assert_eq!(shown["toml"].as_str().unwrap().trim_end(), home.ok(&["bench", "show", "refresh"]).trim_end());
+    assert_eq!(shown["name"], "refresh");
     home.file("mine.toml", home.ok(&["bench", "show", "refresh"]));
     let (document, status) = home.json(&["bench", "run", "mine.toml", "--null", "--set", "repeat=3"]);
     assert_eq!((status, count(&document, "refresh", "CHECK")), (0, 3), "{document}");
@@ -48,7 +54,16 @@ fn mistakes_are_explained() {
         (vec!["run", "wrong.toml", "--null"], "wrong.toml:3: a phase has no key stepz; is it steps?"),
         (vec!["run", "fetch", "--null", "--rate", "5"], "this scenario has no parameter rate"),
         ([&["run", "inbox.toml"][..], &here].concat(), "--write-inbox lets it"),
-        (vec!["run", "fetch", "--imap", "127.0.0.1:9"], "no account was given"),
+        (vec!["run", "fetch", "--imap", "127.0.0.1:9"], "no account was given: --users-file FILE"),
+        ([&["run", "fetch"][..], &here].concat(), "127.0.0.1:9 cannot be reached: Connection refused"),
+        (vec!["run", "login", "--null", "--connections", "0"], "connections is 0"),
+        (vec!["run", "fetch", "--null", "--set", "count=0"], "count is 0"),
+        (vec!["data", "tiny", "--count", "0", "--into", "x"], "0 is not in 1.."),
+        ([&["run", "fetch", "--out", "users/report"][..], &here].concat(), "--out users/report"),
+        (
+            vec!["run", "smtp", "--smtp", "127.0.0.1:9", "--user", "me", "--set", "auth=true"],
+            "--password-file",
+        ),
         (vec!["run", "fetch", "--imap", "127.0.0.1:9", "--user", "me"], "--password-file"),
         ([&["run", "lmtp", "--write-inbox"][..], &here].concat(), "--lmtp HOST:PORT"),
         (vec!["show", "nothing"], "there is no scenario nothing"),
@@ -88,6 +103,74 @@ fn data_sets_are_written_and_compared_runs_shown() {
     assert!(text.contains("ratio"), "{text}");
     let text = home.ok(&["bench", "compare", "a/report.json,b/report.json", "b/report.json"]);
     assert!(text.contains("2 runs, medians"), "{text}");
+    let twice = "a/report.json,a/report.json";
+    let (compared, status) = home.json(&["bench", "compare", twice, "b/report.json"]);
+    assert_eq!((status, compared["groups"][0]["runs"].as_u64()), (0, Some(1)), "{compared}");
+    let warnings = compared["warnings"].to_string();
+    assert!(warnings.contains("given before, and counts once"), "{warnings}");
+    let time = compared["figures"].as_array().unwrap().iter().find(|f| f["figure"] == "time").unwrap();
+    assert!(time["unit"] == "s" && time["ratios"][0] == 1.0, "{time}");
+    home.ok(&["bench", "run", "login", "--null", "--set", "repeat=1", "--out", "c"]);
+    let output = home.run(&["bench", "compare", "a/report.json", "c/report.json"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && stderr.contains("the same scenario"), "{stderr}");
+}
+
+#[test]
+fn a_server_that_does_nothing_has_as_many_messages_as_are_asked_for() {
+    let args =
+        ["bench", "run", "fetch", "--null", "--set", "count=10", "--set", "data=tiny", "--set", "distinct=5"];
+    let (document, status) = Home::new().json(&args);
+    assert_eq!((status, count(&document, "FETCH ALL", "FETCH 1:* ALL")), (0, 5), "{document}");
+}
+
+/// Processes that have `text` in their command line.
+fn processes(text: &str) -> Vec<u32> {
+    let all =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let has = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    };
+    all.filter_map(|name| name.parse().ok()).filter(has).collect()
+}
+
+#[test]
+fn a_run_that_is_told_to_end_reports_and_leaves_nothing() {
+    let home = Home::new();
+    home.file("tmp/here", "");
+    home.file(
+        "long.toml",
+        "name = \"long\"\n[[phase]]\nname = \"short\"\nsteps = [\"NOOP\"]\n\
+         [[phase]]\nname = \"long\"\nduration = \"10m\"\nthink = \"10ms\"\nsteps = [\"NOOP\"]\n",
+    );
+    let mut command = home.command(&["bench", "run", "long.toml", "--sealpost"]);
+    command.env("TMPDIR", home.path("tmp")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut bench = command.spawn().unwrap();
+    let mut notes = BufReader::new(bench.stderr.take().unwrap()).lines();
+    assert!(notes.by_ref().any(|line| line.unwrap().starts_with("1/2 short")));
+    let data = home.path("tmp/sealpost-bench-").display().to_string();
+    let servers = processes(&data);
+    assert_eq!(servers.len(), 1);
+    // It hears nothing of a Ctrl-C at the bench's terminal.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", servers[0])).unwrap();
+    let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap();
+    assert_eq!(group, servers[0].to_string());
+    let bench_id = i32::try_from(bench.id()).unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(bench_id).unwrap(),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    let said: Vec<_> = notes.map(Result::unwrap).collect();
+    assert!(said.iter().any(|line| line.contains("stopping")), "{said:?}");
+    let output = bench.wait_with_output().unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report} {said:?}");
+    assert!(report.contains("NOOP") && report.contains("stopped before its end"), "{report}");
+    assert!(processes(&data).is_empty());
+    let left: Vec<_> = std::fs::read_dir(home.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["here"]);
 }
 
 #[test]
@@ -178,7 +261,26 @@ fn a_server_that_runs_is_left_as_it_was() {
         "data=tiny",
         "--write-inbox",
     ];
-    assert_eq!(home.json(&[&args[..], &account].concat()).1, 0);
+    // Nobody logs in with LMTP.
+    assert_eq!(home.json(&[&args[..], &account[..2]].concat()).1, 0);
+    let login = [
+        "bench",
+        "run",
+        "login",
+        "--imap",
+        &imap,
+        "--tls",
+        "starttls",
+        "--set",
+        "repeat=1",
+        "--connections",
+        "1",
+    ];
+    let output = home.run(&[&login[..], &account].concat());
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(!output.status.success() && said.contains("--ca FILE") && said.contains("--insecure"), "{said}");
+    let trusted = [&login[..], &account, &["--ca", "data/tls-certificate.pem"]].concat();
+    assert_eq!(home.json(&trusted).1, 0);
     drop(server);
     let (stats, _) = home.json(&["stats", "--account", run::ACCOUNT, "--password-file", "password"]);
     let mailboxes = stats["per_account"][0]["mailboxes"].to_string();

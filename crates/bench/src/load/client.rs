@@ -23,7 +23,7 @@ use crate::result::Recorder;
 pub enum Fail {
     /// The connection is gone or was never there.
     Closed(String),
-    /// Nothing came for longer than anybody waits.
+    /// It was not done in the time that anybody waits.
     Timeout,
     /// The server does not speak the protocol, or not the part that is needed.
     Protocol(String),
@@ -55,7 +55,7 @@ impl fmt::Display for Fail {
             Fail::Closed(why) | Fail::Protocol(why) | Fail::Later(why) | Fail::Denied(why) => {
                 f.write_str(why)
             }
-            Fail::Timeout => f.write_str("nothing came in time"),
+            Fail::Timeout => f.write_str("it was not done in time (--patience)"),
             Fail::Stopped => f.write_str("the run is over"),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use sealpost_base::{Clock, SystemClock};
 use tokio::sync::watch;
 
@@ -44,8 +44,10 @@ pub struct Options {
     pub seed: u64,
     /// Threads that send.
     pub threads: usize,
-    /// How long a client waits for anything from the server.
+    /// How long a command, a connection or a delivery may take as a whole.
     pub patience: Duration,
+    /// The server does nothing: whatever is too slow is the bench.
+    pub null: bool,
     /// Leave the bench's mailboxes where they are.
     pub keep: bool,
     /// Where data sets are taken from, shared by runs that follow each other.
@@ -58,6 +60,7 @@ impl Default for Options {
             seed: 1,
             threads: 1,
             patience: Duration::from_secs(60),
+            null: false,
             keep: false,
             library: Library::default(),
         }
@@ -126,8 +129,9 @@ pub struct Shared {
     pub notices: Notices,
     /// Of everything random.
     pub seed: u64,
-    /// How long a client waits for anything from the server.
+    /// How long a command, a connection or a delivery may take as a whole.
     pub patience: Duration,
+    null: bool,
     /// Commands that ended well.
     pub done: AtomicU64,
     /// Those that did not.
@@ -162,6 +166,7 @@ impl Shared {
             notices: Notices::default(),
             seed: options.seed,
             patience: options.patience,
+            null: options.null,
             done: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -200,7 +205,11 @@ pub async fn run(
     let workers = Workers::start(&shared, options.threads.max(1))?;
     let mut run = Run::new(scenario, shared, workers, sampler, stop, observer);
     if scenario.has_mailboxes() {
-        run.learn_names().await?;
+        let mut stop = run.stop.clone();
+        tokio::select! {
+            learned = run.learn_names() => learned?,
+            Ok(_) = stop.wait_for(|stop| *stop) => bail!("stopped before anything was measured"),
+        }
     }
     let cpu = own_cpu();
     run.phases().await;
@@ -221,7 +230,10 @@ fn check(scenario: &Scenario, target: &Target) -> Result<()> {
             scenario.name
         );
     }
-    ensure!(!target.users.is_empty(), "no account was given");
+    ensure!(
+        !target.users.is_empty(),
+        "no account was given: --users-file FILE, or --user NAME with --password-file FILE"
+    );
     Ok(())
 }
 
@@ -238,6 +250,8 @@ struct Run<'a> {
     outcome: Outcome,
     /// What went wrong with the preparations.
     unprepared: Option<String>,
+    /// When it was stopped.
+    stopped_at: Option<Duration>,
 }
 
 impl<'a> Run<'a> {
@@ -251,7 +265,7 @@ impl<'a> Run<'a> {
     ) -> Self {
         let began = shared.clock.monotonic();
         let (alongside, held, outcome) = (Vec::new(), Vec::new(), Outcome::default());
-        let unprepared = None;
+        let (unprepared, stopped_at) = (None, None);
         Run {
             scenario,
             shared,
@@ -264,6 +278,7 @@ impl<'a> Run<'a> {
             held,
             outcome,
             unprepared,
+            stopped_at,
         }
     }
 
@@ -292,9 +307,10 @@ impl<'a> Run<'a> {
             }
         }
         self.end_alongside().await;
+        let goodbye = GOODBYE.min(self.shared.patience);
         for job in std::mem::take(&mut self.held) {
             job.end();
-            let _ = tokio::time::timeout(GOODBYE, job.gone()).await;
+            let _ = tokio::time::timeout(goodbye, job.gone()).await;
         }
     }
 
@@ -373,6 +389,7 @@ impl<'a> Run<'a> {
                 Ok(_) = stop.wait_for(|stop| *stop), if !stopped => {
                     stopped = true;
                     self.outcome.stopped = true;
+                    self.stopped_at.get_or_insert(self.shared.clock.monotonic());
                     job.end();
                     if silence > Duration::ZERO {
                         return;
@@ -386,8 +403,9 @@ impl<'a> Run<'a> {
         for job in &self.alongside {
             job.end();
         }
+        let goodbye = GOODBYE.min(self.shared.patience);
         for job in std::mem::take(&mut self.alongside) {
-            let _ = tokio::time::timeout(GOODBYE, job.gone()).await;
+            let _ = tokio::time::timeout(goodbye, job.gone()).await;
         }
     }
 
@@ -397,6 +415,7 @@ impl<'a> Run<'a> {
         if phase.setup {
             return;
         }
+        let (stopped, null) = (self.outcome.stopped, self.shared.null);
         let mut warn = |text: String| self.outcome.warnings.push(format!("{}: {text}", phase.name));
         let most =
             busy.iter().max().copied().unwrap_or_default().as_secs_f64() / wall.as_secs_f64().max(1e-9);
@@ -406,15 +425,30 @@ impl<'a> Run<'a> {
                 "the bench was the bottleneck: a thread of it was busy {percent:.0}% of the time (--threads gives it more)"
             ));
         }
+        let unreachable = recorder.only_failed("CONNECT");
+        if let Some(failure) = unreachable {
+            warn(format!("the server cannot be reached: {}", failure.example));
+        }
         let rounds = job.rounds.load(Ordering::Relaxed);
+        let not_begun = job.all_rounds().filter(|_| !stopped).map_or(0, |all| all.saturating_sub(rounds));
+        let skipped = job.skipped.load(Ordering::Relaxed);
+        let undone = not_begun + skipped + job.undone.load(Ordering::Relaxed);
+        if undone > 0 && unreachable.is_none() {
+            let all = job.all_rounds().unwrap_or(rounds + skipped);
+            warn(format!("{undone} of {all} rounds were not done"));
+        }
         let (overslept, late) = (job.overslept.load(Ordering::Relaxed), job.late.load(Ordering::Relaxed));
-        if phase.rate.is_some() && rounds > 0 {
+        if phase.rate.is_some() && rounds > 0 && unreachable.is_none() {
             if overslept * 100 > rounds {
                 warn(format!(
                     "the bench fell behind its schedule: {overslept} of {rounds} rounds began late though their client was free"
                 ));
             }
-            if late * 2 > rounds {
+            if late * 2 > rounds && null {
+                warn(format!(
+                    "the bench was the bottleneck: {late} of {rounds} rounds were due while their client was still busy, though no server was measured; it cannot keep up with the rate (--threads and --connections give it more)"
+                ));
+            } else if late * 2 > rounds {
                 warn(format!(
                     "{late} of {rounds} rounds were due while their client still waited for the server: it does not keep up with the rate, or there are too few connections"
                 ));
@@ -431,7 +465,7 @@ impl<'a> Run<'a> {
 
     /// Asks the server, as the first account, how it writes names of mailboxes.
     async fn learn_names(&mut self) -> Result<()> {
-        let names = self.workers.names().await.context("the first account")?;
+        let names = self.workers.names().await?;
         let _ = self.shared.names.set(names);
         Ok(())
     }
@@ -454,7 +488,14 @@ impl<'a> Run<'a> {
         self.observer.begins(&phase, self.scenario.phases.len() + 1, self.scenario.phases.len() + 1);
         let before = self.shared.counts();
         let job = self.begin(self.scenario.phases.len(), &phase);
-        self.wait(&job, before).await;
+        // Who stopped the run waits as long as for any command, for this and what was under way together.
+        let left = self.stopped_at.map_or(Duration::MAX, |at| {
+            self.shared.patience.saturating_sub(self.shared.clock.monotonic().saturating_sub(at))
+        });
+        if tokio::time::timeout(left, self.wait(&job, before)).await.is_err() {
+            job.end();
+            self.outcome.warnings.push("clean up: it took too long; mailboxes of the bench are left".into());
+        }
         self.outcome.stopped = stopped;
         let (recorder, _) = self.workers.collect().await;
         for command in recorder.finish() {

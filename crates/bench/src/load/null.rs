@@ -1,7 +1,7 @@
 //! A server that does nothing: it answers at once and forgets. To measure the bench itself, and to test it.
 //!
 //! It knows as much of IMAP, SMTP and LMTP as a client of the bench must hear: every command is answered OK, every mailbox has
-//! [`MESSAGES`] messages, FETCH brings a canned response for each that was asked for.
+//! as many messages as it was told, [`MESSAGES`] if nothing was said, FETCH brings a canned response for each that was asked for.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,18 +15,18 @@ use super::scenario::Protocol;
 use super::target::{Endpoint, Place};
 use super::wire::Io;
 
-/// Messages in every mailbox.
+/// Messages in every mailbox, if nobody says how many.
 pub const MESSAGES: u32 = 1000;
 /// Octets of each.
 const MESSAGE_BYTES: usize = 1000;
 /// The longest line it takes.
 const LINE_BYTES: usize = 64 * 1024;
 
-/// Listens on a free port of this machine, on threads of its own, until the process ends.
+/// Listens on a free port of this machine, on threads of its own, until the process ends; with so many messages in every mailbox.
 ///
 /// # Errors
 /// If there is no port, or no thread.
-pub fn listen(protocol: Protocol) -> io::Result<SocketAddr> {
+pub fn listen(protocol: Protocol, messages: u32) -> io::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -36,7 +36,7 @@ pub fn listen(protocol: Protocol) -> io::Result<SocketAddr> {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve(stream, protocol));
+                tokio::spawn(serve(stream, protocol, messages));
             }
         });
     })?;
@@ -47,7 +47,7 @@ pub fn listen(protocol: Protocol) -> io::Result<SocketAddr> {
 pub fn inside(protocol: Protocol) -> Endpoint {
     let connect = move || {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        tokio::task::spawn_local(serve(theirs, protocol));
+        tokio::task::spawn_local(serve(theirs, protocol, MESSAGES));
         Box::new(ours) as Box<dyn Io>
     };
     Endpoint { place: Place::Inside(Arc::new(connect)), tls: None }
@@ -57,8 +57,13 @@ pub fn inside(protocol: Protocol) -> Endpoint {
 ///
 /// # Errors
 /// If it breaks.
-pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, protocol: Protocol) -> io::Result<()> {
-    let mut session = Session { protocol, data: false, literal: 0, idle: None, tag: Vec::new(), accepted: 0 };
+pub async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    protocol: Protocol,
+    messages: u32,
+) -> io::Result<()> {
+    let mut session =
+        Session { protocol, messages, data: false, literal: 0, idle: None, tag: Vec::new(), accepted: 0 };
     let mut input: Vec<u8> = Vec::new();
     let mut out: Vec<u8> = match protocol {
         Protocol::Imap => {
@@ -89,6 +94,8 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, protocol: Pr
 
 struct Session {
     protocol: Protocol,
+    /// In every mailbox.
+    messages: u32,
     /// Within the message after DATA.
     data: bool,
     literal: usize,
@@ -135,16 +142,19 @@ impl Session {
         let (verb, rest) = if verb.eq_ignore_ascii_case(b"UID") { word(rest) } else { (verb, rest) };
         match verb.to_ascii_uppercase().as_slice() {
             b"SELECT" | b"EXAMINE" => {
-                let lines = format!(
-                    "* {MESSAGES} EXISTS\r\n* OK [UIDVALIDITY 1] -\r\n* OK [UIDNEXT {}] -\r\n",
-                    MESSAGES + 1
-                );
+                let messages = self.messages;
+                let next = messages.saturating_add(1);
+                let lines =
+                    format!("* {messages} EXISTS\r\n* OK [UIDVALIDITY 1] -\r\n* OK [UIDNEXT {next}] -\r\n");
                 out.extend_from_slice(lines.as_bytes());
             }
-            b"STATUS" => out.extend_from_slice(format!("* STATUS x (MESSAGES {MESSAGES})\r\n").as_bytes()),
+            b"STATUS" => {
+                let line = format!("* STATUS x (MESSAGES {})\r\n", self.messages);
+                out.extend_from_slice(line.as_bytes());
+            }
             b"NAMESPACE" => out.extend_from_slice(b"* NAMESPACE ((\"\" \"/\")) NIL NIL\r\n"),
             b"SEARCH" => out.extend_from_slice(b"* SEARCH 1 2 3\r\n"),
-            b"FETCH" => fetch(rest, out),
+            b"FETCH" => fetch(rest, self.messages, out),
             b"IDLE" => {
                 self.idle = Some(tag);
                 return out.extend_from_slice(b"+ idling\r\n");
@@ -208,13 +218,13 @@ fn literal(line: &[u8]) -> Option<usize> {
     std::str::from_utf8(line[open + 1..].strip_suffix(b"+}")?).ok()?.parse().ok()
 }
 
-fn fetch(rest: &[u8], out: &mut Vec<u8>) {
+fn fetch(rest: &[u8], messages: u32, out: &mut Vec<u8>) {
     let (set, items) = word(rest);
     let (first, last) = memchr(b':', set).map_or((set, set), |at| (&set[..at], &set[at + 1..]));
     let number =
-        |text: &[u8]| std::str::from_utf8(text).ok().and_then(|n| n.parse().ok()).unwrap_or(MESSAGES);
+        |text: &[u8]| std::str::from_utf8(text).ok().and_then(|n| n.parse().ok()).unwrap_or(messages);
     let body = memchr::memmem::find(items, b"BODY").is_some();
-    for n in number(first)..=number(last).min(MESSAGES) {
+    for n in number(first)..=number(last).min(messages) {
         if body {
             out.extend_from_slice(format!("* {n} FETCH (UID {n} BODY[] {{{MESSAGE_BYTES}}}\r\n").as_bytes());
             out.resize(out.len() + MESSAGE_BYTES, b'x');

@@ -205,6 +205,11 @@ impl Scenario {
         actions.any(|action| action.templates().any(|template| template.mailboxes() > 0))
     }
 
+    /// Whether clients log in.
+    pub fn logs_in(&self) -> bool {
+        self.phases.iter().any(|phase| phase.protocol == Protocol::Imap || phase.auth)
+    }
+
     /// Names of the data sets that it sends.
     pub fn data(&self) -> BTreeSet<String> {
         self.phases.iter().flat_map(Phase::actions).filter_map(Action::data).map(str::to_owned).collect()

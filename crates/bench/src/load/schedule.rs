@@ -54,6 +54,16 @@ impl Schedule {
         }
     }
 
+    /// How many more are due until `end`, about.
+    pub fn left(&self, end: Duration) -> u64 {
+        let every = match &self.kind {
+            Kind::Closed => return 0,
+            Kind::Constant { every } => *every,
+            Kind::Poisson { mean, .. } => *mean,
+        };
+        ((end.as_secs_f64() - self.next).max(0.0) / every).ceil() as u64
+    }
+
     /// When the next round is due; `None`: as soon as the client is ready.
     pub fn due(&mut self) -> Option<Duration> {
         let due = Duration::from_secs_f64(self.next);

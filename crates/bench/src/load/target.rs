@@ -139,6 +139,7 @@ impl Tls {
     /// If the handshake fails.
     pub async fn wrap(&self, stream: Box<dyn Io>) -> io::Result<Box<dyn Io>> {
         let connector = TlsConnector::from(self.config.clone());
-        Ok(Box::new(connector.connect(self.name.clone(), stream).await?))
+        let connected = connector.connect(self.name.clone(), stream).await;
+        Ok(Box::new(connected.map_err(super::tls::explained)?))
     }
 }

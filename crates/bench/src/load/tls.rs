@@ -1,49 +1,58 @@
 //! Whom to trust.
 
+use std::io;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, InvalidMessage, SignatureScheme};
+use sealpost_archive::client;
 
 /// Whose certificates are good.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Trust {
     /// Anybody's: the bench sends no real mail and its passwords are for testing.
     Anybody,
-    /// Those issued by one of these certificates, in PEM.
-    Issuers(Vec<u8>),
+    /// Those of these authorities and servers.
+    Those(client::Trust),
 }
 
 /// A client's TLS.
 ///
 /// # Errors
-/// If there is no certificate in the PEM text.
+/// If the cipher suites do not fit the protocol versions.
 pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let mut config = match trust {
-        Trust::Anybody => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-            .with_no_client_auth(),
-        Trust::Issuers(pem) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                // A bundle of the system may hold one that is too old to be read.
-                let _ = roots.add(certificate.context("the certificates to trust")?);
-            }
-            ensure!(!roots.is_empty(), "there is no certificate to trust");
-            builder.with_root_certificates(roots).with_no_client_auth()
+        Trust::Anybody => {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            ClientConfig::builder_with_provider(provider.clone())
+                .with_safe_default_protocol_versions()?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                .with_no_client_auth()
         }
+        Trust::Those(trust) => Arc::unwrap_or_clone(trust.clone().config()?),
     };
     // Every connection pays for its handshake, as those of different clients do.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(Arc::new(config))
+}
+
+/// What went wrong with a handshake, and what to do about it.
+pub fn explained(error: io::Error) -> io::Error {
+    let why = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let hint = match why {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "--ca FILE says whose certificates to believe, --insecure believes any"
+        }
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "no TLS is spoken on this port, or only after STARTTLS (--tls)"
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {hint}"))
 }
 
 /// Believes everybody, but that they hold the key they show.
@@ -87,11 +96,17 @@ impl ServerCertVerifier for Anybody {
 
 #[cfg(test)]
 mod tests {
+    use rustls::CertificateError;
+
     use super::*;
 
     #[test]
-    fn nothing_to_trust_is_an_error() {
-        assert!(client_config(&Trust::Issuers(b"no certificate here".to_vec())).is_err());
+    fn what_to_do_about_a_certificate_or_a_port_without_tls_is_said() {
+        let said = |error| explained(io::Error::new(io::ErrorKind::InvalidData, error)).to_string();
+        let unknown = said(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        assert!(unknown.contains("UnknownIssuer: --ca FILE") && unknown.contains("--insecure"), "{unknown}");
+        let plain = said(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType));
+        assert!(plain.contains("no TLS is spoken on this port"), "{plain}");
         assert!(client_config(&Trust::Anybody).is_ok());
     }
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use crate::result::{Latency, Phase, Run, ServerRun};
 
@@ -38,6 +39,71 @@ pub struct Line {
     pub values: Vec<Option<(f64, String)>>,
     /// How probable a difference from the first group as large as this is by chance, where that can be told.
     pub chance: Vec<Option<f64>>,
+}
+
+/// A comparison as a document. Values are medians over the runs of each group; the first group is what others are compared with.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    /// What is compared.
+    pub groups: Vec<Compared>,
+    /// What makes it doubtful.
+    pub warnings: Vec<String>,
+    /// The figures.
+    pub figures: Vec<ComparedFigure>,
+}
+
+/// Runs of the same thing.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    /// What they are called.
+    pub label: String,
+    /// How many there are.
+    pub runs: usize,
+}
+
+/// One figure in every group.
+#[derive(Debug, Serialize)]
+pub struct ComparedFigure {
+    /// Phase, and command if it is about one.
+    pub name: String,
+    /// What is compared.
+    pub figure: &'static str,
+    /// Of the values: `s`, `bytes`, `us`.
+    pub unit: &'static str,
+    /// Of every group, as far as it has the figure.
+    pub values: Vec<Option<f64>>,
+    /// As parts of the first.
+    pub ratios: Vec<Option<f64>>,
+    /// How probable a difference from the first as large as this is by chance, where that can be told.
+    pub chance: Vec<Option<f64>>,
+}
+
+impl Comparison {
+    /// Of these groups, with what is to be said about them.
+    pub fn of(groups: &[Group<'_>], warnings: Vec<String>) -> Self {
+        let compared = |group: &Group<'_>| Compared { label: group.label.clone(), runs: group.runs.len() };
+        let figure = |line: Line| {
+            let values: Vec<_> = line.values.iter().map(|value| value.as_ref().map(|(v, _)| *v)).collect();
+            let first = values.first().copied().flatten().filter(|first| *first > 0.0);
+            ComparedFigure {
+                ratios: values.iter().map(|value| Some((*value)? / first?)).collect(),
+                unit: match line.figure {
+                    "peak" => "bytes",
+                    "p50" | "p99" => "us",
+                    _ => "s",
+                },
+                name: line.name,
+                figure: line.figure,
+                values,
+                chance: line.chance,
+            }
+        };
+        Comparison {
+            groups: groups.iter().map(compared).collect(),
+            warnings,
+            figures: compare(groups).into_iter().map(figure).collect(),
+        }
+    }
 }
 
 /// Reads what the arguments of a command line name: files of runs of the same thing are joined by commas.
@@ -163,8 +229,8 @@ pub fn chance(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(f64::from(extreme) / f64::from(ways))
 }
 
-/// The comparison as text.
-pub fn text(groups: &[Group<'_>], width: usize, colours: bool) -> String {
+/// The comparison as text, after what makes it doubtful.
+pub fn text(groups: &[Group<'_>], doubts: &[String], width: usize, colours: bool) -> String {
     let paint = Paint::new(colours);
     let mut out = Vec::new();
     for (nth, group) in groups.iter().enumerate() {
@@ -174,6 +240,9 @@ pub fn text(groups: &[Group<'_>], width: usize, colours: bool) -> String {
             format!("{} runs, medians", group.runs.len())
         };
         out.push(format!("{} {}: {runs}", paint.bold(letter(nth)), printable(&group.label)));
+    }
+    for doubt in doubts {
+        out.extend(wrapped(&format!("! {doubt}"), "  ", width).iter().map(|line| paint.warn(line)));
     }
     let all = compare(groups);
     for other in 1..groups.len() {

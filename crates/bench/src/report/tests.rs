@@ -92,7 +92,7 @@ fn what_servers_say_is_text_everywhere() {
     let summary = summary(&run, 100, false);
     assert!(!summary.contains('\x1b'));
     let given = [("a\x1b".to_owned(), vec![run])];
-    assert!(!text(&groups(&given), 100, false).contains('\x1b'));
+    assert!(!text(&groups(&given), &[], 100, false).contains('\x1b'));
 }
 
 #[test]
@@ -137,5 +137,5 @@ fn runs_are_compared_by_server_or_by_file() {
     );
     let lines = compare(&all);
     assert!(lines[0].chance[1].unwrap() < 0.05 && lines[0].chance[2] == Some(1.0));
-    assert!(text(&all, 100, false).contains("1.50×"));
+    assert!(text(&all, &[], 100, false).contains("1.50×"));
 }

@@ -68,6 +68,12 @@ impl Recorder {
         self.commands.values().fold((0, 0), |(ok, bad), r| (ok + r.histogram.len(), bad + errors(r)))
     }
 
+    /// What went wrong with `command`, if it never ended well.
+    pub fn only_failed(&self, command: &str) -> Option<&Failure> {
+        let record = self.commands.get(command).filter(|record| record.histogram.is_empty())?;
+        record.errors.values().max_by_key(|failure| failure.count)
+    }
+
     /// Bytes sent and received, of all commands.
     pub fn bytes(&self) -> (u64, u64) {
         let each = self.commands.values();

@@ -10,13 +10,14 @@ mod progress;
 mod run;
 mod seeds;
 mod server;
+mod stop;
 mod users;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use sealpost_bench::report::compare;
+use sealpost_bench::report::{compare, doubts};
 
 use crate::global::Global;
 
@@ -74,8 +75,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Seeds(args) => seeds::run(*args, global).await,
         Command::Data(args) => data::write(&args, global),
         Command::Compare { results } => {
-            let given = compare::read(&results)?;
-            global.output().line(compare::text(&compare::groups(&given), WIDTH, false))?;
+            let mut given = compare::read(&results)?;
+            let doubts = doubts::doubts(&results, &mut given)?;
+            let groups = compare::groups(&given);
+            let comparison = compare::Comparison::of(&groups, doubts);
+            global.output().show(&comparison, |of| compare::text(&groups, &of.warnings, WIDTH, false))?;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -31,6 +31,10 @@ pub struct Imap {
     line: Vec<u8>,
     out: Vec<u8>,
     tag: u64,
+    /// What was selected last, as it was written.
+    selected: Option<String>,
+    /// Until when what is read before the first command must have come.
+    due: Duration,
     _open: Open,
 }
 
@@ -69,6 +73,8 @@ impl Imap {
             line: Vec::new(),
             out: Vec::new(),
             tag: 0,
+            selected: None,
+            due: client.thread.now() + shared.patience,
             _open: Open::new(&client.thread),
         };
         imap.wait(|state| state.greeted).await?;
@@ -158,15 +164,22 @@ impl Imap {
         self.state.bye
     }
 
-    /// Commands that were not answered did not end well.
-    pub fn abandon(&mut self, fail: &Fail) {
+    /// Commands that were not answered did not end well; how many there were, without the bench's own.
+    pub fn abandon(&mut self, fail: &Fail) -> usize {
+        let mut counted = 0;
         for command in std::mem::take(&mut self.state.outstanding) {
             if !command.quiet && *fail != Fail::Stopped {
-                let text =
-                    if self.state.bye { format!("BYE {}", self.state.last_text) } else { fail.to_string() };
+                let text = self.why(fail);
                 self.client.thread.error(&command.name, fail.kind(), || text);
+                counted += 1;
             }
         }
+        counted
+    }
+
+    /// Why the connection is of no more use: what the server said of it, if it said goodbye.
+    pub fn why(&self, fail: &Fail) -> String {
+        if self.state.bye { format!("BYE {}", self.state.last_text) } else { fail.to_string() }
     }
 
     /// Sends a command of the bench's own and waits for it; it is not counted.
@@ -200,6 +213,7 @@ impl Imap {
             matched: 0,
             accept_no: counted.accept_no,
             quiet: counted.quiet,
+            due: self.client.thread.now() + self.client.thread.shared.patience,
         });
     }
 
@@ -219,7 +233,7 @@ impl Imap {
         }
         let shared = self.client.thread.shared.clone();
         count(&shared.sent, bytes.len() as u64);
-        let sent = timeout(shared.patience, self.wire.send(bytes, &mut self.state)).await;
+        let sent = timeout(self.left()?, self.wire.send(bytes, &mut self.state)).await;
         self.count_received();
         match sent {
             Ok(sent) => Ok(sent?),
@@ -234,9 +248,14 @@ impl Imap {
         Ok(())
     }
 
+    /// How long the oldest command may still take, whatever the server says meanwhile.
+    fn left(&self) -> Result<Duration, Fail> {
+        let due = self.state.outstanding.front().map_or(self.due, |command| command.due);
+        due.checked_sub(self.client.thread.now()).ok_or(Fail::Timeout)
+    }
+
     async fn receive(&mut self) -> Result<(), Fail> {
-        let patience = self.client.thread.shared.patience;
-        let received = timeout(patience, self.wire.receive(&mut self.state)).await;
+        let received = timeout(self.left()?, self.wire.receive(&mut self.state)).await;
         self.count_received();
         match received {
             Ok(received) => Ok(received?),

@@ -96,12 +96,22 @@ impl Smtp {
         auth: bool,
         from: Duration,
     ) -> Result<Self, Fail> {
+        let connected = Self::connected(client, protocol, auth, from);
+        timeout(client.thread.shared.patience, connected).await.map_err(|_| Fail::Timeout)?
+    }
+
+    async fn connected(
+        client: &Rc<Client>,
+        protocol: Protocol,
+        auth: bool,
+        from: Duration,
+    ) -> Result<Self, Fail> {
         let shared = client.thread.shared.clone();
         let endpoint = shared
             .target
             .endpoint(protocol)
             .ok_or_else(|| Fail::Protocol(format!("no {} server is known", protocol.name())))?;
-        let stream = timeout(shared.patience, endpoint.connect()).await.map_err(|_| Fail::Timeout)??;
+        let stream = endpoint.connect().await?;
         let mut smtp = Smtp {
             wire: Wire::new(stream, Syntax::Smtp),
             replies: Replies::default(),
@@ -116,9 +126,7 @@ impl Smtp {
         if let Some(tls) = endpoint.starts_tls() {
             smtp.say("STARTTLS").await?;
             let plain = std::mem::replace(&mut smtp.wire, Wire::closed(Syntax::Smtp));
-            let stream = timeout(shared.patience, tls.wrap(plain.into_stream()))
-                .await
-                .map_err(|_| Fail::Timeout)??;
+            let stream = tls.wrap(plain.into_stream()).await?;
             smtp.wire = Wire::new(stream, Syntax::Smtp);
             // What was said before TLS may not have been the server (RFC 3207 §4.2).
             smtp.replies = Replies::default();
@@ -136,10 +144,20 @@ impl Smtp {
     /// # Errors
     /// If the connection is of no more use.
     pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
+        let patience = self.client.thread.shared.patience;
+        let announced = timeout(patience, self.delivered(delivery)).await.map_err(|_| Fail::Timeout)??;
+        if delivery.notified {
+            self.notified(&announced).await;
+        }
+        Ok(())
+    }
+
+    /// Delivers one message; who is to be told of it.
+    async fn delivered(&mut self, delivery: &Delivery<'_>) -> Result<Vec<Announced>, Fail> {
         let thread = self.client.thread.clone();
         let accepted = self.envelope(delivery).await?;
         if accepted == 0 {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let announced = self.announce(delivery);
         self.body(delivery.message).await?;
@@ -162,20 +180,21 @@ impl Smtp {
                     thread.shared.notices.retract(one);
                 }
                 thread.error(delivery.name, &code.to_string(), || text);
-                return Ok(());
+                return Ok(Vec::new());
             }
         }
-        if delivery.notified {
-            self.notified(&announced).await;
-        }
-        Ok(())
+        Ok(announced)
     }
 
     /// Says goodbye.
     pub async fn quit(&mut self) {
+        let patience = self.client.thread.shared.patience;
+        let goodbye = async {
+            self.send(b"QUIT\r\n").await?;
+            self.reply().await
+        };
         // What comes of it does not matter.
-        let _ = self.send(b"QUIT\r\n").await;
-        let _ = self.reply().await;
+        let _ = timeout(patience, goodbye).await;
     }
 
     /// MAIL, RCPT, DATA; how many recipients were accepted.
@@ -334,17 +353,16 @@ impl Smtp {
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Fail> {
-        let patience = self.client.thread.shared.patience;
-        Ok(timeout(patience, self.wire.send(bytes, &mut self.replies)).await.map_err(|_| Fail::Timeout)??)
+        Ok(self.wire.send(bytes, &mut self.replies).await?)
     }
 
+    /// The next reply. However long it takes: whoever has a whole delivery done bounds that.
     async fn reply(&mut self) -> Result<(u16, String), Fail> {
-        let patience = self.client.thread.shared.patience;
         loop {
             if let Some(reply) = self.replies.done.pop_front() {
                 return Ok(reply);
             }
-            timeout(patience, self.wire.receive(&mut self.replies)).await.map_err(|_| Fail::Timeout)??;
+            self.wire.receive(&mut self.replies).await?;
         }
     }
 }

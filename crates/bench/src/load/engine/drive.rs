@@ -90,7 +90,13 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
         place = job.place() => place,
         () = client.stopped() => None,
     };
-    let over = driver.rounds().await;
+    let over = tokio::select! {
+        over = driver.rounds() => over,
+        () = overdue(&client, &job) => {
+            driver.cut_off();
+            Err(Fail::Stopped)
+        }
+    };
     if over != Err(Fail::Stopped) {
         driver.last().await;
     }
@@ -102,6 +108,23 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
     drop(place);
     (client.settled)();
     job.left();
+}
+
+/// Returns when nobody waits any longer: as long after the end of the phase, or after its clients were told to stop, as for
+/// any command.
+async fn overdue(client: &Client, job: &Job) {
+    let patience = client.thread.shared.patience;
+    let ended = async {
+        match job.deadline() {
+            Some(deadline) => tokio::time::sleep(deadline.saturating_sub(client.thread.now())).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = client.stopped() => {}
+    }
+    tokio::time::sleep(patience).await;
 }
 
 fn new_client(thread: &Rc<Thread>, job: &Job, connection: usize, settled: Box<dyn Fn()>) -> Client {
@@ -128,9 +151,14 @@ pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
     let job = Job::new(0, Phase::bare("", 1), thread.now());
     let client = Rc::new(new_client(thread, &job, 0, Box::new(|| ())));
     let now = thread.now();
-    let mut imap = Imap::connect(&client, now).await?;
-    imap.login(&"LOGIN".into(), now).await?;
-    imap.names().await
+    let endpoint = thread.shared.target.endpoint(Protocol::Imap);
+    let place = endpoint.map(ToString::to_string).unwrap_or_default();
+    let mut imap = Imap::connect(&client, now)
+        .await
+        .map_err(|fail| Fail::Closed(format!("{place} cannot be reached: {fail}")))?;
+    let account = |fail: Fail| Fail::Protocol(format!("the first account: {fail}"));
+    imap.login(&"LOGIN".into(), now).await.map_err(account)?;
+    imap.names().await.map_err(account)
 }
 
 impl Driver {
@@ -154,7 +182,11 @@ impl Driver {
             if limit.is_some_and(|limit| round >= limit) || client.is_stopped() {
                 break;
             }
-            let Some(from) = self.wait_for_turn(&mut schedule, deadline).await? else { break };
+            let Some(from) = self.wait_for_turn(&mut schedule, deadline).await? else {
+                let left = job.deadline().map_or(0, |deadline| schedule.left(deadline - job.began));
+                job.skipped.fetch_add(left, Ordering::Relaxed);
+                break;
+            };
             client.round.set(round);
             job.rounds.fetch_add(1, Ordering::Relaxed);
             match self.round(from).await {
@@ -162,6 +194,7 @@ impl Driver {
                 Err(Fail::Stopped) => return Err(Fail::Stopped),
                 Err(fail) => {
                     failures += 1;
+                    job.undone.fetch_add(1, Ordering::Relaxed);
                     if !self.recover(&fail, failures).await? {
                         break;
                     }
@@ -187,6 +220,10 @@ impl Driver {
     ) -> Result<Option<Duration>, Fail> {
         let (client, job) = (&self.client, &self.job);
         let now = client.thread.now();
+        // What was due and not begun when the time is over is not begun any more.
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            return Ok(None);
+        }
         let due = schedule.due().map(|due| job.began + due);
         if deadline.is_some_and(|deadline| due.unwrap_or(now) >= deadline) {
             return Ok(None);
@@ -249,8 +286,13 @@ impl Driver {
             Some(Session::Imap(imap)) => {
                 imap.step(step, names, from, pipeline).await?;
                 if imap.is_closed() {
-                    // It was asked to, or says so: what is under way is lost.
-                    imap.abandon(&Fail::Closed("the server closed the connection".into()));
+                    // What is under way is lost.
+                    let fail = Fail::Closed("the server closed the connection".into());
+                    let asked = step.actions.contains(&Action::Logout);
+                    if imap.abandon(&fail) == 0 && !asked {
+                        let why = imap.why(&fail);
+                        self.client.thread.error("(connection)", fail.kind(), || why);
+                    }
                     self.session = None;
                 }
                 Ok(())
@@ -315,7 +357,13 @@ impl Driver {
     async fn recover(&mut self, fail: &Fail, failures: u32) -> Result<bool, Fail> {
         let thread = self.client.thread.clone();
         match self.session.take() {
-            Some(Session::Imap(mut imap)) => imap.abandon(fail),
+            Some(Session::Imap(mut imap)) => {
+                // A login that was refused is counted as such.
+                let counted = matches!(fail, Fail::Denied(_) | Fail::Later(_));
+                if imap.abandon(fail) == 0 && !counted {
+                    thread.error("(connection)", fail.kind(), || imap.why(fail));
+                }
+            }
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
         }
@@ -328,6 +376,17 @@ impl Driver {
         Ok(true)
     }
 
+    /// Ends at once: what is under way did not end well, if it is the server that is waited for.
+    fn cut_off(&mut self) {
+        if let Some(Session::Imap(mut imap)) = self.session.take() {
+            let fail = if self.client.is_stopped() { Fail::Stopped } else { Fail::Timeout };
+            imap.abandon(&fail);
+        }
+        if !self.client.is_stopped() {
+            self.job.undone.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Ends in an orderly way.
     async fn last(&mut self) {
         let (job, plan) = (self.job.clone(), self.plan.clone());
@@ -338,7 +397,9 @@ impl Driver {
             }
         }
         match (ended, &mut self.session) {
-            (Err(fail), Some(Session::Imap(imap))) => imap.abandon(&fail),
+            (Err(fail), Some(Session::Imap(imap))) => {
+                imap.abandon(&fail);
+            }
             (Ok(()), Some(Session::Smtp(smtp))) => smtp.quit().await,
             _ => {}
         }

@@ -21,6 +21,10 @@ pub struct Job {
     pub late: AtomicU64,
     /// Rounds whose client was free and woke late.
     pub overslept: AtomicU64,
+    /// Rounds that were begun and not done.
+    pub undone: AtomicU64,
+    /// Rounds that were due and not begun when the time was over.
+    pub skipped: AtomicU64,
     /// Clients that gave up.
     pub given_up: AtomicU64,
     /// Clients that are neither done nor settled in IDLE.
@@ -47,6 +51,8 @@ impl Job {
             rounds: AtomicU64::new(0),
             late: AtomicU64::new(0),
             overslept: AtomicU64::new(0),
+            undone: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
             busy: AtomicUsize::new(clients),
             alive: AtomicUsize::new(clients),

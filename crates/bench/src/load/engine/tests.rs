@@ -301,3 +301,5 @@ fn no_more_clients_than_are_wanted_are_there_at_once() {
     let bad = text("at_once = 4").replace("steps", "rate = 5\nsteps").replace("think = \"1s\"\n", "");
     assert!(Scenario::parse("test", &bad, &Overrides::default()).unwrap_err().contains("at_once is for"));
 }
+
+mod ends;

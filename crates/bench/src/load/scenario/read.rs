@@ -149,7 +149,9 @@ impl<'t> Reader<'t> {
                         let (line, name) = (self.line(at), key.get_ref().to_string());
                         let is_name =
                             name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
-                        if !is_name || name == "users" || PLACEHOLDERS.iter().any(|(taken, _)| *taken == name)
+                        if !is_name
+                            || ["users", "accounts"].contains(&&*name)
+                            || PLACEHOLDERS.iter().any(|(taken, _)| *taken == name)
                         {
                             self.fail(line, format!("{name} cannot be the name of a parameter"));
                         }
@@ -179,6 +181,10 @@ impl<'t> Reader<'t> {
             let value = value.replace("{users}", &overrides.users.max(1).to_string());
             self.values.insert(name.clone(), value);
         }
+        // Not more than have a client, and each but once.
+        let accounts = self.values.get("connections").and_then(|connections| count(connections).ok());
+        let users = overrides.users.max(1) as u64;
+        self.values.insert("accounts".into(), accounts.unwrap_or(users).min(users).to_string());
         set.into_iter()
             .map(|(_, name, _)| {
                 let value = self.values[&name].clone();

@@ -168,3 +168,18 @@ fn what_would_change_somebodys_mail_is_told() {
         assert_eq!(writes(harmful), [format!("phase \"p\": {what}")], "{harmful}");
     }
 }
+
+#[test]
+fn mail_arrives_where_mailboxes_were_filled() {
+    for (users, connections, accounts) in [(16, "6", 6), (2, "6", 2)] {
+        let scenario = built_in("thunderbird", &with(users, &[("connections", connections)]));
+        let clients =
+            |name: &str| scenario.phases.iter().find(|phase| phase.name == name).unwrap().connections;
+        assert_eq!((clients("fill"), clients("mail arrives")), (accounts, accounts));
+        assert_eq!(clients("people").to_string(), connections);
+    }
+    let taken = parse("name = \"x\"\n[set]\naccounts = 1\n[[phase]]\nsteps = []\n").unwrap_err();
+    assert!(taken.contains("accounts cannot be the name of a parameter"), "{taken}");
+    let delivers = built_in("smtp", &with(1, &[]));
+    assert!(!delivers.logs_in() && built_in("smtp", &with(1, &[("auth", "true")])).logs_in());
+}

@@ -20,7 +20,7 @@ pub struct Args {
     /// mailbox-100, inbox, tiny, or a path to mail
     name: String,
     /// How many messages [default: 100, or all that a path has]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Another seed gives other mail
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -26,6 +26,14 @@ struct Entry {
     parameters: Vec<String>,
 }
 
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    entry: Entry,
+    /// The file.
+    toml: &'static str,
+}
+
 pub fn list(global: &Global) -> Result<ExitCode> {
     let scenarios = BUILT_IN.iter().map(entry).collect::<Result<_>>()?;
     let data_sets =
@@ -37,7 +45,8 @@ pub fn list(global: &Global) -> Result<ExitCode> {
 
 pub fn show(name: &str, global: &Global) -> Result<ExitCode> {
     let found = find(name).ok_or_else(|| Usage(no_such(name)))?;
-    global.output().line(found.text.trim_end())?;
+    let shown = Shown { entry: entry(found)?, toml: found.text };
+    global.output().show(&shown, |shown| shown.toml.to_owned())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -47,13 +47,15 @@ impl Measuring {
     ///
     /// # Errors
     /// The outcome's.
-    pub fn finish(
-        self,
+    pub async fn finish(
+        mut self,
         title: &str,
         parameters: BTreeMap<String, String>,
         outcome: Result<Outcome>,
     ) -> Result<Seen> {
         self.shown.finish();
+        let samples = self.sampler.map(Sampler::finish).unwrap_or_default();
+        self.running.end().await;
         let outcome = outcome?;
         let mut document = Run::new(title, self.options.seed, self.began);
         document.parameters = parameters;
@@ -66,7 +68,7 @@ impl Measuring {
             reached: self.running.target.reached(),
             warnings: warnings(&outcome, &self.running),
             phases: outcome.phases,
-            samples: self.sampler.map(Sampler::finish).unwrap_or_default(),
+            samples,
             ..ServerRun::default()
         }];
         Ok(Seen { document, missed: outcome.missed, stopped: outcome.stopped })
@@ -101,6 +103,23 @@ impl Seen {
         let failed = self.document.errors() > 0 || !self.missed.is_empty() || self.stopped;
         if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
     }
+}
+
+/// Whether a report can be written into `dir`, which is made: nobody wants to know that only after the run.
+///
+/// # Errors
+/// If it cannot.
+pub fn writable(dir: &Path) -> Result<()> {
+    let write = || -> Result<()> {
+        std::fs::create_dir_all(dir)?;
+        tempfile::tempfile_in(dir)?;
+        let document = dir.join("report.json");
+        if document.exists() {
+            std::fs::OpenOptions::new().append(true).open(document)?;
+        }
+        Ok(())
+    };
+    write().with_context(|| format!("--out {}", dir.display()))
 }
 
 fn warnings(outcome: &Outcome, running: &Running) -> Vec<String> {

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sealpost_bench::load::scenario::{Overrides, Scenario, duration, find};
+use sealpost_bench::load::scenario::{Overrides, Scenario, count, duration, find};
 use sealpost_bench::load::{self, Options};
 use sealpost_bench::process::Every;
 
-use super::measuring::Measuring;
+use super::measuring::{Measuring, writable};
 use super::server::Running;
+use super::stop::Stop;
 use super::users::Users;
 use super::{list, server};
 use crate::exit::Usage;
@@ -28,8 +29,8 @@ const SCENARIO_BYTES: u64 = 1 << 20;
                         started itself.\n
 What a scenario lets be changed is in its [set], with what it is without; --connections 50 is short for \
                         --set connections=50, and so on.\n
-Ctrl-C ends the run early: mailboxes are removed and what was seen is shown; a second one ends at once. Exit status 1 if a \
-                        command failed or a bar was missed.\n
+Ctrl-C, or SIGTERM, ends the run early, within --patience at most: mailboxes are removed and what was seen is shown; a \
+                        second one ends at once. Exit status 1 if a command failed or a bar was missed.\n
 Examples:
   sealpost bench run fetch --sealpost
   sealpost bench run fill --imap 127.0.0.1:143 --users-file users --pid $(pidof -s dovecot)
@@ -83,15 +84,19 @@ struct Load {
     /// Threads that send
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// How long to wait for anything from the server
+    /// How long a connection, a command or a delivery may take in all
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     patience: Duration,
 }
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let users = args.server.accounts(&args.users)?;
-    let scenario = read(&args.scenario, args.load.overrides(users.len())?)?;
+    let users = args.server.accounts(&args.users, false)?.len();
+    let scenario = read(&args.scenario, args.load.overrides(users)?)?;
+    let users = args.server.accounts(&args.users, scenario.logs_in())?;
+    if let Some(dir) = &args.out {
+        writable(dir)?;
+    }
     let room = sealpost_server::files::room_for_connections() as u64;
     if scenario.most_connections() > room {
         let most = scenario.most_connections();
@@ -100,21 +105,27 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         ))
         .into());
     }
-    let running = args.server.running(users).await?;
+    let messages = scenario.set.iter().find(|(name, _)| name == "count");
+    let messages = messages.and_then(|(_, messages)| count(messages).ok()?.try_into().ok());
+    let stop = Stop::on_signals(args.load.patience)?;
+    let running = stop.unless(args.server.running(users, messages)).await?;
+    stop.ends_too(running.started());
     refuse_to_harm(&scenario, &running, args.write_inbox)?;
     let options = Options {
         seed: args.load.seed,
         threads: args.load.threads.clamp(1, 256),
         patience: args.load.patience,
+        null: running.null,
         keep: args.keep || running.throwaway,
         ..Options::default()
     };
     let mut measuring = Measuring::begin(running, options, Every::default(), global);
     let (target, sampler) = (measuring.running.target.clone(), measuring.sampler.as_ref());
-    let stop = measuring.running.stop();
-    let outcome = load::run(&scenario, target, &measuring.options, sampler, stop, &mut measuring.shown).await;
+    let stopped = stop.stopped();
+    let outcome =
+        load::run(&scenario, target, &measuring.options, sampler, stopped, &mut measuring.shown).await;
     let parameters = scenario.set.iter().cloned().collect();
-    let seen = measuring.finish(&scenario.name, parameters, outcome)?;
+    let seen = measuring.finish(&scenario.name, parameters, outcome).await?;
     if let Some(dir) = &args.out {
         seen.write(dir)?;
     }
@@ -171,6 +182,11 @@ impl Load {
         ];
         for (name, value) in short {
             set.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
+        }
+        for name in ["connections", "count"] {
+            if set.get(name).is_some_and(|value| count(value) == Ok(0)) {
+                return Err(Usage(format!("{name} is 0: nothing would be done; it is at least 1")).into());
+            }
         }
         Ok(Overrides { set, users })
     }

@@ -10,8 +10,9 @@ use sealpost_bench::result::Run;
 use sealpost_bench::seeds::{self, Line, OFTEN, USERS};
 use serde::Serialize;
 
-use super::measuring::Measuring;
+use super::measuring::{Measuring, writable};
 use super::server;
+use super::stop::Stop;
 use super::users::Users;
 use crate::global::Global;
 
@@ -50,13 +51,20 @@ struct Shown<'a> {
 pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     args.server.or_sealpost();
     args.users.users.get_or_insert(USERS);
-    let running = args.server.running(args.server.accounts(&args.users)?).await?;
-    let options = Options { seed: args.seed, keep: running.throwaway, ..Options::default() };
+    let users = args.server.accounts(&args.users, true)?;
+    if let Some(dir) = &args.out {
+        writable(dir)?;
+    }
+    let stop = Stop::on_signals(Options::default().patience)?;
+    let running = stop.unless(args.server.running(users, None)).await?;
+    stop.ends_too(running.started());
+    let options =
+        Options { seed: args.seed, keep: running.throwaway, null: running.null, ..Options::default() };
     let mut measuring = Measuring::begin(running, options, OFTEN, global);
     let (target, sampler) = (measuring.running.target.clone(), measuring.sampler.as_ref());
-    let stop = measuring.running.stop();
-    let outcome = seeds::run(target, &measuring.options, sampler, stop, &mut measuring.shown).await;
-    let seen = measuring.finish("seeds", BTreeMap::new(), outcome)?;
+    let stopped = stop.stopped();
+    let outcome = seeds::run(target, &measuring.options, sampler, stopped, &mut measuring.shown).await;
+    let seen = measuring.finish("seeds", BTreeMap::new(), outcome).await?;
     if let Some(dir) = &args.out {
         seen.write(dir)?;
     }

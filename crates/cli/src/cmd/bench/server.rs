@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use rustix::process::{Signal, kill_process_group};
+use rustix::process::Pid;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use sealpost_archive::client;
 use sealpost_bench::load::scenario::Protocol;
 use sealpost_bench::load::target::Tls;
 use sealpost_bench::load::tls::{Trust, client_config};
@@ -16,20 +17,11 @@ use sealpost_bench::load::{Endpoint, Place, Target, User, null};
 use sealpost_bench::process::Tree;
 use sealpost_bench::server::{self, PASSWORD, Ready, START_TIMEOUT, Sealpost, Start};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::sync::watch;
 
 use super::group::Group;
+use super::stop::Started;
 use super::users::Users;
 use crate::exit::Usage;
-use crate::output::warn;
-
-/// Where systems keep the certificates that they trust.
-const SYSTEM_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// When TLS is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,7 +62,7 @@ pub struct Options {
     /// Believe any certificate
     #[arg(long)]
     insecure: bool,
-    /// Believe certificates issued by those in FILE, PEM [default: the system's]
+    /// Believe the certificates in FILE, PEM, and those they issued [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// What the server is called in the report
@@ -107,32 +99,33 @@ pub struct Running {
 
 /// A server of our own, and where its data is: killed, then removed.
 enum Process {
-    Sealpost { _server: server::Server, _dir: tempfile::TempDir },
+    Sealpost { server: server::Server, dir: tempfile::TempDir },
     Other(Group),
 }
 
 impl Running {
-    /// Becomes true with the first Ctrl-C; the second one ends this process, and with it the server it started.
-    pub fn stop(&self) -> watch::Receiver<bool> {
-        let (stop, stopped) = watch::channel(false);
-        let group = match &self.process {
-            Some(Process::Other(group)) => Some(group.leader),
-            _ => None,
-        };
-        tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                warn("stopping; again to end at once");
-                stop.send_replace(true);
+    /// What was started, for whoever ends this process in haste.
+    pub fn started(&self) -> Option<Started> {
+        match self.process.as_ref()? {
+            Process::Sealpost { server, dir } => {
+                let group = Pid::from_raw(i32::try_from(server.tree.root()).ok()?)?;
+                Some(Started { group, dir: Some(dir.path().to_owned()) })
             }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                // The terminal tells only its own process group.
-                group.map(|group| kill_process_group(group, Signal::KILL));
-                std::process::exit(130);
+            Process::Other(group) => Some(Started { group: group.leader, dir: None }),
+        }
+    }
+
+    /// Ends what was started, and removes its data when it is gone.
+    pub async fn end(&mut self) {
+        match self.process.take() {
+            // It has nothing that anybody wants to keep.
+            Some(Process::Sealpost { server, dir }) => {
+                let _ = server.kill().await;
+                drop(dir);
             }
-            // The channel must not close while the run goes on.
-            stop.closed().await;
-        });
-        stopped
+            Some(Process::Other(group)) => drop(group),
+            None => {}
+        }
     }
 }
 
@@ -145,12 +138,13 @@ impl Options {
     }
 
     /// How many accounts there will be, for scenarios that ask before the server runs.
-    pub fn accounts(&self, users: &Users) -> Result<Vec<User>> {
+    /// `log_in`: their passwords are needed.
+    pub fn accounts(&self, users: &Users, log_in: bool) -> Result<Vec<User>> {
         let made = |count: usize| {
             let user = |nth| User { name: format!("user{nth}@localhost"), password: PASSWORD.into() };
             (1..=count).map(user).collect()
         };
-        let given = users.given(!self.null && !self.sealpost)?;
+        let given = users.given(log_in && !self.null && !self.sealpost)?;
         if given.is_empty() && (self.sealpost || self.null) {
             return Ok(made(users.users.unwrap_or(1)));
         }
@@ -161,10 +155,10 @@ impl Options {
         Ok(given)
     }
 
-    /// Starts or finds the server.
-    pub async fn running(&self, users: Vec<User>) -> Result<Running> {
+    /// Starts or finds the server. `messages`: how many there are in every mailbox of one that does nothing.
+    pub async fn running(&self, users: Vec<User>, messages: Option<u32>) -> Result<Running> {
         if self.null {
-            return self.null(users);
+            return self.null(users, messages.unwrap_or(null::MESSAGES));
         }
         if self.sealpost {
             return self.sealpost(users).await;
@@ -203,9 +197,9 @@ impl Options {
         })
     }
 
-    fn null(&self, users: Vec<User>) -> Result<Running> {
+    fn null(&self, users: Vec<User>, messages: u32) -> Result<Running> {
         let at = |protocol| {
-            let address = null::listen(protocol)?;
+            let address = null::listen(protocol, messages)?;
             anyhow::Ok(Some(Endpoint { place: Place::Tcp(address.to_string(), vec![address]), tls: None }))
         };
         let target = Target {
@@ -223,7 +217,7 @@ impl Options {
         let path = std::env::current_exe().context("this program")?;
         let sealpost = Sealpost { path, memory: Some("256MiB") };
         let names: Vec<String> = users.iter().map(|user| user.name.clone()).collect();
-        let server = server::start(&sealpost, &dir.path().join("data"), &names).await?;
+        let server = server::start_apart(&sealpost, &dir.path().join("data"), &names).await?;
         let trust = Trust::Anybody;
         let local = |address: SocketAddr, tls| {
             self.endpoint(address.to_string(), vec![address], "localhost", tls, &trust)
@@ -240,7 +234,7 @@ impl Options {
             users,
         };
         let (tree, version) = (Some(server.tree), sealpost.version());
-        let process = Some(Process::Sealpost { _server: server, _dir: dir });
+        let process = Some(Process::Sealpost { server, dir });
         Ok(Running { target, tree, version, throwaway: true, null: false, process })
     }
 
@@ -293,15 +287,11 @@ impl Options {
         if self.insecure {
             return Ok(Trust::Anybody);
         }
-        let read = |path: &std::path::Path| std::fs::read(path).with_context(|| path.display().to_string());
         if let Some(path) = &self.ca {
-            return Ok(Trust::Issuers(read(path)?));
+            return Ok(Trust::Those(client::Trust::file(path)?));
         }
-        let found = SYSTEM_BUNDLES.iter().find(|path| std::path::Path::new(path).exists());
-        let found = found.ok_or_else(|| {
-            Usage("this system has no certificates to trust: --ca FILE or --insecure".into())
-        })?;
-        Ok(Trust::Issuers(read(std::path::Path::new(found))?))
+        let system = client::Trust::system();
+        Ok(Trust::Those(system.map_err(|e| Usage(format!("{e}, or give --insecure")))?))
     }
 
     fn tcp(&self, at: &str, tls: Option<TlsMode>, trust: &impl Trusts) -> Result<Endpoint> {

@@ -40,6 +40,7 @@ impl Imap {
                 self.render(template);
                 let asks = template.asks_for_new();
                 let selects = starts_with(&self.line, b"SELECT ") || starts_with(&self.line, b"EXAMINE ");
+                self.remember_selected();
                 self.start(counted).await?;
                 self.wait(|state| state.outstanding.len() < pipeline).await?;
                 if asks || (selects && self.client.uid_seen.get() == 0) {
@@ -134,8 +135,32 @@ impl Imap {
             return Ok(true);
         }
         // It is there, perhaps with messages in it.
+        self.leave(mailbox).await?;
         self.own(&format!("DELETE {mailbox}")).await?;
         self.must(&format!("CREATE {mailbox}"), name).await
+    }
+
+    /// Notes which mailbox the command in `line` selects, if it does.
+    fn remember_selected(&mut self) {
+        let line = String::from_utf8_lossy(&self.line);
+        let (verb, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        match verb.to_ascii_uppercase().as_str() {
+            "SELECT" | "EXAMINE" => self.selected = Some(rest.to_owned()),
+            "CLOSE" | "UNSELECT" => self.selected = None,
+            _ => {}
+        }
+    }
+
+    /// Selects no more what is to be deleted: servers say BYE to whoever is in a mailbox that goes. CLOSE would expunge,
+    /// and who knows what is selected.
+    async fn leave(&mut self, mailbox: &str) -> Result<(), Fail> {
+        let rest = self.selected.as_deref().and_then(|selected| selected.strip_prefix(mailbox));
+        if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')) {
+            return Ok(());
+        }
+        let command = if self.capabilities().await?.unselect { "UNSELECT" } else { "EXAMINE INBOX" };
+        self.selected = None;
+        self.own(command).await
     }
 
     async fn fill(&mut self, fill: &Fill, name: &Rc<str>, from: Duration) -> Result<(), Fail> {
@@ -191,6 +216,7 @@ impl Imap {
         if !self.must(&format!("SELECT {mailbox}"), name).await? {
             return Ok(false);
         }
+        self.selected = Some(mailbox.to_owned());
         let mut there = fill.distinct;
         while there < fill.count && !self.client.is_stopped() {
             let more = there.min(fill.count - there);
@@ -292,6 +318,10 @@ impl Imap {
         }
         waited?;
         let from = thread.now();
+        if let Some(idle) = self.state.outstanding.front_mut() {
+            // To wait was what it was for: only its end is a command that is waited for.
+            idle.due = from + thread.shared.patience;
+        }
         self.out.extend_from_slice(b"DONE\r\n");
         self.flush().await?;
         self.drained().await?;

@@ -24,6 +24,8 @@ pub struct Outstanding {
     pub matched: u64,
     pub accept_no: bool,
     pub quiet: bool,
+    /// When it must have been answered.
+    pub due: Duration,
 }
 
 /// What a server can do, as far as it matters here.
@@ -37,6 +39,8 @@ pub struct Capabilities {
     pub multi_append: bool,
     /// Where personal mailboxes are (RFC 2342).
     pub namespace: bool,
+    /// Leaving a mailbox without EXPUNGE (RFC 3691).
+    pub unselect: bool,
 }
 
 /// A session's state.
@@ -221,6 +225,7 @@ impl Capabilities {
             literal_minus: has(b"LITERAL-"),
             multi_append: has(b"MULTIAPPEND"),
             namespace: has(b"NAMESPACE"),
+            unselect: has(b"UNSELECT") || has(b"IMAP4REV2"),
         }
     }
 }
