@@ -6,7 +6,7 @@ one takes; every few kills the copy is compared with the server: whatever is in 
 what is missing is only missing. Then the next pull goes on. Once a copy is complete, everything in it is compared and another
 one is begun. Kills that came too late to meet a process are not counted.
 
-    tests/crash/archive.py --sealpost target/release/sealpost --kills 300 [--seed N] [--formats "mbox maildir sealpost"]
+    tests/crash/archive.py --sealpost target/release/sealpost --kills 300 [--seed N] [--formats "mbox maildir sealpost bodies"]
 """
 
 import argparse
@@ -22,6 +22,8 @@ import time
 
 PASSWORD = "correct horse battery"
 USER = "ada@localhost"
+#: Of the bodies of a copy that does not keep all.
+KEEP = "300KB"
 FOLDERS = {"INBOX": 4000, "Work": 1500, "Large": 60}
 
 
@@ -53,9 +55,12 @@ class Pulls:
 
     def command(self, verb, form, *more):
         place = ["--host", "127.0.0.1", "--port", self.port, "--tls", "none", "--user", USER, "--password-file", self.password]
-        opens = ["--copy-password-file", self.password] if form == "sealpost" else []
+        opens = ["--copy-password-file", self.password] if form in ("sealpost", "bodies") else []
         at = "--into" if verb == "pull" else "--from"
-        return [self.binary, "archive", verb, "--json", *place, "--format", form, at, self.work / form, *opens, *more]
+        # A sealed copy that keeps few bodies: kills come while they are given up, too.
+        few = ["--keep-bodies", KEEP] if (verb, form) == ("pull", "bodies") else []
+        form, into = ("sealpost" if form == "bodies" else form), self.work / form
+        return [self.binary, "archive", verb, "--json", *place, "--format", form, at, into, *opens, *few, *more]
 
     def kill(self, form, within):
         """Whether a pull was killed; otherwise it was complete before."""
@@ -107,7 +112,7 @@ def main():
     parser.add_argument("--sealpost", required=True)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--formats", default="mbox maildir sealpost")
+    parser.add_argument("--formats", default="mbox maildir sealpost bodies")
     options = parser.parse_args()
     work = pathlib.Path(tempfile.mkdtemp(prefix="sealpost-archive-crash-"))
     print(f"seed {options.seed}, in {work}", flush=True)

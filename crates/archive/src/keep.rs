@@ -11,9 +11,10 @@
 use std::fmt;
 use std::io::Read;
 
-use sealpost_base::Result;
+use sealpost_base::{Error, Result};
 use sealpost_imap::types::DateTime;
 
+pub mod bodies;
 mod claim;
 mod digest;
 mod file_copy;
@@ -29,7 +30,7 @@ pub mod maildir;
 mod octets;
 pub mod sealed;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod transfer;
 
 pub use known::{Known, Run};
@@ -57,6 +58,26 @@ pub trait Copy: Send + Sync {
     /// # Errors
     /// `NotFound` if the copy does not have it; as [`Copy::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
+
+    /// Gives up bodies until those that are kept fit, if the copy was opened with a limit and its format can: of messages
+    /// that the server has in folders that are in step. What was done; `None` if there is no limit.
+    ///
+    /// # Errors
+    /// What the copy says. What was given up until then is.
+    fn give_up(&self, _request: &GiveUp<'_>) -> Result<Option<BodyCounts>> {
+        Ok(None)
+    }
+
+    /// How many bodies are kept and how many are not; `None` if the format keeps all.
+    ///
+    /// # Errors
+    /// What the copy says.
+    fn bodies(&self) -> Result<Option<BodyCounts>> {
+        Ok(None)
+    }
+
+    /// Nothing more is done with the copy: what was made for the while goes. Without it, it goes later.
+    fn end(&self) {}
 }
 
 /// One folder of a copy, opened.
@@ -119,6 +140,34 @@ pub trait Folder: Send {
     /// `Retry`.
     fn gone(&mut self, uid: u32) -> Result<()>;
 
+    /// What the server has of the folder is known by now: everything that it has no more was told ([`Folder::gone`]).
+    fn in_step(&mut self) {}
+
+    /// SHA-256 of a message whose body is not in the copy, and was to be fetched when it is read; `None` if it is here.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
+    fn given_up(&self, _uid: u32) -> Result<Option<[u8; 32]>> {
+        Ok(None)
+    }
+
+    /// Messages whose bodies were given up and whose server copies were lost by what opening the folder found: another
+    /// UIDVALIDITY.
+    fn lost(&self) -> u64 {
+        0
+    }
+
+    /// The first octets of a committed message, at most so many; of one whose body was given up, what is here of them.
+    ///
+    /// # Errors
+    /// As [`Folder::read`].
+    fn head(&self, uid: u32, most: usize) -> Result<Vec<u8>> {
+        let mut head = Vec::new();
+        let read = self.read(uid)?.take(most as u64).read_to_end(&mut head);
+        read.map_err(|e| Error::retry("it cannot be read").with_source(e))?;
+        Ok(head)
+    }
+
     /// Makes everything since the last commit durable, together with `resume`.
     ///
     /// # Errors
@@ -150,6 +199,45 @@ pub trait Folder: Send {
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`, also while reading.
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
+}
+
+/// What is asked of [`Copy::give_up`].
+pub struct GiveUp<'a> {
+    /// Folders that are what they are at the server, as they were found unchanged there.
+    pub in_step: &'a [FolderName],
+    /// Say what would be done.
+    pub dry_run: bool,
+    /// Whether to stop.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Told how many bodies there are less, and octets on disk.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+impl Default for GiveUp<'_> {
+    fn default() -> Self {
+        GiveUp { in_step: &[], dry_run: false, stop: &|| false, progress: &|_, _| {} }
+    }
+}
+
+/// Bodies of a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BodyCounts {
+    /// Messages that are there whole.
+    pub kept: u64,
+    /// Octets on disk of their bodies.
+    pub kept_octets: u64,
+    /// Messages whose bodies were given up.
+    pub without: u64,
+    /// Octets on disk that these had.
+    pub without_octets: u64,
+    /// Octets that may stay, if that is limited.
+    pub limit: Option<u64>,
+    /// Bodies that were given up just now, or would be.
+    pub now: u64,
+    /// Their octets on disk.
+    pub now_octets: u64,
+    /// What was to be given up and is damaged: it stays.
+    pub damaged: Vec<String>,
 }
 
 /// A folder's name, in UTF-8, and what separates its levels; `None`: it has none.

@@ -27,6 +27,7 @@ pub mod maildir;
 pub mod mbox;
 pub mod pull;
 pub mod push;
+pub mod refetch;
 pub mod verify;
 
 /// What an archive says about a message besides its bytes.

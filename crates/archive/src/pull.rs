@@ -29,7 +29,7 @@ use sealpost_base::{Clock, Error, Random, Result};
 use tokio::sync::watch;
 
 use crate::client::{Connection, Found, Server};
-use crate::keep::Copy;
+use crate::keep::{BodyCounts, Copy, FolderName, GiveUp};
 use shared::Shared;
 
 pub use plan::{Plan, Reason, plan};
@@ -77,20 +77,50 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     let plans = plan(&found, &kept, connection.capabilities().condstore());
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
+    let planned = |found: &Found| plans.iter().any(|plan| plan.found.name == found.name);
+    let unchanged: Vec<FolderName> = found
+        .iter()
+        .filter(|found| found.selectable && !planned(found))
+        .map(|found| found.name.clone())
+        .collect();
     if options.dry_run {
+        report.bodies = give_up(&copy, unchanged, options, tools).await?;
         report.of = plans.iter().map(FolderReport::planned).collect();
         connection.logout().await;
         return Ok(report);
     }
-    let shared = Arc::new(Shared::new(server.clone(), copy, options.clone(), tools.clone(), plans));
+    let shared = Arc::new(Shared::new(server.clone(), copy.clone(), options.clone(), tools.clone(), plans));
     worker::run(&shared, connection).await;
     report.interrupted = *tools.stop.borrow();
     shared.complete(&mut report);
+    if report.broken.is_none() && !report.interrupted {
+        report.bodies = give_up(&copy, unchanged, options, tools).await?;
+        report.interrupted = *tools.stop.borrow();
+    }
     report.elapsed = tools.clock.monotonic().saturating_sub(began);
     match report.broken.take() {
         Some(error) => Err(error),
         None => Ok(report),
     }
+}
+
+/// Has the copy give up bodies, if there are to be fewer: of what was looked at now, or did not change.
+async fn give_up(
+    copy: &Arc<dyn Copy>,
+    in_step: Vec<FolderName>,
+    options: &Options,
+    tools: &Tools,
+) -> Result<Option<BodyCounts>> {
+    let (copy, tools, dry_run) = (copy.clone(), tools.clone(), options.dry_run);
+    blocking(move || {
+        copy.give_up(&GiveUp {
+            in_step: &in_step,
+            dry_run,
+            stop: &|| *tools.stop.borrow(),
+            progress: &|messages, octets| tools.observer.given_up(messages, octets),
+        })
+    })
+    .await
 }
 
 /// Runs `work` on a thread that may block.

@@ -67,6 +67,10 @@ pub struct FolderReport {
     pub compared: u64,
     /// UIDs whose octets are not the server's.
     pub different: UidSet,
+    /// Messages of the copy whose bodies were given up: what is known of them is compared.
+    pub given_up: u64,
+    /// UIDs of those of them that the server has no more: these bodies are nowhere.
+    pub lost: UidSet,
     /// What is damaged in the copy itself.
     pub damaged: Vec<String>,
     /// What kept the folder from being compared.
@@ -78,6 +82,7 @@ impl FolderReport {
     pub fn is_good(&self) -> bool {
         self.missing.is_empty()
             && self.different.is_empty()
+            && self.lost.is_empty()
             && self.damaged.is_empty()
             && self.error.is_none()
     }
@@ -89,6 +94,8 @@ struct Local {
     /// Size and hash by UID.
     messages: HashMap<u32, (u64, [u8; 32])>,
     uids: UidSet,
+    /// Those of them whose bodies are not here.
+    given_up: UidSet,
     damaged: Vec<String>,
 }
 
@@ -267,6 +274,8 @@ impl Comparing<'_> {
             return Err(Error::invalid(format!("the server lists {listed} of {all} messages of the folder")));
         }
         report.missing = there.difference(&local.uids);
+        report.given_up = local.given_up.len() as u64;
+        report.lost = local.given_up.difference(&there);
         report.gone = local.uids.difference(&there).len() as u64;
         report.sizes = sizes;
         let common = local.uids.intersection(&there);
@@ -305,7 +314,7 @@ impl Comparing<'_> {
 fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
     let folder = copy.look(name)?;
     let mut local = Local::default();
-    let mut uids = Vec::new();
+    let (mut uids, mut given_up) = (Vec::new(), Vec::new());
     let mut damage = |text: String| {
         if local.damaged.len() < DAMAGES_TOLD {
             local.damaged.push(text);
@@ -321,6 +330,19 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
             }
         };
         let uid = stored.uid;
+        match folder.given_up(uid) {
+            Ok(Some(sha256)) => {
+                local.messages.insert(uid, (stored.size, sha256));
+                uids.extend(Uid::new(uid));
+                given_up.extend(Uid::new(uid));
+                continue;
+            }
+            Ok(None) => {}
+            Err(e) => {
+                damage(format!("UID {uid}: {e}"));
+                continue;
+            }
+        }
         let hashed = folder.read(uid).and_then(|mut reader| {
             let (mut hash, mut size) = (Context::new(&SHA256), 0);
             loop {
@@ -349,6 +371,7 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
         }
     }
     local.uids = uids.into_iter().collect();
+    local.given_up = given_up.into_iter().collect();
     Ok(local)
 }
 

@@ -112,11 +112,13 @@ impl LocalStore {
         }
     }
 
-    /// Gives room that removed objects took inside of the database back to the disk, if it is worth it.
+    /// Gives room that removed objects took inside of files and the database back to the disk, of the database if it is worth it.
     ///
     /// # Errors
     /// What SQLite says; everything is as it was then.
     pub(crate) async fn shrink(&self) -> object_store::Result<()> {
+        // What was removed is given back after those who waited for it were answered: by now, when the next one is.
+        self.writer.delete(Vec::new()).await?;
         let database = self.database.clone();
         spawn_blocking(move || shrink::shrink(&database)).await?.map_err(generic)
     }

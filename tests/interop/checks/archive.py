@@ -1,5 +1,8 @@
 """`sealpost archive` as a client: pull, kill, verify, restore, migrate, against the server under test."""
 
+import base64
+import contextlib
+import imaplib
 import json
 import random
 import signal
@@ -252,4 +255,93 @@ def migrate_killed(context):
     (again,) = archive.run("migrate", "ada", "bob", "--folder", name)
     equal((again["put"], again["there"]), (0, 600), "migrated again")
     there.logout()
+    session.logout()
+
+
+def attached(number, chance):
+    """A mail of 30 kB, nearly all of it an attachment, with a word of its own in its text."""
+    octets = base64.encodebytes(chance.randbytes(21500)).replace(b"\n", b"\r\n")
+    return (f"From: Ada <ada@localhost>\r\nSubject: kept {number}\r\nMessage-ID: <kept-{number}@interop.example>\r\n"
+            "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+            f"--b\r\nContent-Type: text/plain\r\n\r\nThe word here is zanzibar{number}x.\r\n"
+            "--b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n").encode() + octets + b"--b--\r\n"
+
+
+def disk(directory):
+    # What was given up of a file with many messages is a hole in it.
+    return sum(file.stat().st_blocks * 512 for file in directory.rglob("*") if file.is_file())
+
+
+@contextlib.contextmanager
+def served(archive):
+    """An IMAP session of the copy, served."""
+    configuration = archive.home / "serve.toml"
+    configuration.write_text(f'directory = "{archive.copy}"\n[listen]\nsmtp = []\nimaps = []\nlmtp = []\nimap = ["127.0.0.1:0"]\n')
+    process = subprocess.Popen([archive.context.binary, "serve", "--config", str(configuration), "--json"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        ready = json.loads(process.stdout.readline())
+        session = imaplib.IMAP4("127.0.0.1", ready["imap"][0]["port"])
+        ok(session.login(ADA, PASSWORD))
+        yield session
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        process.stdout.close()
+
+
+@check("archive: keeps few bodies: searches all, and fetches what was given up when it is opened", "imap")
+def keeps_few_bodies(context):
+    session, name = context.mailbox("Bodies")
+    chance = random.Random(5)
+    mails = [attached(number, chance) for number in range(200)]
+    for number, mail in enumerate(mails):
+        raw_append(session, name, mail, "\\Seen", f"{1 + number % 28:02}-Jul-{1996 + number // 28} 02:44:25 +0000")
+    archive = Archive(context, "sealpost", tls=False)
+    only = ["--folder", name]
+    equal(archive.pull(*only)["new"], 200, "new")
+    whole = disk(archive.copy)
+    limit = 1_000_000
+    dry = archive.pull(*only, "--keep-bodies", "1MB", "--dry-run")
+    ensure(dry["bodies"]["now"] > 100 and dry["bodies"]["given_up"] == 0, dry)
+    bodies = archive.pull(*only, "--keep-bodies", "1MB")["bodies"]
+    ensure(bodies["kept_octets"] <= limit and bodies["kept"] + bodies["given_up"] == 200 and bodies["now"] > 100, bodies)
+    ensure(disk(archive.copy) < min(whole / 2, 3 * limit), (whole, disk(archive.copy)))
+    # A copy that began like that.
+    other = Archive(context, "sealpost", tls=False)
+    bodies = other.pull(*only, "--keep-bodies", "1MB")["bodies"]
+    ensure(bodies["kept_octets"] <= limit and disk(other.copy) < 3 * limit, (bodies, disk(other.copy)))
+
+    archive.verify(name)
+    (found,) = archive.run("verify", *archive.server(ADA), "--format", "sealpost", "--from", archive.copy, *archive.opens, "--all", *only)
+    equal((found["compared"], found["given_up"], found["lost"]), (200, bodies["given_up"], 0), "verified")
+    (stats,) = archive.run("stats", "--from", archive.copy, "--format", "sealpost", *archive.opens)
+    equal(stats["bodies"]["given_up"], bodies["given_up"], "stats")
+
+    with served(archive) as there:
+        (box,) = [line for line in there.list()[1] if name.encode() in line]
+        ensure(box, there.list())
+        ok(there.select(name, readonly=True))
+        for number in (0, 60, 199):
+            equal(len(search(there, "BODY", f"zanzibar{number}x")), 1, f"found by the text of {number}")
+        for number in (0, 1, 150, 199, 0):
+            (uid,) = search(there, "HEADER", "Message-ID", f"<kept-{number}@interop.example>", uid=True)
+            equal(body(there, uid, uid=True), mails[number], f"number {number}")
+            equal(body(there, uid, "BODY.PEEK[HEADER]", uid=True), mails[number].split(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        there.logout()
+
+    target = archive.home / "exported"
+    (exported,) = archive.run("export", "--from", archive.copy, "--from-format", "sealpost", *archive.opens, "--format", "maildir",
+                              "--into", target)
+    equal((exported["messages"], exported["failed"]), (200, []), "exported")
+    octets = sorted(file.read_bytes() for file in target.rglob("*") if file.parent.name in ("new", "cur"))
+    equal(octets == sorted(mail.replace(b"\r\n", b"\n") for mail in mails), True, "octet for octet, with the line ends of a Maildir")
+
+    # The server loses one that was given up, and one that was not.
+    ok(session.store("1,200", "+FLAGS", "(\\Deleted)"))
+    ok(session.expunge())
+    summary = archive.pull(*only, "--keep-bodies", "1MB")
+    equal((summary["gone"], summary["lost"]), (2, 1), "gone, lost")
+    (found,) = archive.run("verify", *archive.server(ADA), "--format", "sealpost", "--from", archive.copy, *archive.opens, *only, status=1)
+    equal(found["lost"], 1, "lost, says verify")
     session.logout()

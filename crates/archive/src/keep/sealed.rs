@@ -16,15 +16,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minicbor::{Decode, Encode};
 use sealpost_account::{Account, AccountState, Event, Mailbox, ops};
-use sealpost_base::{Error, MailboxId, Result, Uid, UidSet};
+use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
 use tokio::runtime::Handle;
 
 use self::folder::SealedFolder;
-use super::claim::Claims;
-use super::{Copy, Folder, FolderName, Identity, Kept, Resume, is_another};
+use super::claim::{Claim, Claims};
+use super::{BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, is_another};
+use crate::refetch::Refetch;
+pub use keeping::KeepBodies;
+use keeping::Keeping;
 
 mod flags;
 mod folder;
+mod keeping;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -102,6 +106,17 @@ struct SealedCopy {
     claims: Claims,
     /// Folders are made one after the other.
     making: Mutex<()>,
+    keeping: Arc<Keeping>,
+    refetch: Option<Arc<Refetch>>,
+}
+
+/// What a copy may do besides being kept.
+#[derive(Default)]
+pub struct Bodies {
+    /// Keep no more bodies than these.
+    pub keep: Option<KeepBodies>,
+    /// Whoever fetches those that were given up.
+    pub refetch: Option<Arc<Refetch>>,
 }
 
 /// The copy in `account`, which is open. `runtime` drives the store; what is called here blocks on it, so it must not be
@@ -110,13 +125,83 @@ struct SealedCopy {
 /// # Errors
 /// `Conflict` if another process has it; `Retry` if the lock cannot be made.
 pub fn open(runtime: Handle, account: Arc<Account>, lock: &Path) -> Result<Box<dyn Copy>> {
+    open_with(runtime, account, lock, Bodies::default())
+}
+
+/// As [`open`], not all bodies being kept, or those that were given up being had again.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(
+    runtime: Handle,
+    account: Arc<Account>,
+    lock: &Path,
+    bodies: Bodies,
+) -> Result<Box<dyn Copy>> {
     let claims = Claims::named(lock, &format!("archive-{}.lock", account.id()))?;
-    Ok(Box::new(SealedCopy { runtime, account, claims, making: Mutex::new(()) }))
+    let keeping = Arc::new(Keeping::new(bodies.keep));
+    let making = Mutex::new(());
+    Ok(Box::new(SealedCopy { runtime, account, claims, making, keeping, refetch: bodies.refetch }))
+}
+
+/// Where the server has a message: in which folder, of which UIDVALIDITY, under which UID; as far as the copy knows. `gone`: the
+/// server said that it has it no more.
+pub(crate) struct AtServer {
+    pub(crate) folder: FolderName,
+    pub(crate) uidvalidity: u32,
+    pub(crate) uid: u32,
+    pub(crate) gone: bool,
+}
+
+/// Where the server has the message with that object. Looks through all messages of the account.
+pub(crate) fn at_server(state: &AccountState, object: ObjectId) -> Vec<AtServer> {
+    let records = records(state);
+    let places = state.places_of(object).into_iter();
+    let there = places.filter_map(|(id, local)| {
+        let (record, mailbox) = (records.get(&id)?, state.mailbox(id)?);
+        let uids = uids::Uids::read(state, mailbox);
+        let (server, _) = uids.iter().find(|(_, found)| *found == local.get())?;
+        Some(AtServer {
+            folder: FolderName::new(record.name.clone(), record.delimiter),
+            uidvalidity: record.uidvalidity,
+            uid: server,
+            gone: record.gone.contains(uid(server)),
+        })
+    });
+    there.collect()
 }
 
 impl SealedCopy {
     fn commit(&self, decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, ())> + Send) -> Result<()> {
         self.runtime.block_on(self.account.commit(decide)).map(|_| ())
+    }
+
+    fn folder(&self, mailbox: MailboxId, claim: Claim, lost: u64) -> Result<SealedFolder> {
+        let (runtime, account) = (self.runtime.clone(), self.account.clone());
+        let bodies = (self.keeping.clone(), self.refetch.clone());
+        SealedFolder::new(runtime, account, mailbox, claim, bodies, lost)
+    }
+
+    /// Messages of the folder whose bodies are nowhere any more if the server has another UIDVALIDITY now.
+    fn would_be_lost(&self, folder: &FolderName, server: &Identity) -> Result<u64> {
+        let objects: Vec<ObjectId> = {
+            let state = self.account.state();
+            let records = records(&state);
+            let found = records.iter().find(|(_, record)| record.name == folder.as_str());
+            // With another MAILBOXID it may have another name now, and be asked for by that.
+            let lost = |record: &FolderRecord| {
+                let renamed = record.mailboxid.is_some() && record.mailboxid != server.mailboxid;
+                record.uidvalidity != server.uidvalidity && !renamed
+            };
+            let Some((id, _)) = found.filter(|(_, record)| lost(record)) else { return Ok(0) };
+            let Some(mailbox) = state.mailbox(*id) else { return Ok(0) };
+            mailbox.all_rows().filter_map(|row| Some(state.message(row.message)?.object)).collect()
+        };
+        let mut lost = 0;
+        for object in objects {
+            lost += u64::from(self.keeping.is_given_up(&self.runtime, &self.account, object)?);
+        }
+        Ok(lost)
     }
 
     fn folder_of(&self, name: &str) -> Option<MailboxId> {
@@ -144,6 +229,7 @@ impl Copy for SealedCopy {
         }
         let claim = self.claims.claim(folder.as_str())?;
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.would_be_lost(folder, server)?;
         // What has the name is put out of the way first, then what has the MAILBOXID gets it.
         for _ in 0..2 {
             self.commit(|state| Ok((identify(state, folder, server)?, ())))?;
@@ -151,14 +237,38 @@ impl Copy for SealedCopy {
         self.commit(|state| Ok((make(state, folder, server)?, ())))?;
         let missing = || Error::retry(format!("the mailbox of {folder} was removed just now"));
         let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
-        Ok(Box::new(SealedFolder::new(self.runtime.clone(), self.account.clone(), mailbox, claim)?))
+        Ok(Box::new(self.folder(mailbox, claim, lost)?))
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let claim = self.claims.claim(folder.as_str())?;
         let missing = || Error::not_found(format!("the copy has no folder {folder}"));
         let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
-        Ok(Box::new(SealedFolder::new(self.runtime.clone(), self.account.clone(), mailbox, claim)?))
+        Ok(Box::new(self.folder(mailbox, claim, 0)?))
+    }
+
+    fn give_up(&self, request: &GiveUp<'_>) -> Result<Option<BodyCounts>> {
+        for name in request.in_step {
+            if let Some(mailbox) = self.folder_of(name.as_str()) {
+                self.keeping.in_step(mailbox);
+            }
+        }
+        let done = self.keeping.give_up(&self.runtime, &self.account, request)?;
+        if done.as_ref().is_some_and(|done| done.now > 0) && !request.dry_run {
+            // What small bodies leave is inside the store's file. If it stays there, it is used again.
+            let _ = self.runtime.block_on(self.account.shrink_store());
+        }
+        Ok(done)
+    }
+
+    fn bodies(&self) -> Result<Option<BodyCounts>> {
+        self.keeping.counts(&self.runtime, &self.account).map(Some)
+    }
+
+    fn end(&self) {
+        if let Some(refetch) = &self.refetch {
+            self.runtime.block_on(refetch.end());
+        }
     }
 }
 

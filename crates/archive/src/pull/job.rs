@@ -264,6 +264,8 @@ impl Job {
         report.octets = written.octets;
         report.flags = written.flags;
         report.gone = written.gone;
+        report.lost = written.lost;
+        report.lost_of = written.lost_of;
         report.unread = written.unread;
         report.unread_all = written.unread_all;
         written.failed.into_iter().for_each(|failure| report.fail(failure));

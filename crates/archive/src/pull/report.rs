@@ -5,6 +5,7 @@ use std::time::Duration;
 use sealpost_base::Error;
 
 use super::plan::{Plan, Reason};
+use crate::keep::BodyCounts;
 
 /// What a pull did.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// It was told to stop before it was done.
     pub interrupted: bool,
+    /// The copy's bodies, if it does not keep all.
+    pub bodies: Option<BodyCounts>,
     /// Why the copy cannot be written.
     pub(super) broken: Option<Error>,
 }
@@ -42,6 +45,11 @@ pub struct FolderReport {
     pub flags: u64,
     /// Messages that the server no longer has.
     pub gone: u64,
+    /// Messages whose bodies were given up and that the server no longer has, or has in another mailbox of the same name: these
+    /// bodies are nowhere any more.
+    pub lost: u64,
+    /// The UIDs of some of these.
+    pub lost_of: Vec<u32>,
     /// Messages that could not be had, and will be tried again next time.
     pub failed: Vec<Failure>,
     /// How many more there are of these.
@@ -114,6 +122,8 @@ pub trait Observer: Send + Sync {
     fn stored(&self, folder: &str, messages: u64, octets: u64);
     /// Nothing more will be done in the folder.
     fn ended(&self, folder: &FolderReport);
+    /// Bodies were given up, with so many octets on disk.
+    fn given_up(&self, _messages: u64, _octets: u64) {}
     /// Something a person may want to know: a connection was lost, and when the next one is tried.
     fn note(&self, text: &str);
 }

@@ -57,6 +57,7 @@ impl Sync<'_> {
                     todo(all, unlisted)
                 }
             };
+            self.incoming.then(Work::InStep).await?;
             self.incoming.then(Work::Resume(resume)).await?;
             return Ok(todo);
         }
@@ -75,6 +76,7 @@ impl Sync<'_> {
             let new = u64::from(messages).checked_sub(present).filter(|new| *new <= news.len() as u64);
             if let Some(new) = new.filter(|new| news.len() as u64 <= new + LOOSE && selected.uidnext > 0) {
                 self.incoming.then(Work::Gone(before.present.intersection(&vanished))).await?;
+                self.incoming.then(Work::InStep).await?;
                 self.incoming.then(Work::Resume(resume)).await?;
                 let missing = news.difference(&before.all);
                 return Ok(Todo { missing, expected: Some(new), resume, unlisted: None });
@@ -90,6 +92,7 @@ impl Sync<'_> {
         };
         if complete {
             self.incoming.then(Work::Gone(before.present.difference(&all))).await?;
+            self.incoming.then(Work::InStep).await?;
             self.incoming.then(Work::Resume(resume)).await?;
         }
         let unlisted = self.unlisted(&all, complete);

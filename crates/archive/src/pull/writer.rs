@@ -22,6 +22,9 @@ const WAITING: usize = 8;
 /// Pieces of a large message that wait.
 const WAITING_PIECES: usize = 4;
 
+/// Lost bodies that are told one by one.
+const LOST_TOLD: usize = 1000;
+
 /// Messages, octets and time after which to commit: a sync is shared by all of it, and lost is what came since.
 const COMMIT_MESSAGES: u64 = 4096;
 const COMMIT_OCTETS: u64 = 64 * 1024 * 1024;
@@ -39,6 +42,8 @@ pub(super) enum Work {
     Unread(Vec<Failure>),
     /// The server no longer has these.
     Gone(UidSet),
+    /// Everything that the server has no more was told.
+    InStep,
     /// All changes up to here are written: what the next commits say.
     Resume(Resume),
 }
@@ -72,6 +77,10 @@ pub(super) struct Written {
     pub(super) flags: u64,
     /// Messages that the server no longer has.
     pub(super) gone: u64,
+    /// Messages whose bodies were given up and that the server no longer has: these bodies are nowhere.
+    pub(super) lost: u64,
+    /// The UIDs of some of these.
+    pub(super) lost_of: Vec<u32>,
     /// What this format cannot keep.
     pub(super) failed: Vec<Failure>,
     /// Some of the messages of which flags or the date cannot be read.
@@ -111,6 +120,7 @@ impl Writer {
         observer: Arc<dyn Observer>,
     ) -> Self {
         let resume = Resume { whole: false, ..folder.resume() };
+        let written = Written { lost: folder.lost(), ..Written::default() };
         Writer {
             folder,
             name: name.to_owned(),
@@ -118,7 +128,7 @@ impl Writer {
             clock,
             observer,
             resume,
-            written: Written::default(),
+            written,
             open: Open::default(),
         }
     }
@@ -165,6 +175,7 @@ impl Writer {
                     self.gone(uid.get())?;
                 }
             }
+            Work::InStep => self.folder.in_step(),
             Work::Resume(resume) => {
                 self.resume = resume;
                 self.changed();
@@ -247,6 +258,13 @@ impl Writer {
         let known = self.folder.known();
         if !known.contains(uid) || (known.is_gone(uid) && !self.delete) {
             return Ok(());
+        }
+        // Nobody has it any more. One that cannot be looked at is not said to be lost.
+        if self.folder.given_up(uid).is_ok_and(|given_up| given_up.is_some()) {
+            self.written.lost += 1;
+            if !self.delete && self.written.lost_of.len() < LOST_TOLD {
+                self.written.lost_of.push(uid);
+            }
         }
         if self.delete {
             self.folder.vanished(uid)?

@@ -27,14 +27,13 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
     blocking(move || {
         let folder = copy.look(&kept.name)?;
         let mut contents = Contents::new(kept.identity.uidvalidity);
-        let mut head = vec![0; PIECE_BYTES];
         for stored in folder.messages()? {
             // One that is damaged is told when it is to be sent.
             let Ok(stored) = stored else { continue };
             let key = if keys {
-                let length = folder.read(stored.uid).map_or(0, |mut reader| fill(&mut reader, &mut head));
+                let head = folder.head(stored.uid, PIECE_BYTES).unwrap_or_default();
                 let date = stored.internaldate.map(|date| date.timestamp());
-                key(&head[..length], stored.size, date)
+                key(&head, stored.size, date)
             } else {
                 Key::default()
             };
@@ -103,17 +102,6 @@ pub(super) fn send(
         }
     }
     Ok(())
-}
-
-fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> usize {
-    let mut length = 0;
-    while let Ok(n) = reader.read(&mut buffer[length..]) {
-        if n == 0 {
-            break;
-        }
-        length += n;
-    }
-    length
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

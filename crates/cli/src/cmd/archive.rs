@@ -6,9 +6,11 @@
 mod add;
 mod export;
 mod folders;
+mod keep_bodies;
 mod list;
 mod migrate;
 mod mirror;
+pub(crate) mod origin;
 mod progress;
 mod pull;
 mod put;
@@ -63,6 +65,8 @@ enum Command {
     Stats(stats::Args),
     /// Write a copy in another format
     Export(Box<export::Args>),
+    /// Change how many bodies a copy keeps
+    KeepBodies(keep_bodies::Args),
     /// Print a systemd timer or a cron line that pulls
     Schedule(schedule::Args),
     /// Forget an account; its copy stays
@@ -81,6 +85,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Mirror(args) => mirror::run(*args, global).await,
         Command::Stats(args) => stats::run(args, global).await,
         Command::Export(args) => export::run(*args, global).await,
+        Command::KeepBodies(args) => keep_bodies::run(args, global),
         Command::Schedule(args) => schedule::run(args, global),
         Command::Remove(args) => remove::run(args, global),
     }

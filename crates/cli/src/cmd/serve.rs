@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
+use sealpost_archive::refetch::Anywhere;
 use sealpost_server::Server;
 use sealpost_server::settings::Listen;
 use serde::Serialize;
 
+use super::archive::origin;
 use crate::config::Config;
 use crate::config::memory::{self, MemoryOption};
 use crate::exit::Usage;
@@ -71,6 +74,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let place = Place::of(&config).await?;
     let signals = Signals::listen()?;
     let server = start(&place).await?;
+    if let Some(refetch) = origin::refetch(&place.dir, &place.store, place.random.clone()) {
+        server.context().accounts.set_bodies(Arc::new(Anywhere(refetch)));
+    }
     let ready = Ready::of(&place, server.addresses());
     global.output().show(&ready, |ready| ready.to_text())?;
     Ok(running::until_stopped(server, signals).await)

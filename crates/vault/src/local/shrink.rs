@@ -47,3 +47,38 @@ pub(super) fn shrink(database: &Path) -> rusqlite::Result<()> {
 fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, pragma, |row| row.get(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Sealed, Store};
+
+    #[tokio::test]
+    async fn the_file_becomes_smaller_each_time_and_everything_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, other) =
+            (Store::local(dir.path()).await.unwrap(), Store::local(dir.path()).await.unwrap());
+        // What was written may not have reached the database yet.
+        let length = |name| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
+        let size = || length("objects.sqlite") + length("objects.sqlite-wal");
+        let object = |n: usize| Sealed::new(vec![n as u8; 40_000]);
+        for round in 0..2 {
+            let path = |n: usize| format!("a/{round}/{n:03}");
+            for n in 0..100 {
+                store.put_new(&path(n), object(n)).await.unwrap();
+            }
+            // Too little is free.
+            store.shrink().await.unwrap();
+            let before = size();
+            assert!(before > 4_000_000, "{before}");
+            store.delete_in_order((10..100).map(path).collect()).await.unwrap();
+            store.shrink().await.unwrap();
+            assert!(size() < 1_500_000, "round {round}: {} of {before}", size());
+            for store in [&store, &other] {
+                for n in 0..10 {
+                    assert_eq!(store.read(&path(n)).await.unwrap()[..], *object(n).as_ref());
+                }
+            }
+            other.put_new(&format!("b/{round}"), object(1)).await.unwrap();
+        }
+    }
+}

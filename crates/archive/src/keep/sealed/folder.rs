@@ -4,20 +4,27 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use futures::TryStreamExt;
 use sealpost_account::state::FlagRoom;
-use sealpost_account::{Account, AccountState, Event, FlagAction, Ingest, IngestBatch, Stored as Sealed};
+use sealpost_account::{
+    Account, AccountState, Event, FlagAction, Ingest, IngestBatch, Message, Stored as Sealed,
+};
 use sealpost_base::{Error, MailboxId, Result, Timestamp, Uid, UidSet};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::flags::{from_account, to_account};
+use super::keeping::Keeping;
 use super::read::Blocking;
 use super::uids::{Uids, check_room};
-use super::{ENTRY_MESSAGES, FolderRecord, record_name};
+use super::{AtServer, ENTRY_MESSAGES, FolderRecord, record_name};
 use crate::keep::claim::Claim;
-use crate::keep::{Arrived, Flags, Folder, Known, Resume, Stored};
+use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored};
+use crate::refetch::Refetch;
 use sealpost_imap::types::DateTime;
+use sealpost_vault::message::MessageReader;
 
 /// Messages up to this size are held until they are complete, and then stored with others.
 const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
@@ -53,6 +60,10 @@ pub struct SealedFolder {
     vanished: Vec<u32>,
     dirty: bool,
     broken: bool,
+    keeping: Arc<Keeping>,
+    refetch: Option<Arc<Refetch>>,
+    /// Bodies that are nowhere any more since it was opened.
+    lost: u64,
     _claim: Claim,
 }
 
@@ -84,7 +95,14 @@ enum Writing {
 
 impl SealedFolder {
     /// Opens the folder that a record of the account says is in `mailbox`.
-    pub fn new(runtime: Handle, account: Arc<Account>, mailbox: MailboxId, claim: Claim) -> Result<Self> {
+    pub(super) fn new(
+        runtime: Handle,
+        account: Arc<Account>,
+        mailbox: MailboxId,
+        claim: Claim,
+        (keeping, refetch): (Arc<Keeping>, Option<Arc<Refetch>>),
+        lost: u64,
+    ) -> Result<Self> {
         let state = account.state();
         let missing = || Error::not_found("the mailbox of the folder is gone");
         let found = state.mailbox(mailbox).ok_or_else(missing)?;
@@ -120,6 +138,9 @@ impl SealedFolder {
             vanished: Vec::new(),
             dirty: false,
             broken: false,
+            keeping,
+            refetch,
+            lost,
             _claim: claim,
         })
     }
@@ -276,6 +297,28 @@ impl SealedFolder {
         self.uids.added(&servers, committed.value);
         self.record = record;
         Ok(())
+    }
+
+    /// A committed message.
+    fn message(&self, uid: u32) -> Result<Message> {
+        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
+        let local = self.uids.local(uid).ok_or_else(missing)?;
+        let state = self.account.state();
+        let row = state.mailbox(self.mailbox).and_then(|mailbox| mailbox.row(local)).ok_or_else(missing)?;
+        state.message(row.message).ok_or_else(missing)
+    }
+
+    /// Reads it; a body that is not here is asked for where this folder says that it is.
+    fn reader(&self, uid: u32, message: &Message) -> MessageReader {
+        let reader = self.account.reader(message);
+        let Some(refetch) = &self.refetch else { return reader };
+        let there = AtServer {
+            folder: FolderName::new(self.record.name.clone(), self.record.delimiter),
+            uidvalidity: self.record.uidvalidity,
+            uid,
+            gone: self.known.is_gone(uid),
+        };
+        reader.with_bodies(refetch.at(self.account.id(), there))
     }
 
     /// Changed flags by what they are now, and the mailbox's UIDs of what went.
@@ -438,7 +481,8 @@ impl Folder for SealedFolder {
         }
         self.flags.clear();
         self.dirty = false;
-        Ok(())
+        let octets = stored.iter().map(|(_, stored)| stored.body_octets()).sum();
+        self.keeping.committed(&self.runtime, &self.account, octets)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
@@ -468,13 +512,36 @@ impl Folder for SealedFolder {
     }
 
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
-        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
-        let local = self.uids.local(uid).ok_or_else(missing)?;
-        let state = self.account.state();
-        let row = state.mailbox(self.mailbox).and_then(|mailbox| mailbox.row(local)).ok_or_else(missing)?;
-        let message = state.message(row.message).ok_or_else(missing)?.clone();
-        drop(state);
-        let pieces = self.account.reader(&message).raw(0..message.size());
+        let message = self.message(uid)?;
+        let pieces = self.reader(uid, &message).raw(0..message.size());
         Ok(Box::new(Blocking::new(self.runtime.clone(), pieces)))
+    }
+
+    fn head(&self, uid: u32, most: usize) -> Result<Vec<u8>> {
+        let message = self.message(uid)?;
+        let reader = self.reader(uid, &message);
+        self.runtime.block_on(async {
+            if let Some(head) = reader.given_up_head().await? {
+                return Ok(head[..head.len().min(most)].to_vec());
+            }
+            let pieces: Vec<Bytes> = reader.raw(0..most as u64).try_collect().await?;
+            Ok(pieces.concat())
+        })
+    }
+
+    fn in_step(&mut self) {
+        self.keeping.in_step(self.mailbox);
+    }
+
+    fn given_up(&self, uid: u32) -> Result<Option<[u8; 32]>> {
+        let message = self.message(uid)?;
+        if !self.keeping.is_given_up(&self.runtime, &self.account, message.object)? {
+            return Ok(None);
+        }
+        self.runtime.block_on(self.account.reader(&message).given_up())
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::folders::FolderArgs;
 use super::remembered::{Accounts, Remembered};
 use super::server::{ServerArgs, password};
-use super::target::{Format, SealedArgs};
+use super::target::{Format, SealedArgs, octets};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::Output;
@@ -48,9 +48,18 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
+    /// Keep no more bodies than SIZE on disk, such as 2GB: headers and searchable text of everything stay, the oldest and largest bodies
+    /// are given up after each pull and fetched from the server when they are opened. Of `--format sealpost`
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Copy")]
+    keep_bodies: Option<String>,
     /// Do not try it
     #[arg(long)]
     untried: bool,
+}
+
+/// The size as it was written, which is one.
+pub fn size(text: &str) -> Result<String, String> {
+    octets(text).map(|_| text.to_owned())
 }
 
 /// What was added, and what there is.
@@ -70,6 +79,12 @@ struct Folder {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    if args.keep_bodies.is_some() && args.format != Format::Sealpost {
+        return Err(Usage(
+            "--keep-bodies needs --format sealpost: mbox and Maildir have no message without its body".into(),
+        )
+        .into());
+    }
     let accounts = Accounts::of(global)?;
     let mut server = args.server.clone();
     if server.host.is_none() {
@@ -112,6 +127,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         exclude: folders.exclude.clone(),
         copy_password_file: args.sealed.copy_password_file.as_deref().map(std::path::absolute).transpose()?,
         copy_account: args.sealed.copy_account.clone(),
+        keep_bodies: args.keep_bodies.clone(),
         server: place,
     };
     if !args.untried {

@@ -1,4 +1,4 @@
-//! `sealpost archive export`: a copy in another format. No server is asked.
+//! `sealpost archive export`: a copy in another format. No server is asked, but for bodies that were given up.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::folders::FolderArgs;
 use super::remembered::Accounts;
-use super::target::{Format, SealedArgs, Target};
+use super::target::{Format, SealedArgs, Target, end};
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 
@@ -89,6 +89,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
         global.output().show(&Exported::of(folder, done), Exported::text)?;
     }
+    end(from).await;
     Ok(code)
 }
 

@@ -24,6 +24,7 @@ struct Bars {
     total: ProgressBar,
     folders: Mutex<HashMap<String, ProgressBar>>,
     octets: Mutex<u64>,
+    given_up: Mutex<(u64, u64)>,
 }
 
 impl Shown {
@@ -37,7 +38,15 @@ impl Shown {
         total.set_style(style(TOTAL));
         total.set_message(what.to_owned());
         total.enable_steady_tick(Duration::from_millis(200));
-        Shown { bars: Some(Bars { all, total, folders: Mutex::default(), octets: Mutex::default() }) }
+        Shown {
+            bars: Some(Bars {
+                all,
+                total,
+                folders: Mutex::default(),
+                octets: Mutex::default(),
+                given_up: Mutex::default(),
+            }),
+        }
     }
 
     /// Leaves the terminal as it was.
@@ -98,8 +107,27 @@ impl Observer for Shown {
         for failure in &folder.failed {
             self.note(&format!("{}, UID {}: {}", folder.name, failure.uid, failure.reason));
         }
+        if folder.lost > 0 {
+            let uids: Vec<String> = folder.lost_of.iter().take(20).map(u32::to_string).collect();
+            self.note(&format!(
+                "{}: {} bodies that were given up are no longer on the server, and nowhere else{}{}",
+                folder.name,
+                HumanCount(folder.lost),
+                if uids.is_empty() { "" } else { ": UID " },
+                uids.join(", ")
+            ));
+        }
         if folder.failed_more > 0 {
             self.note(&format!("{}: and {} more", folder.name, HumanCount(folder.failed_more)));
+        }
+    }
+
+    fn given_up(&self, messages: u64, octets: u64) {
+        if let Some(bars) = &self.bars {
+            let mut all = bars.given_up.lock().unwrap_or_else(|e| e.into_inner());
+            *all = (all.0 + messages, all.1 + octets);
+            let (messages, octets) = (HumanCount(all.0), HumanBytes(all.1));
+            bars.total.set_message(format!("{messages} bodies given up, {octets}"));
         }
     }
 

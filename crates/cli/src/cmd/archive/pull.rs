@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::client::Server;
-use sealpost_archive::keep::Copy;
+use sealpost_archive::keep::{BodyCounts, Copy};
 use sealpost_archive::pull::{FolderReport, Options, Reason, Report, Tools, pull};
 use sealpost_base::{SystemClock, SystemRandom};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use super::progress::Shown;
 use super::remembered::{Accounts, Remembered};
 use super::server::ServerArgs;
 use super::stop;
-use super::target::{Format, SealedArgs, Target};
+use super::target::{Format, SealedArgs, Target, end, octets};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 
@@ -50,6 +50,10 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
+    /// Keep no more bodies than SIZE on disk, such as 2GB: headers and searchable text of everything stay, the oldest and largest bodies
+    /// are given up and fetched from the server when they are opened [default: what is remembered of the account, or all]
+    #[arg(long, value_name = "SIZE", value_parser = octets, help_heading = "Copy")]
+    keep_bodies: Option<u64>,
     /// Remove messages from the copy that the server no longer has; folders that are gone there stay
     #[arg(long)]
     delete: bool,
@@ -76,11 +80,33 @@ struct Summary<'a> {
     gone: u64,
     failed: u64,
     received: u64,
+    /// Messages whose bodies were given up and that the server no longer has.
+    lost: u64,
+    /// The copy's bodies, if it is not to keep all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bodies: Option<Bodies>,
     reconnects: u64,
     seconds: f64,
     /// Why it ended before it was done.
     error: Option<String>,
     changed: Vec<Folder<'a>>,
+}
+
+/// Bodies of a copy.
+#[derive(Serialize)]
+pub struct Bodies {
+    /// Messages that are there whole, and octets on disk of their bodies.
+    kept: u64,
+    kept_octets: u64,
+    /// Messages whose bodies were given up, and octets on disk that these had.
+    given_up: u64,
+    given_up_octets: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    /// What was given up just now, or would be.
+    now: u64,
+    now_octets: u64,
+    damaged: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -92,6 +118,8 @@ struct Folder<'a> {
     octets: u64,
     flags: u64,
     gone: u64,
+    lost: u64,
+    lost_uids: &'a [u32],
     failed: Vec<Failed<'a>>,
     /// Messages that are kept without some of their flags or their date, and why some of them.
     unread: u64,
@@ -119,7 +147,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             sealed: &args.sealed,
             make: Some(&place.user),
         };
-        let copy = target.open(global).await?;
+        let copy = target.open_keeping(global, args.keep_bodies.map(|octets| (octets, &place))).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
         return Ok(ExitCode::from(one(&name, server, copy, folders, &args, &stop, global).await?));
@@ -159,7 +187,9 @@ async fn remembered(
     global: &Global,
 ) -> Result<u8> {
     let sealed = account.sealed(&args.sealed);
-    let copy = account.target(&sealed, true).open(global).await?;
+    let kept = account.keep_bodies.as_deref().map(octets).transpose().map_err(Usage)?;
+    let keep = args.keep_bodies.or(kept).map(|octets| (octets, &account.server));
+    let copy = account.target(&sealed, true).open_keeping(global, keep).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     one(name, account.server.server().await?, copy, folders, args, stop, global).await
 }
@@ -186,8 +216,9 @@ async fn one(
         wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
         dry_run: args.dry_run,
     };
-    let pulled = pull(&server, copy, &options, &tools).await;
+    let pulled = pull(&server, copy.clone(), &options, &tools).await;
     shown.finish();
+    end(copy).await;
     let report = match pulled {
         Ok(report) => report,
         Err(e) => {
@@ -222,6 +253,8 @@ impl<'a> Summary<'a> {
             flags: sum(|folder| folder.flags),
             gone: sum(|folder| folder.gone),
             failed: sum(|folder| folder.failed.len() as u64 + folder.failed_more),
+            lost: sum(|folder| folder.lost),
+            bodies: report.bodies.as_ref().map(Bodies::of),
             received: report.received,
             reconnects: report.reconnects,
             seconds: report.elapsed.as_secs_f64(),
@@ -239,6 +272,13 @@ impl<'a> Summary<'a> {
                     HumanCount(folder.planned).to_string(),
                     folder.name,
                     folder.reason
+                ));
+            }
+            if let Some(bodies) = &self.bodies {
+                text.push_str(&format!(
+                    "\nof what is in the copy, {} bodies would be given up, {}",
+                    HumanCount(bodies.now),
+                    HumanBytes(bodies.now_octets)
                 ));
             }
             return text;
@@ -262,8 +302,52 @@ impl<'a> Summary<'a> {
                 text.push_str(&format!("; {} {what}", HumanCount(count)));
             }
         }
+        if self.lost > 0 {
+            text.push_str(&format!(
+                "; {} BODIES LOST that were given up and are no longer on the server",
+                HumanCount(self.lost)
+            ));
+        }
+        if let Some(bodies) = &self.bodies {
+            text.push_str(&bodies.text());
+        }
         if self.interrupted {
             text.push_str("; interrupted: the next pull goes on from here");
+        }
+        text
+    }
+}
+
+impl Bodies {
+    /// As the copy counts them.
+    pub fn of(counts: &BodyCounts) -> Self {
+        Bodies {
+            kept: counts.kept,
+            kept_octets: counts.kept_octets,
+            given_up: counts.without,
+            given_up_octets: counts.without_octets,
+            limit: counts.limit,
+            now: counts.now,
+            now_octets: counts.now_octets,
+            damaged: counts.damaged.clone(),
+        }
+    }
+
+    /// For people, after something else.
+    pub fn text(&self) -> String {
+        let mut text = format!("; bodies: {} kept ({})", HumanCount(self.kept), HumanBytes(self.kept_octets));
+        if self.given_up > 0 {
+            text.push_str(&format!(
+                ", {} given up ({})",
+                HumanCount(self.given_up),
+                HumanBytes(self.given_up_octets)
+            ));
+        }
+        if self.limit.is_some_and(|limit| self.kept_octets > limit) {
+            text.push_str(", more than the limit: the others are small, or not known to be on the server");
+        }
+        for damage in &self.damaged {
+            text.push_str(&format!("\n  not given up: {damage}"));
         }
         text
     }
@@ -286,6 +370,8 @@ impl<'a> Folder<'a> {
             octets: report.octets,
             flags: report.flags,
             gone: report.gone,
+            lost: report.lost,
+            lost_uids: &report.lost_of,
             failed: report.failed.iter().map(|f| Failed { uid: f.uid, reason: &f.reason }).collect(),
             unread: report.unread_all,
             unread_of: report.unread.iter().map(|f| Failed { uid: f.uid, reason: &f.reason }).collect(),

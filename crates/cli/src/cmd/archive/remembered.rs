@@ -35,6 +35,9 @@ pub struct Remembered {
     /// The account of a sealed copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_account: Option<String>,
+    /// Octets on disk of the bodies that the copy keeps, such as `2GB`; all if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_bodies: Option<String>,
     /// Where from.
     pub server: Place,
 }
@@ -120,6 +123,16 @@ impl Accounts {
             .with_context(|| format!("{} (an account of this name exists?)", path.display()))
     }
 
+    /// Remembers something else of one that is remembered.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn change(&self, name: &str, account: &Remembered) -> Result<()> {
+        let path = self.path(name)?;
+        super::origin::replace(&path, toml::to_string(account)?.as_bytes())
+            .with_context(|| path.display().to_string())
+    }
+
     /// Keeps a password for `name`, in a file that only its owner can read; where.
     ///
     /// # Errors
@@ -189,6 +202,7 @@ mod tests {
             exclude: vec![],
             copy_password_file: None,
             copy_account: None,
+            keep_bodies: None,
             server: Place {
                 host: "imap.example.org".into(),
                 port: 993,

@@ -12,7 +12,7 @@ use super::put::PutArgs;
 use super::putting::{self, Putting};
 use super::remembered::Accounts;
 use super::server::ServerArgs;
-use super::target::{Format, SealedArgs, Target};
+use super::target::{Format, SealedArgs, Target, end};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -93,7 +93,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
     };
     let options = args.put.options(map.as_deref(), &from, &server.to_string())?;
-    let report = restore(copy, &server, &options, Arc::new(Putting::new(global.output()))).await?;
+    let report = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await?;
+    end(copy).await;
     putting::show(global, &report, dry_run)
 }
 

@@ -119,6 +119,24 @@ impl Place {
         self.with(credentials)
     }
 
+    /// The server, if what opens the account is stored; why not, otherwise: nobody is asked.
+    pub fn unasked(&self) -> Result<Server, String> {
+        let credentials: Arc<dyn Credentials> = match (&self.password_file, &self.token_command) {
+            (Some(file), _) => {
+                let read = secret::from_file(file).map_err(|e| format!("{}: {e:#}", file.display()))?;
+                Arc::new(password(read.bytes()))
+            }
+            (None, Some(command)) => Arc::new(TokenCommand(command.clone())),
+            (None, None) => {
+                return Err(format!(
+                    "the password of {} at {} is not stored: `sealpost archive add` stores it, or --password-file",
+                    self.user, self.host
+                ));
+            }
+        };
+        self.with(credentials).map_err(|e| format!("{e:#}"))
+    }
+
     /// The server, opened by these.
     ///
     /// # Errors

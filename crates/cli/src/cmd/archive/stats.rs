@@ -6,6 +6,7 @@ use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
 
+use super::pull::Bodies;
 use super::remembered::Accounts;
 use super::target::{Format, SealedArgs, Target};
 use crate::exit::Usage;
@@ -33,6 +34,9 @@ struct Stats {
     messages: u64,
     /// Messages that the server no longer has.
     gone: u64,
+    /// How many bodies there are, in a sealed copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bodies: Option<Bodies>,
     folders: Vec<Folder>,
 }
 
@@ -65,7 +69,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     for (account, format, directory, sealed) in copies {
         let target = Target { format, directory: &directory, sealed: &sealed, make: None };
         let copy = target.open(global).await?;
-        let kept = tokio::task::spawn_blocking(move || copy.folders()).await??;
+        let look = move || Ok::<_, sealpost_base::Error>((copy.folders()?, copy.bodies()?));
+        let (kept, bodies) = tokio::task::spawn_blocking(look).await??;
         let mut folders: Vec<Folder> = kept
             .into_iter()
             .map(|kept| Folder {
@@ -78,7 +83,13 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             .collect();
         folders.sort_by(|a, b| a.name.cmp(&b.name));
         let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
-        let stats = Stats { account, messages: sum(|f| f.messages), gone: sum(|f| f.gone), folders };
+        let stats = Stats {
+            account,
+            messages: sum(|f| f.messages),
+            gone: sum(|f| f.gone),
+            bodies: bodies.as_ref().map(Bodies::of),
+            folders,
+        };
         global.output().show(&stats, Stats::text)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -89,6 +100,9 @@ impl Stats {
         let mut text = format!("{}: {} messages", self.account, HumanCount(self.messages));
         if self.gone > 0 {
             text.push_str(&format!(", and {} that the server no longer has", HumanCount(self.gone)));
+        }
+        if let Some(bodies) = &self.bodies {
+            text.push_str(&bodies.text());
         }
         for folder in &self.folders {
             let mark = if folder.complete { "" } else { "  (incomplete: pull again)" };

@@ -7,12 +7,16 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
 use sealpost_account::directory::NewAccount;
+use sealpost_archive::keep::sealed::{Bodies, KeepBodies};
 use sealpost_archive::keep::{Copy, imap_backup, maildir, sealed};
+use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::super::account::unlock::{Accept, unlock};
-use crate::config::Config;
+use super::origin;
+use super::server::Place as Origin;
+use crate::config::{Config, form};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::place::Place;
@@ -43,6 +47,27 @@ pub struct SealedArgs {
     pub copy_account: Option<String>,
 }
 
+/// A size such as `2GB` or `500MiB`, in octets.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn octets(text: &str) -> Result<u64, String> {
+    let decimal = [("TB", 1_000_000_000_000u64), ("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)];
+    for (unit, factor) in decimal {
+        if let Some(number) = text.trim().strip_suffix(unit) {
+            let number = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+            return number.ok_or_else(|| format!("{text:?} is no size such as 2GB"));
+        }
+    }
+    form::size(text)
+}
+
+/// Nothing more is done with the copy.
+pub async fn end(copy: Arc<dyn Copy>) {
+    // What is left is swept one day.
+    let _ = tokio::task::spawn_blocking(move || copy.end()).await;
+}
+
 /// A copy.
 pub struct Target<'a> {
     /// How it is kept.
@@ -61,8 +86,23 @@ impl Target<'_> {
     /// # Errors
     /// What the format says.
     pub async fn open(&self, global: &Global) -> Result<Arc<dyn Copy>> {
+        self.open_keeping(global, None).await
+    }
+
+    /// As [`Target::open`], to keep no more bodies than so many octets: the others are fetched again from that server.
+    ///
+    /// # Errors
+    /// As [`Target::open`]; if the format or the store must keep all.
+    pub async fn open_keeping(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
         if self.format == Format::Sealpost {
-            return self.open_sealed(global).await;
+            return self.open_sealed(global, keep).await;
+        }
+        if keep.is_some() {
+            return Err(Usage(
+                "--keep-bodies needs --format sealpost: mbox and Maildir have no message without its body"
+                    .into(),
+            )
+            .into());
         }
         let (format, directory) = (self.format, self.directory.to_owned());
         let open = move || match format {
@@ -72,7 +112,7 @@ impl Target<'_> {
         Ok(tokio::task::spawn_blocking(open).await??.into())
     }
 
-    async fn open_sealed(&self, global: &Global) -> Result<Arc<dyn Copy>> {
+    async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
         let place = Place::of(&config).await?;
@@ -99,8 +139,23 @@ impl Target<'_> {
                 _ => e,
             })?
         };
-        let account = place.accounts().open(record.id, &root).await?;
-        Ok(sealed::open(tokio::runtime::Handle::current(), account, self.directory)?.into())
+        if keep.is_some() && place.store.wants_packs() {
+            return Err(
+                Usage("--keep-bodies needs a copy on a disk: in a bucket all bodies stay".into()).into()
+            );
+        }
+        if let Some((_, server)) = keep {
+            origin::remember(self.directory, record.id, server)?;
+        }
+        let refetch = origin::refetch(self.directory, &place.store, place.random.clone());
+        let accounts = place.accounts();
+        if let Some(refetch) = &refetch {
+            accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
+        }
+        let account = accounts.open(record.id, &root).await?;
+        let keep = keep.map(|(octets, _)| KeepBodies::new(octets, place.clock.clone()));
+        let runtime = tokio::runtime::Handle::current();
+        Ok(sealed::open_with(runtime, account, self.directory, Bodies { keep, refetch })?.into())
     }
 
     /// The account's name: the one that is said, the only one there is, or one for the user.
@@ -117,6 +172,23 @@ impl Target<'_> {
                 "there are several accounts in {}: say which with --copy-account",
                 self.directory.display()
             ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::octets;
+
+    #[test]
+    fn sizes_are_decimal_or_binary() {
+        for (text, octets_of) in
+            [("2GB", 2_000_000_000), ("1 MB", 1_000_000), ("1MiB", 1 << 20), ("7B", 7), ("0KB", 0)]
+        {
+            assert_eq!(octets(text), Ok(octets_of), "{text}");
+        }
+        for text in ["", "GB", "-1GB", "1.5GB", "99999999999TB", "2 gigabytes"] {
+            assert!(octets(text).is_err(), "{text}");
         }
     }
 }

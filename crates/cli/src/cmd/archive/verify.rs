@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::folders::FolderArgs;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
-use super::target::{Format, SealedArgs, Target};
+use super::target::{Format, SealedArgs, Target, end};
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 
@@ -64,6 +64,9 @@ struct Folder<'a> {
     other_size: u64,
     compared: u64,
     different: String,
+    given_up: u64,
+    lost: u64,
+    lost_uids: String,
     damaged: &'a [String],
     error: Option<&'a str>,
 }
@@ -91,7 +94,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
         wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
     };
-    let report = verify(&server, copy, &options, &SystemRandom).await?;
+    let report = verify(&server, copy.clone(), &options, &SystemRandom).await?;
+    end(copy).await;
     for folder in &report.folders {
         global.output().show(&Folder::of(folder), Folder::text)?;
     }
@@ -112,6 +116,9 @@ impl<'a> Folder<'a> {
             other_size: report.sizes.len() as u64,
             compared: report.compared,
             different: report.different.to_string(),
+            given_up: report.given_up,
+            lost: report.lost.len() as u64,
+            lost_uids: report.lost.to_string(),
             damaged: &report.damaged,
             error: report.error.as_deref(),
         }
@@ -129,12 +136,15 @@ impl<'a> Folder<'a> {
         for (what, count) in [
             ("no longer on the server", self.gone),
             ("of which the server says another size", self.other_size),
+            ("without their bodies, which were given up", self.given_up),
         ] {
             if count > 0 {
                 text.push_str(&format!("; {} {what}", HumanCount(count)));
             }
         }
-        for (what, uids) in [("missing", &self.missing_uids), ("different", &self.different)] {
+        let lost = "given up, and no longer on the server (`pull --delete` removes what is left of them)";
+        let uids = [("missing", &self.missing_uids), ("different", &self.different), (lost, &self.lost_uids)];
+        for (what, uids) in uids {
             if !uids.is_empty() {
                 let some: String = uids.chars().take(200).collect();
                 text.push_str(&format!("\n       {what}: UID {some}"));

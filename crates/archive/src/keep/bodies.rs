@@ -1,0 +1,111 @@
+//! Which bodies go when not all may stay: a pure function.
+//!
+//! What a body is worth keeping for falls with its age, and what is gained by giving it up grows with its size: those go first of
+//! which size times age is largest. So a large one goes before a small one of the same day, an old one before a new one of
+//! the same size, and neither a single huge message of yesterday nor a thousand small ones of ten years ago decide alone.
+
+use sealpost_base::Timestamp;
+
+/// Smaller bodies stay: they are most of the messages and little of the disk, and what stays in their place would take as much.
+pub const WORTH_OCTETS: u64 = 4096;
+
+/// A message's age counts in hours, from this one on: what came today is not told apart by minutes.
+const HOUR_MS: i64 = 3_600_000;
+
+/// A body that may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate<T> {
+    /// Whose it is.
+    pub message: T,
+    /// Octets that it takes on disk.
+    pub octets: u64,
+    /// When the server received the message; 0, not known, counts as very old.
+    pub received: Timestamp,
+}
+
+impl<T> Candidate<T> {
+    fn weight(&self, now: Timestamp) -> u128 {
+        let hours = (now.0.saturating_sub(self.received.0) / HOUR_MS).max(1);
+        u128::from(self.octets) * u128::try_from(hours).unwrap_or(1)
+    }
+}
+
+/// Those that go, the first ones first, so that at least `over` octets are gained, or as many as can be.
+pub fn choose<T: Ord>(candidates: Vec<Candidate<T>>, over: u64, now: Timestamp) -> Vec<Candidate<T>> {
+    let mut candidates: Vec<_> =
+        candidates.into_iter().filter(|candidate| candidate.octets >= WORTH_OCTETS).collect();
+    candidates.sort_by(|a, b| {
+        let heavier = b.weight(now).cmp(&a.weight(now));
+        heavier.then(a.received.0.cmp(&b.received.0)).then_with(|| a.message.cmp(&b.message))
+    });
+    let mut gained = 0u64;
+    let count = candidates
+        .iter()
+        .take_while(|candidate| {
+            let more = gained < over;
+            gained = gained.saturating_add(candidate.octets);
+            more
+        })
+        .count();
+    candidates.truncate(count);
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+    fn candidates() -> impl Strategy<Value = Vec<Candidate<usize>>> {
+        let one = (0u64..200_000, prop_oneof![Just(0i64), -1000i64..400_000]);
+        prop::collection::vec(one, 0..60).prop_map(|all| {
+            let candidate = |(message, (octets, hours)): (usize, (u64, i64))| {
+                let received = Timestamp(if hours == 0 { 0 } else { NOW.0 - hours * HOUR_MS });
+                Candidate { message, octets, received }
+            };
+            all.into_iter().enumerate().map(candidate).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn as_many_go_as_must_and_no_more(all in candidates(), over in 0u64..3_000_000) {
+            let chosen = choose(all.clone(), over, NOW);
+            let gained: u64 = chosen.iter().map(|c| c.octets).sum();
+            let possible: u64 = all.iter().map(|c| c.octets).filter(|octets| *octets >= WORTH_OCTETS).sum();
+            prop_assert!(gained >= over.min(possible));
+            // Without the last one it would be too little.
+            let last = chosen.last().map_or(0, |c| c.octets);
+            prop_assert!(chosen.is_empty() || gained - last < over);
+            let mut messages: Vec<usize> = chosen.iter().map(|c| c.message).collect();
+            messages.sort_unstable();
+            messages.dedup();
+            prop_assert_eq!(messages.len(), chosen.len());
+            prop_assert!(chosen.iter().all(|c| all.contains(c) && c.octets >= WORTH_OCTETS));
+        }
+
+        /// No message goes while one stays that is at least as old and at least as large, and one of the two more.
+        #[test]
+        fn older_and_larger_go_first(all in candidates(), over in 0u64..3_000_000) {
+            let chosen = choose(all.clone(), over, NOW);
+            let hours = |c: &Candidate<usize>| ((NOW.0 - c.received.0) / HOUR_MS).max(1);
+            for stays in all.iter().filter(|c| c.octets >= WORTH_OCTETS && !chosen.contains(c)) {
+                for goes in &chosen {
+                    let no_less = stays.octets >= goes.octets && hours(stays) >= hours(goes);
+                    let more = stays.octets > goes.octets || hours(stays) > hours(goes);
+                    prop_assert!(!(no_less && more), "{:?} stays, {:?} goes", stays, goes);
+                }
+            }
+        }
+
+        #[test]
+        fn the_order_in_which_they_come_does_not_matter(mut all in candidates(), over in 0u64..3_000_000) {
+            let chosen = choose(all.clone(), over, NOW);
+            all.reverse();
+            prop_assert_eq!(choose(all, over, NOW), chosen);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Bodies that were given up, fetched again from their server when somebody opens them.
+//!
+//! One connection to a server and account, made when it is needed and closed when nobody has needed it for a while. Whoever
+//! asks for the same body at the same time shares one fetch. What came is compared with the size and the SHA-256 that were
+//! kept before a single octet of it is handed out, and then stays in the spool for a while, for ranges and for those who read
+//! twice ([`limits::BODIES_SPOOLED`]); its key is in this process's memory alone.
+//!
+//! What a server has no more is said to be gone, plainly; nothing else is ever given in its place.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use sealpost_account::Account;
+use sealpost_account::bodies::Bodies;
+use sealpost_base::{AccountId, Budget, Error, Kind, ObjectId, Random, Result};
+use sealpost_vault::Store;
+use sealpost_vault::message::{self, WRITER_BYTES, Wanted};
+use sealpost_vault::spool::Spooled;
+use tokio::time::timeout;
+
+use crate::client::Server;
+use crate::keep::sealed::{AtServer, at_server};
+
+mod line;
+mod spooled;
+#[cfg(test)]
+mod tests;
+
+use line::Line;
+use spooled::Kept;
+
+/// How long a fetch may take, beside what its octets take at [`SLOWEST`].
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Octets a second.
+const SLOWEST: u64 = 32 * 1024;
+/// How long a connection is kept that nobody needs.
+const IDLE: Duration = Duration::from_secs(60);
+/// Bodies that are spooled at once; those of one account come one after the other.
+const AT_ONCE: usize = 4;
+
+/// Why a fetch failed: shared by all who wait for it.
+type Failed = (Kind, String);
+type Fetch = Shared<BoxFuture<'static, Result<Arc<Spooled>, Failed>>>;
+/// An account's message.
+type Key = (AccountId, ObjectId);
+
+/// Fetches bodies. Cloning is by [`Arc`].
+pub struct Refetch {
+    store: Store,
+    random: Arc<dyn Random>,
+    /// Of what is being spooled; its own, because those who wait for it hold of the others.
+    budget: Budget,
+    lines: HashMap<AccountId, Arc<Line>>,
+    /// Accounts whose server cannot be asked, and why.
+    closed: HashMap<AccountId, String>,
+    state: Mutex<State>,
+    idle: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Kept<Key>,
+    fetching: HashMap<Key, Fetch>,
+}
+
+impl Refetch {
+    /// Fetches for these accounts, each from its server, or an explanation why it cannot be asked. Spools in `store`.
+    pub fn new(
+        store: &Store,
+        random: Arc<dyn Random>,
+        servers: impl IntoIterator<Item = (AccountId, Result<Server, String>)>,
+    ) -> Arc<Self> {
+        Self::with_idle(store, random, servers, IDLE)
+    }
+
+    fn with_idle(
+        store: &Store,
+        random: Arc<dyn Random>,
+        servers: impl IntoIterator<Item = (AccountId, Result<Server, String>)>,
+        idle: Duration,
+    ) -> Arc<Self> {
+        let (mut lines, mut closed) = (HashMap::new(), HashMap::new());
+        for (account, server) in servers {
+            match server {
+                Ok(server) => drop(lines.insert(account, Arc::new(Line::new(server)))),
+                Err(why) => drop(closed.insert(account, why)),
+            }
+        }
+        let budget = Budget::new(AT_ONCE * WRITER_BYTES);
+        let (store, state) = (store.clone(), Mutex::default());
+        Arc::new(Refetch { store, random, budget, lines, closed, state, idle })
+    }
+
+    /// As a reader asks for the body of the message that is there.
+    pub(crate) fn at(self: &Arc<Self>, account: AccountId, there: AtServer) -> Arc<dyn message::Bodies> {
+        Arc::new(Located { refetch: self.clone(), account, there: Arc::new(there) })
+    }
+
+    /// Closes connections, and removes what is spooled and not being read.
+    pub async fn end(&self) {
+        for line in self.lines.values() {
+            line.close().await;
+        }
+        let kept = self.state().kept.take();
+        spooled::remove(kept).await;
+    }
+
+    /// The message, from the spool or from one of these places.
+    async fn body(self: Arc<Self>, wanted: Wanted, places: Vec<Arc<AtServer>>) -> Result<Arc<Spooled>> {
+        let fetch = self.clone().begin(wanted, places);
+        fetch.await.map_err(|(kind, why)| Error::new(kind, why))
+    }
+
+    /// A fetch that others may wait for too. Whoever goes away does not end it.
+    fn begin(self: Arc<Self>, wanted: Wanted, places: Vec<Arc<AtServer>>) -> Fetch {
+        let key = (wanted.account, wanted.object);
+        let mut state = self.state();
+        if let Some(kept) = state.kept.find(&key) {
+            return futures::future::ready(Ok(kept)).boxed().shared();
+        }
+        if let Some(fetch) = state.fetching.get(&key) {
+            return fetch.clone();
+        }
+        let this = self.clone();
+        let task = tokio::spawn(async move {
+            let patience = PATIENCE + Duration::from_secs(wanted.size / SLOWEST);
+            let fetched = match timeout(patience, this.fetch(wanted, &places)).await {
+                Ok(fetched) => fetched,
+                Err(_) => Err(Error::retry("the server takes too long to send the body of a message")),
+            };
+            this.arrived(key, fetched).await
+        });
+        let fetch = async move {
+            task.await
+                .unwrap_or_else(|e| Err((Kind::Internal, format!("fetching a body did not finish: {e}"))))
+        };
+        let fetch = fetch.boxed().shared();
+        state.fetching.insert(key, fetch.clone());
+        fetch
+    }
+
+    async fn arrived(&self, key: Key, fetched: Result<Spooled>) -> Result<Arc<Spooled>, Failed> {
+        let (fetched, out) = {
+            let mut state = self.state();
+            state.fetching.remove(&key);
+            match fetched {
+                Ok(spooled) => {
+                    let spooled = Arc::new(spooled);
+                    let out = state.kept.keep(key, spooled.clone());
+                    (Ok(spooled), out)
+                }
+                Err(e) => (Err((e.kind(), e.to_string())), Vec::new()),
+            }
+        };
+        spooled::remove(out).await;
+        fetched
+    }
+
+    async fn fetch(&self, wanted: Wanted, places: &[Arc<AtServer>]) -> Result<Spooled> {
+        let Some(line) = self.lines.get(&wanted.account) else {
+            let why = match self.closed.get(&wanted.account) {
+                Some(why) => format!("the body was given up, and its server cannot be asked: {why}"),
+                None => "the body was given up, and it is not known which server has it: pull with --keep-bodies once more"
+                    .to_owned(),
+            };
+            return Err(Error::elsewhere(why));
+        };
+        let gone = "the body was given up, and the server has the message no more";
+        let mut error = None;
+        for place in places.iter().filter(|place| !place.gone) {
+            let fetched = line.fetch(place, wanted, &self.store, &self.budget, &*self.random).await;
+            line.close_when_idle(self.idle);
+            match fetched {
+                Err(e) if e.kind() == Kind::Elsewhere => error = Some(e),
+                fetched => return fetched,
+            }
+        }
+        Err(error.unwrap_or_else(|| Error::elsewhere(gone)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asked by readers of an account that know nothing of folders: where the message is, is looked up.
+pub struct Anywhere(pub Arc<Refetch>);
+
+impl Bodies for Anywhere {
+    fn body(&self, account: Arc<Account>, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
+        let refetch = self.0.clone();
+        async move {
+            let find = move || at_server(&account.state(), wanted.object);
+            let places = tokio::task::spawn_blocking(find).await;
+            let places =
+                places.map_err(|e| Error::internal("looking for a message panicked").with_source(e))?;
+            refetch.body(wanted, places.into_iter().map(Arc::new).collect()).await
+        }
+        .boxed()
+    }
+}
+
+/// Asked by the reader of a message in a folder.
+struct Located {
+    refetch: Arc<Refetch>,
+    account: AccountId,
+    there: Arc<AtServer>,
+}
+
+impl message::Bodies for Located {
+    fn body(&self, wanted: Wanted) -> BoxFuture<'static, Result<Arc<Spooled>>> {
+        let (refetch, places) = (self.refetch.clone(), vec![self.there.clone()]);
+        debug_assert_eq!(wanted.account, self.account);
+        refetch.body(wanted, places).boxed()
+    }
+}

@@ -1,0 +1,200 @@
+//! [`Line`]: the connection to one server and account, for bodies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ring::digest::{Context, SHA256};
+use sealpost_base::{Budget, Error, Kind, Random, Result};
+use sealpost_imap::client::{Event, FetchData};
+use sealpost_imap::types::{Response, Status};
+use sealpost_imap::utf7;
+use sealpost_vault::Store;
+use sealpost_vault::message::Wanted;
+use sealpost_vault::spool::{SpoolWriter, Spooled};
+use tokio::sync::Mutex;
+
+use crate::client::{Connection, Done, Selected, Server};
+use crate::keep::sealed::AtServer;
+
+/// A server, and a connection if there is one.
+pub(super) struct Line {
+    server: Server,
+    open: Mutex<Option<Open>>,
+    /// Counts the fetches, so that whoever closes it knows whether it was used meanwhile.
+    used: AtomicU64,
+}
+
+struct Open {
+    connection: Connection,
+    /// Which mailbox is selected.
+    selected: Option<(String, Selected)>,
+}
+
+impl Line {
+    pub(super) fn new(server: Server) -> Self {
+        Line { server, open: Mutex::default(), used: AtomicU64::new(0) }
+    }
+
+    /// The message at that place, spooled, once its size and its SHA-256 are what is wanted.
+    ///
+    /// # Errors
+    /// `Elsewhere` if the server has it no more, or sends another one; `Retry` if it cannot be reached; `Denied` if it does not let
+    /// anybody in.
+    pub(super) async fn fetch(
+        &self,
+        place: &AtServer,
+        wanted: Wanted,
+        store: &Store,
+        budget: &Budget,
+        random: &dyn Random,
+    ) -> Result<Spooled> {
+        let mut line = self.open.lock().await;
+        self.used.fetch_add(1, Ordering::Relaxed);
+        let reused = line.is_some();
+        let first = self.once(&mut line, place, wanted, store, budget, random).await;
+        match first {
+            // The server may have ended it while nobody needed it.
+            Err(e) if reused && e.kind() == Kind::Retry => {
+                self.once(&mut line, place, wanted, store, budget, random).await
+            }
+            first => first,
+        }
+    }
+
+    async fn once(
+        &self,
+        line: &mut Option<Open>,
+        place: &AtServer,
+        wanted: Wanted,
+        store: &Store,
+        budget: &Budget,
+        random: &dyn Random,
+    ) -> Result<Spooled> {
+        // Whatever ends this early leaves a connection that nobody knows the state of: it is put back at the end.
+        let mut open = match line.take() {
+            Some(open) => open,
+            None => Open { connection: Connection::open(&self.server).await?, selected: None },
+        };
+        open.select(place).await?;
+        let mut writer = SpoolWriter::new(store, budget, random).await?;
+        let fetched = open.body(place.uid, wanted, &mut writer).await?;
+        *line = Some(open);
+        let Some(sha256) = fetched else {
+            return Err(Error::elsewhere(format!(
+                "the body was given up, and the server has the message no more (UID {} of {})",
+                place.uid, place.folder
+            )));
+        };
+        if writer.size() != wanted.size || sha256 != wanted.sha256 {
+            return Err(Error::elsewhere(format!(
+                "the body was given up, and the server sends other octets as UID {} of {} than it did: they are not used",
+                place.uid, place.folder
+            )));
+        }
+        writer.finish().await
+    }
+
+    /// Closes the connection after a while, if nobody needs it until then.
+    pub(super) fn close_when_idle(self: &Arc<Self>, idle: Duration) {
+        let (used, line) = (self.used.load(Ordering::Relaxed), Arc::downgrade(self));
+        tokio::spawn(async move {
+            tokio::time::sleep(idle).await;
+            if let Some(line) = line.upgrade()
+                && line.used.load(Ordering::Relaxed) == used
+            {
+                line.close().await;
+            }
+        });
+    }
+
+    /// Says goodbye.
+    pub(super) async fn close(&self) {
+        if let Some(open) = self.open.lock().await.take() {
+            open.connection.logout().await;
+        }
+    }
+}
+
+impl Open {
+    async fn select(&mut self, place: &AtServer) -> Result<()> {
+        let name = place.folder.as_str();
+        if self.selected.as_ref().is_none_or(|(selected, _)| selected != name) {
+            self.selected = None;
+            let wire = utf7::encode(name).into_bytes();
+            let selected = self.connection.examine(&wire).await.map_err(|e| match e.kind() {
+                Kind::NotFound => Error::elsewhere(format!(
+                    "the body was given up, and the server has no folder {name} any more"
+                ))
+                .with_source(e),
+                _ => e,
+            })?;
+            self.selected = Some((name.to_owned(), selected));
+        }
+        match &self.selected {
+            Some((_, selected)) if selected.uidvalidity == place.uidvalidity => Ok(()),
+            _ => Err(Error::elsewhere(format!(
+                "the body was given up, and the folder {name} of the server is another one by now (UIDVALIDITY)"
+            ))),
+        }
+    }
+
+    /// Writes the message; its SHA-256, or nothing if it is not there. What is longer than is wanted is not written to its end.
+    async fn body(&mut self, uid: u32, wanted: Wanted, writer: &mut SpoolWriter) -> Result<Option<[u8; 32]>> {
+        let connection = &mut self.connection;
+        let tag = connection.queue(|w| w.raw(format!("UID FETCH {uid} (UID BODY.PEEK[])")));
+        connection.flush().await?;
+        let (mut hash, mut found, mut its, mut taken) = (None, None, None, false);
+        loop {
+            let event = connection.next().await?;
+            if Connection::completion(&event) == Some(tag)
+                && let Event::Response(Response::Status { status, code, text, .. }) = event
+            {
+                let done = Done { status, code, text };
+                return match done.status {
+                    Status::Ok => Ok(found),
+                    _ => done.ok("fetching a body").map(|_| None),
+                };
+            }
+            match event {
+                Event::FetchBegin(_) => (hash, its) = (None, None),
+                Event::Fetch(FetchData::Uid(n)) => its = Some(n),
+                // One message was asked for, and one is taken.
+                Event::Fetch(FetchData::Body(_, Some(octets))) if !taken => {
+                    taken = true;
+                    let mut context = Context::new(&SHA256);
+                    context.update(&octets);
+                    write(writer, &octets, wanted).await?;
+                    hash = Some(context);
+                }
+                Event::LiteralBegin(..) if !taken => {
+                    taken = true;
+                    hash = Some(Context::new(&SHA256));
+                }
+                Event::LiteralData(octets) => {
+                    if let Some(context) = &mut hash {
+                        context.update(&octets);
+                        write(writer, &octets, wanted).await?;
+                    }
+                }
+                Event::FetchEnd => {
+                    if let Some(context) = hash.take().filter(|_| its == Some(uid)) {
+                        let mut sha256 = [0; 32];
+                        sha256.copy_from_slice(context.finish().as_ref());
+                        found = Some(sha256);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn write(writer: &mut SpoolWriter, octets: &[u8], wanted: Wanted) -> Result<()> {
+    if writer.size() + octets.len() as u64 > wanted.size {
+        return Err(Error::elsewhere(
+            "the body was given up, and the server sends a longer message than it did: it is not used",
+        ));
+    }
+    writer.write(octets).await
+}

@@ -1,0 +1,338 @@
+//! Copies that keep few bodies, and what is fetched again: from servers of the script.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use futures::{StreamExt, TryStreamExt};
+use sealpost_account::{Account, Accounts};
+use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, Result, SeededRandom, Timestamp, limits};
+use sealpost_vault::{RootKey, Store};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use super::*;
+use crate::keep::sealed::{Bodies as Kept, KeepBodies, open_with};
+use crate::keep::testing::{folder_name, give, identity, mail_of, resume};
+use crate::keep::{BodyCounts, Copy, Flags, GiveUp};
+use crate::pull::Report;
+use crate::pull::tests::pulled::{options, pulled_into};
+use crate::pull::tests::server::{Box_, Fault, Script};
+use crate::verify::{Options, Sample, verify};
+
+const ID: AccountId = AccountId([3; 16]);
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+/// Octets of a mail's body, nearly.
+const SIZE: usize = 20_000;
+
+struct World {
+    store: Store,
+    random: Arc<SeededRandom>,
+    root: RootKey,
+    lock: tempfile::TempDir,
+    script: Script,
+}
+
+/// A copy as a process has it.
+struct Opened {
+    copy: Arc<dyn Copy>,
+    account: Arc<Account>,
+    refetch: Arc<Refetch>,
+}
+
+fn octets(uid: u32) -> Vec<u8> {
+    let mut noise = vec![0; SIZE];
+    SeededRandom::new(uid.into()).fill(&mut noise);
+    // Lines, so that it is a mail.
+    let text: Vec<u8> = noise.iter().map(|byte| b'!' + byte % 90).collect();
+    let lines: Vec<u8> = text.chunks(70).flat_map(|line| [line, b"\r\n"].concat()).collect();
+    [
+        format!("Subject: message {uid}\r\nMessage-ID: <{uid}@x>\r\nContent-Type: image/x\r\n\r\n")
+            .as_bytes(),
+        &lines,
+    ]
+    .concat()
+}
+
+fn inbox(messages: u32) -> Box_ {
+    let mut inbox = Box_::with(0);
+    for uid in 1..=messages {
+        inbox.add(Some(octets(uid)));
+    }
+    inbox
+}
+
+impl World {
+    async fn new(messages: u32) -> Self {
+        let random = Arc::new(SeededRandom::new(5));
+        let root = RootKey::generate(&*random);
+        let script = Script::start(inbox(messages), "", &[]).await;
+        World { store: Store::memory(), random, root, lock: tempfile::tempdir().unwrap(), script }
+    }
+
+    async fn open(&self, keep: Option<u64>) -> Opened {
+        self.open_at(keep, Ok(self.script.server())).await
+    }
+
+    async fn open_at(&self, keep: Option<u64>, server: Result<Server, String>) -> Opened {
+        let clock = Arc::new(FakeClock::new(NOW));
+        let random: Arc<dyn Random> = self.random.clone();
+        let accounts =
+            Accounts::new(self.store.clone(), clock.clone(), random.clone(), Budget::new(64 << 20));
+        let refetch = Refetch::new(&self.store, random, [(ID, server)]);
+        accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
+        let account = accounts.open(ID, &self.root).await.unwrap();
+        let keep = keep.map(|octets| KeepBodies { slack: 100_000, ..KeepBodies::new(octets, clock) });
+        let copy = loop {
+            let bodies = Kept { keep: keep.clone(), refetch: Some(refetch.clone()) };
+            match open_with(Handle::current(), account.clone(), self.lock.path(), bodies) {
+                // What a pull leaves behind lets go of the copy a moment later.
+                Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
+                copy => break copy.unwrap().into(),
+            }
+        };
+        Opened { copy, account, refetch }
+    }
+
+    async fn pulled(&self, opened: &Opened) -> Report {
+        pulled_into(&self.script, opened.copy.clone(), options()).await.unwrap()
+    }
+
+    /// Octets in the spool, objects.
+    async fn spooled(&self) -> usize {
+        self.store.list("spool", None).count().await
+    }
+}
+
+impl Opened {
+    async fn read(&self, uid: u32) -> Result<Vec<u8>, String> {
+        let copy = self.copy.clone();
+        let read = move || {
+            let folder = copy.look(&folder_name("INBOX")).map_err(|e| e.to_string())?;
+            let mut out = Vec::new();
+            folder.read(uid).map_err(|e| e.to_string())?.read_to_end(&mut out).map_err(|e| e.to_string())?;
+            Ok(out)
+        };
+        spawn_blocking(read).await.unwrap()
+    }
+
+    async fn counts(&self) -> BodyCounts {
+        let copy = self.copy.clone();
+        spawn_blocking(move || copy.bodies().unwrap().unwrap()).await.unwrap()
+    }
+
+    /// UIDs of those whose bodies were given up.
+    async fn thin(&self, uids: impl IntoIterator<Item = u32> + Send + 'static) -> Vec<u32> {
+        let copy = self.copy.clone();
+        let thin = move || {
+            let folder = copy.look(&folder_name("INBOX")).unwrap();
+            uids.into_iter().filter(|uid| folder.given_up(*uid).is_ok_and(|sha| sha.is_some())).collect()
+        };
+        spawn_blocking(thin).await.unwrap()
+    }
+
+    /// As a session reads it, which knows of no folder of a server.
+    async fn by_account(&self, uid: u32) -> Result<Vec<u8>> {
+        let message = {
+            let state = self.account.state();
+            let row = state.inbox().row(sealpost_base::Uid::new(uid).unwrap()).unwrap();
+            state.message(row.message).unwrap()
+        };
+        Ok(self.account.reader(&message).raw(0..u64::MAX).try_collect::<Vec<Bytes>>().await?.concat())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_bodies_stay_and_the_others_are_fetched_when_they_are_read() {
+    let world = World::new(40).await;
+    let opened = world.open(Some(200_000)).await;
+    let report = world.pulled(&opened).await;
+    assert!(report.is_complete());
+    let bodies = report.bodies.unwrap();
+    assert!(bodies.kept_octets <= 200_000 && bodies.kept_octets > 150_000, "{bodies:?}");
+    assert_eq!((bodies.kept + bodies.without, bodies.now), (40, bodies.without));
+    assert_eq!(opened.counts().await, BodyCounts { now: 0, now_octets: 0, ..bodies.clone() });
+    let (asked, connections) =
+        (world.script.asked("UID FETCH"), world.script.world.lock().unwrap().connections);
+    for uid in 1..=40 {
+        for _ in 0..2 {
+            assert!(opened.read(uid).await.unwrap() == octets(uid), "{uid}");
+        }
+    }
+    assert_eq!(world.script.asked("UID FETCH") - asked, bodies.without as usize, "once for each");
+    assert_eq!(world.script.world.lock().unwrap().connections - connections, 1, "by one connection");
+    assert!(world.spooled().await <= limits::BODIES_SPOOLED);
+    // Nothing more is to go, and nothing comes back.
+    let again = world.pulled(&opened).await.bodies.unwrap();
+    assert_eq!((again.now, again.without), (0, bodies.without));
+    opened.refetch.end().await;
+    assert_eq!(world.spooled().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_go_while_messages_come() {
+    let world = World::new(0).await;
+    let opened = world.open(Some(50_000)).await;
+    let copy = opened.copy.clone();
+    let (before, after) = spawn_blocking(move || {
+        let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+        let mut commit = |uids: std::ops::Range<u32>| {
+            uids.for_each(|uid| give(&mut *folder, uid, &mail_of(&octets(uid)), 9000).unwrap());
+            folder.commit(&resume(1)).unwrap();
+            let counts = copy.bodies().unwrap().unwrap();
+            folder.in_step();
+            counts
+        };
+        // It is not known yet what the server has of the folder.
+        (commit(1..20), commit(20..23))
+    })
+    .await
+    .unwrap();
+    assert_eq!((before.kept, before.without), (19, 0));
+    assert!(after.kept_octets <= 50_000 && after.kept + after.without == 22, "{after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() {
+    let world = World::new(20).await;
+    let opened = world.open(Some(200_000)).await;
+    world.pulled(&opened).await;
+    let thin = opened.thin(1..=20).await;
+    let whole = (1..=20).find(|uid| !thin.contains(uid)).unwrap();
+    world.script.inbox(|inbox| [thin[0], whole].into_iter().for_each(|uid| inbox.expunge(uid)));
+    let gone = opened.read(thin[0]).await.unwrap_err();
+    assert!(gone.contains("the server has the message no more"), "{gone}");
+    assert_eq!(opened.by_account(thin[0]).await.unwrap_err().kind(), Kind::Elsewhere);
+    let report = world.pulled(&opened).await;
+    let folder = &report.of[0];
+    assert_eq!((folder.gone, folder.lost, &folder.lost_of[..]), (2, 1, &thin[..1]));
+    // The body is nowhere else, whatever the limit is.
+    drop(opened);
+    let opened = world.open(Some(0)).await;
+    let bodies = world.pulled(&opened).await.bodies.unwrap();
+    assert_eq!((bodies.kept, bodies.without), (1, 19));
+    assert!(opened.read(whole).await.unwrap() == octets(whole));
+    // What is known to be gone is not asked for.
+    let asked = world.script.asked("UID FETCH");
+    assert!(opened.read(thin[0]).await.unwrap_err().contains("no more"));
+    assert_eq!(world.script.asked("UID FETCH"), asked);
+    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let found =
+        verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
+    let found = &found.folders[0];
+    assert_eq!((found.compared, found.given_up, found.lost.to_string()), (18, 19, thin[0].to_string()));
+    assert!(!found.is_good() && found.different.is_empty() && found.damaged.is_empty());
+    // With --delete the rest of it goes too.
+    let delete = crate::pull::Options { delete: true, ..crate::pull::tests::pulled::options() };
+    pulled_into(&world.script, opened.copy.clone(), delete).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_octets_than_were_kept_are_not_given_out() {
+    let world = World::new(5).await;
+    let opened = world.open(Some(0)).await;
+    assert_eq!(world.pulled(&opened).await.bodies.unwrap().without, 5);
+    let mut changed = octets(2);
+    changed[500] ^= 1;
+    let others = [changed, [&octets(3)[..], b"x"].concat(), octets(4)[..9000].to_vec(), Vec::new()];
+    world.script.inbox(|inbox| {
+        for (uid, octets) in (2..).zip(others) {
+            inbox.messages.get_mut(&uid).unwrap().1 = octets;
+        }
+    });
+    for uid in 2..=5 {
+        let refused = opened.read(uid).await.unwrap_err();
+        assert!(refused.contains("not used"), "{uid}: {refused}");
+    }
+    assert_eq!(world.spooled().await, 0);
+    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let found =
+        verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
+    assert_eq!(found.folders[0].different.to_string(), "2:5", "verify says so without any body here");
+    assert!(opened.read(1).await.unwrap() == octets(1), "the line is as good as before");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_mailbox_of_the_same_name_is_not_asked() {
+    let world = World::new(6).await;
+    let opened = world.open(Some(0)).await;
+    world.pulled(&opened).await;
+    world.script.inbox(|inbox| inbox.uidvalidity = 8);
+    assert!(opened.read(3).await.unwrap_err().contains("UIDVALIDITY"));
+    let report = world.pulled(&opened).await;
+    assert_eq!((report.of[0].lost, report.of[0].new), (6, 6), "told at once, and all is there again");
+    assert!(opened.read(3).await.unwrap() == octets(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_ask_for_the_same_share_a_fetch_and_one_that_fails_is_tried_again() {
+    let world = World::new(3).await;
+    let opened = world.open(Some(0)).await;
+    world.pulled(&opened).await;
+    let asked = world.script.asked("UID FETCH");
+    for read in join_all((0..20).map(|_| opened.by_account(1))).await {
+        assert!(read.unwrap() == octets(1));
+    }
+    assert_eq!(world.script.asked("UID FETCH") - asked, 1);
+    // The connection that was kept has ended meanwhile, and the next one does not hold.
+    world.script.change(|world| world.faults = vec![Fault::CutOnceAt(2)]);
+    assert!(opened.by_account(2).await.unwrap() == octets(2));
+    world.script.change(|world| world.faults = vec![Fault::CutAt(3)]);
+    assert_eq!(opened.by_account(3).await.unwrap_err().kind(), Kind::Retry);
+    world.script.change(|world| world.faults.clear());
+    assert!(opened.by_account(3).await.unwrap() == octets(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_cannot_be_asked_is_an_error_and_never_an_empty_body() {
+    let world = World::new(3).await;
+    let opened = world.open(Some(0)).await;
+    world.pulled(&opened).await;
+    drop(opened);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let opened = world.open_at(None, Ok(Server { port: closed, ..world.script.server() })).await;
+    assert_eq!(opened.by_account(1).await.unwrap_err().kind(), Kind::Retry);
+    drop(opened);
+    let opened = world.open_at(None, Err("no password is stored".into())).await;
+    let error = opened.by_account(1).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Elsewhere);
+    assert!(error.to_string().contains("no password is stored"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn giving_up_can_be_stopped_and_goes_on_the_next_time() {
+    let world = World::new(100).await;
+    let opened = world.open(None).await;
+    world.pulled(&opened).await;
+    assert_eq!(opened.counts().await.without, 0);
+    drop(opened);
+    let opened = world.open(Some(0)).await;
+    let give_up = |dry_run, stop: bool| {
+        let copy = opened.copy.clone();
+        let inbox = [folder_name("INBOX")];
+        spawn_blocking(move || {
+            copy.give_up(&GiveUp { in_step: &inbox, dry_run, stop: &|| stop, ..GiveUp::default() })
+                .unwrap()
+                .unwrap()
+        })
+    };
+    let would = give_up(true, false).await.unwrap();
+    assert_eq!((would.now, would.without), (100, 0), "nothing is done");
+    let some = give_up(false, true).await.unwrap();
+    assert_eq!((some.now, some.without), (limits::BODIES_TOGETHER as u64, limits::BODIES_TOGETHER as u64));
+    assert_eq!(give_up(false, false).await.unwrap().without, 100);
+    // Headers, flags and sizes are what they were.
+    let copy = opened.copy.clone();
+    let messages = spawn_blocking(move || {
+        let folder = copy.look(&folder_name("INBOX")).unwrap();
+        let all: Vec<_> = folder.messages().unwrap().map(|stored| stored.unwrap()).collect();
+        let heads: Vec<Vec<u8>> = all.iter().map(|stored| folder.head(stored.uid, 1000).unwrap()).collect();
+        all.into_iter().zip(heads).collect::<Vec<_>>()
+    });
+    for (stored, head) in messages.await.unwrap() {
+        let whole = octets(stored.uid);
+        assert_eq!((stored.size, stored.flags.system), (whole.len() as u64, Flags::SEEN));
+        assert!(whole.starts_with(&head) && head.ends_with(b"\r\n\r\n"));
+    }
+}
