@@ -80,6 +80,23 @@ pub trait Copy: Send + Sync {
     fn end(&self) {}
 }
 
+/// A copy that is not there: without folders, and nothing can be kept in it.
+pub struct Nothing;
+
+impl Copy for Nothing {
+    fn folders(&self) -> Result<Vec<Kept>> {
+        Ok(Vec::new())
+    }
+
+    fn open(&self, folder: &FolderName, _: &Identity) -> Result<Box<dyn Folder>> {
+        self.look(folder)
+    }
+
+    fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        Err(Error::not_found(format!("there is no copy, and no {folder} in it")))
+    }
+}
+
 /// One folder of a copy, opened.
 pub trait Folder: Send {
     /// What is in it, uncommitted changes included.

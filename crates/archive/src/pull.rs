@@ -74,7 +74,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         blocking(move || copy.folders()).await?
     };
     let found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
-    let plans = plan(&found, &kept, connection.capabilities().condstore());
+    let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete);
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
     let planned = |found: &Found| plans.iter().any(|plan| plan.found.name == found.name);

@@ -5,6 +5,7 @@ use sealpost_base::{Error, Result, limits};
 use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Code, Response, Status, Tag};
 use sealpost_imap::write::{Literals, Writer};
+use tokio::time::timeout;
 
 use super::answers::Answers;
 use super::io::Io;
@@ -76,7 +77,13 @@ impl Connection {
         if server.security == Security::Implicit {
             connection.io.start_tls(&server.host, server.tls.clone(), patience.connect).await?;
         }
-        let authenticated = connection.greeting().await?;
+        // Whoever answers connections and says nothing is known for it sooner than one who works on a command.
+        let authenticated = match timeout(patience.greeting, connection.greeting()).await {
+            Ok(greeted) => greeted?,
+            Err(_) => {
+                return Err(Error::retry(format!("{} does not greet: is this its IMAP port?", server.host)));
+            }
+        };
         if server.security == Security::StartTls {
             if authenticated {
                 // What stands between could have said so to keep the connection in the clear (RFC 9051 §6.2.1).

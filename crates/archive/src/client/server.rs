@@ -61,6 +61,8 @@ impl Credentials for Credential {
 pub struct Patience {
     /// For a connection, its TLS included.
     pub connect: Duration,
+    /// For the greeting.
+    pub greeting: Duration,
     /// For the next byte while the server owes an answer.
     pub answer: Duration,
     /// Before the second attempt; before later ones longer ([`super::Backoff`]).
@@ -72,6 +74,7 @@ impl Default for Patience {
         // Servers have been seen to take minutes for the SELECT of a large mailbox.
         Patience {
             connect: Duration::from_secs(30),
+            greeting: Duration::from_secs(60),
             answer: Duration::from_secs(300),
             retry: Duration::from_secs(1),
         }

@@ -29,13 +29,15 @@ pub enum Reason {
     Unfinished,
     /// Its numbers changed.
     Changed,
+    /// The copy has messages that are gone from the server, and is not to keep them.
+    Gone,
     /// Nothing says that it did not change: the server has no mod-sequences.
     Unknown,
 }
 
 /// Those of `found` that have to be looked into, those with most to fetch first. `condstore`: mod-sequences can be
-/// believed.
-pub fn plan(found: &[Found], kept: &[Kept], condstore: bool) -> Vec<Plan> {
+/// believed. `delete`: messages that are gone from the server are not to stay in the copy.
+pub fn plan(found: &[Found], kept: &[Kept], condstore: bool, delete: bool) -> Vec<Plan> {
     let by_name: HashMap<&str, &Kept> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
     let by_id: HashMap<&str, &Kept> =
         kept.iter().filter_map(|kept| Some((kept.identity.mailboxid.as_deref()?, kept))).collect();
@@ -48,7 +50,10 @@ pub fn plan(found: &[Found], kept: &[Kept], condstore: bool) -> Vec<Plan> {
                 id.zip(kept.identity.mailboxid.as_deref()).is_none_or(|(id, kept)| id == kept)
             };
             let (reason, estimate) = match by_name.get(found.name.as_str()).filter(same) {
-                Some(kept) => look(found, kept, condstore)?,
+                Some(kept) => match look(found, kept, condstore) {
+                    None if delete && kept.gone > 0 => (Reason::Gone, 0),
+                    looked => looked?,
+                },
                 None => match renamed {
                     Some(kept) => (Reason::Renamed, more(found, kept)),
                     None if by_name.contains_key(found.name.as_str()) => (Reason::Begun, all(found)),
@@ -119,7 +124,7 @@ mod tests {
     }
 
     fn reason(numbers: Numbers, kept: Kept, condstore: bool) -> Option<Reason> {
-        plan(&[found("a", Some(numbers))], &[kept], condstore).first().map(|plan| plan.reason)
+        plan(&[found("a", Some(numbers))], &[kept], condstore, false).first().map(|plan| plan.reason)
     }
 
     #[test]
@@ -147,8 +152,11 @@ mod tests {
         let mut unfinished = kept("a");
         unfinished.resume.whole = false;
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
+        let some_gone = [Kept { gone: 3, ..kept("a") }];
+        let planned = |delete| plan(&[found("a", Some(numbers()))], &some_gone, true, delete);
+        assert_eq!((planned(false).len(), planned(true)[0].reason), (0, Reason::Gone));
         assert_eq!(reason(numbers(), kept("b"), true), Some(Reason::Renamed));
-        assert_eq!(plan(&[found("a", None)], &[kept("a")], true)[0].reason, Reason::Unknown);
+        assert_eq!(plan(&[found("a", None)], &[kept("a")], true, false)[0].reason, Reason::Unknown);
     }
 
     #[test]
@@ -157,7 +165,7 @@ mod tests {
         other.identity.mailboxid = Some("N".into());
         let swapped = Numbers { mailboxid: Some("N".into()), ..numbers() };
         let plans =
-            plan(&[found("a", Some(swapped)), found("b", Some(numbers()))], &[kept("a"), other], true);
+            plan(&[found("a", Some(swapped)), found("b", Some(numbers()))], &[kept("a"), other], true, false);
         assert_eq!(plans.iter().map(|plan| plan.reason).collect::<Vec<_>>(), [Reason::Renamed; 2]);
     }
 
@@ -165,7 +173,7 @@ mod tests {
     fn the_largest_come_first() {
         let many = Numbers { messages: 1000, mailboxid: None, ..numbers() };
         let few = Numbers { messages: 1, mailboxid: None, ..numbers() };
-        let plans = plan(&[found("few", Some(few)), found("many", Some(many))], &[], true);
+        let plans = plan(&[found("few", Some(few)), found("many", Some(many))], &[], true, false);
         assert_eq!(plans[0].found.name.as_str(), "many");
     }
 }

@@ -210,6 +210,7 @@ impl Worker {
                 before: &before,
                 incoming: &mut incoming,
                 stop: &mut self.stop,
+                delete: shared.options.delete,
                 expunged: 0,
             };
             let todo = sync.run().await.map_err(lost_or_end)?;

@@ -195,6 +195,7 @@ impl Script {
             compress: Compress::Never,
             patience: Patience {
                 connect: Duration::from_secs(60),
+                greeting: Duration::from_secs(60),
                 answer: Duration::from_secs(60),
                 retry: Duration::from_millis(1),
             },

@@ -62,6 +62,27 @@ async fn a_server_that_looks_at_few_messages_at_a_time_is_copied_whole() {
 }
 
 #[tokio::test]
+async fn what_an_earlier_pull_noticed_to_be_gone_goes_when_that_is_asked_for() {
+    for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE LIST-STATUS", QRESYNC] {
+        let script = Script::start(Box_::with(20), capabilities, &[]).await;
+        let copy = Memory::default();
+        pulled(&script, &copy).await;
+        script.inbox(|inbox| (5..8).for_each(|uid| inbox.expunge(uid)));
+        pulled(&script, &copy).await;
+        assert_eq!(copy.texts("INBOX").len(), 20, "{capabilities}");
+        // Nothing changed at the server, and then something did.
+        for (more, left) in [(None, 17), (Some(9), 16)] {
+            if let Some(uid) = more {
+                script.inbox(|inbox| inbox.expunge(uid));
+            }
+            let report = pulled_with(&script, &copy, Options { delete: true, ..options() }).await.unwrap();
+            assert!(report.is_complete(), "{capabilities}: {report:?}");
+            assert_eq!(copy.texts("INBOX").len(), left, "{capabilities}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn changes_are_followed() {
     for capabilities in ["", "ESEARCH LIST-STATUS", "CONDSTORE", QRESYNC] {
         for delete in [false, true] {

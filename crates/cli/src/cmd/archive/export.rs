@@ -68,6 +68,13 @@ struct Failed {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let (from, user, folders) = source(&args, global).await?;
+    if let Some(directory) = &args.from
+        && std::fs::canonicalize(directory)
+            .ok()
+            .is_some_and(|from| std::fs::canonicalize(&args.into).ok() == Some(from))
+    {
+        return Err(Usage("--into is where the copy is: name another directory".into()).into());
+    }
     let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make: Some(&user) };
     let to = to.open(global).await?;
     let mut code = ExitCode::SUCCESS;

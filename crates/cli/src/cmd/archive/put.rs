@@ -11,6 +11,7 @@ use sealpost_base::SystemRandom;
 use super::folders::FolderArgs;
 use super::remembered::Accounts;
 use super::stop;
+use crate::exit::Usage;
 use crate::global::Global;
 
 /// Options that say what is put, and where.
@@ -59,6 +60,9 @@ impl PutArgs {
         (from, to): (&str, &str),
         map: Option<PathBuf>,
     ) -> Result<(Server, Server, Options)> {
+        if from == to {
+            return Err(Usage(format!("{from} is named twice: name the account to put it into")).into());
+        }
         let accounts = Accounts::of(global)?;
         let (source, destination) = (accounts.get(from)?, accounts.get(to)?);
         self.folders = self.folders.or(&source.folders, &source.exclude);

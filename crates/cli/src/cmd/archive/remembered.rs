@@ -119,8 +119,12 @@ impl Accounts {
     pub fn add(&self, name: &str, account: &Remembered) -> Result<()> {
         let path = self.path(name)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        self.write(&path, toml::to_string(account)?.as_bytes())
-            .with_context(|| format!("{} (an account of this name exists?)", path.display()))
+        match self.write(&path, toml::to_string(account)?.as_bytes()) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => bail!(Usage(format!(
+                "there is an archived account {name} already: `sealpost archive remove {name}` forgets it, and leaves its copy"
+            ))),
+            written => written.with_context(|| path.display().to_string()),
+        }
     }
 
     /// Remembers something else of one that is remembered.

@@ -6,14 +6,17 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::remembered::Accounts;
+use super::target::Format;
 use crate::config::Config;
+use crate::exit::Usage;
 use crate::global::Global;
+use crate::output::warn;
 
 /// Arguments of `sealpost archive schedule`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sealpost archive schedule work              says what to put where
-  sealpost archive schedule work --as cron | crontab -")]
+  (crontab -l; sealpost archive schedule work --as cron) | crontab -")]
 pub struct Args {
     /// The account to pull
     #[arg(value_name = "ACCOUNT")]
@@ -37,7 +40,17 @@ enum Form {
 
 /// Runs it.
 pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    Accounts::of(global)?.get(&args.account)?;
+    let account = Accounts::of(global)?.get(&args.account)?;
+    if account.server.password_file.is_none() && account.server.token_command.is_none() {
+        warn(
+            "sealpost: nobody can be asked for the server's password then: remember it with --password-file or --token-command",
+        );
+    }
+    if account.format == Format::Sealpost && account.copy_password_file.is_none() {
+        warn(
+            "sealpost: nobody can be asked for the copy's password then: remember it with --copy-password-file",
+        );
+    }
     let program = std::env::current_exe().context("where this program is")?;
     let directory = std::path::absolute(Config::load(global)?.directory)?;
     let command = [
@@ -51,21 +64,29 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     .map(quoted)
     .join(" ");
     let text = match args.form {
-        Form::Cron => cron(&command, args.every),
+        Form::Cron => cron(&command, args.every)?,
         Form::Systemd => systemd(&command, &args.account, args.every),
     };
     global.output().line(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn cron(command: &str, every: u32) -> String {
+fn cron(command: &str, every: u32) -> Result<String> {
+    // What does not divide an hour, or a day, would come at uneven times.
     let when = match every {
-        1..=59 => format!("*/{every} * * * *"),
-        60..=1439 => format!("0 */{} * * *", every / 60),
-        _ => "0 4 * * *".into(),
+        1440 => "0 4 * * *".into(),
+        _ if every < 60 && 60 % every == 0 => format!("*/{every} * * * *"),
+        _ if 1440 % every == 0 && every.is_multiple_of(60) => format!("0 */{} * * *", every / 60),
+        _ => {
+            let why = format!(
+                "cron cannot do something every {every} minutes: take a part of an hour (10, 15, 20, 30), hours that are a part of a \
+                 day (60, 120, 180, 240, 360, 480, 720), or --as systemd"
+            );
+            return Err(Usage(why).into());
+        }
     };
     // `%` is a line end to cron.
-    format!("{when} {}", command.replace('%', "\\%"))
+    Ok(format!("{when} {}", command.replace('%', "\\%")))
 }
 
 fn systemd(command: &str, account: &str, every: u32) -> String {
@@ -97,8 +118,13 @@ mod tests {
 
     #[test]
     fn lines_for_cron() {
-        assert_eq!(cron("a 50%", 15), "*/15 * * * * a 50\\%");
-        assert_eq!(cron("a", 120), "0 */2 * * * a");
+        assert_eq!(cron("a 50%", 15).unwrap(), "*/15 * * * * a 50\\%");
+        assert_eq!(cron("a", 60).unwrap(), "0 */1 * * * a");
+        assert_eq!(cron("a", 120).unwrap(), "0 */2 * * * a");
+        assert_eq!(cron("a", 1440).unwrap(), "0 4 * * * a");
+        for uneven in [7, 45, 90, 300, 1439] {
+            assert!(cron("a", uneven).is_err(), "{uneven}");
+        }
         assert_eq!(quoted("a b'c"), "'a b'\\''c'");
     }
 }

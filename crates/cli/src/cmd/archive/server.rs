@@ -86,9 +86,17 @@ impl ServerArgs {
     /// If a part of it is missing.
     pub fn place(&self) -> Result<Option<Place>> {
         let Some(host) = self.host.clone() else { return Ok(None) };
+        let (host, port) = match (host.split_once(':'), self.port) {
+            // As other programs take it. An IPv6 address has more colons.
+            (Some((name, port)), None) if !port.contains(':') => {
+                let port = port.parse().map_err(|_| Usage(format!("--host {host}: {port:?} is no port")))?;
+                (name.to_owned(), Some(port))
+            }
+            _ => (host, self.port),
+        };
         let user = self.user.clone().ok_or_else(|| Usage("--host needs --user".into()))?;
         let tls = self.tls.unwrap_or_default();
-        let port = self.port.unwrap_or(if tls == Tls::Implicit { 993 } else { 143 });
+        let port = port.unwrap_or(if tls == Tls::Implicit { 993 } else { 143 });
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Ok(Some(Place {
             host,
