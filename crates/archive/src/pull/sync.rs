@@ -77,15 +77,11 @@ impl Sync<'_> {
             // More than UIDs were given away, or fewer than the copy has: then all are compared.
             let new = u64::from(messages).checked_sub(present).filter(|new| *new <= news.len() as u64);
             if let Some(new) = new.filter(|new| news.len() as u64 <= new + LOOSE && selected.uidnext > 0) {
-<<<<<<< HEAD
-                self.incoming.then(Work::Gone(before.present.intersection(&vanished))).await?;
-                self.incoming.then(Work::InStep).await?;
-=======
                 let gone = before.present.intersection(&vanished);
                 let long_gone = before.all.difference(&before.present);
                 let gone = if self.delete { gone.union(&long_gone) } else { gone };
                 self.incoming.then(Work::Gone(gone)).await?;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+                self.incoming.then(Work::InStep).await?;
                 self.incoming.then(Work::Resume(resume)).await?;
                 let missing = news.difference(&before.all);
                 return Ok(Todo { missing, expected: Some(new), resume, unlisted: None });
@@ -100,13 +96,9 @@ impl Sync<'_> {
             None => self.all_uids().await?,
         };
         if complete {
-<<<<<<< HEAD
-            self.incoming.then(Work::Gone(before.present.difference(&all))).await?;
-            self.incoming.then(Work::InStep).await?;
-=======
             let had = if self.delete { &before.all } else { &before.present };
             self.incoming.then(Work::Gone(had.difference(&all))).await?;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+            self.incoming.then(Work::InStep).await?;
             self.incoming.then(Work::Resume(resume)).await?;
         }
         let unlisted = self.unlisted(&all, complete);

@@ -6,11 +6,8 @@
 mod add;
 mod export;
 mod folders;
-<<<<<<< HEAD
-mod keep_bodies;
-=======
 mod found;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+mod keep_bodies;
 mod list;
 mod migrate;
 mod mirror;

@@ -147,11 +147,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             sealed: &args.sealed,
             make: Some(&place.user),
         };
-<<<<<<< HEAD
-        let copy = target.open_keeping(global, args.keep_bodies.map(|octets| (octets, &place))).await?;
-=======
-        let copy = target.open_for(args.dry_run, global).await?;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+        let keep = args.keep_bodies.map(|octets| (octets, &place));
+        let copy = target.open_for(args.dry_run, global, keep).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
         return Ok(ExitCode::from(one(&name, server, copy, folders, &args, &stop, global).await?));
@@ -191,13 +188,9 @@ async fn remembered(
     global: &Global,
 ) -> Result<u8> {
     let sealed = account.sealed(&args.sealed);
-<<<<<<< HEAD
     let kept = account.keep_bodies.as_deref().map(octets).transpose().map_err(Usage)?;
     let keep = args.keep_bodies.or(kept).map(|octets| (octets, &account.server));
-    let copy = account.target(&sealed, true).open_keeping(global, keep).await?;
-=======
-    let copy = account.target(&sealed, true).open_for(args.dry_run, global).await?;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+    let copy = account.target(&sealed, true).open_for(args.dry_run, global, keep).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     one(name, account.server.server().await?, copy, folders, args, stop, global).await
 }

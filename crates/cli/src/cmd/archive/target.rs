@@ -7,25 +7,17 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use futures::TryStreamExt;
 use sealpost_account::directory::NewAccount;
-<<<<<<< HEAD
 use sealpost_archive::keep::sealed::{Bodies, KeepBodies};
-use sealpost_archive::keep::{Copy, imap_backup, maildir, sealed};
-use sealpost_archive::refetch::Anywhere;
-=======
 use sealpost_archive::keep::{Copy, Nothing, imap_backup, maildir, sealed};
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+use sealpost_archive::refetch::Anywhere;
 use sealpost_base::{Error, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::super::account::unlock::{Accept, unlock};
-<<<<<<< HEAD
+use super::found;
 use super::origin;
 use super::server::Place as Origin;
 use crate::config::{Config, form};
-=======
-use super::found;
-use crate::config::Config;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::place::Place;
@@ -95,7 +87,6 @@ impl Target<'_> {
     /// # Errors
     /// If there is none and none may be begun, or one in another format; what the format says.
     pub async fn open(&self, global: &Global) -> Result<Arc<dyn Copy>> {
-<<<<<<< HEAD
         self.open_keeping(global, None).await
     }
 
@@ -104,9 +95,7 @@ impl Target<'_> {
     /// # Errors
     /// As [`Target::open`]; if the format or the store must keep all.
     pub async fn open_keeping(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
-=======
         found::check(self.format, self.directory, self.make.is_some())?;
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
         if self.format == Format::Sealpost {
             return self.open_sealed(global, keep).await;
         }
@@ -125,22 +114,23 @@ impl Target<'_> {
         Ok(tokio::task::spawn_blocking(open).await??.into())
     }
 
-<<<<<<< HEAD
-    async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
-=======
-    /// The same; for a dry run nothing is begun: what is not there is a copy without folders.
+    /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a copy without folders.
     ///
     /// # Errors
-    /// As [`Target::open`].
-    pub async fn open_for(&self, dry_run: bool, global: &Global) -> Result<Arc<dyn Copy>> {
+    /// As [`Target::open_keeping`].
+    pub async fn open_for(
+        &self,
+        dry_run: bool,
+        global: &Global,
+        keep: Option<(u64, &Origin)>,
+    ) -> Result<Arc<dyn Copy>> {
         if dry_run && found::format(self.directory)?.is_none() {
             return Ok(Arc::new(Nothing));
         }
-        self.open(global).await
+        self.open_keeping(global, keep).await
     }
 
-    async fn open_sealed(&self, global: &Global) -> Result<Arc<dyn Copy>> {
->>>>>>> 91e23ab (Archives: a wrong directory or format is no empty copy, --delete removes what earlier pulls noticed, a dry run makes nothing, and cron is told only what it can do)
+    async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
         let place = Place::of(&config).await?;
