@@ -4,6 +4,7 @@
 //! however late, takes nothing from a newer one that somebody else wrote meanwhile. Its manifest is written last and
 //! removed first: a checkpoint that has one is whole.
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Position, Result, Timestamp};
@@ -82,10 +83,12 @@ impl Journal {
     /// # Errors
     /// `NotFound`, `Corrupt`, or what the store says.
     pub async fn checkpoint(&self, keys: &AccountKeys, position: Position) -> Result<Checkpoint> {
-        let object = self.store.read(&self.manifest_path(position)).await?;
-        let plain = checkpoint::open(keys, self.account, position, MANIFEST, &object)?;
-        minicbor::decode(&plain)
-            .map_err(|e| Error::corrupt("a checkpoint manifest cannot be read").with_source(e))
+        let open = |object: &Bytes| {
+            let plain = checkpoint::open(keys, self.account, position, MANIFEST, object)?;
+            minicbor::decode(&plain)
+                .map_err(|e| Error::corrupt("a checkpoint manifest cannot be read").with_source(e))
+        };
+        self.store.read_opened(&self.manifest_path(position), open).await
     }
 
     /// The plaintext of a chunk of the checkpoint at `position`.
@@ -98,15 +101,15 @@ impl Journal {
         position: Position,
         chunk: &ChunkRef,
     ) -> Result<Zeroizing<Vec<u8>>> {
-        let object = self.store.read(&self.snap_path(position, &chunk.name)).await?;
-        let plain = checkpoint::open(keys, self.account, position, &chunk.name, &object)?;
-        if Hash::of(&plain) != chunk.digest {
-            return Err(Error::corrupt(format!(
-                "checkpoint chunk {} is not the one in the manifest",
-                chunk.name
-            )));
-        }
-        Ok(plain)
+        let open = |object: &Bytes| {
+            let plain = checkpoint::open(keys, self.account, position, &chunk.name, object)?;
+            if Hash::of(&plain) != chunk.digest {
+                let why = format!("checkpoint chunk {} is not the one in the manifest", chunk.name);
+                return Err(Error::corrupt(why));
+            }
+            Ok(plain)
+        };
+        self.store.read_opened(&self.snap_path(position, &chunk.name), open).await
     }
 
     /// Whether `entry` could not be read only because it was trimmed since it was listed: then it is no damage, and the

@@ -17,6 +17,8 @@ mod chain;
 mod checkpoint;
 mod log;
 mod metrics;
+#[cfg(test)]
+mod misled;
 mod seen;
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,9 @@ pub struct Entry {
     pub content: Content,
 }
 
+/// An entry's object, and what it says.
+type Opened = (Bytes, Content);
+
 /// What an entry says.
 pub enum Content {
     /// It could be opened.
@@ -223,28 +226,56 @@ impl Journal {
         });
         stream::iter(wanted)
             .map(move |(position, here)| async move {
-                let object = match &here {
-                    Some(place) => self.read_whole(place).await?,
+                let read = match &here {
+                    Some(place) => self.read_entry(keys, place).await?,
                     None => None,
                 };
                 let ballot = here.filter(|place| !place.is_plain()).map(|place| place.ballot);
-                Ok((position, ballot, object))
+                Ok((position, ballot, read))
             })
             .buffered(READ_AHEAD)
-            .scan(known.hash, move |before, read: Result<(Position, Option<Ballot>, Option<Bytes>)>| {
-                let entry = read.map(|(position, ballot, object)| Entry {
-                    ballot,
-                    ..self.open(keys, position, object, before)
-                });
+            .scan(known.hash, move |before, read: Result<(Position, Option<Ballot>, Option<Opened>)>| {
+                let entry = read
+                    .map(|(position, ballot, read)| Entry { ballot, ..self.follows(position, read, before) });
                 futures::future::ready(Some(entry))
             })
     }
 
     /// What is at a place that is listed, or that somebody was told is taken; `None` if it was trimmed since, or is lost.
-    /// There are stores that tell of an object a moment before they give it out.
+    /// For those who do not open it: one wrong answer is not taken for it.
     async fn read_whole(&self, place: &Place) -> Result<Option<Bytes>> {
+        let path = self.path(place);
+        self.give_out(place, || self.store.read_confirmed(&path)).await
+    }
+
+    /// The same, opened.
+    async fn read_entry(&self, keys: &AccountKeys, place: &Place) -> Result<Option<Opened>> {
+        let path = self.path(place);
+        let Some(object) = self.give_out(place, || self.store.read(&path)).await? else { return Ok(None) };
+        match entry::open(keys, self.account, place.position, &object) {
+            Ok((origin, plaintext)) => Ok(Some((object, Content::Plain(origin, plaintext)))),
+            // What the store has may be intact all the same, and a damaged entry changes what everything after it means.
+            Err(_) => match self.read(place).await? {
+                Some(object) => {
+                    let content = match entry::open(keys, self.account, place.position, &object) {
+                        Ok((origin, plaintext)) => Content::Plain(origin, plaintext),
+                        Err(e) => Content::Damaged(e.to_string()),
+                    };
+                    Ok(Some((object, content)))
+                }
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// What `read` gives of a place. There are stores that tell of an object a moment before they give it out.
+    async fn give_out<F: Future<Output = Result<Bytes>>>(
+        &self,
+        place: &Place,
+        read: impl Fn() -> F,
+    ) -> Result<Option<Bytes>> {
         for round in 0..READ_ATTEMPTS {
-            match self.store.read(&self.path(place)).await {
+            match read().await {
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) if e.kind() == Kind::Corrupt => return Ok(None),
                 found => return found.map(Some),
@@ -258,21 +289,16 @@ impl Journal {
     }
 
     async fn read(&self, place: &Place) -> Result<Option<Bytes>> {
-        match self.store.read(&self.path(place)).await {
+        match self.store.read_confirmed(&self.path(place)).await {
             Ok(object) => Ok(Some(object)),
             Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Corrupt) => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    fn open(
-        &self,
-        keys: &AccountKeys,
-        position: Position,
-        object: Option<Bytes>,
-        before: &mut Hash,
-    ) -> Entry {
-        let Some(object) = object else {
+    /// The entry at `position`, which follows the one with the hash `before`.
+    fn follows(&self, position: Position, read: Option<Opened>, before: &mut Hash) -> Entry {
+        let Some((object, content)) = read else {
             let content = Content::Damaged(format!("log entry {position} is missing"));
             return Entry { position, hash: Hash::ZERO, ballot: None, chained: false, content };
         };
@@ -280,10 +306,6 @@ impl Journal {
         let chained = entry::prev(&object).is_ok_and(|prev| prev == *before);
         let hash = entry::hash(&object);
         *before = hash;
-        let content = match entry::open(keys, self.account, position, &object) {
-            Ok((origin, plaintext)) => Content::Plain(origin, plaintext),
-            Err(e) => Content::Damaged(e.to_string()),
-        };
         Entry { position, hash, ballot: None, chained, content }
     }
 

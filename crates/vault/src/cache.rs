@@ -140,8 +140,9 @@ impl Cache {
         }
     }
 
-    /// Forgets an object, because it was removed.
+    /// Forgets an object, because it was removed, or because what is kept of it cannot be opened.
     pub async fn forget(&self, path: &str) {
+        self.pending.lock().retain(|(kept, _), _| kept != path);
         let _ = self.jobs.send(Job::Forget { path: path.to_owned() }).await;
     }
 

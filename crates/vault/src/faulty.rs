@@ -5,8 +5,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,8 +15,8 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, UploadPart,
+    GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, UploadPart,
 };
 use sealpost_base::SeededRandom;
 
@@ -47,6 +47,8 @@ struct Shared {
     faults: AtomicU64,
     calls: AtomicU64,
     absent: AtomicU64,
+    /// Of which object the next answer is wrong: a part of its path.
+    wrong: Mutex<Option<String>>,
 }
 
 impl Faulty {
@@ -61,12 +63,23 @@ impl Faulty {
             faults: 0.into(),
             calls: 0.into(),
             absent: 0.into(),
+            wrong: Mutex::default(),
         }))
     }
 
     /// The next reads find nothing, as in a store that tells of an object a moment before it gives it out.
     pub fn give_out_late(&self, reads: u64) {
         self.0.absent.store(reads, Ordering::SeqCst);
+    }
+
+    /// The next answer with octets of an object whose path has `part` in it has one wrong bit.
+    pub fn mislead(&self, part: &str) {
+        *self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(part.to_owned());
+    }
+
+    /// Whether that answer was given.
+    pub fn has_misled(&self) -> bool {
+        self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// Ends the faults (`true`) or lets them begin again: to check what is there in the end.
@@ -103,6 +116,19 @@ impl Shared {
             let micros = self.random.below(self.plan.delay_max.as_micros() as u64 + 1);
             tokio::time::sleep(Duration::from_micros(micros)).await;
         }
+    }
+
+    /// What is answered instead of `bytes`.
+    fn answered(&self, location: &Path, bytes: Bytes) -> Bytes {
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes.is_empty() || !wrong.as_ref().is_some_and(|part| location.as_ref().contains(part)) {
+            return bytes;
+        }
+        *wrong = None;
+        let mut bytes = bytes.to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        bytes.into()
     }
 
     /// A call without effect: delayed, or failed.
@@ -154,11 +180,20 @@ impl ObjectStore for Faulty {
             let (path, source) = (location.to_string(), "not yet".into());
             return Err(object_store::Error::NotFound { path, source });
         }
-        self.0.read(self.0.inner.get_opts(location, options)).await
+        let head = options.head;
+        let mut got = self.0.read(self.0.inner.get_opts(location, options)).await?;
+        if !head {
+            let (meta, range, attributes) = (got.meta.clone(), got.range.clone(), got.attributes.clone());
+            let bytes = self.0.answered(location, got.bytes().await?);
+            let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
+            got = GetResult { payload, meta, range, attributes };
+        }
+        Ok(got)
     }
 
     async fn get_range(&self, location: &Path, range: Range<u64>) -> object_store::Result<Bytes> {
-        self.0.read(self.0.inner.get_range(location, range)).await
+        let bytes = self.0.read(self.0.inner.get_range(location, range)).await?;
+        Ok(self.0.answered(location, bytes))
     }
 
     async fn delete(&self, location: &Path) -> object_store::Result<()> {

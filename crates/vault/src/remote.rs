@@ -31,6 +31,7 @@ use object_store::{
 use sealpost_base::Random;
 
 use crate::StoreMetrics;
+use crate::store::ETags;
 pub use attempts::Patience;
 use attempts::{Attempts, conflicts};
 pub use azure::Azure;
@@ -58,6 +59,7 @@ struct Shared {
     conflict: Conflict,
     attempts: Attempts,
     metrics: Arc<StoreMetrics>,
+    e_tags: Arc<ETags>,
 }
 
 /// What "409 Conflict" says to a conditional write.
@@ -83,7 +85,8 @@ impl Remote {
     ) -> Self {
         let metrics = Arc::new(StoreMetrics::default());
         let attempts = Attempts::new(patience, random, metrics.clone());
-        let shared = Arc::new(Shared { bucket, prefix, conflict, attempts, metrics });
+        let e_tags = Arc::default();
+        let shared = Arc::new(Shared { bucket, prefix, conflict, attempts, metrics, e_tags });
         Remote { shared, conditional: true }
     }
 
@@ -95,6 +98,11 @@ impl Remote {
     /// What it measures; [`crate::Store`] adds what its callers wait.
     pub fn metrics(&self) -> Arc<StoreMetrics> {
         self.shared.metrics.clone()
+    }
+
+    /// What its ETags are; [`crate::Store`] finds out.
+    pub fn e_tags(&self) -> Arc<ETags> {
+        self.shared.e_tags.clone()
     }
 }
 
@@ -131,11 +139,24 @@ impl Shared {
 
     /// Whether what exists is what was written, when `exists` was the answer to writing it again.
     async fn is_there(&self, path: &Path, payload: PutPayload, exists: Error) -> Result<PutResult> {
-        let there = async { self.bucket.get(path).await?.bytes().await };
-        match there.await {
-            Ok(there) if there == Bytes::from(payload) => Ok(PutResult { e_tag: None, version: None }),
-            Ok(_) | Err(Error::NotFound { .. }) => Err(exists),
-            Err(e) => Err(e),
+        let payload = Bytes::from(payload);
+        let mut before = None;
+        loop {
+            let there = async { self.bucket.get(path).await?.bytes().await };
+            match there.await {
+                Ok(there) if there == payload => return Ok(PutResult { e_tag: None, version: None }),
+                Err(Error::NotFound { .. }) => return Err(exists),
+                Err(e) => return Err(e),
+                // One answer may be wrong; said twice it is another's object.
+                Ok(there) => match before.replace(there.clone()) {
+                    None => {}
+                    Some(before) if before == there => return Err(exists),
+                    Some(_) => {
+                        let source = "another answer each time".into();
+                        return Err(Error::Generic { store: "remote", source });
+                    }
+                },
+            }
         }
     }
 

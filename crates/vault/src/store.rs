@@ -9,6 +9,7 @@ mod batch;
 #[cfg(test)]
 mod contract;
 mod open;
+mod sure;
 mod transfer;
 mod upload;
 
@@ -33,6 +34,7 @@ use crate::remote::Remote;
 use crate::{Sealed, StoreMetrics};
 pub use agree::MARKS;
 pub use batch::Batch;
+pub(crate) use sure::ETags;
 pub use transfer::Transfer;
 pub(crate) use upload::Upload;
 
@@ -46,6 +48,7 @@ struct Shared {
     remote: Option<Remote>,
     cache: Option<Cache>,
     appends: Appends,
+    e_tags: Arc<ETags>,
     packs: bool,
     /// Held so that receivers of a store nobody else can change wait for ever instead of seeing a closed channel.
     silent: watch::Sender<u64>,
@@ -137,8 +140,9 @@ impl Store {
         let payload = PutPayload::from_bytes(bytes.clone());
         let put = self.0.objects.put_opts(&location, payload, options);
         match self.timed(&self.0.metrics.writes, put).await {
-            Ok(_) => {
+            Ok(put) => {
                 self.wrote(size);
+                self.0.e_tags.learn(put.e_tag.as_deref(), &bytes);
                 if let Some(cache) = self.cache_for(path) {
                     cache.keep_whole(path, bytes).await;
                 }
@@ -161,27 +165,26 @@ impl Store {
         Ok(if added == Put::Created { finished } else { added })
     }
 
-    /// Writes the object `from` once more, as `to`, which may be the same path; returns it. Durable when it returns.
+    /// Writes the object `from` once more, as `to`, which may be the same path; returns it. Durable when it returns. It may replace
+    /// what is there, so nothing is written that was not [confirmed](Store::read_confirmed).
     ///
     /// # Errors
-    /// `NotFound` if there is no object `from`; as [`Store::put_new`].
+    /// `NotFound` if there is no object `from`; as [`Store::read_confirmed`] and [`Store::put_new`].
     pub async fn put_again(&self, from: &str, to: &str) -> Result<Bytes> {
-        let object = self.read(from).await?;
+        let object = self.read_confirmed(from).await?;
         self.put_new(to, Sealed::new(object.clone())).await?;
         Ok(object)
     }
 
     /// The whole object `path`.
     pub async fn read(&self, path: &str) -> Result<Bytes> {
-        let location = location(path)?;
         let cache = self.cache_for(path);
         if let Some(cache) = cache
             && let Some(found) = cache.whole(path).await
         {
             return Ok(found);
         }
-        let read = async { self.0.objects.get(&location).await?.bytes().await };
-        let bytes = self.timed(&self.0.metrics.reads, read).await.map_err(|e| error(path, e))?;
+        let bytes = self.read_checked(path).await?;
         if let Some(cache) = cache {
             cache.keep_whole(path, bytes.clone()).await;
         }

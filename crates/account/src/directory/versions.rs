@@ -106,6 +106,17 @@ impl Versions {
     }
 
     async fn read_newest(&self, directory: &str) -> Result<Option<Newest>> {
+        match self.read_newest_once(directory).await {
+            // One answer of a remote store may be wrong.
+            Err(e) if e.kind() == Kind::Corrupt && !self.store.tells() => {
+                tracing::warn!(directory, error = %e, "a record could not be opened; it is read once more");
+                self.read_newest_once(directory).await
+            }
+            read => read,
+        }
+    }
+
+    async fn read_newest_once(&self, directory: &str) -> Result<Option<Newest>> {
         let (place, object) = match self.store.appends() {
             Appends::Conditional => match self.last(directory).await? {
                 Some(found) => found,
@@ -193,7 +204,7 @@ impl Versions {
         };
         match put {
             Put::Created => Ok(true),
-            Put::Exists => match self.store.read(path).await {
+            Put::Exists => match self.store.read_confirmed(path).await {
                 Err(e) if e.kind() == Kind::NotFound => Err(Error::retry(format!(
                     "{path} was written and is gone again; the change may count or not"
                 ))),

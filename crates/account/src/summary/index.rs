@@ -142,10 +142,8 @@ impl Account {
         parts: Parts,
     ) -> Result<Option<Segment>> {
         let path = name.path(content, self.id());
-        let read = match self.store().read(&path).await {
-            Ok(object) => self.open_segment(content, &path, &object, parts),
-            Err(e) => Err(e),
-        };
+        let open = |object: &Bytes| self.open_segment(content, &path, object, parts);
+        let read = self.store().read_opened(&path, open).await;
         match read {
             Ok(segment) => Ok(Some(segment)),
             Err(e) if e.kind() == Kind::NotFound => {

@@ -57,7 +57,7 @@ impl Chain {
             return Ok(Append::Done(tail));
         }
         // Somebody who followed it wrote it once more in another ballot, or it is another one.
-        match self.store.read(&self.path(there)).await {
+        match self.store.read_confirmed(&self.path(there)).await {
             Ok(object) if Hash::of(&object) == hash => Ok(Append::Done(tail)),
             Ok(_) => Ok(Append::Lost),
             Err(e) if e.kind() == Kind::NotFound => Err(unknown(place.position)),

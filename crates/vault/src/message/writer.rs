@@ -267,7 +267,7 @@ pub(super) async fn put_own(store: &Store, path: &str, object: Sealed) -> Result
     match store.put_new(path, object.clone()).await? {
         Put::Created => Ok(()),
         // Backends repeat a write whose reply was lost: then what exists is this very object.
-        Put::Exists if store.read(path).await?[..] == *object.as_ref() => Ok(()),
+        Put::Exists if store.read_confirmed(path).await?[..] == *object.as_ref() => Ok(()),
         Put::Exists => Err(Error::conflict(format!("{path} was written before"))),
     }
 }

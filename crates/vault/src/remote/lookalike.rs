@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
+use md5::{Digest, Md5};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -29,6 +30,10 @@ pub enum Fault {
     ReplyLost,
     /// It is done, and half of the answer's body comes.
     CutShort,
+    /// It is done; one bit of the answer's body is wrong.
+    Flipped,
+    /// It is done; half of the answer's body comes, and is said to be all.
+    Halved,
     /// It is done that much later.
     Late(Duration),
     /// It is done, and answered that much later.
@@ -56,6 +61,14 @@ pub enum Manners {
     Races,
 }
 
+/// What its ETags are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tags {
+    Md5,
+    /// They look like MD5s, and are none.
+    Random,
+}
+
 type Plan = dyn FnMut(&Request) -> Fault + Send;
 
 /// The server. It stops with the runtime.
@@ -65,6 +78,7 @@ pub struct Lookalike(Arc<Shared>);
 struct Shared {
     address: SocketAddr,
     manners: Mutex<Manners>,
+    tags: Mutex<Tags>,
     page: usize,
     plan: Mutex<Box<Plan>>,
     objects: Mutex<BTreeMap<String, Bytes>>,
@@ -83,6 +97,7 @@ impl Lookalike {
         let server = Lookalike(Arc::new(Shared {
             address: listener.local_addr().unwrap(),
             manners: Mutex::new(manners),
+            tags: Mutex::new(Tags::Md5),
             page,
             plan: Mutex::new(Box::new(|_| Fault::None)),
             objects: Mutex::default(),
@@ -135,6 +150,16 @@ impl Lookalike {
     /// From now on, how it treats `If-None-Match`.
     pub fn behave(&self, manners: Manners) {
         *lock(&self.0.manners) = manners;
+    }
+
+    /// From now on, what its ETags are.
+    pub fn tag(&self, tags: Tags) {
+        *lock(&self.0.tags) = tags;
+    }
+
+    /// The object of that key.
+    pub fn object(&self, key: &str) -> Option<Bytes> {
+        lock(&self.0.objects).get(key).cloned()
     }
 
     /// Requests since it was asked last.
@@ -190,6 +215,8 @@ impl Lookalike {
                 tokio::time::sleep(wait).await;
                 reply
             }
+            Fault::Flipped => self.reply(request).await.flipped(),
+            Fault::Halved => self.reply(request).await.halved(),
             Fault::None | Fault::CutShort => self.reply(request).await,
         };
         let mut bytes = reply.to_bytes(request.method == "HEAD");
@@ -212,7 +239,7 @@ impl Lookalike {
             ("PUT", None) => self.put(request).await,
             ("GET", _) if query("list-type") == Some("2") => self.list(request),
             ("GET" | "HEAD", _) => match lock(&self.0.objects).get(&request.key) {
-                Some(object) => object_reply(object, request.range),
+                Some(object) => object_reply(object, request.range, self.e_tag(object)),
                 None => Reply::error(404, "NoSuchKey"),
             },
             ("POST", None) if query("uploads").is_some() => {
@@ -259,7 +286,16 @@ impl Lookalike {
             }
         }
         lock(&self.0.objects).insert(request.key.clone(), request.body.clone());
-        Reply::ok("").with("ETag", "\"object\"".into())
+        Reply::ok("").with("ETag", self.e_tag(&request.body))
+    }
+
+    fn e_tag(&self, object: &Bytes) -> String {
+        let digest = Md5::digest(object);
+        let digest = match *lock(&self.0.tags) {
+            Tags::Md5 => digest,
+            Tags::Random => Md5::digest(digest),
+        };
+        format!("\"{digest:x}\"")
     }
 
     fn list(&self, request: &Request) -> Reply {
@@ -308,6 +344,20 @@ impl Reply {
         self
     }
 
+    fn flipped(mut self) -> Self {
+        let mut body = self.body.to_vec();
+        if let Some(middle) = body.len().checked_div(2).and_then(|middle| body.get_mut(middle)) {
+            *middle ^= 1;
+        }
+        self.body = body.into();
+        self
+    }
+
+    fn halved(mut self) -> Self {
+        self.body.truncate(self.body.len() / 2);
+        self
+    }
+
     fn to_bytes(&self, head: bool) -> Vec<u8> {
         let reason = if self.status == 409 { "Conflict" } else { "Whatever" };
         let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status).into_bytes();
@@ -325,11 +375,8 @@ impl Reply {
     }
 }
 
-fn object_reply(object: &Bytes, range: Option<(usize, usize)>) -> Reply {
-    let headers = vec![
-        ("ETag", "\"object\"".to_owned()),
-        ("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT".to_owned()),
-    ];
+fn object_reply(object: &Bytes, range: Option<(usize, usize)>, e_tag: String) -> Reply {
+    let headers = vec![("ETag", e_tag), ("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT".to_owned())];
     let whole = Reply { status: 200, headers, body: object.clone() };
     let Some((first, last)) = range else { return whole };
     if first >= object.len() {

@@ -81,6 +81,7 @@ impl Store {
         let mut store = Self::new(Arc::new(remote.clone()), None, REMOTE_PART_BYTES, Backend { appends });
         if let Some(shared) = Arc::get_mut(&mut store.0) {
             shared.metrics = remote.metrics();
+            shared.e_tags = remote.e_tags();
             shared.remote = Some(remote);
             shared.packs = true;
         }
@@ -137,6 +138,7 @@ impl Store {
             remote,
             cache,
             appends,
+            e_tags: Arc::default(),
             packs: false,
             silent,
             part_bytes,

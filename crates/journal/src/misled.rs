@@ -1,0 +1,155 @@
+//! One answer of the store has a wrong bit: nothing of the log is lost, and nobody goes on with another state.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use sealpost_base::{AccountId, Position, SeededRandom};
+use sealpost_vault::faulty::{Faulty, Plan};
+use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
+
+use crate::{Append, Content, Journal, Place, Seal, Tail};
+
+const ACCOUNT: AccountId = AccountId([7; 16]);
+const TEXTS: [&str; 3] = ["one", "two", "three"];
+
+struct World {
+    objects: Arc<InMemory>,
+    faulty: Faulty,
+    appends: Appends,
+    keys: AccountKeys,
+    random: Arc<SeededRandom>,
+}
+
+impl World {
+    fn new(appends: Appends) -> Self {
+        let random = Arc::new(SeededRandom::new(1));
+        let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
+        let objects = Arc::new(InMemory::new());
+        let faulty = Faulty::new(objects.clone(), Plan::default(), 1);
+        World { objects, faulty, appends, keys, random }
+    }
+
+    /// A node that knows nothing of the others.
+    fn node(&self) -> Journal {
+        let store = Store::with(Arc::new(self.faulty.clone()), Backend { appends: self.appends });
+        Journal::new(store, ACCOUNT, self.random.clone())
+    }
+
+    async fn add(&self, journal: &Journal, after: &Tail, text: &str) -> Tail {
+        let to = self.keys.public();
+        match journal.append(after, Seal::Delivery(&to), text.as_bytes()).await.unwrap() {
+            Append::Done(tail) => tail,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    async fn fill(&self, journal: &Journal) -> Tail {
+        let mut tail = Tail::EMPTY;
+        for text in TEXTS {
+            tail = self.add(journal, &tail, text).await;
+        }
+        tail
+    }
+
+    async fn read(&self, journal: &Journal) -> Vec<String> {
+        let places = journal.places_after(&Tail::EMPTY).await.unwrap().unwrap();
+        let mut entries = pin!(journal.entries(&self.keys, Tail::EMPTY, &places));
+        let mut out = Vec::new();
+        while let Some(entry) = entries.next().await {
+            let entry = entry.unwrap();
+            out.push(match entry.content {
+                Content::Plain(_, text) if entry.chained => String::from_utf8_lossy(&text).into_owned(),
+                Content::Plain(..) => "not chained".to_owned(),
+                Content::Damaged(why) => why,
+            });
+        }
+        out
+    }
+
+    async fn object(&self, path: &str) -> bytes::Bytes {
+        self.objects.get(&Path::parse(path).unwrap()).await.unwrap().bytes().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn whoever_writes_the_end_once_more_leaves_it_as_it_is() {
+    let w = World::new(Appends::Siblings);
+    let node = w.node();
+    let end = w.fill(&node).await;
+    let path = node.path(&Place { position: end.position, ballot: end.ballot.unwrap(), ..last(&node).await });
+    let before = w.object(&path).await;
+    // Readers, a delivery by another node, which begins a ballot of its own, and a reader of that.
+    for part in [&path[..], "/log/"] {
+        w.faulty.mislead(part);
+        assert_eq!(w.read(&w.node()).await, TEXTS);
+        assert!(w.faulty.has_misled());
+        assert_eq!(w.object(&path).await, before);
+    }
+    let (other, to) = (w.node(), w.keys.public());
+    w.faulty.mislead("/log/");
+    let lost = other.append(&Tail::EMPTY, Seal::Delivery(&to), b"four").await.unwrap();
+    assert_eq!((lost, w.faulty.has_misled()), (Append::Lost, true));
+    let tail = other.tail(Tail::EMPTY).await.unwrap();
+    w.add(&other, &tail, "four").await;
+    assert_eq!(w.read(&w.node()).await, ["one", "two", "three", "four"]);
+}
+
+async fn last(journal: &Journal) -> Place {
+    *journal.listed_after(&Tail::EMPTY).await.unwrap().last().unwrap()
+}
+
+#[tokio::test]
+async fn an_entry_that_does_not_open_is_read_once_more() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        for text in 1..=TEXTS.len() {
+            let w = World::new(appends);
+            w.fill(&w.node()).await;
+            w.faulty.mislead(&format!("/log/{text:016x}"));
+            assert_eq!(w.read(&w.node()).await, TEXTS, "{appends:?} {text}");
+            assert!(w.faulty.has_misled());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_hash_of_the_end_is_that_of_what_is_there() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        let w = World::new(appends);
+        let end = w.fill(&w.node()).await;
+        let other = w.node();
+        w.faulty.mislead("/log/");
+        let tail = other.tail(Tail::EMPTY).await.unwrap();
+        assert!(w.faulty.has_misled());
+        assert_eq!((tail.position, tail.hash), (end.position, end.hash), "{appends:?}");
+        w.add(&other, &tail, "four").await;
+        assert_eq!(w.read(&w.node()).await, ["one", "two", "three", "four"], "{appends:?}");
+    }
+}
+
+#[tokio::test]
+async fn checkpoints_are_read_once_more_and_put_again_as_they_are() {
+    let w = World::new(Appends::Siblings);
+    let node = w.node();
+    let mut tail = Tail::EMPTY;
+    for text in TEXTS {
+        tail = w.add(&node, &tail, text).await;
+        let names = ["head".to_owned()];
+        node.write_checkpoint(&w.keys, tail, names, |_| text.as_bytes().to_vec()).await.unwrap();
+    }
+    w.faulty.mislead("/manifest/");
+    let newest = node.checkpoint(&w.keys, Position(3)).await.unwrap();
+    assert!(w.faulty.has_misled());
+    w.faulty.mislead("/snap/");
+    assert_eq!(&node.chunk(&w.keys, Position(3), &newest.chunks[0]).await.unwrap()[..], b"three");
+    assert!(w.faulty.has_misled());
+    w.faulty.mislead("/manifest/");
+    node.trim().await.unwrap();
+    assert!(w.faulty.has_misled());
+    for position in [2, 3] {
+        node.checkpoint(&w.keys, Position(position)).await.unwrap();
+    }
+}

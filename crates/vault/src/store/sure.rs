@@ -1,0 +1,154 @@
+//! Reads that one wrong answer does not mislead.
+//!
+//! An answer may be complete and wrong all the same: a bit that flipped in a machine's memory, a body that a proxy cut short and
+//! counted anew. What is sealed shows that when it is opened; but who has no key, writes an object once more or
+//! takes its hash would make a passing fault a lasting one. Where ETags are MD5s (S3, Garage, versity and most others, as long as an
+//! object was written in one piece and the bucket does not encrypt with keys of a KMS) every whole answer is held
+//! against its own, at no request. Elsewhere, and where an answer does not fit, two answers in a row have to be alike.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bytes::Bytes;
+use md5::{Digest, Md5};
+use sealpost_base::{Error, Kind, Result};
+
+use super::{Store, error, location};
+
+/// How many answers are asked for after the first one until two in a row are alike.
+const MORE_ANSWERS: usize = 4;
+/// Larger answers are held against their ETag on a thread that may block.
+const INLINE_BYTES: usize = 64 * 1024;
+const MD5_BYTES: usize = 16;
+
+/// What the ETags of a store are, learned from the first answer to a write that has one.
+#[derive(Debug, Default)]
+pub(crate) struct ETags(AtomicU8);
+
+const MD5: u8 = 1;
+const OTHER: u8 = 2;
+
+impl ETags {
+    /// `written` was answered with that ETag.
+    pub fn learn(&self, e_tag: Option<&str>, written: &Bytes) {
+        if let Some(e_tag) = e_tag
+            && self.0.load(Ordering::Relaxed) == 0
+        {
+            let is_md5 = digest_in(e_tag).is_some_and(|digest| digest == md5(written));
+            self.0.store(if is_md5 { MD5 } else { OTHER }, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether `bytes` are the object with that ETag; `None` if it does not tell.
+    async fn fits(&self, e_tag: Option<&str>, bytes: &Bytes) -> Option<bool> {
+        let digest = e_tag.and_then(digest_in).filter(|_| self.0.load(Ordering::Relaxed) == MD5)?;
+        if bytes.len() <= INLINE_BYTES {
+            return Some(md5(bytes) == digest);
+        }
+        let bytes = bytes.clone();
+        tokio::task::spawn_blocking(move || md5(&bytes) == digest).await.ok()
+    }
+}
+
+fn md5(bytes: &[u8]) -> [u8; MD5_BYTES] {
+    Md5::digest(bytes).into()
+}
+
+/// The MD5 that an ETag says, if it has the form of one: those of objects in parts have not.
+fn digest_in(e_tag: &str) -> Option<[u8; MD5_BYTES]> {
+    let hex = e_tag.trim_matches('"').as_bytes();
+    let mut digest = [0; MD5_BYTES];
+    let digit = |at: usize| char::from(hex[at]).to_digit(16);
+    if hex.len() != 2 * MD5_BYTES {
+        return None;
+    }
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = (digit(2 * at)? << 4 | digit(2 * at + 1)?) as u8;
+    }
+    Some(digest)
+}
+
+impl Store {
+    /// The object `path` as the store has it now, whatever the cache has: of a remote store an answer that fits its ETag, or that was
+    /// given twice. For whoever cannot open it, and relies on it.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` if it gives another answer each time.
+    pub async fn read_confirmed(&self, path: &str) -> Result<Bytes> {
+        if self.0.local.is_some() {
+            return self.read(path).await;
+        }
+        match self.fetch(path).await? {
+            (bytes, Some(true)) => Ok(bytes),
+            (bytes, _) => self.read_alike(path, bytes).await,
+        }
+    }
+
+    /// What `open` makes of the object `path`. If it cannot make anything of it, the cache forgets the object, and what
+    /// the store has is [confirmed](Store::read_confirmed) before it is called damaged.
+    ///
+    /// # Errors
+    /// What `open` says of the object as the store has it; what the store says.
+    pub async fn read_opened<T>(&self, path: &str, open: impl Fn(&Bytes) -> Result<T>) -> Result<T> {
+        match open(&self.read(path).await?) {
+            Err(e) if e.kind() == Kind::Corrupt && self.0.local.is_none() => {
+                tracing::warn!(path, error = %e, "an object could not be opened; it is read once more");
+            }
+            opened => return opened,
+        }
+        self.forget(path).await;
+        let object = self.read_confirmed(path).await?;
+        let opened = open(&object)?;
+        if let Some(cache) = self.cache_for(path) {
+            cache.keep_whole(path, object).await;
+        }
+        Ok(opened)
+    }
+
+    /// What was read of the object `path` could not be opened: the cache forgets it. Whether reading it again may help.
+    pub(crate) async fn forget(&self, path: &str) -> bool {
+        if let Some(cache) = self.cache_for(path) {
+            cache.forget(path).await;
+        }
+        self.0.local.is_none()
+    }
+
+    /// The whole object from the store. An answer that does not fit its ETag is not taken before it was given twice.
+    pub(super) async fn read_checked(&self, path: &str) -> Result<Bytes> {
+        match self.fetch(path).await? {
+            (bytes, Some(false)) => self.read_alike(path, bytes).await,
+            (bytes, _) => Ok(bytes),
+        }
+    }
+
+    /// Reads until an answer fits its ETag, or is the same as the one before; the first one was `before`.
+    async fn read_alike(&self, path: &str, mut before: Bytes) -> Result<Bytes> {
+        for _ in 0..MORE_ANSWERS {
+            let (bytes, fits) = self.fetch(path).await?;
+            let alike = bytes == before;
+            if !alike {
+                tracing::warn!(path, "the store has given two answers that differ; one of them is wrong");
+            }
+            if alike || fits == Some(true) {
+                return Ok(bytes);
+            }
+            before = bytes;
+        }
+        Err(Error::retry(format!("{path}: the store gives another answer each time")))
+    }
+
+    /// One answer, and whether it fits its ETag.
+    async fn fetch(&self, path: &str) -> Result<(Bytes, Option<bool>)> {
+        let location = location(path)?;
+        let read = async {
+            let got = self.0.objects.get(&location).await?;
+            let e_tag = got.meta.e_tag.clone();
+            Ok((got.bytes().await?, e_tag))
+        };
+        let (bytes, e_tag) = self.timed(&self.0.metrics.reads, read).await.map_err(|e| error(path, e))?;
+        let fits = self.0.e_tags.fits(e_tag.as_deref(), &bytes).await;
+        Ok((bytes, fits))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! One wrong answer of a server, and what everybody has afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Error, Kind, SeededRandom};
+
+use crate::remote::lookalike::{Fault, Lookalike, Manners, Request, Tags};
+use crate::{Patience, Sealed, Store};
+
+const PATIENCE: Patience =
+    Patience { requests: 8, timeout: Duration::from_millis(5000), pause: Duration::from_millis(1) };
+const PATH: &str = "acct/a/log/1";
+const WRONG: [Fault; 2] = [Fault::Flipped, Fault::Halved];
+
+async fn world(tags: Tags) -> (Lookalike, Store) {
+    let server = Lookalike::start(Manners::Ignores, 100).await;
+    server.tag(tags);
+    let store = Store::s3(&server.s3(""), PATIENCE, Arc::new(SeededRandom::new(7))).await.unwrap();
+    (server, store)
+}
+
+fn object(size: usize) -> Vec<u8> {
+    (0..size).map(|n| (n * 7 + n / 256) as u8).collect()
+}
+
+fn is_get(request: &Request) -> bool {
+    request.method == "GET" && request.key == PATH
+}
+
+fn gets(server: &Lookalike) -> usize {
+    server.seen().iter().filter(|request| is_get(request)).count()
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_its_etag_is_not_believed() {
+    for size in [1, 1000, 200_000] {
+        let (server, store) = world(Tags::Md5).await;
+        let bytes = object(size);
+        store.put_new(PATH, Sealed::new(bytes.clone())).await.unwrap();
+        server.seen();
+        assert_eq!(store.read(PATH).await.unwrap()[..], bytes);
+        assert_eq!(store.read_confirmed(PATH).await.unwrap()[..], bytes);
+        assert_eq!(gets(&server), 2, "it costs no request");
+        for wrong in WRONG {
+            server.once(wrong, is_get);
+            assert_eq!(store.read(PATH).await.unwrap()[..], bytes, "{wrong:?}");
+            server.once(wrong, is_get);
+            assert_eq!(store.read_confirmed(PATH).await.unwrap()[..], bytes, "{wrong:?}");
+            assert_eq!(gets(&server), 4, "{wrong:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_etags_tell_nothing_two_answers_have_to_be_alike() {
+    let (server, store) = world(Tags::Random).await;
+    let bytes = object(1000);
+    store.put_new(PATH, Sealed::new(bytes.clone())).await.unwrap();
+    server.seen();
+    assert_eq!(store.read(PATH).await.unwrap()[..], bytes);
+    assert_eq!(gets(&server), 1, "whoever can open it finds out");
+    for wrong in WRONG {
+        server.once(wrong, is_get);
+        assert_eq!(store.read_confirmed(PATH).await.unwrap()[..], bytes, "{wrong:?}");
+        assert_eq!(gets(&server), 3, "{wrong:?}");
+        let open = |found: &bytes::Bytes| match found[..] == bytes {
+            true => Ok(()),
+            false => Err(Error::corrupt("it does not open")),
+        };
+        server.once(wrong, is_get);
+        store.read_opened(PATH, open).await.unwrap();
+    }
+    let mut size = 0;
+    server.plan(move |request| {
+        size += 1;
+        if is_get(request) && size % 2 == 0 { Fault::Halved } else { Fault::None }
+    });
+    assert_eq!(store.read_confirmed(PATH).await.unwrap_err().kind(), Kind::Retry);
+}
+
+#[tokio::test]
+async fn what_is_written_again_is_what_is_there() {
+    for tags in [Tags::Md5, Tags::Random] {
+        for wrong in WRONG {
+            let (server, store) = world(tags).await;
+            let bytes = object(1000);
+            store.put_new(PATH, Sealed::new(bytes.clone())).await.unwrap();
+            server.once(wrong, is_get);
+            assert_eq!(store.put_again(PATH, PATH).await.unwrap()[..], bytes, "{tags:?} {wrong:?}");
+            assert_eq!(server.object(PATH).unwrap()[..], bytes, "{tags:?} {wrong:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_damaged_in_the_store_is_said_to_be() {
+    let (server, store) = world(Tags::Md5).await;
+    store.put_new(PATH, Sealed::new(object(1000))).await.unwrap();
+    server.plan(|request| if is_get(request) { Fault::Flipped } else { Fault::None });
+    let found = store.read_opened(PATH, |_| Err::<(), _>(Error::corrupt("it does not open"))).await;
+    assert_eq!(found.unwrap_err().kind(), Kind::Corrupt);
+}
