@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use sealpost_archive::client::Server;
 use sealpost_archive::push::{Options, UidMap};
 use sealpost_base::SystemRandom;
+use tokio::sync::watch;
 
 use super::folders::FolderArgs;
 use super::remembered::Accounts;
@@ -29,11 +30,17 @@ pub struct PutArgs {
 
 impl PutArgs {
     /// What is asked of a way between what is called `from` and `to`. The map of UIDs is in `map`: it is begun if it is not
-    /// there, and added to, but in a dry run.
+    /// there, and added to, but in a dry run. `stop` becomes true when to stop.
     ///
     /// # Errors
-    /// If the map cannot be read or written, or signals cannot be listened to.
-    pub fn options(self, map: Option<&Path>, from: &str, to: &str) -> Result<Options> {
+    /// If the map cannot be read or written.
+    pub fn options(
+        self,
+        map: Option<&Path>,
+        from: &str,
+        to: &str,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Options> {
         let map = match map {
             Some(path) => UidMap::open(path, from, to, !self.dry_run).context("the map of UIDs")?,
             None => UidMap::default(),
@@ -45,7 +52,7 @@ impl PutArgs {
             dry_run: self.dry_run,
             map: Arc::new(Mutex::new(map)),
             random: Arc::new(SystemRandom),
-            stop: stop::on_signals()?,
+            stop,
         })
     }
 
@@ -53,13 +60,15 @@ impl PutArgs {
     /// those that are remembered of the first; the map is `map`, or else what is beside what is remembered.
     ///
     /// # Errors
-    /// As [`PutArgs::options`]; if an account is not remembered, or its password cannot be had.
+    /// As [`PutArgs::options`]; if signals cannot be listened to, an account is not remembered, or its password cannot be had.
     pub async fn between(
         mut self,
         global: &Global,
         (from, to): (&str, &str),
         map: Option<PathBuf>,
     ) -> Result<(Server, Server, Options)> {
+        // Also while passwords are asked for.
+        let stop = stop::on_signals()?;
         if from == to {
             return Err(Usage(format!("{from} is named twice: name the account to put it into")).into());
         }
@@ -68,7 +77,7 @@ impl PutArgs {
         self.folders = self.folders.or(&source.folders, &source.exclude);
         let (source, destination) = (source.server.server().await?, destination.server.server().await?);
         let map = map.unwrap_or_else(|| accounts.map(from, to));
-        let options = self.options(Some(&map), &source.to_string(), &destination.to_string())?;
+        let options = self.options(Some(&map), &source.to_string(), &destination.to_string(), stop)?;
         Ok((source, destination, options))
     }
 }

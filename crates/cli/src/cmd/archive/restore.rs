@@ -12,6 +12,7 @@ use super::put::PutArgs;
 use super::putting::{self, Putting};
 use super::remembered::Accounts;
 use super::server::ServerArgs;
+use super::stop;
 use super::target::{Format, SealedArgs, Target, end};
 use crate::exit::Usage;
 use crate::global::Global;
@@ -54,6 +55,7 @@ pub struct Args {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let stop = stop::on_signals()?;
     let accounts = Accounts::of(global)?;
     let (copy, directory) = match (&args.account, &args.from, args.format) {
         (_, Some(from), Some(format)) => {
@@ -92,7 +94,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             (usable.then_some(map), "this copy".to_owned())
         }
     };
-    let options = args.put.options(map.as_deref(), &from, &server.to_string())?;
+    let options = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
     let report = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await?;
     end(copy).await;
     putting::show(global, &report, dry_run)
