@@ -44,11 +44,30 @@ pub(crate) struct Cache {
 
 /// Blocks by their object and number.
 #[derive(Default)]
-struct Pending(Mutex<HashMap<(String, i64), Bytes>>);
+struct Pending {
+    kept: Mutex<HashMap<(String, i64), Bytes>>,
+    /// Objects that are to be forgotten, and how often: what the disk still has of them is not used.
+    forgotten: Mutex<HashMap<String, usize>>,
+}
 
 impl Pending {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, i64), Bytes>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forgotten(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk has forgotten the object.
+    fn forgot(&self, path: &str) {
+        let mut forgotten = self.forgotten();
+        if let Some(times) = forgotten.get_mut(path) {
+            *times -= 1;
+            if *times == 0 {
+                forgotten.remove(path);
+            }
+        }
     }
 }
 
@@ -64,6 +83,11 @@ impl Cache {
         let pending = Arc::new(Pending::default());
         let (writer, done) = (disk.clone(), pending.clone());
         let written = move |jobs: Vec<Job>| {
+            let forgotten = jobs.iter().filter_map(|job| match job {
+                Job::Forget { path } => Some(path),
+                _ => None,
+            });
+            forgotten.for_each(|path| done.forgot(path));
             let mut pending = done.lock();
             for job in jobs {
                 if let Job::Keep { path, number, bytes, .. } = job {
@@ -143,6 +167,7 @@ impl Cache {
     /// Forgets an object, because it was removed, or because what is kept of it cannot be opened.
     pub async fn forget(&self, path: &str) {
         self.pending.lock().retain(|(kept, _), _| kept != path);
+        *self.pending.forgotten().entry(path.to_owned()).or_default() += 1;
         let _ = self.jobs.send(Job::Forget { path: path.to_owned() }).await;
     }
 
@@ -164,6 +189,9 @@ impl Cache {
     async fn find(&self, path: &str, numbers: Vec<i64>) -> (Option<Bytes>, Option<Vec<Bytes>>) {
         if let Some(whole) = self.pending.lock().get(&(path.to_owned(), WHOLE)) {
             return (Some(whole.clone()), None);
+        }
+        if self.pending.forgotten().contains_key(path) {
+            return (None, None);
         }
         let waiting: Vec<Option<Bytes>> = {
             let pending = self.pending.lock();

@@ -162,4 +162,6 @@ fn cipher(account: AccountId, object: ObjectId, key: &MessageKey) -> ObjectCiphe
 }
 
 #[cfg(test)]
+mod misled;
+#[cfg(test)]
 mod tests;

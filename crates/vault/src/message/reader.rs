@@ -93,43 +93,54 @@ impl MessageReader {
         self
     }
 
-    /// The sealed structure, for a pack.
+    /// The sealed structure, for a pack. It can be opened.
     ///
     /// # Errors
-    /// What the store says.
+    /// `Corrupt` if it is not what was sealed; what the store says.
     pub async fn structure_piece(&self) -> Result<Piece> {
         let source = &self.0;
         source.layout.check()?;
         let range = source.layout.range(STRUCTURE);
         let start = range.start;
-        match source.sealed(range).await {
+        let check = |sealed: &Bytes| source.check_section(STRUCTURE, sealed, SECTION_BYTES);
+        if let Some(sealed) = source.in_hand(&range)
+            && check(&sealed).is_ok()
+        {
+            return Ok(Piece::new(start, sealed));
+        }
+        let read = async || {
+            let sealed = source.store.read_range(&source.path, range.clone()).await?;
+            check(&sealed)?;
+            Ok(sealed)
+        };
+        let sealed = match read().await {
+            Err(e) if source.forgets(&source.path, &e).await => read().await,
+            sealed => sealed,
+        };
+        match sealed {
             // The same octets are in the thin object.
             Err(e) if e.kind() == Kind::NotFound => {
-                Ok(Piece::new(start, source.thin_sealed(STRUCTURE, e).await?))
+                let sealed = source.thin_sealed(STRUCTURE, e).await?;
+                check(&sealed)?;
+                Ok(Piece::new(start, sealed))
             }
             sealed => Ok(Piece::new(start, sealed?)),
         }
     }
 
-    /// The whole object, for a pack.
+    /// The whole object, for a pack. All of it can be opened.
     ///
     /// # Errors
-    /// What the store says; `Corrupt` if it has not the size that it should have.
+    /// What the store says; `Corrupt` if it is not what was sealed.
     pub async fn object_piece(&self) -> Result<Piece> {
         let source = &self.0;
-        let size = source.layout.object_bytes();
-        let bytes = match source.in_hand(&(0..size)) {
-            Some(bytes) => bytes,
-            None => source.store.read(&source.path).await?,
-        };
-        if bytes.len() as u64 != size {
-            return Err(Error::corrupt(format!(
-                "{} has {} bytes instead of {size}",
-                source.path,
-                bytes.len()
-            )));
+        let check = |object: &Bytes| source.check_object(object).map(|()| Piece::new(0, object.clone()));
+        if let Some(object) = source.in_hand(&(0..source.layout.object_bytes()))
+            && let Ok(piece) = check(&object)
+        {
+            return Ok(piece);
         }
-        Ok(Piece::new(0, bytes))
+        source.store.read_opened(&source.path, check).await
     }
 
     /// The sizes this reader was made with.
@@ -210,7 +221,12 @@ impl MessageReader {
         for (at, (reader, sealed)) in readers.iter().zip(sealed).enumerate() {
             let asked = missing(&sealed) && reader.0.thin_text().is_some();
             let thin = if asked { thin.next() } else { None };
-            let text = open(reader, sealed, thin);
+            let mut text = open(reader, sealed, thin);
+            if let Err(e) = &text
+                && reader.0.forgets(&reader.0.path, e).await
+            {
+                text = reader.text().await;
+            }
             looked_at += text.as_ref().map_or(0, Vec::len);
             each(at, text);
             // How much it is does not show in what is stored, and looking for much in it takes long.
@@ -239,7 +255,7 @@ impl MessageReader {
             let asks = small && reader.0.in_hand(&reader.0.layout.range(RAW)).is_none();
             (reader.0.path.clone(), if asks { reader.0.layout.range(RAW) } else { 0..0 })
         });
-        let (wanted, count) = (wanted.collect(), readers.len());
+        let (wanted, count, again) = (wanted.collect(), readers.len(), readers.clone());
         let opened = store.begin_ranges(wanted, move |found| {
             let opened = readers.iter().zip(found).map(|(reader, sealed)| {
                 let in_hand =
@@ -250,7 +266,18 @@ impl MessageReader {
         });
         let failed =
             move |e: Error| (0..count).map(|_| Err(Error::new(e.kind(), e.to_string()))).collect::<Vec<_>>();
-        opened.map(move |opened| opened.unwrap_or_else(failed)).boxed()
+        let mended = async move {
+            let mut opened = opened.await.unwrap_or_else(failed);
+            for (reader, opened) in again.iter().zip(&mut opened) {
+                if let Err(e) = opened
+                    && reader.0.forgets(&reader.0.path, e).await
+                {
+                    *opened = reader.batches(0..u64::MAX).try_concat().await;
+                }
+            }
+            opened
+        };
+        mended.boxed()
     }
 
     /// The bytes `range` of the message, cut at its end, in pieces of at most [`CHUNK_BYTES`]: as
@@ -374,7 +401,54 @@ impl Source {
         {
             return Ok(opened);
         }
-        run(self.store.read_range(&self.path, range).await?).await
+        let read = async || run(self.store.read_range(&self.path, range.clone()).await?).await;
+        match read().await {
+            Err(e) if self.forgets(&self.path, &e).await => read().await,
+            opened => opened,
+        }
+    }
+
+    /// Whether reading `path` again may help after `e`: one answer of a remote store may be wrong, and the cache has it then. It
+    /// forgets it.
+    pub(super) async fn forgets(&self, path: &str, e: &Error) -> bool {
+        let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
+        if again {
+            tracing::warn!(path, error = %e, "what was read could not be opened; it is read once more");
+        }
+        again
+    }
+
+    fn check_section(&self, section: u8, sealed: &[u8], limit: usize) -> Result<()> {
+        chunk::open_section(&self.cipher, section, sealed, limit).map(drop).map_err(|e| e.context(&self.path))
+    }
+
+    /// Whether `object` is the whole of it as it was sealed, but for its footer.
+    fn check_object(&self, object: &Bytes) -> Result<()> {
+        self.layout.check()?;
+        let size = self.layout.object_bytes();
+        if object.len() as u64 != size {
+            let why = format!("{} has {} bytes instead of {size}", self.path, object.len());
+            return Err(Error::corrupt(why));
+        }
+        let part = |section| {
+            let range = self.layout.range(section);
+            object.slice(range.start as usize..range.end as usize)
+        };
+        self.check_section(STRUCTURE, &part(STRUCTURE), SECTION_BYTES)?;
+        self.check_section(TEXT, &part(TEXT), SECTION_BYTES)?;
+        let chunks = self.layout.raw_chunks() as usize;
+        if !self.layout.is_compact() {
+            self.check_section(INDEX, &part(INDEX), chunks * INDEX_ENTRY_BYTES)?;
+        }
+        if self.layout.raw_bytes == 0 {
+            return self.check_section(RAW, &part(RAW), 0);
+        }
+        let (raw, until) = (part(RAW), (chunks - 1) as u32);
+        let mut cursor = Cursor { number: 0, until, offset: 0, window: 0 };
+        while cursor.number <= until {
+            cursor = self.open_batch(raw.slice(cursor.offset as usize..), cursor)?.next;
+        }
+        Ok(())
     }
 
     /// The sizes of the raw chunks; read once.
@@ -383,6 +457,13 @@ impl Source {
     }
 
     async fn read_index(&self) -> Result<Vec<u32>> {
+        match self.read_index_once().await {
+            Err(e) if self.forgets(&self.path, &e).await => self.read_index_once().await,
+            index => index,
+        }
+    }
+
+    async fn read_index_once(&self) -> Result<Vec<u32>> {
         self.layout.check()?;
         let expected = self.layout.raw_chunks() as usize * INDEX_ENTRY_BYTES;
         let sealed = self.sealed(self.layout.range(INDEX)).await?;
@@ -439,17 +520,37 @@ impl Source {
         range: Range<u64>,
         cursor: Cursor,
     ) -> BoxFuture<'static, Result<Batch>> {
-        let wanted = vec![(self.path.clone(), range)];
-        let store = self.store.clone();
-        let opened = store.begin_ranges(wanted, move |mut found| match found.pop() {
-            Some(sealed) => self.open_batch(sealed?, cursor),
-            None => Err(Error::internal("a read without an answer")),
-        });
-        opened.map(|opened| opened.and_then(|batch| batch)).boxed()
+        let begin = {
+            let (source, store) = (self.clone(), self.store.clone());
+            move || {
+                let (source, wanted) = (source.clone(), vec![(source.path.clone(), range.clone())]);
+                let opened = store.begin_ranges(wanted, move |mut found| match found.pop() {
+                    Some(sealed) => source.open_batch(sealed?, cursor),
+                    None => Err(Error::internal("a read without an answer")),
+                });
+                opened.map(|opened| opened.and_then(|batch| batch))
+            }
+        };
+        let first = begin();
+        let opened = async move {
+            match first.await {
+                Err(e) if self.forgets(&self.path, &e).await => begin().await,
+                batch => batch,
+            }
+        };
+        opened.boxed()
     }
 
     /// The batch that `range` of the message begins with.
     async fn first(self: Arc<Self>, range: Range<u64>) -> Result<Batch> {
+        match self.clone().first_once(range.clone()).await {
+            // Of a compact object, where the batch begins may have been read wrong too.
+            Err(e) if self.forgets(&self.path, &e).await => self.first_once(range).await,
+            batch => batch,
+        }
+    }
+
+    async fn first_once(self: Arc<Self>, range: Range<u64>) -> Result<Batch> {
         self.layout.check()?;
         let number = (range.start / CHUNK_BYTES as u64) as u32;
         let until = ((range.end - 1) / CHUNK_BYTES as u64) as u32;
@@ -591,7 +692,7 @@ impl Walk {
 }
 
 /// The same error once more, without its cause.
-fn again(error: &Error) -> Error {
+pub(super) fn again(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }
 

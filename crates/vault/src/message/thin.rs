@@ -17,7 +17,7 @@ use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
 
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, sha256_of};
-use crate::message::reader::Source;
+use crate::message::reader::{Source, again};
 use crate::message::writer::put_own;
 use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::spool::Spooled;
@@ -172,6 +172,13 @@ impl Source {
     }
 
     async fn read_known(&self, elsewhere: &Elsewhere) -> Result<Known> {
+        match self.read_known_once(elsewhere).await {
+            Err(e) if self.forgets(&elsewhere.thin_path(), &e).await => self.read_known_once(elsewhere).await,
+            known => known,
+        }
+    }
+
+    async fn read_known_once(&self, elsewhere: &Elsewhere) -> Result<Known> {
         let path = elsewhere.thin_path();
         let size = self.store.size(&path).await?;
         let range = thin_range(&self.layout, HEAD, size).map_err(|e| e.context(&path))?;
@@ -186,8 +193,14 @@ impl Source {
         };
         let path = elsewhere.thin_path();
         let range = thin_range(&self.layout, section, 0)?;
-        let sealed = self.store.read_range(&path, range).await;
-        self.open_thin(section, &path, sealed, missing)
+        let sealed = self.store.read_range(&path, range.clone()).await;
+        match self.open_thin(section, &path, sealed, again(&missing)) {
+            Err(e) if self.forgets(&path, &e).await => {
+                let sealed = self.store.read_range(&path, range).await;
+                self.open_thin(section, &path, sealed, missing)
+            }
+            opened => opened,
+        }
     }
 
     /// The same section as it is sealed.

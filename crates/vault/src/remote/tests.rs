@@ -284,6 +284,19 @@ fn urls() {
 }
 
 #[tokio::test]
+async fn a_file_where_the_cache_belongs_only_means_that_there_is_none() {
+    let (server, store) = start().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let store = store.cached(file.path(), 64 << 20, Arc::new(SystemClock::new())).await.unwrap();
+    store.put_new("acct/a/msg/x", sealed(b"x")).await.unwrap();
+    server.seen();
+    for _ in 0..2 {
+        assert_eq!(store.read("acct/a/msg/x").await.unwrap()[..], *b"x");
+    }
+    assert_eq!(server.seen().len(), 2, "each is asked of the bucket");
+}
+
+#[tokio::test]
 async fn what_was_read_once_is_not_asked_for_again() {
     let (server, store) = start().await;
     let large: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();

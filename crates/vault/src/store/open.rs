@@ -89,16 +89,23 @@ impl Store {
     }
 
     /// The same store, with a cache in `dir` of at most `bytes` on the disk, if it is a remote one that nobody has begun to use.
+    /// Without one, if the directory cannot be used: that is logged.
     ///
     /// # Errors
-    /// `Retry` if the directory cannot be used.
+    /// `Internal` for mistakes in this program.
     pub async fn cached(mut self, dir: &FilePath, bytes: u64, clock: Arc<dyn Clock>) -> Result<Self> {
         let (dir, metrics) = (dir.to_owned(), self.0.metrics.clone());
         if self.0.remote.is_none() {
             return Ok(self);
         }
         let opened = tokio::task::spawn_blocking(move || Cache::open(&dir, bytes, clock, metrics)).await;
-        let cache = opened.map_err(|e| Error::internal("opening a cache panicked").with_source(e))??;
+        let cache = match opened.map_err(|e| Error::internal("opening a cache panicked").with_source(e))? {
+            Ok(cache) => cache,
+            Err(e) => {
+                tracing::warn!(error = %e, "the cache cannot be used: everything is read from the bucket");
+                return Ok(self);
+            }
+        };
         match Arc::get_mut(&mut self.0) {
             Some(shared) => shared.cache = Some(cache),
             None => return Err(Error::internal("a store in use cannot get a cache")),

@@ -67,7 +67,8 @@ impl Store {
     }
 
     async fn transfer_whole(&self, path: &str, to: &Store) -> Result<Transfer> {
-        let bytes = self.read(path).await?;
+        // Who copies has no keys, so a wrong answer would be kept there.
+        let bytes = self.read_confirmed(path).await?;
         // Without conditions a write would replace what is there.
         if to.appends() == Appends::Siblings {
             match to.read(path).await {
