@@ -3,7 +3,7 @@
 //! What it promises, and all that it promises: a write that was acknowledged is seen by every request that begins after
 //! that. A write that is under way, or whose reply was an error, may happen now, later, twice or never. With
 //! [`Appends::Conditional`] creates are serialized. With [`Appends::Siblings`] a create overwrites, and a write that was not
-//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment.
+//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment. An answer to a read may have a wrong bit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -245,6 +245,17 @@ impl Bucket {
         }
     }
 
+    /// What comes of `bytes`: not always the same.
+    fn answered(&self, bytes: Bytes) -> Bytes {
+        if bytes.is_empty() || !self.faulty(self.0.plan.wrong) {
+            return bytes;
+        }
+        let mut bytes = bytes.to_vec();
+        let at = self.0.random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << self.0.random.below(8);
+        bytes.into()
+    }
+
     /// One page of the objects below `prefix` after `after`; whether there may be more.
     fn page(&self, prefix: &str, after: &str) -> (Vec<ObjectMeta>, Option<String>) {
         let state = self.lock();
@@ -315,6 +326,7 @@ impl ObjectStore for Access {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         let found = self.through(self.bucket.read(|bucket| bucket.find(location))).await;
         let (meta, bytes) = found?;
+        let bytes = self.bucket.answered(bytes);
         let len = bytes.len() as u64;
         let range = match options.range {
             None => 0..len,

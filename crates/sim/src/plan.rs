@@ -18,6 +18,8 @@ pub struct Plan {
     pub commands: usize,
     /// Requests that fail before they have an effect.
     pub fail: u64,
+    /// Answers with an object that have one wrong bit.
+    pub wrong: u64,
     /// Writes that happen and are answered with an error.
     pub lose_reply: u64,
     /// Writes that happen once more later: soon, or hours later.
@@ -44,6 +46,7 @@ impl Plan {
         let below = |bound: u64| random.next_u64() % bound;
         let calm = below(8) == 0;
         let chance = |most: u64| if calm { 0 } else { random.next_u64() % (most + 1) };
+        let wrong = if calm { 0 } else { SeededRandom::new(seed ^ 0x0b17).below(30) };
         let appends = if below(3) == 0 { Appends::Conditional } else { Appends::Siblings };
         Plan {
             appends,
@@ -51,6 +54,7 @@ impl Plan {
             clients: 2 + below(6) as usize,
             commands: 6 + below(20) as usize,
             fail: chance(60),
+            wrong,
             lose_reply: chance(80),
             repeat: chance(60),
             stick: if appends == Appends::Siblings { chance(40) } else { 0 },
