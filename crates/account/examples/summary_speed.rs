@@ -82,7 +82,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let mut stored = stored.buffered(64);
         let mut new = Vec::new();
         while let Some(stored) = stored.next().await {
-            new.push(NewMessage { stored: stored??, flags: Flags::default(), received: Timestamp(0) });
+            new.push(NewMessage { stored: stored??, flags: Flags::default().into(), received: Timestamp(0) });
         }
         account.append(inbox, new).await?;
     }

@@ -188,6 +188,11 @@ impl Account {
         *self.leaving.borrow()
     }
 
+    /// As [`Accounts::are_pressed`].
+    pub fn is_pressed(&self) -> bool {
+        self.accounts.are_pressed()
+    }
+
     pub(crate) fn ask_to_let_go(&self) {
         self.leaving.send_replace(true);
     }

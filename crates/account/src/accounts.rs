@@ -44,7 +44,7 @@ const HEADS: usize = 4096;
 /// What an account takes beside its state, in bytes.
 const ACCOUNT_BYTES: usize = 4096;
 /// How long whoever wants an account that is about to go waits for that. Somebody holds it for longer than that: it stays.
-const LEAVING: Duration = Duration::from_secs(2);
+const LEAVING: Duration = Duration::from_secs(5);
 /// How long expunged messages, and objects that no event refers to, are kept.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -236,6 +236,12 @@ impl Accounts {
     /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
     pub fn are_short(&self) -> bool {
         self.0.room.is_short()
+    }
+
+    /// Whether somebody has waited for that memory for long: who keeps an account for a client that does not read, or waits
+    /// for other memory with it, gives it up.
+    pub fn are_pressed(&self) -> bool {
+        self.0.room.is_pressed()
     }
 
     /// What loaded accounts may take together, and what they take now, in bytes.

@@ -61,7 +61,7 @@ async fn store(accounts: &Accounts, subject: &str) -> Stored {
 async fn append(account: &Account, accounts: &Accounts, mailbox: &str, subject: &str) -> Uid {
     let stored = store(accounts, subject).await;
     let mailbox = account.state().mailbox_named(mailbox).unwrap().id();
-    let new = NewMessage { stored, flags: Flags::default(), received: Timestamp(0) };
+    let new = NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
     account.append(mailbox, vec![new]).await.unwrap().1[0]
 }
 

@@ -44,7 +44,7 @@ impl World {
         ingest.write(mail).await.unwrap();
         let stored = ingest.finish().await.unwrap();
         let inbox = self.account.state().inbox().id();
-        let new = NewMessage { stored, flags: Flags::default(), received: Timestamp(0) };
+        let new = NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
         let uid = self.account.append(inbox, vec![new]).await.unwrap().1[0];
         let state = self.account.state();
         state.message(state.inbox().row(uid).unwrap().message).unwrap()

@@ -70,7 +70,7 @@ async fn append(account: &Account, mailbox: &str, subject: &str, keyword: &str) 
     let mailbox = account.state().mailbox_named(mailbox).unwrap().id();
     let flags = Flags { system: SystemFlags::SEEN, keywords: vec![keyword.to_owned()] };
     let received = Timestamp(subject.len() as i64);
-    Ok(account.append(mailbox, vec![NewMessage { stored, flags, received }]).await?.1[0])
+    Ok(account.append(mailbox, vec![NewMessage { stored, flags: flags.into(), received }]).await?.1[0])
 }
 
 /// What a mailbox says: EMAILID and text of each message, with its flags and date.

@@ -106,6 +106,12 @@ impl Budget {
         self.request(bytes.min(self.fair_part()))
     }
 
+    /// As [`Budget::acquire`] for a buffer that is of that size whatever is drawn for it: trimmed only to the whole budget.
+    /// Whoever asks holds nothing of it.
+    pub fn acquire_large(&self, bytes: usize) -> Acquire {
+        self.request(bytes.min(self.0.total))
+    }
+
     /// As [`Budget::acquire`] for what cannot do with less than `bytes`: they are trimmed only to what there is. Whoever
     /// asks holds nothing of the budget, and gives it back without waiting for anybody.
     pub fn acquire_whole(&self, bytes: usize) -> Acquire {
@@ -302,6 +308,18 @@ mod tests {
         let budget = Budget::new(800);
         let permit = budget.try_acquire(usize::MAX).unwrap();
         assert_eq!(permit.bytes(), 100);
+    }
+
+    #[test]
+    fn a_large_buffer_is_drawn_whole() {
+        let share = Budget::new(800).share(600);
+        let Poll::Ready(large) = poll(&mut share.acquire_large(500)) else { panic!("it waits") };
+        assert_eq!(large.bytes(), 500);
+        let mut second = share.acquire_large(usize::MAX);
+        assert!(poll(&mut second).is_pending());
+        drop(large);
+        let Poll::Ready(second) = poll(&mut second) else { panic!("it waits") };
+        assert_eq!(second.bytes(), 600);
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub const PREVIEW_CHARS: usize = 200;
 pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Recipients of one SMTP or LMTP transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const SMTP_RECIPIENTS: usize = 1000;
+/// Memory that the recipients of one transaction take without drawing it, in bytes: a few tens of them.
+pub const SMTP_ENVELOPE_FREE_BYTES: usize = 16 * 1024;
+/// What they draw at once for more, in bytes.
+pub const SMTP_ENVELOPE_STEP_BYTES: usize = 16 * 1024;
 /// Accounts that the recipients of one SMTP or LMTP transaction may lead to through aliases.
 pub const SMTP_ACCOUNTS: usize = 10_000;
 /// Bytes of a message that a session holds before it draws on the memory budget.
@@ -242,6 +246,10 @@ pub const TEXT_SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub const IMAP_APPEND_MESSAGES: usize = 1000;
 /// Bytes of the names of all keywords of one APPEND, all its messages together.
 pub const IMAP_APPEND_KEYWORD_BYTES: usize = 1024 * 1024;
+/// Memory that one APPEND keeps of messages that are stored and not placed yet without drawing it, in bytes.
+pub const IMAP_APPEND_FREE_BYTES: usize = 4 * 1024;
+/// What it draws for more of them at once, in bytes.
+pub const IMAP_APPEND_STEP_BYTES: usize = 16 * 1024;
 /// Parts that the messages of one APPEND are put together from (RFC 4469).
 pub const IMAP_CATENATE_PARTS: usize = 10_000;
 /// URLs of one GENURLAUTH or URLFETCH (RFC 4467).

@@ -10,7 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
-use crate::imap::{Compressions, LongCommands, Orders, Results, UrlMarks};
+use crate::imap::{Appends, Compressions, LongCommands, Orders, Results, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;
@@ -45,6 +45,8 @@ pub struct Context {
     pub(crate) orders: Arc<Orders>,
     /// What part of it messages with several recipients may hold while they wait for more.
     pub fanout: Fanout,
+    /// What part of it the recipients of messages that come may take.
+    pub envelopes: Budget,
     /// Marks the URLs that this server authorizes.
     pub(crate) url_marks: UrlMarks,
     /// How many IMAP connections may be compressed.
@@ -53,6 +55,8 @@ pub struct Context {
     pub long_commands: LongCommands,
     /// What part of the budget the results of searches may hold.
     pub results: Results,
+    /// What part of it APPEND may hold for messages that are stored and not placed yet.
+    pub appends: Appends,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The sessions there are.
@@ -103,10 +107,12 @@ impl Context {
             sorting: crate::imap::sorting_turns(),
             orders: Arc::new(Orders::new(settings.memory.orders())),
             fanout: Fanout::of(&budget),
+            envelopes: crate::smtp::envelopes(&budget),
             url_marks,
             compressions: Compressions::of(&budget),
             long_commands: LongCommands::of(&budget),
             results: Results::of(&budget),
+            appends: Appends::of(&budget),
             budget,
             metrics: Arc::default(),
             sessions: Arc::default(),

@@ -39,6 +39,7 @@ pub use sealpost_smtp::client::Protocol;
 
 use crate::context::Context;
 use crate::net::Stream;
+pub(crate) use transaction::envelopes;
 
 /// Serves one connection until it ends. TLS from the first byte is the listener's business.
 ///

@@ -91,7 +91,7 @@ async fn what_commands_move_is_never_held() {
     }
     let stored = ingest.finish().await.unwrap();
     let trash = account.state().mailbox_named("Trash").unwrap().id();
-    let message = NewMessage { stored, flags: Flags::default(), received: NOW };
+    let message = NewMessage { stored, flags: Flags::default().into(), received: NOW };
     account.append(trash, vec![message]).await.unwrap();
     client.ok("SELECT Trash").await;
     let size = lines * 57;

@@ -48,7 +48,7 @@ async fn append(world: &World, node: &Node) -> Result<()> {
     let stored = store(node).await?;
     let object = stored.object();
     let inbox = account.state().inbox().id();
-    let new = NewMessage { stored, flags: Flags::default(), received: Timestamp(0) };
+    let new = NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
     let (validity, uids) = account.append(inbox, vec![new]).await?;
     world.notes.lock().appended.push((object, Uided { mailbox: inbox, validity, uid: uids[0] }));
     world.notes.show(&account.state());

@@ -16,8 +16,8 @@ use crate::state::{AccountState, Applied, FlagRoom};
 pub struct NewMessage {
     /// The message.
     pub stored: Stored,
-    /// Its first flags.
-    pub flags: Flags,
+    /// Its first flags: many messages may have the same.
+    pub flags: Arc<Flags>,
     /// INTERNALDATE.
     pub received: Timestamp,
 }
@@ -101,7 +101,7 @@ impl Account {
             check(state)?;
             FlagRoom::new(state).add(&new.flags)?;
             let there = state.mailbox(from).is_some_and(|m| m.row(uid).is_some());
-            let (message, flags) = (message.clone(), new.flags.clone());
+            let (message, flags) = (message.clone(), Flags::clone(&new.flags));
             let event = Event::Replaced { from, uid, to, message, flags };
             Ok((if there { vec![event] } else { Vec::new() }, ()))
         };
@@ -194,7 +194,7 @@ fn decide(
     events.extend(waiting.messages.iter().map(|new| Event::Appended {
         mailbox,
         message: new.stored.message(new.received),
-        flags: new.flags.clone(),
+        flags: Flags::clone(&new.flags),
     }));
     Ok(())
 }

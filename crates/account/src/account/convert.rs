@@ -130,7 +130,7 @@ impl Copy<'_> {
                     let accounts = &self.from.accounts;
                     let stored = accounts.reseal(self.from, &message, self.to.id()).await;
                     let stored = stored.map_err(|e| e.context(format!("message UID {uid}")))?;
-                    new.push((*uid, NewMessage { stored, flags, received: message.received }));
+                    new.push((*uid, NewMessage { stored, flags: flags.into(), received: message.received }));
                 }
             }
         }

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use sealpost_base::{Error, Result};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How often those who have some are asked for it while somebody waits.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// After so long of that it is no longer for those who have some to say when they are done.
+const PRESSED: Duration = Duration::from_secs(2);
 
 /// The part of the memory that loaded accounts have. Cloning shares it.
 #[derive(Clone)]
@@ -24,7 +26,12 @@ struct Shared {
     freed: Notify,
     /// Held by the one that waits; others wait for their turn, in the order in which they came.
     turn: tokio::sync::Mutex<()>,
+    /// Since when it has waited.
+    since: Mutex<Option<Instant>>,
 }
+
+/// Somebody waits, for as long as this lives.
+struct Waits<'a>(&'a Room);
 
 /// What one account, or one session, takes of the room; given back when dropped.
 pub struct Charge {
@@ -39,6 +46,7 @@ impl Room {
             used: Mutex::default(),
             freed: Notify::new(),
             turn: tokio::sync::Mutex::default(),
+            since: Mutex::default(),
         };
         Room(Arc::new(shared))
     }
@@ -62,6 +70,11 @@ impl Room {
         self.0.turn.try_lock().is_err() || self.missing(0) > 0
     }
 
+    /// Whether somebody has waited for long.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.since().is_some_and(|since| since.elapsed() >= PRESSED)
+    }
+
     /// Takes `bytes`, or all there is if that is less, waiting for it. `unload` is told how much is missing, again and
     /// again while some is.
     ///
@@ -71,6 +84,7 @@ impl Room {
         let bytes = bytes.min(self.0.bytes);
         let taken = async {
             let _turn = self.0.turn.lock().await;
+            let _waits = Waits::from_now(self);
             loop {
                 let freed = self.0.freed.notified();
                 if let Some(charge) = self.try_take(bytes) {
@@ -99,6 +113,23 @@ impl Room {
 
     fn lock(&self) -> MutexGuard<'_, usize> {
         self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> Waits<'a> {
+    fn from_now(room: &'a Room) -> Self {
+        *room.since() = Some(Instant::now());
+        Waits(room)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        *self.0.since() = None;
     }
 }
 

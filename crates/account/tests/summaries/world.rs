@@ -105,7 +105,7 @@ impl Process {
             let mut ingest = self.accounts.ingest(ID).await.unwrap();
             ingest.write(mail.as_bytes()).await.unwrap();
             let stored = ingest.finish().await.unwrap();
-            new.push(NewMessage { stored, flags: Flags::default(), received: Timestamp(0) });
+            new.push(NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) });
         }
         self.account.append(self.mailbox(mailbox), new).await.unwrap();
     }

@@ -7,6 +7,7 @@
 //! event, and are collected like those of a crash.
 
 pub(super) mod catenate;
+mod kept;
 mod receive;
 
 use sealpost_account::NewMessage;
@@ -20,6 +21,7 @@ use super::place::Place;
 use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
+pub use kept::Appends;
 
 impl Session {
     /// APPEND and REPLACE.
@@ -40,8 +42,8 @@ impl Session {
         self.catch_up().await?;
         self.refresh_quota().await?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-        let messages = self.receive(&place, 0).await?;
-        let placed = self.place_messages(&place, messages, Usage::default()).await?;
+        let mut kept = self.receive(&place, 0).await?;
+        let placed = self.place_messages(&place, kept.take(), Usage::default()).await?;
         self.log.count("appended", placed.uids.len() as u64);
         self.tell_name_if_other(&head.mailbox);
         self.warn_of_quota();

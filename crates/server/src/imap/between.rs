@@ -60,7 +60,7 @@ impl Session {
             self.advance(new.len(), goal).await?;
             let sealing = ctx.accounts.reseal(&account, &message, to.account.id());
             let stored = self.patiently(sealing).await?.map_err(|error| unreadable(uid, error))?;
-            new.push(NewMessage { stored, flags, received: message.received });
+            new.push(NewMessage { stored, flags: flags.into(), received: message.received });
         }
         // Sealing takes a while: the right may be gone, and the room.
         let placed = self.place_messages(to, new, freed).await?;

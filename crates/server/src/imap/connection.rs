@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use rustls::ServerConfig;
+use sealpost_account::Accounts;
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::server::{Decoder, Event, Limits};
 use sealpost_imap::types::{Code, Status};
@@ -45,10 +46,14 @@ const BULK_READ_BYTES: usize = 32 * 1024;
 const ANONYMOUS_FACTOR: u32 = 10;
 /// How long a client may take for a command that memory was drawn for, from then on.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(60);
-/// How often a client that holds memory is looked at.
-const SLICE: Duration = Duration::from_secs(10);
+/// How often a client that holds memory is looked at: when so many times [`ROOM_SLICE`] have passed.
+const SLICES: u32 = 5;
 /// What a client has to take in that time while others wait for memory that is held for it, in bytes.
 const SLICE_BYTES: usize = 10 * 1024;
+/// How often a client is looked at in a command, which holds its accounts: others wait for their room, and not for long.
+const ROOM_SLICE: Duration = Duration::from_secs(2);
+/// What it has to take in that time while others do, in bytes.
+const ROOM_SLICE_BYTES: usize = 2 * 1024;
 
 /// More than the end of a compressed stream takes.
 const PACKED_END_BYTES: usize = 16;
@@ -65,6 +70,8 @@ pub(super) struct Connection {
     timeouts: Timeouts,
     /// What is held for a client that is slow, others may be waiting for.
     budget: Budget,
+    /// As may they for the room of accounts that are held for it.
+    accounts: Accounts,
     /// Where the memory for long commands comes from.
     long_commands: LongCommands,
     /// That of the command at hand, if it is long.
@@ -97,6 +104,7 @@ impl Connection {
         let timeouts = ctx.settings.timeouts;
         Connection {
             budget: ctx.budget.clone(),
+            accounts: ctx.accounts.clone(),
             long_commands: ctx.long_commands.clone(),
             command_memory: None,
             command_until: Instant::now(),
@@ -178,19 +186,21 @@ impl Connection {
     }
 
     /// The next event while a message comes in, part of which is held in memory. A client that sends nothing of it is
-    /// sent away soon if others wait for memory.
+    /// sent away soon if others wait for memory, or for the room of accounts.
     pub(super) async fn next_of_message(&mut self) -> Result<Event, End> {
         let deadline = self.idle_deadline();
-        let mut looked = Instant::now();
+        let (mut looked, mut slices) = (Instant::now(), 0);
         loop {
-            if let Some(event) = self.next_unless(deadline, tokio::time::sleep_until(looked + SLICE)).await? {
+            let look = tokio::time::sleep_until(looked + ROOM_SLICE);
+            if let Some(event) = self.next_unless(deadline, look).await? {
                 return Ok(event);
             }
-            if looked.elapsed() >= SLICE {
-                if self.budget.waiting() > 0 {
+            if looked.elapsed() >= ROOM_SLICE {
+                (looked, slices) = (Instant::now(), slices + 1);
+                let long = slices % SLICES == 0;
+                if self.accounts.are_pressed() || long && self.budget.waiting() > 0 {
                     return Err(End::Timeout);
                 }
-                looked = Instant::now();
             }
         }
     }

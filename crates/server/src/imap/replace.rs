@@ -35,8 +35,8 @@ impl Session {
             let size = size_of(&view.account().state(), view, old).ok_or_else(gone)?;
             if self.has_same_owner(&place)? { size } else { 0 }
         };
-        let mut messages = self.receive(&place, freed).await?;
-        let message = messages.pop().ok_or_else(|| Reply::bad("a message is missing"))?;
+        let mut kept = self.receive(&place, freed).await?;
+        let message = kept.take().pop().ok_or_else(|| Reply::bad("a message is missing"))?;
         let (uid_validity, uid) = self.exchange(old, &place, message, freed).await?;
         self.log.count("appended", 1);
         // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.

@@ -50,7 +50,7 @@ impl Session {
         let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
         check_room(&self.ctx, &to, &resolved, declared).await?;
         match &mut self.transaction {
-            Some(transaction) => transaction.envelope.add(to, resolved, &self.ctx.budget),
+            Some(transaction) => transaction.envelope.add(to, resolved, &self.ctx.envelopes),
             None => Err(replies::out_of_order("Say MAIL first")),
         }
     }

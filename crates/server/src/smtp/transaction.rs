@@ -31,8 +31,15 @@ pub(super) struct Envelope {
     permits: Vec<Permit>,
 }
 
-/// Bytes of recipients that a transaction has for nothing, and that it then draws at a time.
-const SHARE_BYTES: usize = 16 * 1024;
+/// What the recipients of all transactions may take: this part of what is common, one so-manieth.
+const SHARE: usize = 8;
+/// What a recipient's path takes beside its characters, in bytes: allocations, and a vector that grows.
+const PATH_BYTES: usize = 3 * 16 + size_of::<Recipient>();
+
+/// What envelopes draw on, of a server with that budget.
+pub(crate) fn envelopes(budget: &Budget) -> Budget {
+    budget.share(budget.common() / SHARE)
+}
 
 /// One accepted RCPT.
 pub(super) struct Recipient {
@@ -81,10 +88,12 @@ impl Envelope {
         }
         let links = resolved.recipients.len() * size_of::<usize>();
         let accounts = new * (size_of::<Account>() + size_of::<(AccountId, usize)>());
-        let bytes = self.bytes + size_of::<Recipient>() + path.to_string().len() + links + accounts;
+        let bytes =
+            self.bytes + size_of::<Recipient>() + PATH_BYTES + path.to_string().len() + links + accounts;
         // Never waits: whoever holds memory for an envelope must not wait for more of it.
-        while bytes > SHARE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>() {
-            match budget.try_acquire(SHARE_BYTES) {
+        while bytes > limits::SMTP_ENVELOPE_FREE_BYTES + self.permits.iter().map(Permit::bytes).sum::<usize>()
+        {
+            match budget.try_acquire(limits::SMTP_ENVELOPE_STEP_BYTES) {
                 Some(permit) => self.permits.push(permit),
                 None => return Err(replies::no_memory()),
             }

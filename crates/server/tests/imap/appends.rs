@@ -1,6 +1,6 @@
 //! Commands that bring messages: one log entry each, and what they may bring at most.
 
-use sealpost_base::limits;
+use sealpost_base::{MemoryDivision, limits};
 use sealpost_server::Settings;
 
 use crate::imap_world::{World, dial};
@@ -85,4 +85,70 @@ async fn appends_that_come_at_once_find_room_once() {
     assert_eq!(fine, 3, "as many as fit");
     let account = world.ctx.accounts.open(record.id, &root).await.unwrap();
     assert!(account.state().mailbox_named("Archive").unwrap().bytes() <= 10_000);
+}
+
+/// A little memory for work, of which the messages that commands have brought may hold an eighth.
+async fn small_world() -> World {
+    let memory = MemoryDivision { work: 8 * 1024 * 1024, ..MemoryDivision::default() };
+    World::new(Settings { memory, ..Settings::default() }).await
+}
+
+/// So many messages, no two that follow each other with the same set of keywords.
+fn with_keywords(messages: usize) -> String {
+    let keyword = |n: usize| format!("k{:020}", n % 200);
+    let flags = |n: usize| (n * 7..n * 7 + 40).map(keyword).collect::<Vec<_>>().join(" ");
+    (0..messages).map(|n| format!(" ({}) {{1+}}\r\nx", flags(n))).collect()
+}
+
+#[tokio::test]
+async fn what_a_command_has_brought_is_counted_until_it_ends() {
+    let world = small_world().await;
+    let budget = world.ctx.budget.clone();
+    let (mut client, session) = dial(&world.ctx);
+    client.login().await;
+    // Keywords that many messages have are held once.
+    client.send(format!("1 APPEND INBOX{}", " (one two three) {1+}\r\nx".repeat(200)).as_bytes()).await;
+    client.send(with_keywords(60).as_bytes()).await;
+    client.send(b" (\\Seen) {10}\r\n").await;
+    assert_eq!(client.line().await, "+ send the message");
+    // One message is being stored, a request of a megabyte at most.
+    let held = budget.in_use() - budget.fair_part();
+    assert!((60 * 40 * 45..400_000).contains(&held), "{held} are drawn");
+    client.send(b"0123456789\r\n").await;
+    let completion = client.line().await;
+    assert!(completion.starts_with("1 OK [APPENDUID "), "{completion}");
+    drop(client);
+    session.await.unwrap();
+    assert_eq!(budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn a_command_may_not_bring_more_than_its_part_of_the_memory() {
+    let mut world = small_world().await;
+    let mut client = world.login().await;
+    let lines = client.command(&format!("APPEND INBOX{}", with_keywords(400))).await;
+    assert!(lines.last().unwrap().starts_with("x NO [LIMIT] too many messages"), "{lines:?}");
+    let many = " (\\Seen $one $two) {1+}\r\nx".repeat(limits::IMAP_APPEND_MESSAGES);
+    client.ok(&format!("APPEND INBOX{many}")).await;
+    assert_eq!(world.ctx.budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn an_append_whose_client_is_gone_ends_while_it_waits() {
+    let world = small_world().await;
+    let (mut client, session) = dial(&world.ctx);
+    client.login().await;
+    let mut held = Vec::new();
+    while let Some(permit) = world.ctx.budget.try_acquire(usize::MAX) {
+        held.push(permit);
+    }
+    // All of it is there already, and nobody waits for the answer.
+    client.send(b"1 APPEND INBOX {1+}\r\nx\r\n").await;
+    while world.ctx.budget.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(client);
+    tokio::time::pause();
+    session.await.unwrap();
+    assert_eq!(world.ctx.budget.waiting(), 0);
 }

@@ -221,3 +221,45 @@ async fn more_mailboxes_than_are_watched_are_said_to_be_too_many() {
     assert!(lines[0].starts_with("x NO [NOTIFICATIONOVERFLOW]"), "{lines:?}");
     client.ok("NOTIFY SET (mailboxes (box1 box2) (MailboxName))").await;
 }
+
+#[tokio::test]
+async fn who_reads_slowly_keeps_no_account_from_being_loaded() {
+    let memory =
+        sealpost_base::MemoryDivision { work: 8 * 1024 * 1024, accounts: 128 * 1024, ..Default::default() };
+    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    world.deliver(None, &[b"Subject: large\r\n\r\n".to_vec(), vec![b'x'; 4_000_000]].concat()).await;
+    let (you, _) = world.add_account("you", None).await;
+    let mut honest = world.connect();
+    honest.login_as("you").await;
+    honest.ok("SELECT INBOX").await;
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        let mut client = world.login().await;
+        client.ok("SELECT INBOX").await;
+        slow.push(client);
+    }
+    // There is no room for another account beside the one that they read.
+    let accounts = &world.ctx.accounts;
+    let free = || accounts.room().0.saturating_sub(accounts.room().1);
+    while accounts.peek(you.id).is_some() {
+        assert!(accounts.charge(free() + 1).is_none());
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let _others = accounts.charge(free() - 5000).unwrap();
+    for client in &mut slow {
+        client.send(b"1 FETCH 1 BODY.PEEK[]\r\n").await;
+    }
+    while world.ctx.budget.waiting() < 10 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::pause();
+    // Those who do not read are sent away, those who wait to be read to are told.
+    honest.ok("SELECT INBOX").await;
+    tokio::time::resume();
+    let mut refused = 0;
+    for client in &mut slow {
+        let line = client.line_or_end().await.unwrap_or_default();
+        refused += usize::from(line.starts_with("1 NO [UNAVAILABLE]"));
+    }
+    assert!(refused > 0);
+}

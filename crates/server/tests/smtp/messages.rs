@@ -46,6 +46,31 @@ async fn any_octets_of_any_size_come_back() {
 }
 
 #[tokio::test]
+async fn recipients_have_a_part_of_the_memory_and_no_more() {
+    let memory = MemoryDivision { work: 2 * 1024 * 1024, ..MemoryDivision::default() };
+    let mut world = World::new(Settings { memory, ..Settings::default() }).await;
+    let part = world.ctx.budget.common() / 8;
+    let mut mailers = Vec::new();
+    let mut refused = 0;
+    for _ in 0..3 {
+        let stream = world.connect_as(Protocol::Lmtp);
+        let mut mailer = Mailer::greet(stream, Protocol::Lmtp).await;
+        let codes = mailer.envelope(&[ME; 900]).await;
+        assert_eq!(codes[..10], [250; 10]);
+        refused += codes.iter().filter(|code| **code == 452).count();
+        mailers.push(mailer);
+    }
+    let drawn = world.ctx.budget.in_use();
+    assert!(
+        refused > 0 && drawn <= part && drawn + 20_000 > part,
+        "{refused} are refused, {drawn} are drawn"
+    );
+    drop(mailers);
+    world.all_ended().await;
+    assert_eq!(world.ctx.budget.in_use(), 0);
+}
+
+#[tokio::test]
 async fn data_is_stored_as_it_was_sent() {
     let mut world = World::new(Settings::default()).await;
     let stream = world.connect_as(Protocol::Smtp);

@@ -191,8 +191,9 @@ impl Sink {
         if self.store.part_bytes() > CHUNK_BYTES {
             // Given back before more is drawn: writers that hold some and wait for more would wait for each other.
             self.permit = None;
-            self.permit =
-                Some(self.budget.acquire(WRITER_BYTES + self.beside + self.store.part_bytes()).await);
+            let bytes = WRITER_BYTES + self.beside + self.store.part_bytes();
+            self.permit = Some(self.budget.acquire_large(bytes).await);
+            self.pending.reserve_exact(self.part_room().saturating_sub(self.pending.len()));
         }
         self.upload = Some(self.store.upload(&self.path).await?);
         Ok(())
@@ -201,9 +202,17 @@ impl Sink {
     async fn write_part(&mut self) -> Result<()> {
         let part = Sealed::new(std::mem::take(&mut self.pending));
         match &mut self.upload {
-            Some(upload) => upload.part(part).await,
-            None => Err(Error::internal("a part without an upload")),
+            Some(upload) => upload.part(part).await?,
+            None => return Err(Error::internal("a part without an upload")),
         }
+        // A vector that grows by itself takes up to twice as much.
+        self.pending.reserve_exact(self.part_room());
+        Ok(())
+    }
+
+    /// What a part and the chunk with which it is complete take at most, in bytes.
+    fn part_room(&self) -> usize {
+        self.store.part_bytes() + chunk::MAX_SEALED_BYTES
     }
 
     async fn finish(mut self: Box<Self>, raw_bytes: u64, text: &[u8], structure: &[u8]) -> Result<Layout> {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::{join_all, try_join_all};
-use sealpost_base::{Kind, SeededRandom, SystemClock};
+use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock};
 
 use super::lookalike::{Fault, Lookalike, Manners, Request};
 use super::{Patience, S3};
+use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
 use crate::{Appends, Put, Sealed, Store};
 
@@ -215,6 +216,25 @@ async fn a_large_object_is_there_once_it_was_acknowledged_whatever_went_wrong() 
             assert_eq!(found.len(), first.len() + 7, "{fault:?} {which}");
             assert_eq!(found[first.len()..], *b"the end");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_of_a_part_is_drawn_whole() {
+    let (_server, store) = start().await;
+    let random = SeededRandom::new(4);
+    let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
+    let key = MessageKey::generate(&random);
+    // A request of which is two megabytes at most.
+    let budget = Budget::new(16 * 1024 * 1024);
+    let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
+    let mut noise = vec![0; store.part_bytes() - 1024 * 1024];
+    random.fill(&mut noise);
+    writer.write(&noise).await.unwrap();
+    assert!(budget.in_use() >= store.part_bytes(), "{} are drawn", budget.in_use());
+    drop(writer);
+    while budget.in_use() > 0 {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -168,7 +168,7 @@ async fn from_share(
         let mut new = Vec::with_capacity(some.len());
         for (message, flags) in some {
             let stored = accounts.reseal(&share, message, account.id()).await?;
-            new.push(NewMessage { stored, flags: flags.clone(), received: message.received });
+            new.push(NewMessage { stored, flags: flags.clone().into(), received: message.received });
         }
         restored += account.append(mailbox, new).await?.1.len();
     }

@@ -254,7 +254,9 @@ impl<'a> Pipeline<'a> {
         let Outcome { place, flags, received, stored } =
             outcome.context("storing a message did not finish")?;
         match stored {
-            Ok(stored) => self.ready.push(Ready { place, message: NewMessage { stored, flags, received } }),
+            Ok(stored) => self
+                .ready
+                .push(Ready { place, message: NewMessage { stored, flags: flags.into(), received } }),
             Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => self.fail(place, e.to_string()),
             Err(e) => return Err(anyhow::Error::from(e).context(place)),
         }
@@ -300,7 +302,7 @@ impl<'a> Pipeline<'a> {
             let first = self.append(&name, vec![message.clone()]).await;
             let second = match first {
                 Err(e) if is_limit(&e) && !message.flags.keywords.is_empty() => {
-                    message.flags.keywords.clear();
+                    Arc::make_mut(&mut message.flags).keywords.clear();
                     self.summary.without_keywords += 1;
                     self.append(&name, vec![message]).await
                 }

@@ -94,7 +94,7 @@ impl Session {
     }
 
     async fn copy_fields(
-        &self,
+        &mut self,
         reader: &MessageReader,
         header: Range<u64>,
         mut filter: HeaderFilter,

@@ -1,4 +1,6 @@
-//! The messages of one command, as they come in: what is held is one ingest and a short record of each message before it.
+//! The messages of one command, as they come in: what is held is one ingest, and a record of each message before it ([`Kept`]).
+//!
+//! Whatever waits here tells the client from time to time, so that whoever is gone is noticed though what was sent is not read yet.
 //!
 //! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to show them (RFC 3516 §4.4,
 //! §6); a message with NUL elsewhere cannot be shown and is refused. What comes in a plain literal is stored as it is, octets
@@ -13,6 +15,7 @@ use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
 use sealpost_mime::unbinary::Unbinary;
 
 use super::catenate::READ_BYTES;
+use super::kept::Kept;
 use crate::imap::connection::End;
 use crate::imap::flags;
 use crate::imap::place::Place;
@@ -21,7 +24,7 @@ use crate::imap::session::Session;
 
 /// What has come in so far.
 pub(super) struct Received {
-    done: Vec<NewMessage>,
+    done: Kept,
     current: Option<Incoming>,
     /// Octets of all messages, the present one included.
     octets: u64,
@@ -46,13 +49,9 @@ struct Incoming {
 impl Session {
     /// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
     /// given back by the command itself.
-    pub(in crate::imap) async fn receive(
-        &mut self,
-        place: &Place,
-        freed: u64,
-    ) -> Result<Vec<NewMessage>, Failure> {
-        let mut received =
-            Received { done: Vec::new(), current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
+    pub(in crate::imap) async fn receive(&mut self, place: &Place, freed: u64) -> Result<Kept, Failure> {
+        let done = self.ctx.appends.begin();
+        let mut received = Received { done, current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
         loop {
             match self.connection.next_of_message().await? {
                 Event::AppendMessage(message) => {
@@ -112,7 +111,7 @@ impl Received {
     /// Octets of the message will come.
     async fn announce(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         place: &Place,
         literal: AppendLiteral,
     ) -> Result<(), Failure> {
@@ -149,7 +148,7 @@ impl Received {
     /// `NO [TOOBIG]` for the message, `NO [OVERQUOTA]` for the command.
     pub(super) async fn expect(
         &mut self,
-        session: &Session,
+        session: &mut Session,
         place: &Place,
         more: u64,
     ) -> Result<(), Failure> {
@@ -164,7 +163,7 @@ impl Received {
         let Some(incoming) = &mut self.current else { return Ok(()) };
         if incoming.ingest.is_none() {
             let beside = if incoming.catenate { READ_BYTES } else { 0 };
-            incoming.ingest = Some(place.account.ingest_beside(beside).await?);
+            incoming.ingest = Some(session.patiently(place.account.ingest_beside(beside)).await??);
         }
         Ok(())
     }
@@ -204,7 +203,7 @@ impl Received {
     }
 
     /// The present message is all there.
-    async fn complete(&mut self, session: &Session, place: &Place) -> Result<(), Failure> {
+    async fn complete(&mut self, session: &mut Session, place: &Place) -> Result<(), Failure> {
         if let Some(mut unbinary) = self.current.as_mut().and_then(|incoming| incoming.unbinary.take()) {
             let mut encoded = Vec::new();
             unbinary.finish(&mut encoded);
@@ -216,9 +215,11 @@ impl Received {
         let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or_else(nothing)?;
         let stored = ingest.finish().await?;
-        self.done.push(NewMessage { stored, flags, received });
+        let flags = self.done.shared(flags);
+        session.patiently(self.done.push(NewMessage { stored, flags, received })).await??;
+        session.advance(self.done.len(), 0).await?;
         // Encoding may have made it larger than was announced.
-        let octets = self.done.iter().map(|new| new.stored.size()).sum();
+        let octets = self.done.octets();
         if octets > self.octets {
             self.octets = octets;
             self.check_quota(session, place).await?;

@@ -2,12 +2,12 @@
 
 use std::io::IoSlice;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use sealpost_base::limits;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Connection, End, FLUSH_BYTES, SLICE, SLICE_BYTES};
+use super::{Connection, End, FLUSH_BYTES, ROOM_SLICE, ROOM_SLICE_BYTES, SLICE_BYTES, SLICES};
 
 /// What is compressed before it is sent, in bytes.
 const PACKED_BYTES: usize = 16 * 1024;
@@ -16,7 +16,7 @@ impl Connection {
     /// Sends everything that waits, so that the client can read it.
     pub(in crate::imap) async fn flush(&mut self) -> Result<(), End> {
         if !self.out.is_empty() {
-            let waiting = self.out.take();
+            let waiting = self.take_output();
             self.send(&[&waiting]).await?;
         }
         if self.deflater.is_some() {
@@ -31,6 +31,16 @@ impl Connection {
         Ok(flushed.map_err(|_| End::Timeout)??)
     }
 
+    /// What waits to be sent. The room that one large response took does not stay behind: the next wait may be long.
+    fn take_output(&mut self) -> BytesMut {
+        let waiting = self.out.take();
+        let most = if self.out_memory.is_some() { 2 * FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES };
+        if waiting.len() + self.out.buffer().capacity() > most {
+            *self.out.buffer() = BytesMut::new();
+        }
+        waiting
+    }
+
     /// How many bytes may wait to be sent when so many more come: few, unless memory for them is free.
     fn may_wait(&mut self, more: usize) -> usize {
         if self.out_memory.is_none() && self.out.len() + more > limits::IMAP_OUTPUT_FREE_BYTES {
@@ -42,7 +52,7 @@ impl Connection {
     /// Sends what waits if it is much.
     pub(in crate::imap) async fn relieve(&mut self) -> Result<(), End> {
         if self.out.len() > self.may_wait(0) {
-            let waiting = self.out.take();
+            let waiting = self.take_output();
             self.send(&[&waiting]).await?;
         }
         Ok(())
@@ -54,7 +64,7 @@ impl Connection {
             self.out.raw(octets);
             return Ok(());
         }
-        let waiting = self.out.take();
+        let waiting = self.take_output();
         self.send(&[&waiting, octets]).await
     }
 
@@ -67,7 +77,7 @@ impl Connection {
             }
             return Ok(());
         }
-        let waiting = self.out.take();
+        let waiting = self.take_output();
         let parts: Vec<&[u8]> =
             std::iter::once(&waiting[..]).chain(pieces.iter().map(|piece| &piece[..])).collect();
         self.send(&parts).await
@@ -94,16 +104,18 @@ impl Connection {
     }
 
     /// Sends all parts as they are. Something has to get across within the write timeout; more of it while others wait
-    /// for memory.
+    /// for memory, or for the room of accounts.
     pub(super) async fn transmit(&mut self, parts: &[&[u8]]) -> Result<(), End> {
         let stream = self.stream.as_mut().ok_or(End::Closed)?;
-        let (mut looked, mut taken) = (Instant::now(), 0);
+        let (mut looked, mut looks) = (Instant::now(), 0);
+        // In this slice, and in as many as count for memory.
+        let (mut taken, mut taken_long) = (0, 0);
         let mut stuck = Instant::now() + self.timeouts.write;
         let mut slices: Vec<IoSlice<'_>> =
             parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
         let mut slices = &mut slices[..];
         while !slices.is_empty() {
-            let look = looked + SLICE;
+            let look = looked + ROOM_SLICE;
             match timeout_at(look.min(stuck), stream.write_vectored(slices)).await {
                 Ok(Ok(0)) => return Err(End::Closed),
                 Ok(Ok(written)) => {
@@ -116,12 +128,42 @@ impl Connection {
                 Err(_) => {}
             }
             if Instant::now() >= look {
-                if taken < SLICE_BYTES && self.budget.waiting() > 0 {
+                (looked, looks, taken_long) = (Instant::now(), looks + 1, taken_long + taken);
+                if taken < ROOM_SLICE_BYTES && self.accounts.are_pressed() {
                     return Err(End::Timeout);
                 }
-                (looked, taken) = (Instant::now(), 0);
+                taken = 0;
+                if looks % SLICES == 0 {
+                    if taken_long < SLICE_BYTES && self.budget.waiting() > 0 {
+                        return Err(End::Timeout);
+                    }
+                    taken_long = 0;
+                }
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::net::Stream;
+
+    #[tokio::test]
+    async fn a_large_response_leaves_no_room_behind() {
+        let (mut client, server) = Stream::pair().unwrap();
+        let mut connection = Connection::new(server, &crate::context::for_tests());
+        let reading = tokio::spawn(async move { client.read_exact(&mut vec![0; 600_000]).await });
+        for _ in 0..600 {
+            connection.out().raw([b'x'; 1000]);
+        }
+        connection.relieve().await.unwrap_or_else(|_| panic!("the client reads"));
+        reading.await.unwrap().unwrap();
+        connection.out().raw(b"small");
+        let kept = connection.out().buffer().capacity();
+        assert!(kept <= limits::IMAP_OUTPUT_FREE_BYTES, "{kept}");
     }
 }

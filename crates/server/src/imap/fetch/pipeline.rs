@@ -13,19 +13,23 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
 use sealpost_account::{Account, PackReads};
 use sealpost_base::{Budget, Permit, Result, limits};
+use sealpost_imap::types::Code;
 use sealpost_mime::Structure;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::FetchRow;
 use super::items::Plan;
 use super::octets::{Opened, Reads};
 use crate::imap::connection::End;
+use crate::imap::reply::{Failure, Reply};
 
 /// Messages whose octets are read ahead, if they are small.
 const AHEAD_OCTETS: usize = 12;
@@ -45,6 +49,9 @@ const AHEAD_GROUPS: usize = 4;
 const GROUP_MESSAGES: usize = 16;
 /// Sealed structures of one group, in bytes; one message at least.
 const GROUP_BYTES: u64 = 16 * 1024;
+
+/// How long a session that holds accounts waits for memory while others have waited long for their room.
+const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A message with what is needed to answer, as far as it could be read.
 pub(super) struct Prepared {
@@ -106,7 +113,10 @@ impl Pipeline {
     }
 
     /// The next message. Drop it before asking for another one.
-    pub(super) async fn next(&mut self) -> Result<Option<Prepared>, End> {
+    ///
+    /// # Errors
+    /// `NO [UNAVAILABLE]` if there is no memory to read it with while others wait for the account's room.
+    pub(super) async fn next(&mut self) -> Result<Option<Prepared>, Failure> {
         loop {
             self.read_ahead();
             if let Some(prepared) = self.ready.pop_front() {
@@ -117,7 +127,7 @@ impl Pipeline {
                     Ok(prepared) => prepared,
                     Err(error) => {
                         tracing::error!(%error, "a task that reads messages ended");
-                        return Err(End::Broken);
+                        return Err(End::Broken.into());
                     }
                 },
                 Some(Running { work: Work::Read(mut read), .. }) => {
@@ -140,7 +150,7 @@ impl Pipeline {
                             None => {
                                 // Nobody waits for memory who holds some.
                                 self.packs.release();
-                                self.budget.acquire(cost).await
+                                draw(&self.account, &self.budget, cost).await?
                             }
                         };
                         let group = self.group();
@@ -213,7 +223,7 @@ impl Pipeline {
     }
 
     /// Reads a message again, with memory for its structure: everything that was read ahead is let go of, and read again later.
-    async fn again(&mut self, first: Prepared) -> Result<Prepared, End> {
+    async fn again(&mut self, first: Prepared) -> Result<Prepared, Failure> {
         let mut rows = vec![first.row];
         drop((first.structure, first.first, first._permits));
         rows.extend(self.ready.drain(..).map(|prepared| prepared.row));
@@ -222,9 +232,10 @@ impl Pipeline {
             self.waiting.push_front(row);
         }
         self.packs.release();
-        let permit = self.account.reading_much().acquire(LARGEST_STRUCTURE + READER_BYTES).await;
+        let permit =
+            draw(&self.account, self.account.reading_much(), LARGEST_STRUCTURE + READER_BYTES).await?;
         let group = self.waiting.pop_front().into_iter().collect();
-        self.prepare(group, Some(permit), false).await.pop().ok_or(End::Broken)
+        Ok(self.prepare(group, Some(permit), false).await.pop().ok_or(End::Broken)?)
     }
 
     /// Reads a group, with memory for it; if `weighed`, without structures that take more.
@@ -236,6 +247,19 @@ impl Pipeline {
     ) -> impl Future<Output = Vec<Prepared>> + Send + use<> {
         let budget = weighed.then(|| self.account.reading_much().clone());
         prepare(self.account.clone(), self.plan.clone(), self.packs.clone(), group, permit, budget)
+    }
+}
+
+/// Waits for memory, and not for long while others wait for the room of accounts, of which this session holds one.
+async fn draw(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, Reply> {
+    let mut drawing = budget.acquire(bytes);
+    loop {
+        if let Ok(permit) = timeout(ROOM_PATIENCE, &mut drawing).await {
+            return Ok(permit);
+        }
+        if account.is_pressed() {
+            return Err(Reply::no(Code::Unavailable, "no memory to read messages with now"));
+        }
     }
 }
 

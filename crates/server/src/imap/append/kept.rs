@@ -1,0 +1,112 @@
+//! The messages of one APPEND that are stored and not placed yet, and the memory that their records take.
+//!
+//! A command may bring a thousand messages with tens of keywords each, and its client may take its time: what is kept of them
+//! is drawn from a share of the budget that is for this alone, in steps. Whoever holds some of it may wait for other memory, for
+//! there always is some that is not records; nobody waits for more of it for long, since all of it may be held by those who wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_account::{Flags, NewMessage};
+use sealpost_base::{Budget, Permit, limits};
+use sealpost_imap::types::Code;
+use tokio::time::timeout;
+
+use crate::imap::reply::Reply;
+
+/// What all records that are held together may take: this part of what is common, one so-manieth.
+const SHARE: usize = 8;
+/// The records of one command: at most this part of the share, one so-manieth.
+const COMMAND_SHARE: usize = 2;
+/// How long a command waits for the share: longer than a client may stand still while others wait for memory.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Sets of flags that a new message is compared with: those of the messages before it.
+const SETS_BEFORE: usize = 8;
+
+/// Where the memory for these records comes from. Cloning shares it.
+#[derive(Clone)]
+pub struct Appends(Budget);
+
+/// The messages of one command, in their order.
+pub(in crate::imap) struct Kept {
+    share: Budget,
+    messages: Vec<NewMessage>,
+    /// What they take, in bytes.
+    weight: usize,
+    drawn: Vec<Permit>,
+}
+
+impl Appends {
+    /// Of a server with that budget.
+    pub fn of(budget: &Budget) -> Self {
+        Appends(budget.share(budget.common() / SHARE))
+    }
+
+    /// Those of a command that begins.
+    pub(super) fn begin(&self) -> Kept {
+        Kept { share: self.0.clone(), messages: Vec::new(), weight: 0, drawn: Vec::new() }
+    }
+}
+
+impl Kept {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Octets of all of them.
+    pub(super) fn octets(&self) -> u64 {
+        self.messages.iter().map(|new| new.stored.size()).sum()
+    }
+
+    /// Those flags, shared with a message that has the same.
+    pub(super) fn shared(&self, flags: Flags) -> Arc<Flags> {
+        let mut before = self.messages.iter().rev().take(SETS_BEFORE);
+        match before.find(|new| *new.flags == flags) {
+            Some(new) => new.flags.clone(),
+            None => Arc::new(flags),
+        }
+    }
+
+    /// Adds one, with memory for it.
+    ///
+    /// # Errors
+    /// `NO [LIMIT]` if the command would take too much of it, `NO [UNAVAILABLE]` if others have it for too long.
+    pub(super) async fn push(&mut self, new: NewMessage) -> Result<(), Reply> {
+        // Twice: a vector that grows.
+        self.weight += 2 * size_of::<NewMessage>();
+        if Arc::strong_count(&new.flags) == 1 {
+            self.weight += weight(&new.flags);
+        }
+        if self.weight > limits::IMAP_APPEND_FREE_BYTES + self.share.total() / COMMAND_SHARE {
+            return Err(Reply::no(Code::Limit, "too many messages or keywords in one command"));
+        }
+        let drawing = async {
+            while self.weight > limits::IMAP_APPEND_FREE_BYTES + self.bytes() {
+                self.drawn.push(self.share.acquire(limits::IMAP_APPEND_STEP_BYTES).await);
+            }
+        };
+        timeout(PATIENCE, drawing)
+            .await
+            .map_err(|_| Reply::no(Code::Unavailable, "no memory for so many messages at once now"))?;
+        self.messages.push(new);
+        Ok(())
+    }
+
+    /// Takes the messages out. Their memory is drawn for as long as this lives.
+    pub(in crate::imap) fn take(&mut self) -> Vec<NewMessage> {
+        std::mem::take(&mut self.messages)
+    }
+
+    fn bytes(&self) -> usize {
+        self.drawn.iter().map(Permit::bytes).sum()
+    }
+}
+
+/// What a set of flags takes, in bytes.
+fn weight(flags: &Flags) -> usize {
+    /// What an allocation takes beside what was asked for.
+    const ALLOCATION: usize = 16;
+    let keywords = flags.keywords.iter().map(|name| size_of::<String>() + name.len() + ALLOCATION);
+    size_of::<Flags>() + keywords.sum::<usize>()
+}
