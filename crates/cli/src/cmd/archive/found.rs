@@ -1,7 +1,7 @@
 //! What a directory holds, before anything in it is opened or made.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 use sealpost_base::Error;
@@ -17,12 +17,12 @@ const DEPTH: usize = 8;
 /// # Errors
 /// If it cannot be read.
 pub fn format(directory: &Path) -> Result<Option<Format>> {
-    let has = |name: &str| directory.join(name).exists();
-    Ok(if has("objects.sqlite") {
+    let unreadable = || directory.display().to_string();
+    Ok(if directory.join("objects.sqlite").exists() {
         Some(Format::Sealpost)
-    } else if has("cur") {
+    } else if has_maildir(directory).with_context(unreadable)? {
         Some(Format::Maildir)
-    } else if has_mbox(directory, DEPTH).with_context(|| directory.display().to_string())? {
+    } else if has_mbox(directory, DEPTH).with_context(unreadable)? {
         Some(Format::Mbox)
     } else {
         None
@@ -58,13 +58,16 @@ fn name(format: Format) -> &'static str {
     }
 }
 
-fn has_mbox(directory: &Path, depth: usize) -> std::io::Result<bool> {
-    let entries = match fs::read_dir(directory) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        entries => entries?,
-    };
+/// INBOX is in the directory itself, other folders in directories whose names begin with a dot; any of them may be missing.
+fn has_maildir(directory: &Path) -> io::Result<bool> {
+    let mut maildirs = entries(directory)?.filter_map(|entry| entry.ok()).map(|entry| entry.path());
+    let folder = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    Ok(directory.join("cur").is_dir() || maildirs.any(|path| folder(&path) && path.join("cur").is_dir()))
+}
+
+fn has_mbox(directory: &Path, depth: usize) -> io::Result<bool> {
     let mut below = Vec::new();
-    for entry in entries {
+    for entry in entries(directory)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
@@ -81,6 +84,14 @@ fn has_mbox(directory: &Path, depth: usize) -> std::io::Result<bool> {
     Ok(false)
 }
 
+/// What is in a directory; nothing if it is not there.
+fn entries(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>>> {
+    match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None.into_iter().flatten()),
+        entries => Ok(Some(entries?).into_iter().flatten()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,7 +100,8 @@ mod tests {
     fn another_format_or_nothing_is_not_taken_for_an_empty_copy() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        fs::create_dir_all(path("maildir/cur")).unwrap();
+        // A folder that is not INBOX.
+        fs::create_dir_all(path("maildir/.Work/cur")).unwrap();
         fs::create_dir_all(path("mbox/Work")).unwrap();
         fs::write(path("mbox/Work/2024.mbox"), "").unwrap();
         fs::create_dir_all(path("sealpost")).unwrap();
