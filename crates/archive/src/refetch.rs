@@ -29,7 +29,7 @@ mod spooled;
 #[cfg(test)]
 mod tests;
 
-use line::Line;
+use line::{Line, Spool};
 use spooled::Kept;
 
 /// How long a fetch may take, beside what its octets take at [`SLOWEST`].
@@ -169,9 +169,10 @@ impl Refetch {
             return Err(Error::elsewhere(why));
         };
         let gone = "the body was given up, and the server has the message no more";
+        let spool = Spool { store: &self.store, budget: &self.budget, random: &*self.random };
         let mut error = None;
         for place in places.iter().filter(|place| !place.gone) {
-            let fetched = line.fetch(place, wanted, &self.store, &self.budget, &*self.random).await;
+            let fetched = line.fetch(place, wanted, spool).await;
             line.close_when_idle(self.idle);
             match fetched {
                 Err(e) if e.kind() == Kind::Elsewhere => error = Some(e),

@@ -119,11 +119,8 @@ struct Steps {
 impl Steps {
     /// Runs one step and reports its time, rate and the server's memory.
     async fn run<T>(&mut self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let mark = self.sampler.begin();
-        let start = self.clock.monotonic();
-        let value = work.await.with_context(|| name.to_owned())?;
-        let seconds = (self.clock.monotonic() - start).as_secs_f64();
-        let used = self.sampler.end(mark);
+        let (value, seconds, used) = self.sampler.measured(&self.clock, work).await;
+        let value = value.with_context(|| name.to_owned())?;
         let (begin_bytes, peak_bytes, cpu_seconds) = (used.begin_bytes, used.peak_bytes, used.cpu_seconds);
         let rate = self.size as f64 / seconds / 1e6;
         let mib = peak_bytes >> 20;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use sealpost_base::{Clock, SeededRandom, SystemClock};
+use sealpost_base::{SeededRandom, SystemClock};
 
 use crate::imap::{Imap, exists};
 use crate::process::{Every, Sampler};
@@ -103,11 +103,8 @@ impl Steps {
     }
 
     async fn run<T>(&mut self, name: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let mark = self.sampler.begin();
-        let start = self.clock.monotonic();
-        let value = work.await.with_context(|| name.to_owned())?;
-        let seconds = (self.clock.monotonic() - start).as_secs_f64();
-        let used = self.sampler.end(mark);
+        let (value, seconds, used) = self.sampler.measured(&self.clock, work).await;
+        let value = value.with_context(|| name.to_owned())?;
         let (peak, cpu) = (used.peak_bytes >> 20, used.cpu_seconds);
         println!("| {name} | {seconds:.3} s | {cpu:.2} s | {peak} MiB |");
         if peak > self.limit_mib {

@@ -17,6 +17,15 @@ use tokio::sync::Mutex;
 use crate::client::{Connection, Done, Selected, Server};
 use crate::keep::sealed::AtServer;
 
+/// Where bodies are spooled.
+#[derive(Clone, Copy)]
+pub(super) struct Spool<'a> {
+    pub(super) store: &'a Store,
+    /// Where the memory for writing one comes from.
+    pub(super) budget: &'a Budget,
+    pub(super) random: &'a dyn Random,
+}
+
 /// A server, and a connection if there is one.
 pub(super) struct Line {
     server: Server,
@@ -41,23 +50,14 @@ impl Line {
     /// # Errors
     /// `Elsewhere` if the server has it no more, or sends another one; `Retry` if it cannot be reached; `Denied` if it does not let
     /// anybody in.
-    pub(super) async fn fetch(
-        &self,
-        place: &AtServer,
-        wanted: Wanted,
-        store: &Store,
-        budget: &Budget,
-        random: &dyn Random,
-    ) -> Result<Spooled> {
+    pub(super) async fn fetch(&self, place: &AtServer, wanted: Wanted, spool: Spool<'_>) -> Result<Spooled> {
         let mut line = self.open.lock().await;
         self.used.fetch_add(1, Ordering::Relaxed);
         let reused = line.is_some();
-        let first = self.once(&mut line, place, wanted, store, budget, random).await;
+        let first = self.once(&mut line, place, wanted, spool).await;
         match first {
             // The server may have ended it while nobody needed it.
-            Err(e) if reused && e.kind() == Kind::Retry => {
-                self.once(&mut line, place, wanted, store, budget, random).await
-            }
+            Err(e) if reused && e.kind() == Kind::Retry => self.once(&mut line, place, wanted, spool).await,
             first => first,
         }
     }
@@ -67,9 +67,7 @@ impl Line {
         line: &mut Option<Open>,
         place: &AtServer,
         wanted: Wanted,
-        store: &Store,
-        budget: &Budget,
-        random: &dyn Random,
+        spool: Spool<'_>,
     ) -> Result<Spooled> {
         // Whatever ends this early leaves a connection that nobody knows the state of: it is put back at the end.
         let mut open = match line.take() {
@@ -77,7 +75,7 @@ impl Line {
             None => Open { connection: Connection::open(&self.server).await?, selected: None },
         };
         open.select(place).await?;
-        let mut writer = SpoolWriter::new(store, budget, random).await?;
+        let mut writer = SpoolWriter::new(spool.store, spool.budget, spool.random).await?;
         let fetched = open.body(place.uid, wanted, &mut writer).await?;
         *line = Some(open);
         let Some(sha256) = fetched else {

@@ -95,6 +95,15 @@ impl Sampler {
         sent.then(|| from.recv().ok()).flatten().unwrap_or(nothing)
     }
 
+    /// Does `work`: what came of it, how many seconds of `clock` it took, and what was used meanwhile.
+    pub async fn measured<T>(&self, clock: &SystemClock, work: impl Future<Output = T>) -> (T, f64, Use) {
+        let mark = self.begin();
+        let start = clock.monotonic();
+        let done = work.await;
+        let seconds = (clock.monotonic() - start).as_secs_f64();
+        (done, seconds, self.end(mark))
+    }
+
     /// Ends it: all samples, in order.
     pub fn finish(mut self) -> Vec<Sample> {
         // The thread ends when nobody can ask any more.

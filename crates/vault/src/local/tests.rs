@@ -11,12 +11,12 @@ use crate::{Put, Sealed, Store};
 
 const LARGE: usize = INLINE_OBJECT_BYTES + 1;
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
     runtime.unwrap().block_on(future)
 }
 
-fn sealed(size: usize, seed: u64) -> Sealed {
+pub(super) fn sealed(size: usize, seed: u64) -> Sealed {
     let mut bytes = vec![0; size];
     SeededRandom::new(seed).fill(&mut bytes);
     Sealed::new(bytes)

@@ -1,5 +1,7 @@
 //! Opens a message object: each section by itself, and any range of the raw bytes as a stream.
 
+mod walk;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use crate::message::{
     self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
 };
 use crate::pack::Piece;
+use walk::Walk;
 
 /// Chunks that a stream reads and opens in one go.
 const BATCH_CHUNKS: usize = 8;
@@ -174,9 +177,7 @@ impl MessageReader {
             .opened(both.clone(), move |source, sealed| {
                 let section = |section, range: Range<u64>| {
                     let range = (range.start - both.start) as usize..(range.end - both.start) as usize;
-                    chunk::open_section(&source.cipher, section, &sealed[range], SECTION_BYTES)
-                        .map(|mut plain| std::mem::take(&mut *plain))
-                        .map_err(|e| e.context(&source.path))
+                    source.open_section(section, &sealed[range], SECTION_BYTES, &source.path)
                 };
                 Ok((section(STRUCTURE, structure.clone())?, section(TEXT, text.clone())?))
             })
@@ -213,9 +214,7 @@ impl MessageReader {
                 (Err(e), Some(thin)) => return reader.0.open_thin(TEXT, &reader.0.path, thin, e),
                 (sealed, _) => sealed?,
             };
-            let mut plain = chunk::open_section(&reader.0.cipher, TEXT, &sealed, SECTION_BYTES)
-                .map_err(|e| e.context(&reader.0.path))?;
-            Ok(std::mem::take(&mut *plain))
+            reader.0.open_section(TEXT, &sealed, SECTION_BYTES, &reader.0.path)
         };
         let mut looked_at = 0;
         for (at, (reader, sealed)) in readers.iter().zip(sealed).enumerate() {
@@ -300,9 +299,7 @@ impl MessageReader {
         if range.start >= end {
             return futures::stream::empty().boxed();
         }
-        let walk =
-            Walk { source: self.0.clone(), range: range.start..end, state: State::Start, elsewhere: true };
-        futures::stream::unfold(walk, Walk::step).boxed()
+        Walk::new(self.0.clone(), range.start..end, true).batches()
     }
 
     /// All octets, of the message object alone.
@@ -311,8 +308,7 @@ impl MessageReader {
         if end == 0 {
             return futures::stream::empty().boxed();
         }
-        let walk = Walk { source: self.0.clone(), range: 0..end, state: State::Start, elsewhere: false };
-        let batches = futures::stream::unfold(walk, Walk::step);
+        let batches = Walk::new(self.0.clone(), 0..end, false).batches();
         batches.map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten().boxed()
     }
 
@@ -355,11 +351,7 @@ impl MessageReader {
         source.layout.check()?;
         let range = source.layout.range(section);
         let opened = source
-            .opened(range, move |source, sealed| {
-                let mut plain = chunk::open_section(&source.cipher, section, sealed, limit)
-                    .map_err(|e| e.context(&source.path))?;
-                Ok(std::mem::take(&mut *plain))
-            })
+            .opened(range, move |source, sealed| source.open_section(section, sealed, limit, &source.path))
             .await;
         match opened {
             Err(e) if e.kind() == Kind::NotFound => self.0.thin_section(section, e).await,
@@ -418,7 +410,20 @@ impl Source {
         again
     }
 
-    fn check_section(&self, section: u8, sealed: &[u8], limit: usize) -> Result<()> {
+    /// The plaintext of a section, of `limit` bytes at most; `path`: the object that it was read from.
+    pub(super) fn open_section(
+        &self,
+        section: u8,
+        sealed: &[u8],
+        limit: usize,
+        path: &str,
+    ) -> Result<Vec<u8>> {
+        let mut plain =
+            chunk::open_section(&self.cipher, section, sealed, limit).map_err(|e| e.context(path))?;
+        Ok(std::mem::take(&mut *plain))
+    }
+
+    pub(super) fn check_section(&self, section: u8, sealed: &[u8], limit: usize) -> Result<()> {
         chunk::open_section(&self.cipher, section, sealed, limit).map(drop).map_err(|e| e.context(&self.path))
     }
 
@@ -621,74 +626,6 @@ struct Cursor {
 struct Batch {
     pieces: Vec<Bytes>,
     next: Cursor,
-}
-
-/// A stream under way.
-struct Walk {
-    source: Arc<Source>,
-    /// What is still to be handed out.
-    range: Range<u64>,
-    state: State,
-    /// What the object has not is asked for elsewhere.
-    elsewhere: bool,
-}
-
-enum State {
-    Start,
-    Ahead(BoxFuture<'static, Result<Batch>>),
-    /// The object is not here, or not any more: the rest comes from there.
-    Elsewhere(BoxStream<'static, Result<Vec<Bytes>>>),
-    End,
-}
-
-impl Walk {
-    async fn step(mut self) -> Option<(Result<Vec<Bytes>>, Walk)> {
-        let batch = match std::mem::replace(&mut self.state, State::End) {
-            State::Start => self.source.clone().first(self.range.clone()).await,
-            State::Ahead(batch) => batch.await,
-            State::Elsewhere(rest) => return self.go_on(rest).await,
-            State::End => return None,
-        };
-        match batch {
-            Ok(batch) => Some((Ok(self.accept(batch)), self)),
-            Err(e) if self.elsewhere && e.kind() == Kind::NotFound => {
-                match self.source.others_octets(self.range.clone(), e).await {
-                    Ok(rest) => self.go_on(rest).await,
-                    Err(e) => Some((Err(e), self)),
-                }
-            }
-            Err(e) => Some((Err(e), self)),
-        }
-    }
-
-    async fn go_on(
-        mut self,
-        mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
-    ) -> Option<(Result<Vec<Bytes>>, Walk)> {
-        let next = rest.next().await?;
-        self.state = State::Elsewhere(rest);
-        Some((next, self))
-    }
-
-    /// Takes what was opened, and has the next batch opened meanwhile.
-    fn accept(&mut self, batch: Batch) -> Vec<Bytes> {
-        if batch.next.number <= batch.next.until {
-            self.state = State::Ahead(self.source.clone().batch(batch.next));
-        }
-        batch.pieces.into_iter().map(|piece| self.cut(piece)).collect()
-    }
-
-    /// The part of `piece` that is wanted. Pieces come in order, so only the first and the last are cut.
-    fn cut(&mut self, mut piece: Bytes) -> Bytes {
-        let skip = (self.range.start % CHUNK_BYTES as u64) as usize;
-        let piece_end = self.range.start - skip as u64 + piece.len() as u64;
-        if piece_end > self.range.end {
-            piece.truncate(piece.len() - (piece_end - self.range.end) as usize);
-        }
-        let wanted = piece.split_off(skip);
-        self.range.start += wanted.len() as u64;
-        wanted
-    }
 }
 
 /// The same error once more, without its cause.

@@ -117,8 +117,7 @@ impl Thin {
         let structure = source.store.read_range(&source.path, layout.range(STRUCTURE)).await?;
         let text = source.store.read_range(&source.path, layout.range(TEXT)).await?;
         for (section, sealed) in [(STRUCTURE, &structure), (TEXT, &text)] {
-            chunk::open_section(&source.cipher, section, sealed, SECTION_BYTES)
-                .map_err(|e| e.context(&source.path))?;
+            source.check_section(section, sealed, SECTION_BYTES)?;
         }
         let keep = head.min(HEAD_BYTES as u64).min(layout.raw_bytes) as usize;
         let (mut kept, mut digest, mut octets) = (vec![0; DIGEST_BYTES], sha256_of(), 0);
@@ -220,9 +219,7 @@ impl Source {
         missing: Error,
     ) -> Result<Vec<u8>> {
         let sealed = sealed.map_err(|e| if e.kind() == Kind::NotFound { missing } else { e })?;
-        let mut plain = chunk::open_section(&self.cipher, section, &sealed, SECTION_BYTES)
-            .map_err(|e| e.context(path))?;
-        Ok(std::mem::take(&mut *plain))
+        self.open_section(section, &sealed, SECTION_BYTES, path)
     }
 
     /// Where the text is in the thin object, if the message can have one.

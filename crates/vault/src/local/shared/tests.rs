@@ -7,23 +7,13 @@ use std::time::Duration;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use proptest::prelude::*;
-use sealpost_base::{Clock, Kind, Random, SeededRandom, SystemClock, Timestamp};
+use sealpost_base::{Clock, Kind, SystemClock, Timestamp};
 
 use super::*;
 use crate::local::schema::{self, Access};
+use crate::local::tests::{block_on, sealed};
 use crate::local::{LocalStore, files};
-use crate::{Put, Sealed, Store};
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
-    runtime.unwrap().block_on(future)
-}
-
-fn sealed(size: usize, seed: u64) -> Sealed {
-    let mut bytes = vec![0; size];
-    SeededRandom::new(seed).fill(&mut bytes);
-    Sealed::new(bytes)
-}
+use crate::{Put, Store};
 
 fn files_of(dir: &FilePath) -> Vec<PathBuf> {
     let mut files = Vec::new();
