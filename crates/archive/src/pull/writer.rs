@@ -26,7 +26,7 @@ const WAITING_PIECES: usize = 4;
 const LOST_TOLD: usize = 1000;
 
 /// Messages, octets and time after which to commit: a sync is shared by all of it, and lost is what came since.
-const COMMIT_MESSAGES: u64 = 4096;
+const COMMIT_MESSAGES: u64 = 2048;
 const COMMIT_OCTETS: u64 = 64 * 1024 * 1024;
 const COMMIT_AFTER: Duration = Duration::from_secs(2);
 
