@@ -2,6 +2,7 @@
 """Measures `sealpost archive pull` and others against a local Dovecot; see bench/archive.sh."""
 
 import argparse
+import base64
 import json
 import os
 import pathlib
@@ -30,15 +31,53 @@ def message(number, size=52):
     return head + b"x" * (size - len(head) - head.count(b"\n") - 2) + b"\n"
 
 
-def real(number, chance):
-    """Mail of the sizes that mail has: most of it a few kB of text, some with attachments; 27 kB on average."""
-    head = (b"Received: from mx.example.org by mail.example.net; Thu, 1 Jan 2026 00:00:00 +0000\nFrom: a@b.c\nTo: d@e.f\n"
-            b"Subject: m%07d\nMessage-ID: <%d@x>\nMIME-Version: 1.0\nContent-Type: text/plain\n\n" % (number, number))
-    size = min(int(chance.lognormvariate(8.9, 1.6)), 20_000_000)
-    noise = chance.randbytes(min(size // 2, 100_000) + 1).hex().encode()
-    lines = [noise[at:at + 76] for at in range(0, len(noise), 76)]
-    text = b"\n".join(lines) + b"\n"
-    return head + (text * (size // len(text) + 1))[:size] + b"\n"
+class Mail:
+    """Mail of the sizes that mail has, 27 kB on average: text of words up to some 24 kB, with as much HTML again in every other
+    one; what is larger has attachments in base64, of which a third would compress."""
+
+    SIGMA, MU, MOST, TEXT = 1.6, 8.9, 20_000_000, 24_000
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        letters = "etaoinshrdlu"
+        words = ["".join(self.chance.choices(letters, k=self.chance.randrange(2, 11))) for _ in range(5000)]
+        # What bodies are cut from: lines of words, as often as words are in texts, and of base64.
+        weights = [1 / (rank + 3) for rank in range(len(words))]
+        self.words = self.lines(" ".join(self.chance.choices(words, weights, k=300_000)).encode(), 72)
+        self.dense = self.lines(base64.b64encode(self.chance.randbytes(3_000_000)), 76)
+        self.loose = self.lines(base64.b64encode(b"".join(self.chance.randbytes(8) + bytes(16) for _ in range(125_000))), 76)
+
+    @staticmethod
+    def lines(octets, width):
+        return [octets[at:at + width] for at in range(0, len(octets), width)]
+
+    def cut(self, pool, octets):
+        """So many octets of a pool, from anywhere in it."""
+        taken, count = [], 0
+        at = self.chance.randrange(len(pool))
+        while count < octets:
+            taken.append(pool[at % len(pool)])
+            count += len(taken[-1]) + 1
+            at += 1
+        return b"\n".join(taken)[:octets]
+
+    def body(self, size):
+        if size <= self.TEXT and self.chance.random() < 0.5:
+            return b"Content-Type: text/plain\n\n" + self.cut(self.words, size)
+        text = min(size, self.TEXT) // 2
+        html = b"<html><body>\n<p>" + self.cut(self.words, text).replace(b"\n", b"</p>\n<p>", 40) + b"</p>\n</body></html>"
+        parts = [b"Content-Type: text/plain\n\n" + self.cut(self.words, text), b"Content-Type: text/html\n\n" + html]
+        left = size - 2 * text
+        if left > 100:
+            pool = self.loose if self.chance.random() < 1 / 3 else self.dense
+            head = b'Content-Type: application/octet-stream\nContent-Transfer-Encoding: base64\n'
+            parts.append(head + b'Content-Disposition: attachment; filename="a"\n\n' + self.cut(pool, left))
+        return (b'Content-Type: multipart/mixed; boundary="b"\n\n' + b"".join(b"--b\n" + part + b"\n" for part in parts) + b"--b--")
+
+    def message(self, number):
+        head = (b"Received: from mx.example.org by mail.example.net; Thu, 1 Jan 2026 00:00:00 +0000\nFrom: a@b.c\nTo: d@e.f\n"
+                b"Subject: m%07d\nMessage-ID: <%d@x>\nMIME-Version: 1.0\n" % (number, number))
+        return head + self.body(min(int(self.chance.lognormvariate(self.MU, self.SIGMA)), self.MOST)) + b"\n"
 
 
 def fill(directory, count, make=message):
@@ -193,10 +232,10 @@ def series(options):
 
 
 def real_sizes(options):
-    user, chance = "real@localhost", random.Random(1)
+    user = "real@localhost"
     bench = Bench(options, [user])
     try:
-        octets = fill(bench.maildir(user), options.real, lambda number: real(number, chance))
+        octets = fill(bench.maildir(user), options.real, Mail(1).message)
         bench.ready()
         print(f"{options.real} messages of {octets / 1e6:.0f} MB together")
         print("program messages seconds per_second peak_rss_kib", flush=True)
