@@ -54,6 +54,8 @@ pub struct Account {
     charge: Charge,
     /// Since when it is loaded.
     loaded: Instant,
+    /// How long that took.
+    took: Duration,
     /// Its room is wanted for others. Gone with the account, which tells those who wait for that.
     leaving: watch::Sender<bool>,
     work: AsyncMutex<Work>,
@@ -214,6 +216,11 @@ impl Account {
     /// How long it has been loaded.
     pub(crate) fn age(&self) -> Duration {
         self.loaded.elapsed()
+    }
+
+    /// How long it took to load it.
+    pub(crate) fn took(&self) -> Duration {
+        self.took
     }
 
     /// What it takes, in bytes.

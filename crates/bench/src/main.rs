@@ -176,9 +176,9 @@ enum Command {
         /// How far the clients go.
         #[arg(long, value_enum, default_value = "idle")]
         stage: idle::Stage,
-        /// How long they say nothing, in seconds, before it is measured what a connection costs. Accounts are unloaded within two
-        /// minutes.
-        #[arg(long, default_value_t = 125)]
+        /// How long they say nothing, in seconds, before it is measured what a connection costs. Accounts that were
+        /// quick to load are unloaded within half a minute.
+        #[arg(long, default_value_t = 45)]
         silence: u64,
         /// The server's bound on memory.
         #[arg(long, default_value = "256MiB")]

@@ -25,6 +25,8 @@ mod tests;
 
 /// How often certificates are looked at and expired logins wiped.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
+/// How often it is looked for accounts that nobody uses.
+const UNLOAD_PERIOD: Duration = Duration::from_secs(5);
 
 /// Age at which nobody receives a spooled message any more.
 const SPOOL_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -97,6 +99,7 @@ impl Server {
         }
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
+        housekeeping.spawn(unload_idle(Arc::clone(&ctx)));
         let bus = ctx.settings.bus.clone();
         if !bus.url.is_empty() {
             let ears = Ears { accounts: ctx.accounts.clone(), standings: ctx.auth.standings().clone() };
@@ -247,7 +250,6 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
         }
         ctx.auth.sweep();
-        ctx.accounts.unload_idle();
         let Some(tls) = tls.clone() else { continue };
         match blocking(move || tls.reload_if_changed()).await {
             Ok(true) => tracing::info!("the certificate was replaced"),
@@ -255,6 +257,15 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             Err(e) => {
                 tracing::warn!(error = %e, "the certificate changed but cannot be used; the old one stays")
             }
+        }
+    }
+}
+
+async fn unload_idle(ctx: Arc<Context>) {
+    loop {
+        tokio::select! {
+            () = ctx.shutdown.wait() => return,
+            () = tokio::time::sleep(UNLOAD_PERIOD) => ctx.accounts.unload_idle(),
         }
     }
 }

@@ -40,7 +40,9 @@ impl Account {
         };
         let charge = accounts.make_room(expected).await?;
         let scale = Scale { accounts: &accounts, id, charge: &charge };
+        let reads = accounts.clock().monotonic();
         let (state, work, damaged) = load(&head.journal, &keys, &scale).await?;
+        let took = accounts.clock().monotonic().saturating_sub(reads);
         scale.weigh(&state)?;
         head.weight.store(charge.bytes(), Ordering::Relaxed);
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));
@@ -57,6 +59,7 @@ impl Account {
             state: RwLock::new(state),
             charge,
             loaded: Instant::now(),
+            took,
             leaving: watch::Sender::new(false),
             work: AsyncMutex::new(work),
             appends: Mutex::default(),

@@ -1,5 +1,5 @@
 //! The accounts that are loaded, in the order in which they were last used. Each stays for a while after its last
-//! session, for clients that come back at once, unless its room is wanted.
+//! session, for clients that come back at once, unless its room is wanted: the longer the more it took to load it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,8 +9,13 @@ use sealpost_base::AccountId;
 
 use crate::account::Account;
 
-/// How long an account stays loaded after it was last opened.
-const KEEP: Duration = Duration::from_secs(60);
+/// How long an account stays loaded after it was last opened, at least.
+const KEEP: Duration = Duration::from_secs(5);
+/// So many times as long as it took to load it, it stays in addition: half a second for a thousand messages on a local disk, a
+/// minute for an account in a bucket far away.
+const KEEP_TIMES: u32 = 500;
+/// And at most: time passes for a server that stands still as well.
+const KEEP_MOST: Duration = Duration::from_secs(600);
 /// How long an account that is in use stays at least: loading must not be all that is done.
 const LEAST: Duration = Duration::from_millis(250);
 
@@ -46,13 +51,10 @@ impl Kept {
 
     /// Those that nobody has opened for long.
     pub(super) fn expire(&mut self, now: Duration) -> Unkept {
-        let mut expired = Vec::new();
-        while let Some((_, (since, _))) = self.lru.peek_lru()
-            && now.saturating_sub(*since) > KEEP
-        {
-            expired.extend(self.lru.pop_lru().map(|(_, (_, account))| account));
-        }
-        expired
+        let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
+        let old = self.lru.iter().filter(|(_, (since, account))| is_old(since, account));
+        let old: Vec<AccountId> = old.map(|(id, _)| *id).collect();
+        old.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }
 
     /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,
@@ -80,5 +82,22 @@ impl Kept {
         self.asked.dedup_by_key(|asked| asked.as_ptr());
         unkept.extend(asked);
         unkept
+    }
+}
+
+/// How long an account stays that took so long to load.
+fn keep(took: Duration) -> Duration {
+    (KEEP + took.saturating_mul(KEEP_TIMES)).min(KEEP_MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_long_to_load_stays_longer() {
+        assert_eq!(keep(Duration::ZERO), KEEP);
+        assert_eq!(keep(Duration::from_millis(100)), KEEP + Duration::from_secs(50));
+        assert_eq!(keep(Duration::from_secs(3600)), KEEP_MOST);
     }
 }
