@@ -11,7 +11,7 @@
 use std::fmt;
 use std::io::Read;
 
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 
 pub mod bodies;
@@ -117,7 +117,8 @@ pub trait Folder: Send {
     /// As [`Folder::begin`]. The message is to be abandoned then.
     fn write(&mut self, octets: &[u8]) -> Result<()>;
 
-    /// The message is complete. A UID that is known already replaces nothing: the new octets are dropped.
+    /// The message is complete. A UID that is known already replaces nothing, unless it is to ([`Folder::replace`]): the new
+    /// octets are dropped.
     ///
     /// # Errors
     /// As [`Folder::begin`].
@@ -156,6 +157,13 @@ pub trait Folder: Send {
     /// # Errors
     /// `Retry`.
     fn gone(&mut self, uid: u32) -> Result<()>;
+
+    /// Messages that are no good as they are. The next one of such a UID takes the place of what is there, in one transaction,
+    /// with the flags that are known and its own date; until then, what is there stays.
+    fn replace(&mut self, uids: &UidSet);
+
+    /// Whether a message of this UID is taken: it is not there, or to be replaced.
+    fn takes(&self, uid: u32) -> bool;
 
     /// What the server has of the folder is known by now: everything that it has no more was told ([`Folder::gone`]).
     fn in_step(&mut self) {}
@@ -216,6 +224,11 @@ pub trait Folder: Send {
     /// # Errors
     /// `NotFound` if there is no such message; `Retry`, `Corrupt`, also while reading.
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
+}
+
+/// Whether a message is one of those that are to be replaced.
+fn is_among(uids: &UidSet, uid: u32) -> bool {
+    Uid::new(uid).is_some_and(|uid| uids.contains(uid))
 }
 
 /// What is asked of [`Copy::give_up`].

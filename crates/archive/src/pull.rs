@@ -10,7 +10,7 @@
 
 mod batches;
 mod fetch;
-mod gmail;
+pub(crate) mod gmail;
 mod incoming;
 mod job;
 mod plan;
@@ -23,9 +23,10 @@ mod writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use sealpost_base::{Clock, Error, Random, Result};
+use sealpost_base::{Clock, Error, Random, Result, UidSet};
 use tokio::sync::watch;
 
 use crate::client::{Connection, Found, Server};
@@ -46,6 +47,8 @@ pub struct Options {
     pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
+    /// By folder: messages that are fetched also if the copy has them, and take the place of those.
+    pub again: Arc<HashMap<String, UidSet>>,
 }
 
 /// What a pull works with.
@@ -74,7 +77,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         blocking(move || copy.folders()).await?
     };
     let found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
-    let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete);
+    let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete, &options.again);
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
     let planned = |found: &Found| plans.iter().any(|plan| plan.found.name == found.name);

@@ -6,6 +6,8 @@
 //! their SHA-256, whatever the format is.
 //!
 //! A lost connection is made again, and what was compared is not compared again.
+//!
+//! [`repair()`] fetches again what is missing, different or damaged, and compares once more.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,12 +16,16 @@ use std::sync::Arc;
 use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
-use crate::client::{Backoff, Connection, Found, Listing, Server, is_later};
+use crate::client::{Backoff, Connection, Found, Server, is_later};
 use crate::keep::{Copy, Kept};
+use crate::pull::gmail;
 
 mod asked;
+mod repair;
 #[cfg(test)]
 mod tests;
+
+pub use repair::repair;
 
 use asked::{commands, finish, hashes, sizes_of};
 
@@ -73,6 +79,12 @@ pub struct FolderReport {
     pub lost: UidSet,
     /// What is damaged in the copy itself.
     pub damaged: Vec<String>,
+    /// UIDs of messages that are.
+    pub damaged_uids: UidSet,
+    /// UIDs of those of them that the server has no more: nobody has them.
+    pub beyond_repair: UidSet,
+    /// UIDs of what was missing, different or damaged, and is not any more.
+    pub repaired: UidSet,
     /// What kept the folder from being compared.
     pub error: Option<String>,
 }
@@ -88,6 +100,15 @@ impl FolderReport {
     }
 }
 
+/// A folder that was compared.
+struct Compared {
+    report: FolderReport,
+    /// What both sides have.
+    common: UidSet,
+    /// Those whose octets were compared.
+    done: UidSet,
+}
+
 /// What the copy has of a folder.
 #[derive(Default)]
 struct Local {
@@ -97,6 +118,7 @@ struct Local {
     /// Those of them whose bodies are not here.
     given_up: UidSet,
     damaged: Vec<String>,
+    damaged_uids: UidSet,
 }
 
 /// Damages that are told one by one.
@@ -104,6 +126,7 @@ const DAMAGES_TOLD: usize = 1000;
 
 /// How often a message may be what a connection ended with.
 const ATTEMPTS: u32 = 3;
+
 /// Compares `copy` with `server`.
 ///
 /// # Errors
@@ -114,20 +137,33 @@ pub async fn verify(
     options: &Options,
     random: &dyn Random,
 ) -> Result<Report> {
+    let folders = compare(server, copy, options, random, None).await?;
+    Ok(Report { folders: folders.into_iter().map(|compared| compared.report).collect() })
+}
+
+/// As [`verify`]; with which messages were compared. `only`: these messages are compared, of these folders.
+async fn compare(
+    server: &Server,
+    copy: Arc<dyn Copy>,
+    options: &Options,
+    random: &dyn Random,
+    only: Option<&HashMap<String, UidSet>>,
+) -> Result<Vec<Compared>> {
     let backoff = Backoff::new(server.patience.retry);
     let mut there = There { server, connection: None, backoff, random };
-    let listing = loop {
-        match there.listing().await {
+    let folders = loop {
+        match there.folders(options).await {
             Err(e) if e.kind() == Kind::Retry => there.lost(e).await?,
-            listing => break listing?,
+            folders => break folders?,
         }
     };
     let kept = {
         let copy = copy.clone();
         blocking(move || copy.folders()).await?
     };
-    let mut report = Report::default();
-    for found in listing.folders.iter().filter(|found| found.selectable && (options.wanted)(found)) {
+    let mut reports = Vec::new();
+    let wanted = |found: &&Found| only.is_none_or(|only| only.contains_key(found.name.as_str()));
+    for found in folders.iter().filter(|found| found.selectable).filter(wanted) {
         let kept = kept.iter().find(|kept| kept.name == found.name);
         let mut folder = Comparing {
             copy: &copy,
@@ -137,7 +173,8 @@ pub async fn verify(
             local: None,
             lost: HashMap::new(),
             done: UidSet::new(),
-            chosen: None,
+            chosen: only.and_then(|only| only.get(found.name.as_str()).cloned()),
+            common: UidSet::new(),
         };
         let mut said = FolderReport { name: found.name.to_string(), ..FolderReport::default() };
         loop {
@@ -162,10 +199,10 @@ pub async fn verify(
                 }
             }
         }
-        report.folders.push(said);
+        reports.push(Compared { report: said, common: folder.common, done: folder.done });
     }
     there.logout().await;
-    Ok(report)
+    Ok(reports)
 }
 
 /// The server, and a connection that is made again when it is lost.
@@ -184,8 +221,11 @@ impl There<'_> {
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
     }
 
-    async fn listing(&mut self) -> Result<Listing> {
-        self.connection().await?.listing().await
+    /// The folders that a pull would keep.
+    async fn folders(&mut self, options: &Options) -> Result<Vec<Found>> {
+        let connection = self.connection().await?;
+        let listing = connection.listing().await?;
+        Ok(gmail::once(connection.capabilities(), listing.folders, &*options.wanted))
     }
 
     /// Waits before the next attempt; the error if there is none.
@@ -213,6 +253,8 @@ struct Comparing<'a> {
     /// The messages to compare octet by octet, those that were, and how often a connection ended with one.
     chosen: Option<UidSet>,
     done: UidSet,
+    /// What both sides have.
+    common: UidSet,
     lost: HashMap<Uid, u32>,
 }
 
@@ -253,6 +295,7 @@ impl Comparing<'_> {
                 None => Local::default(),
             };
             report.damaged.clone_from(&local.damaged);
+            report.damaged_uids.clone_from(&local.damaged_uids);
             self.local = Some(local);
         }
         let Some(local) = &self.local else { return Ok(()) };
@@ -276,14 +319,16 @@ impl Comparing<'_> {
         report.missing = there.difference(&local.uids);
         report.given_up = local.given_up.len() as u64;
         report.lost = local.given_up.difference(&there);
+        report.beyond_repair = local.damaged_uids.difference(&there);
         report.gone = local.uids.difference(&there).len() as u64;
         report.sizes = sizes;
-        let common = local.uids.intersection(&there);
-        let chosen = self.chosen.get_or_insert_with(|| choose(&common, self.options.sample, random));
+        self.common = local.uids.intersection(&there);
+        let common = &self.common;
+        let chosen = self.chosen.get_or_insert_with(|| choose(common, self.options.sample, random));
         let given_up: UidSet =
             self.lost.iter().filter(|(_, times)| **times >= ATTEMPTS).map(|(uid, _)| *uid).collect();
         // What went meanwhile cannot be compared.
-        let left = chosen.intersection(&there).difference(&self.done).difference(&given_up);
+        let left = chosen.intersection(common).difference(&self.done).difference(&given_up);
         let done = &mut self.done;
         for part in commands(&left) {
             hashes(connection, &part, |uid, hash| {
@@ -299,7 +344,7 @@ impl Comparing<'_> {
             })
             .await?;
         }
-        let unsent = chosen.intersection(&there).difference(done);
+        let unsent = chosen.intersection(common).difference(done);
         match unsent.is_empty() {
             true => Ok(()),
             false => {
@@ -314,10 +359,11 @@ impl Comparing<'_> {
 fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
     let folder = copy.look(name)?;
     let mut local = Local::default();
-    let (mut uids, mut given_up) = (Vec::new(), Vec::new());
-    let mut damage = |text: String| {
+    let (mut uids, mut given_up, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+    let mut damage = |uid: Option<u32>, text: String| {
+        damaged.extend(uid.and_then(Uid::new));
         if local.damaged.len() < DAMAGES_TOLD {
-            local.damaged.push(text);
+            local.damaged.push(uid.map_or(text.clone(), |uid| format!("UID {uid}: {text}")));
         }
     };
     let mut piece = vec![0; 64 * 1024];
@@ -325,7 +371,7 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
         let stored = match stored {
             Ok(stored) => stored,
             Err(e) => {
-                damage(e.to_string());
+                damage(None, e.to_string());
                 continue;
             }
         };
@@ -339,7 +385,7 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
             }
             Ok(None) => {}
             Err(e) => {
-                damage(format!("UID {uid}: {e}"));
+                damage(Some(uid), e.to_string());
                 continue;
             }
         }
@@ -357,12 +403,12 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
             }
         });
         match hashed {
-            Err(e) => damage(format!("UID {uid}: {e}")),
+            Err(e) => damage(Some(uid), e.to_string()),
             Ok((size, _)) if size != stored.size => {
-                damage(format!("UID {uid}: {size} octets instead of {}", stored.size));
+                damage(Some(uid), format!("{size} octets instead of {}", stored.size));
             }
             Ok((_, hash)) if stored.sha256.is_some_and(|kept| kept != hash) => {
-                damage(format!("UID {uid}: the octets are not those that were stored"));
+                damage(Some(uid), "the octets are not those that were stored".into());
             }
             Ok((size, hash)) => {
                 local.messages.insert(uid, (size, hash));
@@ -372,6 +418,7 @@ fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
     }
     local.uids = uids.into_iter().collect();
     local.given_up = given_up.into_iter().collect();
+    local.damaged_uids = damaged.into_iter().collect();
     Ok(local)
 }
 

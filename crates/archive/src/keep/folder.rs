@@ -18,7 +18,7 @@ use super::digest::Digesting;
 use super::journal::{Commit, FlagsRecord, Journal, Message, Record};
 use super::line_ends::ToText;
 use super::octets::Octets;
-use super::{Arrived, Flags, Folder, Known, Resume, Stored};
+use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among};
 
 /// Bytes of noted line ends that are gathered before they go to the journal.
 const RUNS_BYTES: usize = 8 * 1024;
@@ -188,6 +188,8 @@ pub(super) struct FileFolder<F> {
     contents: Contents,
     writing: Option<Writing>,
     text: Vec<u8>,
+    /// Messages that the next ones of their UIDs replace.
+    replace: UidSet,
     /// Something failed after which it is not known what is on disk.
     broken: bool,
     /// Nobody else has the folder open.
@@ -208,7 +210,8 @@ struct Writing {
 impl<F: Files> FileFolder<F> {
     /// A folder whose journal was read and whose files are as it says.
     pub fn new(files: F, contents: Contents, claim: Claim) -> Self {
-        FileFolder { files, contents, writing: None, text: Vec::new(), broken: false, _claim: claim }
+        let replace = UidSet::new();
+        FileFolder { files, contents, writing: None, text: Vec::new(), replace, broken: false, _claim: claim }
     }
 
     fn check(&self) -> Result<()> {
@@ -261,10 +264,16 @@ impl<F: Files> Folder for FileFolder<F> {
     }
 
     fn finish(&mut self, arrived: &Arrived) -> Result<()> {
-        let Some(writing) = &mut self.writing else { return Ok(()) };
-        if arrived.uid == 0 || self.contents.known.contains(arrived.uid) {
+        if self.writing.is_none() {
+            return Ok(());
+        }
+        if arrived.uid == 0 || !self.takes(arrived.uid) {
             return self.abandon();
         }
+        let before = self.contents.known.flags(arrived.uid).cloned();
+        let replaces = before.is_some();
+        let arrived = &Arrived { flags: before.unwrap_or_else(|| arrived.flags.clone()), ..arrived.clone() };
+        let Some(writing) = &mut self.writing else { return Ok(()) };
         self.text.clear();
         writing.to_text.finish(&mut self.text, &mut writing.runs);
         self.files.write(&self.text)?;
@@ -293,6 +302,10 @@ impl<F: Files> Folder for FileFolder<F> {
             line_ends: writing.line_ends,
         };
         message.flags.bound();
+        if replaces {
+            self.contents.push(Record::Vanished { uid: arrived.uid })?;
+        }
+        Uid::new(arrived.uid).map(|uid| self.replace.remove(uid));
         self.contents.push(Record::Message(message))
     }
 
@@ -328,6 +341,14 @@ impl<F: Files> Folder for FileFolder<F> {
             return Ok(());
         }
         self.contents.push(Record::Gone { uid })
+    }
+
+    fn replace(&mut self, uids: &UidSet) {
+        self.replace = uids.clone();
+    }
+
+    fn takes(&self, uid: u32) -> bool {
+        !self.contents.known.contains(uid) || is_among(&self.replace, uid)
     }
 
     fn commit(&mut self, resume: &Resume) -> Result<()> {

@@ -157,3 +157,46 @@ pub fn swapped_names_are_recognized(open: impl Fn() -> Box<dyn Copy>) {
         assert_eq!(kept, [name("a").as_str(), name("b").as_str()]);
     }
 }
+
+/// The next message of a UID that is to be replaced takes the place of what is there, when it is committed and not before; flags
+/// are those that are known. Others replace nothing.
+pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Copy>) {
+    let uid = |uid| Uid::new(uid).unwrap();
+    let opened = || {
+        let copy = open();
+        let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+        folder.replace(&UidSet::range(uid(2), uid(2)));
+        (copy, folder)
+    };
+    let date = sealpost_imap::types::Date::new(2021, 1, 2).and_then(|d| DateTime::new(d, 3, 4, 5, 0));
+    let new = |octets: &str| Mail { flags: Flags::from_names(["\\Draft"]), date, octets: octets.into() };
+    let old = |nth: u32| Mail { date, ..mail(&format!("A: {nth}\r\n\r\nline\nend\r\n")) };
+    {
+        let (_copy, mut folder) = opened();
+        (1..=3).for_each(|nth| give(&mut *folder, nth, &old(nth), 4).unwrap());
+        assert!(!folder.takes(2), "it was not there");
+        folder.commit(&resume(4)).unwrap();
+        folder.close().unwrap();
+    }
+    let mut mails: Mails = (1..=3).map(|nth| (nth, old(nth))).collect();
+    for commit in [false, true] {
+        let (_copy, mut folder) = opened();
+        assert!(folder.takes(2) && !folder.takes(1) && folder.takes(4));
+        folder.flags(2, &Flags::from_names(["\\Answered"])).unwrap();
+        for (nth, text) in [(1, "dropped"), (2, "B: 2\r\n\r\nnew\n"), (2, "dropped")] {
+            give(&mut *folder, nth, &new(text), 3).unwrap();
+        }
+        give(&mut *folder, 4, &new("last\r\n"), 3).unwrap();
+        if commit {
+            folder.commit(&resume(5)).unwrap();
+            mails.insert(2, Mail { flags: Flags::from_names(["\\Answered"]), ..new("B: 2\r\n\r\nnew\n") });
+            mails.insert(4, new("last\r\n"));
+            assert_eq!(read_all(&*folder), mails);
+            folder.close().unwrap();
+        }
+    }
+    let (copy, folder) = opened();
+    assert_eq!(read_all(&*folder), mails);
+    drop(folder);
+    assert_eq!(copy.folders().unwrap()[0].messages, 4);
+}

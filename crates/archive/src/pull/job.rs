@@ -29,6 +29,8 @@ pub(super) struct Before {
     pub(super) present: UidSet,
     /// All messages.
     pub(super) all: UidSet,
+    /// Those that are to be fetched again, and others that it ought to have.
+    pub(super) again: UidSet,
 }
 
 #[derive(Default)]
@@ -99,10 +101,12 @@ impl Job {
         }
         let (copy, name) = (shared.copy.clone(), self.plan.found.name.clone());
         let server = identity.clone();
+        let again = shared.options.again.get(self.name()).cloned().unwrap_or_default();
         let (folder, before) = blocking(move || {
-            let folder = copy.open(&name, &server)?;
-            let known = folder.known();
-            let before = Before { resume: folder.resume(), present: known.present_uids(), all: known.uids() };
+            let mut folder = copy.open(&name, &server)?;
+            folder.replace(&again);
+            let (resume, known) = (folder.resume(), folder.known());
+            let before = Before { resume, present: known.present_uids(), all: known.uids(), again };
             Ok((folder, before))
         })
         .await?;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use sealpost_base::UidSet;
+
 use crate::client::Found;
 use crate::keep::Kept;
 
@@ -33,17 +35,27 @@ pub enum Reason {
     Gone,
     /// Nothing says that it did not change: the server has no mod-sequences.
     Unknown,
+    /// Some of its messages are to be fetched again.
+    Again,
 }
 
 /// Those of `found` that have to be looked into, those with most to fetch first. `condstore`: mod-sequences can be
-/// believed. `delete`: messages that are gone from the server are not to stay in the copy.
-pub fn plan(found: &[Found], kept: &[Kept], condstore: bool, delete: bool) -> Vec<Plan> {
+/// believed. `delete`: messages that are gone from the server are not to stay in the copy. `again`: messages of folders that
+/// are fetched in any case.
+pub fn plan(
+    found: &[Found],
+    kept: &[Kept],
+    condstore: bool,
+    delete: bool,
+    again: &HashMap<String, UidSet>,
+) -> Vec<Plan> {
     let by_name: HashMap<&str, &Kept> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
     let by_id: HashMap<&str, &Kept> =
         kept.iter().filter_map(|kept| Some((kept.identity.mailboxid.as_deref()?, kept))).collect();
     let selectable = found.iter().filter(|found| found.selectable);
     let mut plans: Vec<Plan> = selectable
         .filter_map(|found| {
+            let again = again.get(found.name.as_str()).map_or(0, |uids| uids.len() as u64);
             let id = found.numbers.as_ref().and_then(|numbers| numbers.mailboxid.as_deref());
             let renamed = id.and_then(|id| by_id.get(id)).filter(|kept| kept.name != found.name);
             let same = |kept: &&&Kept| {
@@ -51,6 +63,7 @@ pub fn plan(found: &[Found], kept: &[Kept], condstore: bool, delete: bool) -> Ve
             };
             let (reason, estimate) = match by_name.get(found.name.as_str()).filter(same) {
                 Some(kept) => match look(found, kept, condstore) {
+                    None if again > 0 => (Reason::Again, again),
                     None if delete && kept.gone > 0 => (Reason::Gone, 0),
                     looked => looked?,
                 },
@@ -124,7 +137,9 @@ mod tests {
     }
 
     fn reason(numbers: Numbers, kept: Kept, condstore: bool) -> Option<Reason> {
-        plan(&[found("a", Some(numbers))], &[kept], condstore, false).first().map(|plan| plan.reason)
+        plan(&[found("a", Some(numbers))], &[kept], condstore, false, &HashMap::new())
+            .first()
+            .map(|plan| plan.reason)
     }
 
     #[test]
@@ -153,10 +168,20 @@ mod tests {
         unfinished.resume.whole = false;
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
         let some_gone = [Kept { gone: 3, ..kept("a") }];
-        let planned = |delete| plan(&[found("a", Some(numbers()))], &some_gone, true, delete);
+        let planned =
+            |delete| plan(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());
         assert_eq!((planned(false).len(), planned(true)[0].reason), (0, Reason::Gone));
+        let again = HashMap::from([(
+            "a".to_owned(),
+            UidSet::range(sealpost_base::Uid::MIN, sealpost_base::Uid::MIN),
+        )]);
+        let planned = plan(&[found("a", Some(numbers()))], &[kept("a")], true, false, &again);
+        assert_eq!((planned[0].reason, planned[0].estimate), (Reason::Again, 1));
         assert_eq!(reason(numbers(), kept("b"), true), Some(Reason::Renamed));
-        assert_eq!(plan(&[found("a", None)], &[kept("a")], true, false)[0].reason, Reason::Unknown);
+        assert_eq!(
+            plan(&[found("a", None)], &[kept("a")], true, false, &HashMap::new())[0].reason,
+            Reason::Unknown
+        );
     }
 
     #[test]
@@ -164,8 +189,13 @@ mod tests {
         let mut other = kept("b");
         other.identity.mailboxid = Some("N".into());
         let swapped = Numbers { mailboxid: Some("N".into()), ..numbers() };
-        let plans =
-            plan(&[found("a", Some(swapped)), found("b", Some(numbers()))], &[kept("a"), other], true, false);
+        let plans = plan(
+            &[found("a", Some(swapped)), found("b", Some(numbers()))],
+            &[kept("a"), other],
+            true,
+            false,
+            &HashMap::new(),
+        );
         assert_eq!(plans.iter().map(|plan| plan.reason).collect::<Vec<_>>(), [Reason::Renamed; 2]);
     }
 
@@ -173,7 +203,8 @@ mod tests {
     fn the_largest_come_first() {
         let many = Numbers { messages: 1000, mailboxid: None, ..numbers() };
         let few = Numbers { messages: 1, mailboxid: None, ..numbers() };
-        let plans = plan(&[found("few", Some(few)), found("many", Some(many))], &[], true, false);
+        let plans =
+            plan(&[found("few", Some(few)), found("many", Some(many))], &[], true, false, &HashMap::new());
         assert_eq!(plans[0].found.name.as_str(), "many");
     }
 }

@@ -38,7 +38,20 @@ impl Sync<'_> {
     /// # Errors
     /// `Retry` if the connection is lost: then it can be done again. `Limit` beyond
     /// [`limits::ARCHIVE_FOLDER_MESSAGES`].
-    pub(super) async fn run(mut self) -> Result<Todo> {
+    pub(super) async fn run(self) -> Result<Todo> {
+        let before = self.before;
+        let mut todo = self.compare().await?;
+        // An empty copy gets everything: it may be of another UIDVALIDITY than what was to be fetched again.
+        if !before.all.is_empty() && !before.again.is_empty() {
+            let missing = todo.missing.len();
+            todo.missing = todo.missing.union(&before.again);
+            let more = (todo.missing.len() - missing) as u64;
+            todo.expected = todo.expected.map(|expected| expected + more);
+        }
+        Ok(todo)
+    }
+
+    async fn compare(mut self) -> Result<Todo> {
         let (selected, before) = (self.selected, self.before);
         let (messages, most) = (selected.messages, limits::ARCHIVE_FOLDER_MESSAGES);
         if messages > most {

@@ -219,9 +219,9 @@ impl Writer {
         self.stored(stored, arrived.uid, octets)
     }
 
-    /// Whether the message is in the copy already; then only its flags are taken.
+    /// Whether the message is in the copy already, and stays; then only its flags are taken.
     fn is_there(&mut self, arrived: &Arrived) -> Result<bool> {
-        let there = self.folder.known().contains(arrived.uid);
+        let there = !self.folder.takes(arrived.uid);
         if there {
             self.flags(arrived.uid, &arrived.flags)?;
         }

@@ -499,3 +499,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_no_good_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    messages_are_replaced(|| open(directory.path()).unwrap());
+}

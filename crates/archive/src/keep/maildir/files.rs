@@ -12,6 +12,7 @@ use crate::io_error;
 use crate::keep::files::{replace, sync_directory};
 use crate::keep::folder::{Contents, Files};
 use crate::keep::journal::Message;
+use crate::keep::octets::Octets;
 use crate::keep::{Arrived, Flags, Known, Resume};
 
 /// Bytes of a message that are gathered before its file is written: smaller ones are complete before they have a file.
@@ -47,7 +48,7 @@ impl MaildirFiles {
     ///
     /// # Errors
     /// `Retry` if that fails.
-    pub fn open(directory: PathBuf, uidvalidity: u32, known: &Known) -> Result<Self> {
+    pub fn open(directory: PathBuf, uidvalidity: u32, contents: &Contents) -> Result<Self> {
         let mut files = MaildirFiles {
             directory,
             uidvalidity,
@@ -55,11 +56,11 @@ impl MaildirFiles {
             message: None,
             arrived: Vec::new(),
             changes: Vec::new(),
-            last_uid: known.uids().last().map_or(0, sealpost_base::Uid::get),
+            last_uid: contents.known.uids().last().map_or(0, sealpost_base::Uid::get),
             numbered: 0,
             notices: Vec::new(),
         };
-        files.settle(known)?;
+        files.settle(contents)?;
         files.number()?;
         Ok(files)
     }
@@ -77,8 +78,9 @@ impl MaildirFiles {
         self.directory.join("tmp")
     }
 
-    /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run that did not commit.
-    fn settle(&mut self, known: &Known) -> Result<()> {
+    /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run that did not commit, also
+    /// those that were to replace a message.
+    fn settle(&mut self, contents: &Contents) -> Result<()> {
         let tmp = self.tmp();
         let mut moved = false;
         for entry in fs::read_dir(&tmp).map_err(|e| io_error(&tmp, e))? {
@@ -88,21 +90,27 @@ impl MaildirFiles {
                 fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?;
             }
             let Some(uid) = name::uid(&found, self.uidvalidity) else { continue };
-            match known.flags(uid) {
-                Some(flags) => {
-                    self.place(uid, flags)?;
+            match contents.known.flags(uid) {
+                Some(flags)
+                    if is_what_was_kept(&entry.path(), uid, contents)?
+                        || self.find(uid, flags)?.is_none() =>
+                {
+                    self.place(uid, flags, contents.came_again(uid))?;
                     moved = true;
                 }
-                None => fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?,
+                _ => fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?,
             }
         }
         if moved { sync_directory(&self.cur()) } else { Ok(()) }
     }
 
-    /// A message that arrived gets its name.
-    fn place(&self, uid: u32, flags: &Flags) -> Result<()> {
+    /// A message that arrived, and that the journal has, gets its name; if it came `again`, what it replaces goes.
+    fn place(&self, uid: u32, flags: &Flags, again: bool) -> Result<()> {
         let from = self.tmp().join(name::stem(self.uidvalidity, uid));
         let to = self.cur().join(name::file(self.uidvalidity, uid, flags));
+        if again && let Some(old) = self.find(uid, flags)?.filter(|old| *old != to) {
+            fs::remove_file(&old).map_err(|e| io_error(old, e))?;
+        }
         fs::rename(&from, &to).map_err(|e| io_error(from, e))
     }
 
@@ -280,10 +288,10 @@ impl Files for MaildirFiles {
         Ok(0)
     }
 
-    fn committed(&mut self, _contents: &Contents, _resume: &Resume) -> Result<()> {
+    fn committed(&mut self, contents: &Contents, _resume: &Resume) -> Result<()> {
         let (arrived, changes) = (std::mem::take(&mut self.arrived), std::mem::take(&mut self.changes));
         for (uid, flags) in &arrived {
-            self.place(*uid, flags)?;
+            self.place(*uid, flags, contents.came_again(*uid))?;
         }
         for change in &changes {
             self.change(change)?;
@@ -309,6 +317,14 @@ impl Files for MaildirFiles {
     fn notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
+}
+
+/// Whether a file is the message that the journal has under this UID.
+fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> {
+    let message = contents.message(uid)?;
+    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    let mut octets = Octets::new(Box::new(file), &contents.journal, &message)?;
+    Ok(io::copy(&mut octets, &mut io::sink()).is_ok())
 }
 
 /// Puts all that was written to the file system of `directory` on disk.

@@ -88,7 +88,7 @@ impl Layout for Maildir {
             fs::File::create(&mark).map_err(|e| io_error(&mark, e))?;
             sync_directory(&directory)?;
         }
-        let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents.known)?;
+        let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents)?;
         files.redo(&last.0, &last.1, &contents.known)?;
         forget_lost(&mut files, &directory, &header, &mut contents)?;
         Ok((files, contents))

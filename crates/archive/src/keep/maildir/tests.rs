@@ -216,3 +216,50 @@ proptest! {
         prop_assert_eq!(&read_all(&*folder), &mails);
     }
 }
+
+#[test]
+fn what_is_no_good_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    messages_are_replaced(|| open(directory.path()).unwrap());
+}
+
+#[test]
+fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let file = "cur/V7U2.sealpost,U=2:2,S";
+    let replace = || {
+        let (copy, mut folder) = opened(root, INBOX, 7);
+        folder.replace(&[sealpost_base::Uid::new(2).unwrap()].into_iter().collect());
+        (copy, folder)
+    };
+    {
+        let (_copy, mut folder) = replace();
+        give(&mut *folder, 2, &mail("old\n"), 9).unwrap();
+        folder.commit(&resume(3)).unwrap();
+        folder.close().unwrap();
+    }
+    // What was not committed stands beside what is there, and goes.
+    {
+        let (_copy, mut folder) = replace();
+        give(&mut *folder, 2, &mail("new\n"), 9).unwrap();
+    }
+    assert_eq!(names(&root.join("tmp")).len(), 1);
+    drop(opened(root, INBOX, 7));
+    assert_eq!(
+        (names(&root.join("tmp")).len(), fs::read_to_string(root.join(file)).unwrap()),
+        (0, "old\n".into())
+    );
+    // What was committed, and has not its name yet, takes the place of a file that another program renamed.
+    {
+        let (_copy, mut folder) = replace();
+        give(&mut *folder, 2, &mail("new\n"), 9).unwrap();
+        folder.commit(&resume(3)).unwrap();
+        folder.close().unwrap();
+    }
+    fs::rename(root.join(file), root.join("tmp/V7U2.sealpost,U=2")).unwrap();
+    fs::write(root.join("cur/V7U2.sealpost,U=2:2,FS"), "old\n").unwrap();
+    drop(opened(root, INBOX, 7));
+    assert_eq!(names(&root.join("cur")).len(), 1);
+    assert_eq!(fs::read_to_string(root.join(file)).unwrap(), "new\n");
+}

@@ -21,7 +21,7 @@ use super::read::Blocking;
 use super::uids::{Uids, check_room};
 use super::{AtServer, ENTRY_MESSAGES, FolderRecord, record_name};
 use crate::keep::claim::Claim;
-use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored};
+use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored, is_among};
 use crate::refetch::Refetch;
 use sealpost_imap::types::DateTime;
 use sealpost_vault::message::MessageReader;
@@ -58,6 +58,9 @@ pub struct SealedFolder {
     /// Flags that changed, and messages that went, since the last commit.
     flags: BTreeMap<u32, Flags>,
     vanished: Vec<u32>,
+    /// Messages that the next ones of their UIDs replace, and those that came for some since the last commit.
+    replace: UidSet,
+    replaced: UidSet,
     dirty: bool,
     broken: bool,
     keeping: Arc<Keeping>,
@@ -136,6 +139,8 @@ impl SealedFolder {
             stored: Vec::new(),
             flags: BTreeMap::new(),
             vanished: Vec::new(),
+            replace: UidSet::new(),
+            replaced: UidSet::new(),
             dirty: false,
             broken: false,
             keeping,
@@ -161,13 +166,23 @@ impl SealedFolder {
         self.gathered.octets += octets.len();
         self.gathered.messages.push(octets);
         self.gathered.arrived.push(arrived.clone());
-        self.takes(arrived);
+        self.took(arrived);
         Ok(())
     }
 
-    /// The message is one of the folder's from now on.
-    fn takes(&mut self, arrived: &Arrived) {
-        self.known.insert(arrived.uid, &arrived.flags);
+    /// The message is one of the folder's from now on. What it replaces had the flags that count: they may have been changed here.
+    fn took(&mut self, arrived: &Arrived) {
+        match Uid::new(arrived.uid)
+            .filter(|uid| self.replace.remove(*uid) && self.known.contains(arrived.uid))
+        {
+            Some(uid) => {
+                self.replaced.insert(uid);
+                self.known.set_gone(arrived.uid, false);
+            }
+            None => {
+                self.known.insert(arrived.uid, &arrived.flags);
+            }
+        }
         self.dirty = true;
     }
 
@@ -258,7 +273,9 @@ impl SealedFolder {
             record.gone = gone(&self.known);
             record.present = self.known.present();
         }
-        let (changed, vanished) = if last { self.changes() } else { Default::default() };
+        let (changed, mut vanished) = if last { self.changes() } else { Default::default() };
+        let replaced = servers.iter().filter(|server| is_among(&self.replaced, **server));
+        vanished = vanished.union(&replaced.filter_map(|server| self.uids.local(*server)).collect());
         let (mailbox, uids) = (self.mailbox, &self.uids);
         let decide = |state: &AccountState| {
             let missing = || Error::not_found("the mailbox of the folder is gone");
@@ -294,6 +311,9 @@ impl SealedFolder {
             Ok((events, local))
         };
         let committed = self.runtime.block_on(self.account.commit(decide))?;
+        for server in servers.iter().filter(|server| is_among(&self.replaced, **server)) {
+            self.uids.forget(*server);
+        }
         self.uids.added(&servers, committed.value);
         self.record = record;
         Ok(())
@@ -390,7 +410,7 @@ impl Folder for SealedFolder {
 
     fn finish(&mut self, arrived: &Arrived) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
-        if arrived.uid == 0 || self.known.contains(arrived.uid) {
+        if arrived.uid == 0 || !self.takes(arrived.uid) {
             return Ok(());
         }
         match writing {
@@ -399,13 +419,13 @@ impl Folder for SealedFolder {
                 self.store(vec![arrived.clone()], async move { Ok(vec![ingest.finish().await?]) })?;
             }
         }
-        self.takes(arrived);
+        self.took(arrived);
         Ok(())
     }
 
     fn put(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
         self.check()?;
-        if arrived.uid == 0 || self.known.contains(arrived.uid) {
+        if arrived.uid == 0 || !self.takes(arrived.uid) {
             return Ok(());
         }
         if octets.len() <= WHOLE_BYTES {
@@ -452,6 +472,14 @@ impl Folder for SealedFolder {
         Ok(())
     }
 
+    fn replace(&mut self, uids: &UidSet) {
+        self.replace = uids.clone();
+    }
+
+    fn takes(&self, uid: u32) -> bool {
+        !self.known.contains(uid) || is_among(&self.replace, uid)
+    }
+
     fn commit(&mut self, resume: &Resume) -> Result<()> {
         self.check()?;
         if !self.dirty && *resume == self.resume() {
@@ -463,8 +491,13 @@ impl Folder for SealedFolder {
         let vanished: UidSet = self.vanished.iter().filter_map(|uid| Uid::new(*uid)).collect();
         stored.retain(|(arrived, _)| !Uid::new(arrived.uid).is_some_and(|uid| vanished.contains(uid)));
         for (arrived, _) in &mut stored {
-            if let Some(flags) = self.flags.remove(&arrived.uid) {
-                arrived.flags = flags;
+            let replaces = is_among(&self.replaced, arrived.uid);
+            match self.flags.remove(&arrived.uid) {
+                Some(flags) => arrived.flags = flags,
+                None if replaces => {
+                    arrived.flags = self.known.flags(arrived.uid).cloned().unwrap_or_default()
+                }
+                None => {}
             }
         }
         let mut left = &stored[..];
@@ -480,6 +513,7 @@ impl Folder for SealedFolder {
             self.uids.forget(uid);
         }
         self.flags.clear();
+        self.replaced = UidSet::new();
         self.dirty = false;
         let octets = stored.iter().map(|(_, stored)| stored.body_octets()).sum();
         self.keeping.committed(&self.runtime, &self.account, octets)

@@ -195,3 +195,9 @@ fn names_never_share_mailboxes() {
     let long = FolderName::new("x".repeat(3000), None);
     copy.open(&long, &identity(7)).unwrap();
 }
+
+#[test]
+fn what_is_no_good_is_replaced() {
+    let world = World::new();
+    messages_are_replaced(|| world.copy());
+}

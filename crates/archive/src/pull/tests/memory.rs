@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Result, Uid, UidSet};
 
 use crate::keep::{Arrived, Copy, Flags, Folder, FolderName, Identity, Kept, Known, Resume, Stored};
 
@@ -53,6 +53,7 @@ struct Open {
     now: Contents,
     known: Known,
     octets: Option<Vec<u8>>,
+    replace: UidSet,
 }
 
 impl Copy for Memory {
@@ -101,7 +102,7 @@ impl Copy for Memory {
             known.set_gone(*uid, message.gone);
         }
         let now = contents.clone();
-        Ok(Box::new(Open { copy: self.clone(), name, now, known, octets: None }))
+        Ok(Box::new(Open { copy: self.clone(), name, now, known, octets: None, replace: UidSet::new() }))
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
@@ -136,9 +137,11 @@ impl Folder for Open {
 
     fn finish(&mut self, message: &Arrived) -> Result<()> {
         let octets = self.octets.take().expect("a message was begun");
-        assert!(!self.known.contains(message.uid), "{} comes twice", message.uid);
-        self.known.insert(message.uid, &message.flags);
-        let kept = Message { arrived: message.clone(), octets, gone: false };
+        assert!(self.takes(message.uid), "{} comes twice", message.uid);
+        Uid::new(message.uid).map(|uid| self.replace.remove(uid));
+        let flags = self.known.flags(message.uid).unwrap_or(&message.flags).clone();
+        self.known.insert(message.uid, &flags);
+        let kept = Message { arrived: Arrived { flags, ..message.clone() }, octets, gone: false };
         self.now.messages.insert(message.uid, kept);
         Ok(())
     }
@@ -168,6 +171,14 @@ impl Folder for Open {
             self.known.set_gone(uid, true);
         }
         Ok(())
+    }
+
+    fn replace(&mut self, uids: &UidSet) {
+        self.replace = uids.clone();
+    }
+
+    fn takes(&self, uid: u32) -> bool {
+        !self.known.contains(uid) || Uid::new(uid).is_some_and(|uid| self.replace.contains(uid))
     }
 
     fn commit(&mut self, resume: &Resume) -> Result<()> {

@@ -12,7 +12,13 @@ use crate::keep::Copy;
 
 /// One connection, everything, nothing removed.
 pub(crate) fn options() -> Options {
-    Options { connections: 1, delete: false, wanted: Arc::new(|_| true), dry_run: false }
+    Options {
+        connections: 1,
+        delete: false,
+        wanted: Arc::new(|_| true),
+        dry_run: false,
+        again: Arc::default(),
+    }
 }
 
 /// Time that stands, chance that repeats itself, nobody who looks on; a pull goes on until the sender says otherwise.

@@ -216,6 +216,7 @@ async fn one(
         delete: args.delete,
         wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
         dry_run: args.dry_run,
+        again: Arc::default(),
     };
     let pulled = pull(&server, copy.clone(), &options, &tools).await;
     shown.finish();
@@ -364,6 +365,7 @@ impl<'a> Folder<'a> {
                 Some(Reason::Renamed) => "renamed",
                 Some(Reason::Unfinished) => "unfinished",
                 Some(Reason::Changed) => "changed",
+                Some(Reason::Again) => "to be fetched again",
                 Some(Reason::Gone) => "has messages that are gone",
                 Some(Reason::Unknown) | None => "to be compared",
             },

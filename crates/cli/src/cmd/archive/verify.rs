@@ -6,26 +6,32 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::verify::{FolderReport, Options, Sample, verify};
-use sealpost_base::SystemRandom;
+use sealpost_archive::pull::Tools;
+use sealpost_archive::verify::{FolderReport, Options, Sample, repair, verify};
+use sealpost_base::{SystemClock, SystemRandom};
 use serde::Serialize;
 
 use super::folders::FolderArgs;
+use super::progress::Shown;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
+use super::stop;
 use super::target::{Format, SealedArgs, Target, end};
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
+use crate::output::warn;
 
 /// Arguments of `sealpost archive verify`.
 #[derive(clap::Args)]
 #[command(
     after_help = "Every message of the copy is read and compared with the hash it was stored under; then counts, UIDs and sizes \
                   are compared with the server, and the octets of a sample. Exit status 1 if something is missing, \
-                  different or damaged.\n
+                  different or damaged. With --repair, what the server has is fetched again and takes its place; what it has no \
+                  more stays as it is. Exit status 1 then if something could not be repaired, 75 if it was interrupted.\n
 Examples:
   sealpost archive verify work
   sealpost archive verify work --all
+  sealpost archive verify work --all --repair
   sealpost archive verify --host imap.example.org --user jane --password-file secret --format mbox --from copy"
 )]
 pub struct Args {
@@ -50,7 +56,13 @@ pub struct Args {
     /// Fetch and compare all of them
     #[arg(long, conflicts_with = "sample")]
     all: bool,
+    /// Fetch again what is missing, different or damaged
+    #[arg(long)]
+    repair: bool,
 }
+
+/// Connections that fetch what is repaired.
+const CONNECTIONS: usize = 4;
 
 #[derive(Serialize)]
 struct Folder<'a> {
@@ -68,6 +80,10 @@ struct Folder<'a> {
     lost: u64,
     lost_uids: String,
     damaged: &'a [String],
+    /// Damaged, and not on the server any more.
+    beyond_repair: String,
+    repaired: u64,
+    repaired_uids: String,
     error: Option<&'a str>,
 }
 
@@ -94,10 +110,26 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
         wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
     };
-    let report = verify(&server, copy.clone(), &options, &SystemRandom).await?;
+    let mut report = verify(&server, copy.clone(), &options, &SystemRandom).await?;
+    let some = report.folders.iter().any(|folder| !folder.to_fetch().is_empty());
+    if args.repair && some {
+        let shown = Arc::new(Shown::new(global.output(), &server.to_string()));
+        let tools = Tools {
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            observer: shown.clone(),
+            stop: stop::on_signals()?,
+        };
+        let repaired = repair(&server, copy.clone(), &options, CONNECTIONS, &tools, report).await;
+        shown.finish();
+        report = repaired?;
+    }
     end(copy).await;
     for folder in &report.folders {
         global.output().show(&Folder::of(folder), Folder::text)?;
+    }
+    if some && !args.repair && !global.json {
+        warn("sealpost: `verify --repair` fetches again what is missing, different or damaged");
     }
     let good = report.folders.iter().all(FolderReport::is_good);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
@@ -120,6 +152,9 @@ impl<'a> Folder<'a> {
             lost: report.lost.len() as u64,
             lost_uids: report.lost.to_string(),
             damaged: &report.damaged,
+            beyond_repair: report.beyond_repair.to_string(),
+            repaired: report.repaired.len() as u64,
+            repaired_uids: report.repaired.to_string(),
             error: report.error.as_deref(),
         }
     }
@@ -137,13 +172,21 @@ impl<'a> Folder<'a> {
             ("no longer on the server", self.gone),
             ("of which the server says another size", self.other_size),
             ("without their bodies, which were given up", self.given_up),
+            ("repaired", self.repaired),
         ] {
             if count > 0 {
                 text.push_str(&format!("; {} {what}", HumanCount(count)));
             }
         }
         let lost = "given up, and no longer on the server (`pull --delete` removes what is left of them)";
-        let uids = [("missing", &self.missing_uids), ("different", &self.different), (lost, &self.lost_uids)];
+        let beyond = "damaged, and no longer on the server: it stays as it is";
+        let uids = [
+            ("repaired", &self.repaired_uids),
+            ("missing", &self.missing_uids),
+            ("different", &self.different),
+            (lost, &self.lost_uids),
+            (beyond, &self.beyond_repair),
+        ];
         for (what, uids) in uids {
             if !uids.is_empty() {
                 let some: String = uids.chars().take(200).collect();

@@ -1,0 +1,205 @@
+//! Copies of every format are damaged and mended, from servers of the script.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use sealpost_account::Accounts;
+use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp};
+use sealpost_vault::{RootKey, Store, message};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use super::*;
+use crate::keep::testing::folder_name;
+use crate::keep::{Stored, imap_backup, maildir, sealed};
+use crate::pull::tests::pulled::{options, pulled_into, tools};
+use crate::pull::tests::server::{Box_, Fault, Script, text};
+use crate::verify::{Sample, verify};
+
+const ID: AccountId = AccountId([3; 16]);
+const CONDSTORE: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS";
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Format {
+    Mbox,
+    Maildir,
+    Sealed,
+}
+
+const FORMATS: [Format; 3] = [Format::Mbox, Format::Maildir, Format::Sealed];
+
+struct World {
+    format: Format,
+    directory: tempfile::TempDir,
+    store: Store,
+    random: Arc<SeededRandom>,
+    root: RootKey,
+    script: Script,
+}
+
+impl World {
+    /// A server of 50 messages, and a copy.
+    async fn new(format: Format, capabilities: &str) -> Self {
+        let random = Arc::new(SeededRandom::new(5));
+        let root = RootKey::generate(&*random);
+        let mut inbox = Box_::with(50);
+        inbox.set_flags(7, "\\Flagged work");
+        let script = Script::start(inbox, capabilities, &[]).await;
+        let directory = tempfile::tempdir().unwrap();
+        let world = World { format, directory, store: Store::memory(), random, root, script };
+        let report = pulled_into(&world.script, world.open().await, options()).await.unwrap();
+        assert!(report.is_complete(), "{report:?}");
+        world
+    }
+
+    /// As another process would open it.
+    async fn open(&self) -> Arc<dyn Copy> {
+        loop {
+            let opened = match self.format {
+                Format::Mbox => imap_backup::open(self.directory.path()),
+                Format::Maildir => maildir::open(self.directory.path()),
+                Format::Sealed => {
+                    let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), self.random.clone());
+                    let random: Arc<dyn Random> = random;
+                    let accounts = Accounts::new(self.store.clone(), clock, random, Budget::new(64 << 20));
+                    let account = accounts.open(ID, &self.root).await.unwrap();
+                    sealed::open(Handle::current(), account, self.directory.path())
+                }
+            };
+            match opened {
+                // What a pull leaves behind lets go of the copy a moment later.
+                Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
+                copy => return copy.unwrap().into(),
+            }
+        }
+    }
+
+    /// Other bytes are where message `uid` is.
+    async fn damage(&self, uid: u32) {
+        match self.format {
+            Format::Mbox => replace(&self.directory.path().join("INBOX.mbox"), uid),
+            Format::Maildir => {
+                let cur = self.directory.path().join("cur");
+                let mut files = fs::read_dir(cur).unwrap().map(|entry| entry.unwrap().path());
+                let name = format!("V7U{uid}.");
+                replace(&files.find(|path| path.to_str().unwrap().contains(&name)).unwrap(), uid);
+            }
+            Format::Sealed => {
+                let random: Arc<dyn Random> = self.random.clone();
+                let clock = Arc::new(FakeClock::new(Timestamp(0)));
+                let accounts = Accounts::new(self.store.clone(), clock, random, Budget::new(64 << 20));
+                let account = accounts.open(ID, &self.root).await.unwrap();
+                let object = |nth: u32| account.state().messages().nth(nth as usize - 1).unwrap().1.object;
+                let (path, other) = (message::path(ID, object(uid)), message::path(ID, object(uid + 1)));
+                self.store.delete(&path).await.unwrap();
+                self.store.put_again(&other, &path).await.unwrap();
+            }
+        }
+    }
+
+    fn verifying() -> Options {
+        Options { sample: Sample::All, wanted: Arc::new(|_| true) }
+    }
+
+    async fn verified(&self) -> Report {
+        let copy = self.open().await;
+        verify(&self.script.server(), copy, &Self::verifying(), &SeededRandom::new(1)).await.unwrap()
+    }
+
+    async fn repaired(&self) -> FolderReport {
+        let (found, (_stop, tools)) = (self.verified().await, tools());
+        let (server, copy) = (self.script.server(), self.open().await);
+        let report = repair(&server, copy, &Self::verifying(), 2, &tools, found).await.unwrap();
+        assert_eq!(report.folders.len(), 1);
+        report.folders.into_iter().next().unwrap()
+    }
+
+    /// What the copy has of a message, and its octets.
+    async fn message(&self, uid: u32) -> (Stored, Result<String, String>) {
+        let copy = self.open().await;
+        let read = move || {
+            let folder = copy.look(&folder_name("INBOX")).unwrap();
+            let found: Vec<_> =
+                folder.messages().unwrap().filter_map(Result::ok).filter(|m| m.uid == uid).collect();
+            assert_eq!(found.len(), 1);
+            let mut octets = Vec::new();
+            let read = folder.read(uid).unwrap().read_to_end(&mut octets).map_err(|e| e.to_string());
+            let read = read.map(|_| String::from_utf8_lossy(&octets).into_owned());
+            (found.into_iter().next().unwrap(), read)
+        };
+        spawn_blocking(read).await.unwrap()
+    }
+}
+
+fn replace(path: &Path, uid: u32) {
+    let bytes = fs::read(path).unwrap();
+    let subject = format!("message {uid}\n");
+    let at = bytes.windows(subject.len()).position(|bytes| bytes == subject.as_bytes()).unwrap();
+    let mut bytes = bytes;
+    bytes[at + 1] ^= 4;
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_has_is_mended_and_nothing_else_is_touched() {
+    for (format, capabilities) in FORMATS.iter().flat_map(|format| [(*format, ""), (*format, CONDSTORE)]) {
+        let world = World::new(format, capabilities).await;
+        let before = world.message(7).await.0;
+        world.damage(7).await;
+        world.damage(9).await;
+        world.script.inbox(|inbox| {
+            inbox.expunge(9);
+            inbox.messages.get_mut(&20).unwrap().1 = b"Subject: another\r\n\r\n".to_vec();
+        });
+        let found = world.verified().await.folders.into_iter().next().unwrap();
+        assert_eq!(found.damaged_uids.to_string(), "7,9", "{format:?}");
+        assert_eq!(found.to_fetch().to_string(), "7,20", "{format:?}");
+        let report = world.repaired().await;
+        assert_eq!(report.repaired.to_string(), "7,20", "{format:?} {capabilities} {report:?}");
+        assert_eq!((report.beyond_repair.to_string(), report.is_good()), ("9".into(), false));
+        assert!(report.to_fetch().is_empty() && report.damaged.len() == 1, "{report:?}");
+        let (stored, octets) = world.message(7).await;
+        assert_eq!(octets.unwrap(), text(7), "{format:?}");
+        assert_eq!((&stored.flags, stored.internaldate), (&before.flags, before.internaldate));
+        assert_eq!(world.message(20).await.1.unwrap(), "Subject: another\r\n\r\n");
+        // It is there still, as it is.
+        assert!(world.message(9).await.1.is_err(), "{format:?}");
+        let again = world.repaired().await;
+        assert_eq!((again.repaired.len(), again.beyond_repair.len(), again.kept), (0, 1, 49), "{again:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_fetched_stays_until_it_can() {
+    for format in FORMATS {
+        let world = World::new(format, CONDSTORE).await;
+        world.damage(7).await;
+        world.script.inbox(|inbox| inbox.messages.get_mut(&20).unwrap().1[0] ^= 1);
+        let found = world.verified().await;
+        world.script.change(|world| world.faults = vec![Fault::CutAt(20)]);
+        let (_stop, tools) = tools();
+        let (server, copy) = (world.script.server(), world.open().await);
+        let report = repair(&server, copy, &World::verifying(), 1, &tools, found).await.unwrap();
+        let report = &report.folders[0];
+        assert!(!report.is_good() && report.repaired.to_string() == "7", "{format:?} {report:?}");
+        assert_eq!(world.message(20).await.1.unwrap(), text(20));
+        world.script.change(|world| world.faults.clear());
+        let report = world.repaired().await;
+        assert_eq!((report.repaired.to_string(), report.is_good()), ("20".into(), true), "{report:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stops_it_finds_the_rest_next_time() {
+    let world = World::new(Format::Maildir, CONDSTORE).await;
+    world.damage(7).await;
+    let (found, (stop, tools)) = (world.verified().await, tools());
+    stop.send_replace(true);
+    let (server, copy) = (world.script.server(), world.open().await);
+    let stopped = repair(&server, copy, &World::verifying(), 1, &tools, found).await;
+    assert_eq!(stopped.unwrap_err().kind(), Kind::Retry);
+    assert!(world.message(7).await.1.is_err());
+    assert!(world.repaired().await.is_good());
+}
