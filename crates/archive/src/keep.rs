@@ -11,8 +11,10 @@
 use std::fmt;
 use std::io::Read;
 
+use minicbor::{Decode, Encode};
 use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
+use serde::{Deserialize, Serialize};
 
 pub mod bodies;
 mod claim;
@@ -28,6 +30,7 @@ mod known;
 mod line_ends;
 pub mod maildir;
 mod octets;
+pub(crate) mod ownership;
 pub mod sealed;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -58,6 +61,22 @@ pub trait Copy: Send + Sync {
     /// # Errors
     /// `NotFound` if the copy does not have it; as [`Copy::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
+
+    /// Whose mail it is; `None`: nobody has said so yet.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read.
+    fn source(&self) -> Result<Option<Source>> {
+        Ok(None)
+    }
+
+    /// Says whose mail it is.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be written.
+    fn set_source(&self, _source: &Source) -> Result<()> {
+        Ok(())
+    }
 
     /// Gives up bodies until those that are kept fit, if the copy was opened with a limit and its format can: of messages
     /// that the server has in folders that are in step. What was done; `None` if there is no limit.
@@ -275,6 +294,23 @@ pub struct BodyCounts {
 pub struct FolderName {
     name: Box<str>,
     delimiter: Option<char>,
+}
+
+/// Whose mail is in a copy: an account of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Encode, Decode)]
+pub struct Source {
+    /// The server's name, in lower case. Its port is left out: it changes with how one connects.
+    #[n(0)]
+    pub host: String,
+    /// The account's name there.
+    #[n(1)]
+    pub user: String,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.user, self.host)
+    }
 }
 
 /// How a server tells mailboxes apart.

@@ -30,7 +30,7 @@ use sealpost_base::{Clock, Error, Random, Result, UidSet};
 use tokio::sync::watch;
 
 use crate::client::{Connection, Found, Server};
-use crate::keep::{BodyCounts, Copy, FolderName, GiveUp};
+use crate::keep::{BodyCounts, Copy, FolderName, GiveUp, ownership};
 use shared::Shared;
 
 pub use plan::{Plan, Reason, plan};
@@ -47,6 +47,8 @@ pub struct Options {
     pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
+    /// The copy may be of an account of another name: it is the same mailbox.
+    pub moved: bool,
     /// By folder: messages that are fetched also if the copy has them, and take the place of those.
     pub again: Arc<HashMap<String, UidSet>>,
 }
@@ -67,14 +69,19 @@ pub struct Tools {
 /// Brings `copy` up to date with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning: the login, the list of folders; and what the copy says if it cannot be written. What
+/// What keeps it from beginning: the login, the list of folders; `Conflict` if the copy is of another account's mail; and what the copy says if it cannot be written. What
 /// happens to single folders and messages is in the report.
 pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools: &Tools) -> Result<Report> {
     let began = tools.clock.monotonic();
     let (connection, listing) = worker::begin(server, tools).await?;
     let kept = {
-        let copy = copy.clone();
-        blocking(move || copy.folders()).await?
+        let (copy, source) = (copy.clone(), server.source());
+        let (moved, look) = (options.moved, options.dry_run);
+        blocking(move || {
+            ownership::claim(&*copy, &source, moved, look)?;
+            copy.folders()
+        })
+        .await?
     };
     let found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
     let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete, &options.again);

@@ -17,7 +17,7 @@ use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
 use crate::client::{Backoff, Connection, Found, Server, is_later};
-use crate::keep::{Copy, Kept};
+use crate::keep::{Copy, Kept, ownership};
 use crate::pull::gmail;
 
 mod asked;
@@ -158,8 +158,12 @@ async fn compare(
         }
     };
     let kept = {
-        let copy = copy.clone();
-        blocking(move || copy.folders()).await?
+        let (copy, source) = (copy.clone(), server.source());
+        blocking(move || {
+            ownership::claim(&*copy, &source, false, true)?;
+            copy.folders()
+        })
+        .await?
     };
     let mut reports = Vec::new();
     let wanted = |found: &&Found| only.is_none_or(|only| only.contains_key(found.name.as_str()));

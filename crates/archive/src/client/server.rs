@@ -8,6 +8,8 @@ use rustls::ClientConfig;
 use sealpost_base::Result;
 use sealpost_imap::types::Secret;
 
+use crate::keep::Source;
+
 /// When TLS begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
@@ -100,6 +102,13 @@ pub struct Server {
     pub compress: Compress,
     /// How long to wait.
     pub patience: Patience,
+}
+
+impl Server {
+    /// Whose mail is there.
+    pub fn source(&self) -> Source {
+        Source { host: self.host.to_ascii_lowercase(), user: self.user.clone() }
+    }
 }
 
 impl std::fmt::Display for Server {

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,10 +17,10 @@ use sealpost_base::{Error, Result};
 
 use super::claim::{Claim, Claims};
 use super::digest::digest;
-use super::files::{make_directory, put_aside, sync_directory_of};
+use super::files::{make_directory, put_aside, replace, sync_directory_of};
 use super::folder::{Contents, FileFolder, Files};
 use super::journal::{Header, Journal, Record};
-use super::{Copy, Folder, FolderName, Identity, Kept, Resume, is_another};
+use super::{Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another};
 use crate::io_error;
 
 /// How a format arranges its files.
@@ -292,7 +293,29 @@ impl<L: Layout> FileCopy<L> {
     }
 }
 
+/// The file that says whose mail is in a copy, at its top.
+const SOURCE_FILE: &str = "sealpost.source";
+
 impl<L: Layout> Copy for FileCopy<L> {
+    fn source(&self) -> Result<Option<Source>> {
+        let path = self.root.join(SOURCE_FILE);
+        match fs::read(&path) {
+            // What cannot be understood says nothing.
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io_error(path, e)),
+        }
+    }
+
+    fn set_source(&self, source: &Source) -> Result<()> {
+        let path = self.root.join(SOURCE_FILE);
+        let text = serde_json::to_string(source)
+            .map_err(|e| Error::internal("a source that cannot be written down").with_source(e))?;
+        replace(&path, self.root.join("sealpost.source.new"), |out| {
+            writeln!(out, "{text}").map_err(|e| io_error(&path, e))
+        })
+    }
+
     fn folders(&self) -> Result<Vec<Kept>> {
         let index = self.index();
         let mut kept = Vec::with_capacity(index.folders.len());

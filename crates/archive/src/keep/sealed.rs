@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
-use super::{BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, is_another};
+use super::{BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, is_another};
 use crate::refetch::Refetch;
 pub use keeping::KeepBodies;
 use keeping::Keeping;
@@ -38,6 +38,8 @@ mod uids;
 pub const ENTRY_MESSAGES: usize = 4096;
 /// What the names of our objects begin with.
 const PREFIX: &str = "archive/";
+/// The object that says whose mail it is.
+const SOURCE: &str = "archive/source";
 
 /// What is known of a folder besides its messages: the object `archive/folder/{mailbox}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
@@ -211,6 +213,17 @@ impl SealedCopy {
 }
 
 impl Copy for SealedCopy {
+    fn source(&self) -> Result<Option<Source>> {
+        let state = self.account.state();
+        // What cannot be understood says nothing.
+        Ok(state.object(SOURCE).and_then(|value| minicbor::decode(value).ok()))
+    }
+
+    fn set_source(&self, source: &Source) -> Result<()> {
+        let value = minicbor::to_vec(source).unwrap_or_default();
+        self.commit(|_| Ok((vec![Event::ObjectPut { name: SOURCE.to_owned(), value: value.clone() }], ())))
+    }
+
     fn folders(&self) -> Result<Vec<Kept>> {
         let state = self.account.state();
         let kept = records(&state).into_values().map(|record| Kept {

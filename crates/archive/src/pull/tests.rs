@@ -3,6 +3,7 @@
 mod formats;
 mod hostile;
 pub(crate) mod memory;
+mod ownership;
 pub(crate) mod pulled;
 pub(crate) mod server;
 mod whole;

@@ -46,6 +46,7 @@ pub async fn repair(
         delete: false,
         wanted: Arc::new(move |found| names.contains_key(found.name.as_str())),
         dry_run: false,
+        moved: false,
         again: again.clone(),
     };
     let pulled = pull(server, copy.clone(), &pulling, tools).await?;

@@ -201,3 +201,13 @@ fn what_is_no_good_is_replaced() {
     let world = World::new();
     messages_are_replaced(|| world.copy());
 }
+
+#[test]
+fn whose_mail_it_is_stays_known() {
+    let world = World::new();
+    let source = crate::keep::Source { host: "imap.example.org".into(), user: "jane".into() };
+    assert_eq!(world.copy().source().unwrap(), None);
+    world.copy().set_source(&source).unwrap();
+    assert_eq!(world.copy().source().unwrap(), Some(source));
+    assert!(world.copy().folders().unwrap().is_empty());
+}

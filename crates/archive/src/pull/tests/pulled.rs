@@ -17,6 +17,7 @@ pub(crate) fn options() -> Options {
         delete: false,
         wanted: Arc::new(|_| true),
         dry_run: false,
+        moved: false,
         again: Arc::default(),
     }
 }

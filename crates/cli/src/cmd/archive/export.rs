@@ -79,7 +79,15 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let to = to.open(global).await?;
     let mut code = ExitCode::SUCCESS;
     let listing = from.clone();
-    let mut kept = tokio::task::spawn_blocking(move || listing.folders()).await??;
+    let written = to.clone();
+    let kept = move || {
+        // A pull into it goes on for the same account.
+        if let (Some(source), None) = (listing.source()?, written.source()?) {
+            written.set_source(&source)?;
+        }
+        listing.folders()
+    };
+    let mut kept = tokio::task::spawn_blocking(kept).await??;
     kept.retain(|kept| folders.wants(kept.name.as_str()));
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     for kept in kept {

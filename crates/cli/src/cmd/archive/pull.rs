@@ -57,6 +57,9 @@ pub struct Args {
     /// Remove messages from the copy that the server no longer has; folders that are gone there stay
     #[arg(long)]
     delete: bool,
+    /// Take a copy that was made under another host or user name for this account's: it is the same mailbox
+    #[arg(long)]
+    moved: bool,
     /// Say what would be fetched, and fetch nothing
     #[arg(long)]
     dry_run: bool,
@@ -216,6 +219,7 @@ async fn one(
         delete: args.delete,
         wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
         dry_run: args.dry_run,
+        moved: args.moved,
         again: Arc::default(),
     };
     let pulled = pull(&server, copy.clone(), &options, &tools).await;
