@@ -9,8 +9,8 @@
 //! | 4 | wrong password |
 //! | 75 | a temporary failure, such as a full disk: the same command may work later |
 
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use sealpost_base::{Error, Kind};
 
@@ -42,6 +42,12 @@ impl std::error::Error for Usage {}
 pub fn code(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(|cause| cause.is::<Usage>()) {
         return ExitCode::from(USAGE);
+    }
+    // A file that may not be read is no wrong password.
+    if error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+    }) {
+        return ExitCode::from(FAILED);
     }
     let kind = error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map(Error::kind);
     ExitCode::from(match kind {

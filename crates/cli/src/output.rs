@@ -91,9 +91,97 @@ pub fn error(error: &anyhow::Error) {
         }
         text.push_str(&cause);
     }
-    warn(format_args!("sealpost: {text}"));
+    warn(format_args!("sealpost: {}", without_numbers(&text)));
+    if let Some(advice) = advice(error) {
+        warn(format_args!("sealpost: {advice}"));
+    }
+}
+
+/// What to do about a place that cannot be written, whoever found that out: the system, or SQLite.
+pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    let is = |cause: &(dyn std::error::Error + 'static), kinds: &[ErrorKind], words: &[&str]| {
+        let of = cause.downcast_ref::<io::Error>().is_some_and(|e| kinds.contains(&e.kind()));
+        let text = cause.to_string();
+        of || words.iter().any(|words| text.contains(words))
+    };
+    let any = |kinds: &[ErrorKind], words: &[&str]| error.chain().any(|cause| is(cause, kinds, words));
+    if any(
+        &[ErrorKind::StorageFull, ErrorKind::QuotaExceeded],
+        &["database or disk is full", "No space left on device", "quota exceeded"],
+    ) {
+        return Some("the disk is full: make room and run it again; what was done until now is kept");
+    }
+    if any(
+        &[ErrorKind::ReadOnlyFilesystem],
+        &["attempt to write a readonly database", "Read-only file system"],
+    ) {
+        return Some(
+            "the disk is read-only, and a data directory or a copy is written also by those who only read it: \
+             mount it so that it can be written, or copy it to where it can",
+        );
+    }
+    if any(&[ErrorKind::PermissionDenied], &[]) {
+        return Some(
+            "this user may not read or write there: run it as the user whose it is, or change its owner",
+        );
+    }
+    None
+}
+
+/// `(os error 28)` says nothing that the words before it do not.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => out.push_str(rest),
+            _ => {
+                out.push_str(" (os error ");
+                out.push_str(part);
+            }
+        }
+    }
+    out
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_is_explained_whoever_says_so() {
+        let io = |kind: ErrorKind| anyhow::Error::from(io::Error::from(kind)).context("copy/INBOX.mbox");
+        let sqlite =
+            sealpost_base::Error::retry("store: acct/log/1").with_source("commit: database or disk is full");
+        for (error, begins) in [
+            (io(ErrorKind::StorageFull), Some("the disk is full")),
+            (sqlite.into(), Some("the disk is full")),
+            (io(ErrorKind::ReadOnlyFilesystem), Some("the disk is read-only")),
+            (io(ErrorKind::PermissionDenied), Some("this user may not")),
+            (io(ErrorKind::NotFound), None),
+            (sealpost_base::Error::denied("that is not the password").into(), None),
+        ] {
+            let advice = advice(&error);
+            assert!(
+                advice.is_some() == begins.is_some()
+                    && advice.unwrap_or("").starts_with(begins.unwrap_or("")),
+                "{error:#}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_system_are_left_out() {
+        for (text, expected) in [
+            ("a/b: No space left on device (os error 28)", "a/b: No space left on device"),
+            ("a (os error 2): b (os error 13): c", "a: b: c"),
+            ("a (os error x) b", "a (os error x) b"),
+        ] {
+            assert_eq!(without_numbers(text), expected);
+        }
+    }
 }

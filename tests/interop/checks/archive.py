@@ -4,12 +4,13 @@ import base64
 import contextlib
 import imaplib
 import json
+import os
 import random
 import signal
 import subprocess
 import time
 
-from harness import ADA, BOB, PASSWORD, body, check, ensure, equal, flags, ok, raw_append, search
+from harness import ADA, BOB, PASSWORD, Skip, body, check, ensure, equal, flags, ok, raw_append, search
 from messages import MULTIPART, SIMPLE, TRICKY, numbered
 
 
@@ -131,6 +132,41 @@ def exports(context):
     # The same octets again, back from the second format.
     archive.copy, archive.kind = target, "maildir"
     archive.verify(name)
+    session.logout()
+
+
+# The same command on a disk that is full, then has room, then is read-only. Nobody else sees these mounts.
+DISKS = """
+mount -t tmpfs -o size=400k tmpfs "$DISK" || exit 99
+"$@"; echo "status $?"
+mount -o remount,size=64m "$DISK"
+"$@"; echo "status $?"
+mount -o remount,ro "$DISK"
+"$@"; echo "status $?"
+"""
+
+
+@check("archive: a full disk and a read-only one are told, and what comes next is complete", "imap", program="unshare")
+def full_disk(context):
+    session, name = context.mailbox("Disk")
+    chance = random.Random(7)
+    for number in range(60):
+        raw_append(session, name, numbered(number) + base64.encodebytes(chance.randbytes(12_000)).replace(b"\n", b"\r\n"))
+    for kind in ("mbox", "maildir", "sealpost"):
+        archive = Archive(context, kind, False)
+        disk = archive.home / "disk"
+        disk.mkdir()
+        pull = [context.binary, "--dir", archive.home, "archive", "pull", *archive.server(ADA), "--format", kind,
+                "--into", disk / "copy", *archive.opens, "--folder", name]
+        run = subprocess.run(["unshare", "-rm", "sh", "-c", DISKS, "sh", *map(str, pull)], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "DISK": str(disk)}, timeout=120)
+        if run.returncode and b"status" not in run.stdout:
+            raise Skip("no mounts of one's own here")
+        full, room, fixed, _ = run.stdout.decode().split("status ")
+        ensure("the disk is full" in full and "os error" not in full, full)
+        ensure(room.startswith("75") and " new messages" in room, room)
+        ensure(fixed.startswith("0") and "the disk is read-only" in fixed, fixed)
+        ensure(run.stdout.strip().endswith(b"75"), run.stdout.decode())
     session.logout()
 
 

@@ -1,6 +1,6 @@
 //! `sealpost archive pull`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use super::stop;
 use super::target::{Format, SealedArgs, Target, end, octets};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
+use crate::output::advice;
 
 /// Arguments of `sealpost archive pull`.
 #[derive(clap::Args)]
@@ -154,7 +155,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let copy = target.open_for(args.dry_run, global, keep).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
-        return Ok(ExitCode::from(one(&name, server, copy, folders, &args, &stop, global).await?));
+        let pulled = one(&name, server, copy, folders, &args, &stop, global).await;
+        return Ok(ExitCode::from(pulled.map_err(|e| in_copy(e, into))?));
     }
     let accounts = Accounts::of(global)?;
     let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts.clone() };
@@ -195,7 +197,17 @@ async fn remembered(
     let keep = args.keep_bodies.or(kept).map(|octets| (octets, &account.server));
     let copy = account.target(&sealed, true).open_for(args.dry_run, global, keep).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
-    one(name, account.server.server().await?, copy, folders, args, stop, global).await
+    let server = account.server.server().await?;
+    one(name, server, copy, folders, args, stop, global).await.map_err(|e| in_copy(e, &account.into))
+}
+
+/// An error about the disk, with the copy's directory unless it names it.
+fn in_copy(error: anyhow::Error, directory: &Path) -> anyhow::Error {
+    let shown = directory.display().to_string();
+    match advice(&error).is_some() && !format!("{error:#}").contains(&shown) {
+        true => error.context(format!("the copy in {shown}")),
+        false => error,
+    }
 }
 
 async fn one(
