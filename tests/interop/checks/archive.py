@@ -135,6 +135,40 @@ def exports(context):
     session.logout()
 
 
+@check("archive: what is damaged in a copy is found and repaired, and one of another account left alone", "imap")
+def repairs(context):
+    session, name = context.mailbox("Repaired")
+    chance = random.Random(9)
+    for number in range(12):
+        # Too large for the database of a sealed copy: they are in files.
+        raw_append(session, name, numbered(number) + base64.encodebytes(chance.randbytes(80_000)).replace(b"\n", b"\r\n"))
+    for kind in ("mbox", "maildir", "sealpost"):
+        archive = Archive(context, kind, False)
+        only = ["--folder", name]
+        archive.pull(*only)
+        # A byte within a message of the largest file changes.
+        files = [path for path in archive.copy.rglob("*") if path.is_file() and "sqlite" not in path.name]
+        largest = max(files, key=lambda path: path.stat().st_size)
+        with largest.open("r+b") as file:
+            file.seek(largest.stat().st_size * 3 // 7)
+            byte = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([byte[0] ^ 1]))
+        verify = ["verify", *archive.server(ADA), "--format", kind, "--from", archive.copy, *archive.opens, *only]
+        (found,) = archive.run(*verify, status=1)
+        equal((found["missing"], len(found["damaged"])), (1, 1), f"{kind}: missing, damaged")
+        (found,) = archive.run(*verify, "--repair")
+        equal((found["repaired"], found["repaired_uids"], found["good"]), (1, found["repaired_uids"], True), kind)
+        archive.verify(name)
+        equal(archive.pull(*only)["new"], 0, f"{kind}: new after the repair")
+        before = {path: path.stat().st_mtime_ns for path in archive.copy.rglob("*.mbox")}
+        refused = archive.pull(user=BOB, status=1)
+        ensure(ADA in refused["error"], refused)
+        equal({path: path.stat().st_mtime_ns for path in archive.copy.rglob("*.mbox")}, before, "the files of another account")
+        archive.run("pull", *archive.server(ADA), "--format", kind, "--into", archive.copy, *archive.opens, "--folder", "Nosuch", status=3)
+    session.logout()
+
+
 # The same command on a disk that is full, then has room, then is read-only. Nobody else sees these mounts.
 DISKS = """
 mount -t tmpfs -o size=400k tmpfs "$DISK" || exit 99

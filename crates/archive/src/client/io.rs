@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sealpost_base::{Error, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -39,9 +39,12 @@ impl Io {
     /// Connects over TCP. `answer`: how long to wait for bytes.
     pub(super) async fn connect(host: &str, port: u16, connect: Duration, answer: Duration) -> Result<Self> {
         let what = || format!("cannot connect to {host} port {port}");
-        let stream = timeout(connect, TcpStream::connect((host, port)))
+        let late = |_| Error::retry(format!("{}: no answer in {} s", what(), connect.as_secs()));
+        let found = timeout(connect, lookup_host((host, port))).await.map_err(late)?;
+        let addresses: Vec<_> = found.map_err(|e| unknown(host, e))?.collect();
+        let stream = timeout(connect, TcpStream::connect(&*addresses))
             .await
-            .map_err(|_| Error::retry(format!("{}: no answer in {} s", what(), connect.as_secs())))?
+            .map_err(late)?
             .map_err(|e| Error::retry(what()).with_source(e))?;
         // Commands are short and are waited for.
         stream.set_nodelay(true).map_err(|e| Error::retry(what()).with_source(e))?;
@@ -160,6 +163,17 @@ fn lost(error: std::io::Error) -> Error {
     Error::retry("the connection was lost").with_source(error)
 }
 
+/// A name without an address. That there is none is an answer; that nobody answers for now is none.
+fn unknown(host: &str, error: std::io::Error) -> Error {
+    let text = error.to_string();
+    // What getaddrinfo says is told apart by its words alone: EAI_AGAIN, with glibc, with musl, and elsewhere.
+    let for_now = ["emporary", "Try again", "try again"].iter().any(|words| text.contains(words));
+    if for_now || error.raw_os_error().is_some() {
+        return Error::retry(format!("{host} cannot be looked up")).with_source(error);
+    }
+    Error::invalid(format!("there is no host called {host}: is it spelled right?")).with_source(error)
+}
+
 /// A certificate that is not believed today will not be in a minute; anything else may be the network.
 fn tls_error(host: &str, error: std::io::Error) -> Error {
     let cause = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
@@ -175,5 +189,30 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
             Error::invalid(why).with_source(error)
         }
         _ => Error::retry(format!("no TLS with {host}")).with_source(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use sealpost_base::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_has_is_told_from_one_that_cannot_be_looked_up_now() {
+        let looked = |why: &str| io::Error::other(format!("failed to lookup address information: {why}"));
+        for (error, kind) in [
+            (looked("Name or service not known"), Kind::Invalid),
+            (looked("No address associated with hostname"), Kind::Invalid),
+            (looked("Name does not resolve"), Kind::Invalid),
+            (looked("Temporary failure in name resolution"), Kind::Retry),
+            (looked("Try again"), Kind::Retry),
+            (io::Error::from_raw_os_error(24), Kind::Retry),
+        ] {
+            let told = error.to_string();
+            assert_eq!(unknown("imap.example.org", error).kind(), kind, "{told}");
+        }
     }
 }

@@ -249,7 +249,11 @@ impl<'a> Delivery<'a> {
         self.asked.pop_back().into_iter().flat_map(|asked| asked.messages).for_each(|(uid, _)| {
             self.tried.put_off(uid);
         });
-        // The server waits for octets that there are not: only a new connection helps.
+        // What was sent before is there, and the answers come although the server waits for octets that there are not.
+        while !self.asked.is_empty() {
+            self.answer().await?;
+        }
+        // Only a new connection helps now.
         Err(Error::retry(why))
     }
 

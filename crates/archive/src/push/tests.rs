@@ -5,9 +5,13 @@ mod mirrors;
 use std::sync::{Arc, Mutex};
 
 use sealpost_base::SeededRandom;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use super::{FolderReport, Observer, Options, Report, UidMap, migrate, restore};
+use super::deliver::Delivery;
+use super::tried::{Room, Tried};
+use super::{FolderReport, Head, Item, Observer, Options, Report, Told, UidMap, migrate, restore};
+use crate::client::Connection;
+use crate::keep::Flags;
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -264,4 +268,32 @@ async fn nothing_is_put_where_what_is_there_is_not_told() {
     let report = migrate_between(&from, &to).await;
     assert!(report.folders[0].error.is_some(), "{report:?}");
     assert_eq!(octets(&to, "INBOX").len(), 53);
+}
+
+#[tokio::test]
+async fn what_was_sent_counts_when_the_source_ends_in_the_middle_of_the_next_message() {
+    for capabilities in ["", "LITERAL+", "LITERAL+ MULTIAPPEND"] {
+        let to = Script::start(Box_::with(0), capabilities, &[]).await;
+        let mut connection = Connection::open(&to.server()).await.unwrap();
+        let (sender, items) = mpsc::channel(8);
+        for (uid, octets, ends) in [(1, "first", true), (2, "sec", false)] {
+            let size = if uid == 1 { 5 } else { 1 << 20 };
+            let head = Head { uid, flags: Flags::default(), date: None, size };
+            sender.send(Item::Begin(head)).await.unwrap();
+            sender.send(Item::Octets(octets.into())).await.unwrap();
+            if ends {
+                sender.send(Item::End).await.unwrap();
+            }
+        }
+        drop(sender);
+        let (_stop, stop) = watch::channel(false);
+        let (mut tried, mut room) = (Tried::default(), Room::default());
+        let (map, mut report) = (Mutex::new(UidMap::default()), FolderReport::default());
+        let mut told =
+            Told { observer: &Nobody, map: &map, report: &mut report, uidvalidity: 7, to: "INBOX".into() };
+        let parts = (&mut tried, &mut room, &mut told);
+        let delivery = Delivery::new(&mut connection, b"INBOX", items, stop, false, parts);
+        assert!(delivery.run().await.is_err());
+        assert_eq!((report.put, octets(&to, "INBOX").len()), (1, 1), "{capabilities}");
+    }
 }

@@ -11,7 +11,7 @@ use sealpost_archive::client::{Connection, Listing};
 use sealpost_imap::types::MailboxAttribute;
 use serde::Serialize;
 
-use super::folders::FolderArgs;
+use super::folders::{Chosen, FolderArgs};
 use super::remembered::{Accounts, Remembered};
 use super::server::{ServerArgs, password};
 use super::target::{Format, SealedArgs, octets};
@@ -115,6 +115,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let mut connection = Connection::open(&tried).await?;
         listing = connection.listing().await?;
         connection.logout().await;
+        let chosen = Chosen::new(args.folders.clone());
+        for found in &listing.folders {
+            chosen.wants(found.name.as_str());
+        }
+        chosen.check()?;
     }
     if let Some(typed) = typed {
         place.password_file = Some(accounts.keep_password(&args.account, typed.bytes())?);

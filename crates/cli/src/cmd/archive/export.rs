@@ -10,7 +10,7 @@ use sealpost_archive::keep::Copy;
 use sealpost_archive::keep::transfer::{Transferred, transfer};
 use serde::Serialize;
 
-use super::folders::FolderArgs;
+use super::folders::{Chosen, FolderArgs};
 use super::remembered::Accounts;
 use super::target::{Format, SealedArgs, Target, end};
 use crate::exit::{FAILED, Usage};
@@ -88,7 +88,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         listing.folders()
     };
     let mut kept = tokio::task::spawn_blocking(kept).await??;
-    kept.retain(|kept| folders.wants(kept.name.as_str()));
+    let chosen = Chosen::new(folders);
+    kept.retain(|kept| chosen.wants(kept.name.as_str()));
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     for kept in kept {
         let folder = kept.name.to_string();
@@ -105,6 +106,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         global.output().show(&Exported::of(folder, done), Exported::text)?;
     }
     end(from).await;
+    chosen.check()?;
     Ok(code)
 }
 

@@ -1,5 +1,10 @@
 //! Which folders: globs.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use sealpost_base::{Error, Result};
+
 /// Options that choose folders.
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Folders")]
@@ -26,6 +31,78 @@ impl FolderArgs {
         };
         FolderArgs { only: or(self.only, only), exclude: or(self.exclude, exclude) }
     }
+}
+
+/// Folder names that are remembered for saying which there are.
+const NAMES: usize = 1000;
+/// Folder names that are said.
+const SAID: usize = 12;
+
+/// Folders being chosen: notices when a `--folder` chooses none.
+pub struct Chosen {
+    args: FolderArgs,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    names: BTreeSet<String>,
+    /// Which of the globs matched something.
+    matched: BTreeSet<usize>,
+}
+
+impl Chosen {
+    /// Those that the options choose.
+    pub fn new(args: FolderArgs) -> Self {
+        Chosen { args, seen: Mutex::default() }
+    }
+
+    /// Whether a folder is one of them.
+    pub fn wants(&self, name: &str) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.names.len() < NAMES {
+            seen.names.insert(name.to_owned());
+        }
+        let globs = self.args.only.iter().enumerate();
+        seen.matched.extend(globs.filter(|(_, glob)| matches(glob, name)).map(|(nth, _)| nth));
+        self.args.wants(name)
+    }
+
+    /// Once all folders were looked at.
+    ///
+    /// # Errors
+    /// `NotFound` if a `--folder` matches none of them, with those that it may mean.
+    pub fn check(&self) -> Result<()> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let globs = self.args.only.iter().enumerate();
+        let without: Vec<&str> =
+            globs.filter(|(nth, _)| !seen.matched.contains(nth)).map(|(_, glob)| &**glob).collect();
+        let Some(first) = without.first() else { return Ok(()) };
+        let mut names: Vec<&str> = seen.names.iter().map(|name| &**name).collect();
+        names.sort_by_key(|name| distance(first, name));
+        let more = if names.len() > SAID { " and others" } else { "" };
+        names.truncate(SAID);
+        let quoted: Vec<String> = without.iter().map(|glob| format!("--folder '{glob}'")).collect();
+        let why = format!("no folder matches {}; there are: {}{more}", quoted.join(", "), names.join(", "));
+        Err(Error::not_found(why))
+    }
+}
+
+/// How many characters have to be changed to make one of the other, whatever their case.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=a.len()).collect();
+    for (nth, c) in b.to_lowercase().chars().enumerate() {
+        let (mut before, mut left) = (row[0], nth + 1);
+        row[0] = left;
+        for (at, other) in a.iter().enumerate() {
+            let changed = before + usize::from(*other != c);
+            before = row[at + 1];
+            left = changed.min(before + 1).min(left + 1);
+            row[at + 1] = left;
+        }
+    }
+    row[a.len()]
 }
 
 /// Whether `name` matches `glob`; INBOX in any case.
@@ -80,6 +157,31 @@ mod tests {
         }
         let long = "a".repeat(2000);
         assert!(!matches(&"*a".repeat(200), &format!("{long}b")));
+    }
+
+    #[test]
+    fn a_glob_that_matches_nothing_is_told_with_what_it_may_mean() {
+        let args = FolderArgs { only: vec!["INBOX".into(), "Wrok".into()], exclude: vec![] };
+        let chosen = Chosen::new(args);
+        let wanted: Vec<_> =
+            ["INBOX", "Archive", "Work", "Trash"].into_iter().filter(|name| chosen.wants(name)).collect();
+        assert_eq!(wanted, ["INBOX"]);
+        let told = chosen.check().unwrap_err();
+        assert_eq!(told.kind(), sealpost_base::Kind::NotFound);
+        assert!(
+            told.to_string().starts_with("no folder matches --folder 'Wrok'; there are: Work, "),
+            "{told}"
+        );
+        assert!(Chosen::new(FolderArgs::default()).check().is_ok());
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in
+            [("", "", 0), ("work", "Work", 0), ("wrok", "work", 2), ("abc", "", 3), ("a", "bab", 2)]
+        {
+            assert_eq!((distance(a, b), distance(b, a)), (expected, expected), "{a} {b}");
+        }
     }
 
     #[test]

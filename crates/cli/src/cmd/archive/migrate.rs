@@ -38,7 +38,8 @@ pub struct Args {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let dry_run = args.put.dry_run;
-    let (source, destination, options) = args.put.between(global, (&args.from, &args.to), args.map).await?;
+    let (source, destination, options, chosen) =
+        args.put.between(global, (&args.from, &args.to), args.map).await?;
     let report = migrate(&source, &destination, &options, Arc::new(Putting::new(global.output()))).await?;
-    putting::show(global, &report, dry_run)
+    putting::show(global, &report, dry_run, &chosen)
 }

@@ -41,9 +41,10 @@ pub struct Args {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let dry_run = args.put.dry_run;
-    let (source, destination, options) = args.put.between(global, (&args.from, &args.to), None).await?;
+    let (source, destination, options, chosen) =
+        args.put.between(global, (&args.from, &args.to), None).await?;
     let removal = Removal { extra: args.delete_extra, force: args.force };
     let report =
         mirror(&source, &destination, &options, removal, Arc::new(Putting::new(global.output()))).await?;
-    putting::show(global, &report, dry_run)
+    putting::show(global, &report, dry_run, &chosen)
 }

@@ -2,16 +2,19 @@
 //! wrong.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use indicatif::{HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{
+    HumanBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressState, ProgressStyle,
+};
 use sealpost_archive::pull::{FolderReport, Observer};
 
 use crate::output::{Output, warn};
 
-const TOTAL: &str = "{spinner} {wide_msg}  {human_pos}/{human_len}  {per_sec}  {eta} left";
+const TOTAL: &str = "{spinner} {wide_msg}  {human_pos}/{human_len}  {rate}{left}";
 const FOLDER: &str = "  {msg:30!}  {wide_bar}  {human_pos}/{human_len}";
 
 /// Shows it.
@@ -59,8 +62,30 @@ impl Shown {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+/// A style in which `{rate}` is how many there are a second, and `{left}` how long it still takes.
+pub fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style
+        .with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            // Nobody reads what cannot be written there.
+            let _ = out.write_str(&rate(state.per_sec()));
+        })
+        .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let done = state.len().is_none_or(|len| state.pos() >= len);
+            let _ = out.write_str(&left(done, state.eta()));
+        })
+}
+
+fn rate(a_second: f64) -> String {
+    if a_second < 10.0 {
+        format!("{a_second:.1}/s")
+    } else {
+        format!("{}/s", HumanCount(a_second.round() as u64))
+    }
+}
+
+fn left(done: bool, left: Duration) -> String {
+    if done || left.as_secs() == 0 { String::new() } else { format!("  {:#} left", HumanDuration(left)) }
 }
 
 impl Observer for Shown {
@@ -137,5 +162,18 @@ impl Observer for Shown {
             Some(bars) => bars.all.suspend(say),
             None => say(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_round_and_what_is_done_takes_no_time() {
+        let shown = [210.4792, 12_345.6, 9.96, 0.25, 0.0].map(rate);
+        assert_eq!(shown, ["210/s", "12,346/s", "10.0/s", "0.2/s", "0.0/s"]);
+        assert_eq!(left(false, Duration::from_secs(5)), "  5s left");
+        assert_eq!(left(true, Duration::from_secs(5)) + &left(false, Duration::from_millis(900)), "");
     }
 }

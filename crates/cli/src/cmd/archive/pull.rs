@@ -13,7 +13,7 @@ use sealpost_base::{SystemClock, SystemRandom};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::folders::FolderArgs;
+use super::folders::{Chosen, FolderArgs};
 use super::progress::Shown;
 use super::remembered::{Accounts, Remembered};
 use super::server::ServerArgs;
@@ -226,10 +226,12 @@ async fn one(
         observer: shown.clone(),
         stop: stop.clone(),
     };
+    let chosen = Arc::new(Chosen::new(folders));
+    let wanted = chosen.clone();
     let options = Options {
         connections: usize::from(args.connections),
         delete: args.delete,
-        wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
+        wanted: Arc::new(move |found| wanted.wants(found.name.as_str())),
         dry_run: args.dry_run,
         moved: args.moved,
         again: Arc::default(),
@@ -250,11 +252,13 @@ async fn one(
     };
     let summary = Summary::of(name, &report);
     global.output().show(&summary, |summary| summary.text(args.dry_run))?;
-    Ok(match (report.interrupted, report.is_complete()) {
-        (true, _) => TEMPORARY,
-        (false, true) => 0,
-        (false, false) => FAILED,
-    })
+    match (report.interrupted, report.is_complete()) {
+        (true, _) => return Ok(TEMPORARY),
+        (false, false) => return Ok(FAILED),
+        (false, true) => {}
+    }
+    chosen.check()?;
+    Ok(0)
 }
 
 impl<'a> Summary<'a> {

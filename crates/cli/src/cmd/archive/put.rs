@@ -9,7 +9,7 @@ use sealpost_archive::push::{Options, UidMap};
 use sealpost_base::SystemRandom;
 use tokio::sync::watch;
 
-use super::folders::FolderArgs;
+use super::folders::{Chosen, FolderArgs};
 use super::remembered::Accounts;
 use super::stop;
 use crate::exit::Usage;
@@ -40,20 +40,22 @@ impl PutArgs {
         from: &str,
         to: &str,
         stop: watch::Receiver<bool>,
-    ) -> Result<Options> {
+    ) -> Result<(Options, Arc<Chosen>)> {
         let map = match map {
             Some(path) => UidMap::open(path, from, to, !self.dry_run).context("the map of UIDs")?,
             None => UidMap::default(),
         };
-        let folders = self.folders;
-        Ok(Options {
+        let chosen = Arc::new(Chosen::new(self.folders));
+        let folders = chosen.clone();
+        let options = Options {
             wanted: Arc::new(move |name| folders.wants(name)),
             below: self.below.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default(),
             dry_run: self.dry_run,
             map: Arc::new(Mutex::new(map)),
             random: Arc::new(SystemRandom),
             stop,
-        })
+        };
+        Ok((options, chosen))
     }
 
     /// The servers of two accounts that are remembered, and what is asked between them. Folders that are not chosen here are
@@ -66,7 +68,7 @@ impl PutArgs {
         global: &Global,
         (from, to): (&str, &str),
         map: Option<PathBuf>,
-    ) -> Result<(Server, Server, Options)> {
+    ) -> Result<(Server, Server, Options, Arc<Chosen>)> {
         // Also while passwords are asked for.
         let stop = stop::on_signals()?;
         if from == to {
@@ -77,7 +79,8 @@ impl PutArgs {
         self.folders = self.folders.or(&source.folders, &source.exclude);
         let (source, destination) = (source.server.server().await?, destination.server.server().await?);
         let map = map.unwrap_or_else(|| accounts.map(from, to));
-        let options = self.options(Some(&map), &source.to_string(), &destination.to_string(), stop)?;
-        Ok((source, destination, options))
+        let (options, chosen) =
+            self.options(Some(&map), &source.to_string(), &destination.to_string(), stop)?;
+        Ok((source, destination, options, chosen))
     }
 }

@@ -4,10 +4,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar};
 use sealpost_archive::push::{FolderReport, Observer, Report};
 use serde::Serialize;
 
+use super::folders::Chosen;
+use super::progress::style;
 use crate::exit::{FAILED, TEMPORARY};
 use crate::global::Global;
 use crate::output::{Output, warn};
@@ -25,8 +27,7 @@ impl Putting {
         } else {
             ProgressBar::new(0)
         };
-        let style = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len}  {per_sec}  {eta} left");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_style(style("{wide_bar} {human_pos}/{human_len}  {rate}{left}"));
         Putting { bar }
     }
 }
@@ -93,8 +94,8 @@ struct Folder {
 /// Says what was done, with the exit status.
 ///
 /// # Errors
-/// If nobody reads it.
-pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode> {
+/// If nobody reads it; `NotFound` if all was done and a folder that was named is not there.
+pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) -> Result<ExitCode> {
     let folders: Vec<Folder> = report
         .folders
         .iter()
@@ -132,15 +133,20 @@ pub fn show(global: &Global, report: &Report, dry_run: bool) -> Result<ExitCode>
             let (flags, removed) = (HumanCount(s.flags), HumanCount(s.removed));
             text.push_str(&format!("; {} the flags of {flags} there, {} {removed}", verbs.0, verbs.1));
         }
+        if s.interrupted {
+            text.push_str("; interrupted: run it again to go on");
+        }
         for folder in s.folders.iter().filter(|folder| folder.put > 0) {
             text.push_str(&format!("\n{:>10}  {}", HumanCount(folder.put).to_string(), folder.name));
         }
         text
     })?;
     let bad = summary.failed > 0 || summary.folders.iter().any(|folder| folder.error.is_some());
-    Ok(match (report.interrupted, bad) {
-        (true, _) => ExitCode::from(TEMPORARY),
-        (false, true) => ExitCode::from(FAILED),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    match (report.interrupted, bad) {
+        (true, _) => return Ok(ExitCode::from(TEMPORARY)),
+        (false, true) => return Ok(ExitCode::from(FAILED)),
+        (false, false) => {}
+    }
+    chosen.check()?;
+    Ok(ExitCode::SUCCESS)
 }

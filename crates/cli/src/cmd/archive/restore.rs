@@ -94,10 +94,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             (usable.then_some(map), "this copy".to_owned())
         }
     };
-    let options = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
+    let (options, chosen) = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
     let report = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await?;
     end(copy).await;
-    putting::show(global, &report, dry_run)
+    putting::show(global, &report, dry_run, &chosen)
 }
 
 /// Where it is kept, in a copy, which message got which UID, and whether the last run into an account came to its end.

@@ -11,7 +11,7 @@ use sealpost_archive::verify::{FolderReport, Options, Sample, repair, verify};
 use sealpost_base::{SystemClock, SystemRandom};
 use serde::Serialize;
 
-use super::folders::FolderArgs;
+use super::folders::{Chosen, FolderArgs};
 use super::progress::Shown;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
@@ -106,9 +106,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
         (None, None) => return Err(Usage("name an account, or a server with --host".into()).into()),
     };
+    let chosen = Arc::new(Chosen::new(folders));
+    let wanted = chosen.clone();
     let options = Options {
         sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
-        wanted: Arc::new(move |found| folders.wants(found.name.as_str())),
+        wanted: Arc::new(move |found| wanted.wants(found.name.as_str())),
     };
     let mut report = verify(&server, copy.clone(), &options, &SystemRandom).await?;
     let some = report.folders.iter().any(|folder| !folder.to_fetch().is_empty());
@@ -132,7 +134,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         warn("sealpost: `verify --repair` fetches again what is missing, different or damaged");
     }
     let good = report.folders.iter().all(FolderReport::is_good);
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    if !good {
+        return Ok(ExitCode::from(FAILED));
+    }
+    chosen.check()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 impl<'a> Folder<'a> {
