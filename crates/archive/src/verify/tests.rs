@@ -58,3 +58,17 @@ async fn a_server_that_looks_at_few_messages_at_a_time_is_compared_whole() {
     let report = verified(&script, &copy).await;
     assert_eq!((report.gone, report.is_good()), (0, false), "{report:?}");
 }
+
+#[tokio::test]
+async fn folders_that_a_pull_leaves_out_are_not_missing() {
+    let script = Script::start(Box_::with(3), "X-GM-EXT-1", &[]).await;
+    script.change(|world| {
+        world.boxes.insert("AllMail".into(), Box_::with(5));
+    });
+    let copy = Arc::new(copy_of(&script).await);
+    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let report = verify(&script.server(), copy, &options, &SeededRandom::new(1)).await.unwrap();
+    let folders: Vec<_> =
+        report.folders.iter().map(|folder| (&*folder.name, folder.compared, folder.is_good())).collect();
+    assert_eq!(folders, [("AllMail", 5, true)]);
+}

@@ -23,7 +23,11 @@ struct Shown {
 /// Runs it.
 pub fn run(global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
-    for name in accounts.names()? {
+    let names = accounts.names()?;
+    if names.is_empty() {
+        global.output().note("no account is remembered yet: `sealpost archive add` makes one");
+    }
+    for name in names {
         let account = accounts.get(&name)?;
         let shown = Shown {
             account: name,

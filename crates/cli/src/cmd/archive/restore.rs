@@ -20,7 +20,7 @@ use crate::global::Global;
 /// Arguments of `sealpost archive restore`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Dates and flags are kept. A message that the folder has already, by its Message-ID or else by date, \
+    after_help = "What is in the copy and not on the server is put there, also what was deleted there since. Dates and flags are kept. A message that the folder has already, by its Message-ID or else by date, \
                   sender and subject, is not put there again, so a restore that was interrupted is simply run again.\n
 Examples:
   sealpost archive restore work                             back to where it came from

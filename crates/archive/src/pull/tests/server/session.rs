@@ -224,7 +224,8 @@ impl Session {
             out.extend_from_slice(format!("* LIST (\\NoSelect) \"/\" \"{name}\"\r\n").as_bytes());
         }
         for name in names {
-            out.extend_from_slice(format!("* LIST () \"/\" \"{name}\"\r\n").as_bytes());
+            let attribute = if name == "AllMail" { "\\All" } else { "" };
+            out.extend_from_slice(format!("* LIST ({attribute}) \"/\" \"{name}\"\r\n").as_bytes());
             if command.contains("STATUS") {
                 out.extend(self.status(&name));
             }
