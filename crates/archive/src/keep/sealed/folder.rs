@@ -30,12 +30,12 @@ use sealpost_vault::message::MessageReader;
 const WHOLE_BYTES: usize = IngestBatch::MESSAGE_BYTES;
 /// Octets and messages that are sealed one after the other.
 const TOGETHER_BYTES: usize = 256 * 1024;
-const TOGETHER: usize = 512;
+const TOGETHER: usize = 256;
 /// Tasks that seal messages at once; each draws on the memory budget.
 const AT_ONCE: usize = 3;
 /// Octets and messages that become durable together. While the disk is waited for, the next ones are sealed.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
-const GROUP: usize = 1024;
+const GROUP: usize = 512;
 /// Groups that wait for the disk.
 const FINISHING: usize = 3;
 
