@@ -6,6 +6,7 @@
 //! object was written in one piece and the bucket does not encrypt with keys of a KMS) every whole answer is held
 //! against its own, at no request. Elsewhere, and where an answer does not fit, two answers in a row have to be alike.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use md5::{Digest, Md5};
 use sealpost_base::{Error, Kind, Result};
 
 use super::{Store, error, location};
+use crate::Hash;
 
 /// How many answers are asked for after the first one until two in a row are alike.
 const MORE_ANSWERS: usize = 4;
@@ -38,9 +40,14 @@ impl ETags {
         }
     }
 
+    /// The MD5 of the object with that ETag; `None` if it does not tell.
+    fn md5_of(&self, e_tag: Option<&str>) -> Option<[u8; MD5_BYTES]> {
+        e_tag.and_then(digest_in).filter(|_| self.0.load(Ordering::Relaxed) == MD5)
+    }
+
     /// Whether `bytes` are the object with that ETag; `None` if it does not tell.
     async fn fits(&self, e_tag: Option<&str>, bytes: &Bytes) -> Option<bool> {
-        let digest = e_tag.and_then(digest_in).filter(|_| self.0.load(Ordering::Relaxed) == MD5)?;
+        let digest = self.md5_of(e_tag)?;
         if bytes.len() <= INLINE_BYTES {
             return Some(md5(bytes) == digest);
         }
@@ -81,6 +88,26 @@ impl Store {
             (bytes, Some(true)) => Ok(bytes),
             (bytes, _) => self.read_alike(path, bytes).await,
         }
+    }
+
+    /// The bytes `range` of the object `path`: of a remote store an answer that was given twice, because ETags tell nothing of parts.
+    ///
+    /// # Errors
+    /// As [`Store::read_range`]; `Retry` if the store gives another answer each time.
+    pub async fn read_range_confirmed(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        let mut before = None;
+        for _ in 0..=MORE_ANSWERS {
+            let answer = self.read_range(path, range.clone()).await;
+            let said = match &answer {
+                Ok(bytes) => Some(Hash::of(bytes)),
+                Err(e) if e.kind() == Kind::Corrupt => None,
+                Err(_) => return answer,
+            };
+            if self.0.local.is_some() || before.replace(said) == Some(said) {
+                return answer;
+            }
+        }
+        Err(inconstant(path))
     }
 
     /// What `open` makes of the object `path`. If it cannot make anything of it, the cache forgets the object, and what
@@ -133,7 +160,7 @@ impl Store {
             }
             before = bytes;
         }
-        Err(Error::retry(format!("{path}: the store gives another answer each time")))
+        Err(inconstant(path))
     }
 
     /// One answer, and whether it fits its ETag.
@@ -148,6 +175,10 @@ impl Store {
         let fits = self.0.e_tags.fits(e_tag.as_deref(), &bytes).await;
         Ok((bytes, fits))
     }
+}
+
+fn inconstant(path: &str) -> Error {
+    Error::retry(format!("{path}: the store gives another answer each time"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! Objects from one store to another, as they are: sealed, and checked by reading back what was written.
+//! Objects from one store to another, as they are: sealed, and checked by reading back what was written. Who copies has no keys, so
+//! no answer is relied on that was not confirmed, and nothing is called different because of one.
+
+use std::ops::Range;
 
 use futures::TryStreamExt;
 use sealpost_base::{Error, Kind, Result};
@@ -26,7 +29,7 @@ impl Store {
     /// Copies the object `path` of `size` bytes to the store `to`. Holds a few MiB at most.
     ///
     /// # Errors
-    /// `Corrupt` if what was read back is not what was written; what the stores say.
+    /// `Corrupt` if what was read back is not what was written, which is removed again; what the stores say.
     pub async fn transfer(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
         let copied = if size <= PIECE_BYTES {
             self.transfer_whole(path, to).await
@@ -53,12 +56,12 @@ impl Store {
         while start < size {
             let piece = start..size.min(start + PIECE_BYTES);
             start = piece.end;
-            let here = match self.read_range(path, piece.clone()).await {
+            let here = match self.read_range_confirmed(path, piece.clone()).await {
                 Err(e) if e.kind() == Kind::NotFound => return Ok(Transfer::Gone),
-                here => here?,
+                here => Hash::of(&here?),
             };
-            match to.read_range(path, piece).await {
-                Ok(there) if there == here => {}
+            match to.has(path, piece, here).await {
+                Ok(true) => {}
                 Err(e) if e.kind() == Kind::Retry => return Err(e),
                 _ => return Ok(Transfer::Differs),
             }
@@ -67,7 +70,6 @@ impl Store {
     }
 
     async fn transfer_whole(&self, path: &str, to: &Store) -> Result<Transfer> {
-        // Who copies has no keys, so a wrong answer would be kept there.
         let bytes = self.read_confirmed(path).await?;
         // Without conditions a write would replace what is there.
         if to.appends() == Appends::Siblings {
@@ -78,10 +80,10 @@ impl Store {
             }
         }
         let put = to.put_new(path, Sealed::new(bytes.clone())).await?;
-        let same = to.read(path).await? == bytes;
+        let same = to.read(path).await? == bytes || to.read_confirmed(path).await? == bytes;
         match put {
             Put::Created if same => Ok(Transfer::Copied),
-            Put::Created => Err(differs(path)),
+            Put::Created => Err(to.take_back(path).await),
             Put::Exists if same => Ok(Transfer::Same),
             Put::Exists => Ok(Transfer::Differs),
         }
@@ -99,17 +101,42 @@ impl Store {
         let mut upload = to.upload(path).await?;
         let mut written = Vec::with_capacity(pieces.len());
         for piece in &pieces {
-            let bytes = self.read_range(path, piece.clone()).await?;
+            let bytes = self.read_range_confirmed(path, piece.clone()).await?;
             written.push(Hash::of(&bytes));
             upload.part(Sealed::new(bytes)).await?;
         }
         upload.complete().await?;
         for (piece, written) in pieces.into_iter().zip(written) {
-            if Hash::of(&to.read_range(path, piece).await?) != written {
-                return Err(differs(path));
+            if !to.has(path, piece, written).await? {
+                return Err(to.take_back(path).await);
             }
         }
         Ok(Transfer::Copied)
+    }
+
+    /// Whether the bytes `range` of the object have that hash.
+    async fn has(&self, path: &str, range: Range<u64>, hash: Hash) -> Result<bool> {
+        for confirmed in [false, true] {
+            let read = match confirmed {
+                false => self.read_range(path, range.clone()).await,
+                true => self.read_range_confirmed(path, range.clone()).await,
+            };
+            match read {
+                Ok(bytes) if Hash::of(&bytes) == hash => return Ok(true),
+                Err(e) if e.kind() != Kind::Corrupt => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes what was just written, so that it is not taken for a copy the next time.
+    async fn take_back(&self, path: &str) -> Error {
+        let error = Error::corrupt(format!("{path}: what was read back is not what was written"));
+        match self.delete(path).await {
+            Ok(()) => error,
+            Err(e) => error.with_source(e),
+        }
     }
 
     /// The names directly below `prefix` (empty: of the whole store) that have objects below them.
@@ -129,8 +156,4 @@ impl Store {
             names.push(name);
         }
     }
-}
-
-fn differs(path: &str) -> Error {
-    Error::corrupt(format!("{path}: what was read back is not what was written"))
 }

@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use sealpost_base::{Error, Kind, SeededRandom};
 
+use object_store::memory::InMemory;
+
+use crate::faulty::{Faulty, Plan};
 use crate::remote::lookalike::{Fault, Lookalike, Manners, Request, Tags};
+use crate::store::Transfer;
 use crate::{Patience, Sealed, Store};
 
 const PATIENCE: Patience =
@@ -101,4 +105,40 @@ async fn an_object_that_is_damaged_in_the_store_is_said_to_be() {
     server.plan(|request| if is_get(request) { Fault::Flipped } else { Fault::None });
     let found = store.read_opened(PATH, |_| Err::<(), _>(Error::corrupt("it does not open"))).await;
     assert_eq!(found.unwrap_err().kind(), Kind::Corrupt);
+}
+
+/// Nobody who copies can open what is copied.
+#[tokio::test]
+async fn a_copy_is_what_is_there_whatever_one_answer_says() {
+    const PATH: &str = "acct/a/msg/1";
+    for size in [1000, 11_000_000] {
+        let bytes = object(size);
+        let [(from_faults, from), (to_faults, to)] = [1, 2].map(|seed| {
+            let faulty = Faulty::new(Arc::new(InMemory::new()), Plan::default(), seed);
+            (faulty.clone(), Store::over(Arc::new(faulty)))
+        });
+        from.put_new(PATH, Sealed::new(bytes.clone())).await.unwrap();
+        for faults in [&from_faults, &to_faults] {
+            faults.mislead(PATH);
+            assert_eq!(from.transfer(PATH, size as u64, &to).await.unwrap(), Transfer::Copied, "{size}");
+            assert!(faults.has_misled() && to.read(PATH).await.unwrap()[..] == bytes, "{size}");
+            faults.mislead(PATH);
+            assert_eq!(from.compare(PATH, size as u64, &to).await.unwrap(), Transfer::Same, "{size}");
+            assert!(faults.has_misled());
+            to.delete(PATH).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_wrong_is_not_left_to_be_taken_for_a_copy() {
+    for size in [1000, 6_000_000] {
+        let (server, to) = world(Tags::Random).await;
+        let from = Store::memory();
+        from.put_new(PATH, Sealed::new(object(size))).await.unwrap();
+        server.plan(|request| if is_get(request) { Fault::Flipped } else { Fault::None });
+        let copied = from.transfer(PATH, size as u64, &to).await;
+        assert_eq!(copied.unwrap_err().kind(), Kind::Corrupt, "{size}");
+        assert_eq!(server.object(PATH), None, "{size}");
+    }
 }
