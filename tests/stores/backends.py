@@ -22,6 +22,18 @@ BIN = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sealpost
 BUCKET = "mail-test"
 
 
+class Missing(Exception):
+    """What cannot be had here, in words for whoever wants it."""
+
+
+def program(path, name):
+    """Where a store's program is."""
+    if not path.exists():
+        raise Missing(f"{name} is not installed: there is no {path}; tests/stores/install.sh builds it")
+    return path
+
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -92,15 +104,14 @@ class Versity:
     name, region, conditional = "versity", "us-east-1", None
 
     def __init__(self, work):
-        if not (BIN / "versitygw").exists():
-            raise FileNotFoundError(f"{BIN}/versitygw")
+        versity = program(BIN / "versitygw", "Versity S3 Gateway")
         port = free_port()
         root = work / "versity"
         (root / BUCKET).mkdir(parents=True)
         secret = secrets.token_hex(16)
         self.environment = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": secret}
         self.url, self.endpoint = f"s3://{BUCKET}/p", f"http://127.0.0.1:{port}"
-        command = [BIN / "versitygw", "--access", "tester", "--secret", secret, "--port", f"127.0.0.1:{port}",
+        command = [versity, "--access", "tester", "--secret", secret, "--port", f"127.0.0.1:{port}",
                    "--region", self.region, "posix", "--sidecar", work / "sidecar", root]
         (work / "sidecar").mkdir()
         self.process = Process(command, work / "versity.log", port)
@@ -122,14 +133,12 @@ class Azurite:
     ACCOUNT = "devstoreaccount1"
 
     def __init__(self, work):
-        program = BIN.parent / "azurite" / "node_modules" / ".bin" / "azurite-blob"
-        if not program.exists():
-            raise FileNotFoundError(program)
+        azurite = program(BIN.parent / "azurite" / "node_modules" / ".bin" / "azurite-blob", "Azurite")
         port = free_port()
         self.key = base64.b64encode(secrets.token_bytes(64)).decode()
         self.environment = {"AZURE_STORAGE_ACCOUNT_NAME": self.ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": self.key}
         self.url, self.endpoint = f"az://{BUCKET}/p", f"http://127.0.0.1:{port}"
-        command = [program, "--blobHost", "127.0.0.1", "--blobPort", port, "--location", work / "azurite", "--silent",
+        command = [azurite, "--blobHost", "127.0.0.1", "--blobPort", port, "--location", work / "azurite", "--silent",
                    "--disableTelemetry", "--skipApiVersionCheck"]
         own = {"AZURITE_ACCOUNTS": f"{self.ACCOUNT}:{self.key}"}
         self.process = Process(command, work / "azurite.log", port, own)
@@ -162,8 +171,9 @@ class FakeGcs:
     name, region, conditional, durable, parts = "fake-gcs-server", "none", None, False, False
 
     def __init__(self, work):
-        if not (BIN / "fake-gcs-xml").exists():
-            raise FileNotFoundError(f"{BIN}/fake-gcs-xml")
+        fake = BIN / "fake-gcs-xml"
+        if not fake.exists():
+            raise Missing(f"fake-gcs-server is not installed: there is no {fake}, and nothing here builds it (see backends.py)")
         port = free_port()
         here = f"http://127.0.0.1:{port}"
         key = work / "gcs.json"
@@ -172,7 +182,7 @@ class FakeGcs:
         self.environment = {"GOOGLE_APPLICATION_CREDENTIALS": str(key)}
         # Its address is in the key.
         self.url, self.endpoint, self.here = f"gs://{BUCKET}/p", None, here
-        command = [BIN / "fake-gcs-xml", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-backend", "memory",
+        command = [fake, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-backend", "memory",
                    "-public-host", f"127.0.0.1:{port}", "-external-url", here, "-log-level", "warn"]
         self.process = Process(command, work / "gcs.log", port)
 
@@ -194,8 +204,7 @@ class Garage:
     region, conditional = "garage", "ignored"
 
     def __init__(self, work, nodes=1, places=None):
-        if not (BIN / "garage").exists():
-            raise FileNotFoundError(f"{BIN}/garage")
+        garage = program(BIN / "garage", "Garage")
         self.name = "garage" if nodes == 1 else f"garage-{nodes}-nodes"
         rpc_secret = secrets.token_hex(32)
         self.configs, self.processes, self.rpc, self.ids = [], [], [], []
@@ -223,7 +232,7 @@ admin_token = "{secrets.token_hex(16)}"
 """)
             self.configs.append(config)
             self.rpc.append(f"{host}:{rpc}")
-            command = [BIN / "garage", "-c", config, "server"]
+            command = [garage, "-c", config, "server"]
             self.processes.append(Process(command, home / "log", s3, place=place))
         self.url = f"s3://{BUCKET}/p"
         self.endpoints = [f"http://{process.host}:{process.port}" for process in self.processes]
@@ -302,7 +311,7 @@ class Machines(Garage):
     def __init__(self, work):
         why = network.allowed()
         if why:
-            raise FileNotFoundError(f"network namespaces: {why}")
+            raise Missing(f"machines of their own need network namespaces, which cannot be had: {why}")
         self.network = network.Network()
         try:
             self.machines = [self.network.machine() for _ in range(3)]

@@ -16,9 +16,16 @@ mkdir -p "$ROOT/bin"
 
 missing=0
 say() { echo "stores: $*"; }
+# Whether there is the program $1, which $2 needs.
+has() {
+    command -v "$1" >/dev/null && return
+    say "$2 is left out: it needs $1, which is not installed"
+    missing=1
+    return 1
+}
 
-if [ ! -x "$ROOT/bin/garage" ]; then
-    say "building Garage $GARAGE"
+if [ ! -x "$ROOT/bin/garage" ] && has cargo Garage; then
+    say "building Garage $GARAGE, once; that takes several minutes (what it does: $ROOT/garage.log)"
     # Its own target directory: RUSTC_WRAPPERs and flags of this project are not for it.
     if env -u RUSTC_WORKSPACE_WRAPPER -u CLIPPY_ARGS -u RUSTFLAGS \
         CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
@@ -32,8 +39,8 @@ if [ ! -x "$ROOT/bin/garage" ]; then
     fi
 fi
 
-if [ ! -x "$ROOT/bin/versitygw" ]; then
-    say "building Versity S3 Gateway $VERSITY"
+if [ ! -x "$ROOT/bin/versitygw" ] && has go "Versity S3 Gateway"; then
+    say "building Versity S3 Gateway $VERSITY, once; that takes a few minutes (what it does: $ROOT/versitygw.log)"
     if ! GOBIN="$ROOT/bin" nice -n 19 go install -p 1 "github.com/versity/versitygw/cmd/versitygw@$VERSITY" \
         >"$ROOT/versitygw.log" 2>&1; then
         say "Versity S3 Gateway could not be built: $ROOT/versitygw.log"
@@ -41,8 +48,8 @@ if [ ! -x "$ROOT/bin/versitygw" ]; then
     fi
 fi
 
-if [ ! -x "$ROOT/azurite/node_modules/.bin/azurite-blob" ]; then
-    say "installing Azurite $AZURITE"
+if [ ! -x "$ROOT/azurite/node_modules/.bin/azurite-blob" ] && has npm Azurite; then
+    say "installing Azurite $AZURITE, once"
     if ! nice -n 19 npm install --no-audit --no-fund --prefix "$ROOT/azurite" "azurite@$AZURITE" >"$ROOT/azurite.log" 2>&1; then
         say "Azurite could not be installed: $ROOT/azurite.log"
         missing=1

@@ -2,9 +2,9 @@
 """What a mailbox of a thousand messages costs on a bucket: requests to the store, time, and the server's peak memory, for each
 command; beside the same on the local store. And how soon what one server appends is told by another.
 
-    tests/stores/measure.py --sealpost PATH [--messages 1000] [--nats PATH] [--idle 60] [--told 40] [--write]
+    tests/stores/measure.py --sealpost target/release/sealpost [--messages 1000] [--nats PATH] [--idle 60] [--told 40] [--write]
 
-Garage, one node, on this machine (install.sh builds it). "Cold" is a server that was just started, without a cache on its disk. With
+Garage, one node, on this machine (tests/stores/install.sh builds it). It takes some minutes, and says what it does. "Cold" is a server that was just started, without a cache on its disk. With
 --nats, what a bus changes is measured too. Prints the generated part of docs/benchmarks.md; --write puts it there."""
 
 import argparse
@@ -190,14 +190,18 @@ def rows(make, work, arguments):
         server = Server(arguments.sealpost.resolve(), work / "server", backend)
         servers.append(server)
         add(server, ACCOUNT)
+        say(f"{backend.name}: {arguments.messages} messages")
         found, heard = {}, {}
         for name, *counted in mailbox(server, arguments.messages):
             found[name] = counted
-            say(f"  {backend.name}: {name}: {counted}")
+            requests, seconds, memory = counted
+            say(f"  {name}: {requests:.2f} requests, {time_of(seconds)}, {memory:.0f} MiB")
         if backend.endpoint:
             for n in range(IDLE_USERS):
                 add(server, f"user{n}@localhost")
+            say(f"  {IDLE_USERS} users in IDLE, polling: {SETTLED + arguments.idle} s")
             found[f"{IDLE_USERS} users in IDLE, {arguments.idle} s, polling"] = idle(server, arguments.idle)
+            say(f"  {arguments.told} deliveries that another server tells of by polling: some seconds each")
             servers += two(arguments, work, backend, server)
             heard["told by polling"] = told(*servers[-2:], arguments.told)
             if arguments.nats:
@@ -205,10 +209,12 @@ def rows(make, work, arguments):
                 nats = backends.Process([arguments.nats, "-a", "127.0.0.1", "-p", port], work / "nats.log", port)
                 nats.start()
                 servers += two(arguments, work, backend, server, ["[bus]", f'url = "nats://127.0.0.1:{port}"'])
+                say(f"  the same with a bus, and {5 * arguments.told} deliveries: about a second each")
                 found[f"{IDLE_USERS} users in IDLE, {arguments.idle} s, with a bus"] = idle(servers[-2], arguments.idle)
                 servers[-2].user = "user0@localhost"
                 heard["told by a bus"] = told(*servers[-2:], 5 * arguments.told)
-            say(f"  {heard}")
+            for name, seconds in heard.items():
+                say(f"  {name}: {time_of(seconds[len(seconds) // 2])} in the middle, {time_of(seconds[-1])} at most")
         return found, heard
     finally:
         for server in servers:
@@ -224,13 +230,16 @@ def say(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sealpost", type=Path, required=True)
+    parser.add_argument("--sealpost", type=Path, required=True, help="a release build: cargo build --release -p sealpost")
     parser.add_argument("--messages", type=int, default=1000)
-    parser.add_argument("--idle", type=int, default=60)
-    parser.add_argument("--nats", type=Path)
+    parser.add_argument("--idle", type=int, default=60, help="seconds that users wait in IDLE while requests are counted")
+    parser.add_argument("--nats", type=Path, help="nats-server: what a bus changes is measured too")
     parser.add_argument("--told", type=int, default=40, help="deliveries to one server of which another is to tell; five times as many with a bus")
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
     arguments = parser.parse_args()
+    for program in filter(None, [arguments.sealpost, arguments.nats]):
+        if not program.exists():
+            parser.error(f"there is no {program}")
     # What was started is stopped, however this ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     columns, heard = {}, {}
@@ -239,6 +248,8 @@ def main():
         try:
             columns[name], told_there = rows(make, work, arguments)
             heard |= told_there
+        except backends.Missing as missing:
+            sys.exit(f"{missing}")
         finally:
             backends.remove(work)
     text = "\n".join(table(columns, heard))

@@ -5,7 +5,7 @@ over it: under stress (stress.py), and under load while everything is killed or 
     tests/stores/run.py --sealpost PATH [--only NAME …] [--messages 200] [--stress SECONDS] [--keep]
 
 Starts and stops everything itself. What is not installed is left out and named (tests/stores/install.sh builds it). Exit status 1 if a
-check failed."""
+check failed, or if all that was asked for by --only was left out."""
 
 import argparse
 import imaplib
@@ -188,8 +188,9 @@ def several(sealpost, work, backend, seconds):
     try:
         for server in servers:
             server.start()
+        say(f"  stress of two servers for {seconds} s")
         done = stress.run(servers, seconds)
-        say(f"  stress of two servers, {seconds} s: {sum(done.values())} commands, both agree: {done}")
+        say(f"  stress: {sum(done.values())} commands, both agree: {done}")
         for server in servers:
             server.kill()
         stress_end = checked(servers[0])
@@ -245,18 +246,21 @@ def main():
     arguments = parser.parse_args()
     # A backend that is interrupted is stopped like any other.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    failed = 0
+    if not arguments.sealpost.exists():
+        parser.error(f"there is no {arguments.sealpost}: cargo build -p sealpost")
+    failed, left_out = 0, []
     for name, make in backends.all_of(None).items():
         if arguments.only and name not in arguments.only:
             continue
         work = Path(tempfile.mkdtemp(prefix=f"sealpost-{name}-"))
-        backend = None
+        backend, keep = None, arguments.keep
         try:
             backend = make(work)
             say(f"{name}: starting")
             backend.start()
             whole = backend.name != "local" and getattr(backend, "parts", True)
             if whole and not arguments.no_contract and not hasattr(backend, "machines"):
+                say("  contract: building the test if it is not, then running it")
                 contract(backend)
                 say("  contract kept")
             if not hasattr(backend, "machines"):
@@ -264,17 +268,22 @@ def main():
             if arguments.stress:
                 several(arguments.sealpost.resolve(), work, backend, arguments.stress)
             say(f"{name}: ok")
-        except FileNotFoundError as missing:
-            say(f"{name}: left out, not installed: {missing}")
+        except backends.Missing as missing:
+            left_out.append(name)
+            say(f"{name}: left out. {missing}")
         except Exception as problem:  # noqa: BLE001 - whatever it was, the next store is tried
             failed += 1
             say(f"{name}: FAILED: {problem!r}\n  logs in {work}")
-            arguments.keep = True
+            keep = True
         finally:
             if backend:
                 backend.stop()
-        if not arguments.keep:
+        if not keep:
             backends.remove(work)
+    if left_out:
+        say(f"left out: {', '.join(left_out)}")
+    if arguments.only and set(arguments.only) <= set(left_out):
+        return 1
     return 1 if failed else 0
 
 
