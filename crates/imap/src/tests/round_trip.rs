@@ -19,8 +19,8 @@ pub(super) fn written(command: &Command, literals: Literals) -> Vec<u8> {
 /// Writes a FETCH response as the server does.
 fn write_fetch(w: &mut Writer, number: u32, items: &[FetchData]) {
     w.fetch_begin(number);
-    for item in items {
-        w.item();
+    for (nth, item) in items.iter().enumerate() {
+        w.raw(if nth == 0 { "" } else { " " });
         match item {
             FetchData::Uid(n) => w.raw("UID ").number(u64::from(*n)),
             FetchData::Flags(flags) => w.raw("FLAGS ").flags(flags),

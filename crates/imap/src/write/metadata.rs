@@ -35,10 +35,13 @@ impl Writer {
         if max_size.is_some() || depth.is_some() {
             self.raw(b" (");
             if let Some(size) = max_size {
-                self.item().raw(b"MAXSIZE ").number(size);
+                self.raw(b"MAXSIZE ").number(size);
+            }
+            if max_size.is_some() && depth.is_some() {
+                self.space();
             }
             if let Some(depth) = depth {
-                self.item().raw(b"DEPTH ").raw(depth.name());
+                self.raw(b"DEPTH ").raw(depth.name());
             }
             self.close();
         }

@@ -79,14 +79,17 @@ impl Writer {
         self.raw(b"* ESEARCH");
         if *correlator != Correlator::default() {
             self.space().open();
+            let mut between: &[u8] = b"";
             if let Some(tag) = &correlator.tag {
                 self.raw(b"TAG ").string(tag.as_bytes());
+                between = b" ";
             }
             if let Some(mailbox) = &correlator.mailbox {
-                self.item().raw(b"MAILBOX ").mailbox(mailbox);
+                self.raw(between).raw(b"MAILBOX ").mailbox(mailbox);
+                between = b" ";
             }
             if let Some(validity) = correlator.uid_validity {
-                self.item().raw(b"UIDVALIDITY ").number(u64::from(validity));
+                self.raw(between).raw(b"UIDVALIDITY ").number(u64::from(validity));
             }
             self.close();
         }

@@ -332,15 +332,6 @@ impl Writer {
         self
     }
 
-    /// A space, unless the buffer ends in an opening bracket, a space or a line end: call it before each item of a
-    /// list whose items are written one by one. Not after [`Writer::take`].
-    pub fn item(&mut self) -> &mut Self {
-        match self.out.last() {
-            None | Some(b'(' | b'[' | b' ' | b'\n') => self,
-            Some(_) => self.space(),
-        }
-    }
-
     /// A mailbox name or pattern in the encoding in force.
     pub(super) fn encoded(&self, name: &str) -> String {
         if self.utf8 { name.to_owned() } else { utf7::encode(name) }
