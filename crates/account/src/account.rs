@@ -40,6 +40,8 @@ use crate::summary::{Entry, Indexes};
 
 /// A decoded structure takes about this many times its encoded size.
 const DECODED_FACTOR: usize = 4;
+/// An account that takes less is loaded within milliseconds, if the store is here: some five thousand messages.
+const QUICK_BYTES: usize = 64 << 10;
 
 /// An account in memory.
 pub struct Account {
@@ -221,6 +223,11 @@ impl Account {
     /// How long it took to load it.
     pub(crate) fn took(&self) -> Duration {
         self.took
+    }
+
+    /// Whether to load it again is a matter of a few milliseconds, however busy the server is.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.weight() <= QUICK_BYTES && !self.accounts.store().wants_packs()
     }
 
     /// What it takes, in bytes.

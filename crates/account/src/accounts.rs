@@ -182,6 +182,9 @@ impl Accounts {
     async fn open_if(&self, id: AccountId, root: &RootKey, refresh: bool) -> Result<Arc<Account>> {
         let slot = lock(&self.0.loaded).entry(id).or_default().clone();
         let mut loaded = slot.0.lock().await;
+        if loaded.strong_count() == 0 && !self.have_ample_room() {
+            self.expire();
+        }
         let account = match loaded.upgrade() {
             Some(account) if account.has_root(root) => {
                 if refresh {
@@ -231,6 +234,11 @@ impl Accounts {
             account.stay();
         }
         self.reopen(ticket).await
+    }
+
+    /// Whether loaded accounts take so little that whoever waits may keep one loaded for a while.
+    pub fn have_ample_room(&self) -> bool {
+        self.0.room.beyond_ample() == 0
     }
 
     /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
@@ -364,9 +372,13 @@ impl Accounts {
 
     /// Unloads accounts that nobody has used for a while. Called from time to time by whoever runs the process.
     pub fn unload_idle(&self) {
-        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic());
-        drop(expired);
+        self.expire();
         self.forget_unloaded();
+    }
+
+    fn expire(&self) {
+        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.room.beyond_ample());
+        drop(expired);
     }
 
     /// How many accounts are loaded now.

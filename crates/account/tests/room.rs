@@ -70,6 +70,29 @@ async fn the_least_recently_used_make_room_and_what_is_in_use_stays() {
     assert!(Arc::ptr_eq(&first, &world.open(1).await));
 }
 
+#[tokio::test]
+async fn with_many_loaded_those_stay_that_are_used_or_large() {
+    const AMPLE: usize = 1 << 20;
+    let each = weight().await;
+    let world = World::new(Store::memory(), 4 * AMPLE);
+    let first = world.open(1).await;
+    world.deliver(2, 3000).await;
+    let large = world.open(2).await;
+    assert!(large.weight() > 64 << 10);
+    drop(large);
+    for n in 3..=255 {
+        settled(&world.open(n).await).await;
+        let (_, used) = world.accounts.room();
+        assert!(used <= AMPLE + each, "{used} after {n}");
+    }
+    assert!(252 * each > AMPLE);
+    let is_loaded = |n| world.accounts.peek(id(n)).is_some();
+    assert!(is_loaded(1), "in use");
+    assert!(is_loaded(2), "it takes a while to load it");
+    assert!(is_loaded(255) && is_loaded(250) && !is_loaded(3));
+    drop(first);
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_finds_all_in_use_waits_for_one_and_not_for_ever() {
     let each = weight().await;

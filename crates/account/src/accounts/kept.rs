@@ -1,5 +1,6 @@
 //! The accounts that are loaded, in the order in which they were last used. Each stays for a while after its last
-//! session, for clients that come back at once, unless its room is wanted: the longer the more it took to load it.
+//! session, for clients that come back at once, unless its room is wanted: the longer the more it took to load it. When
+//! many are loaded, those that are quick to load stay no longer than their sessions.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -49,10 +50,18 @@ impl Kept {
         self.lru.contains(&id)
     }
 
-    /// Those that nobody has opened for long.
-    pub(super) fn expire(&mut self, now: Duration) -> Unkept {
+    /// Those that nobody has opened for long; and if others take more than they should by `bytes`, of those that nobody uses
+    /// and that were quick to load the ones that were used least recently.
+    pub(super) fn expire(&mut self, now: Duration, bytes: usize) -> Unkept {
+        let mut freed = 0;
         let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
-        let old = self.lru.iter().filter(|(_, (since, account))| is_old(since, account));
+        let mut has_to_go = |account: &Arc<Account>| {
+            let goes = freed < bytes && account.is_quick() && Arc::strong_count(account) == 1;
+            freed += if goes { account.weight() } else { 0 };
+            goes
+        };
+        let oldest_first = self.lru.iter().rev();
+        let old = oldest_first.filter(|(_, (since, account))| is_old(since, account) || has_to_go(account));
         let old: Vec<AccountId> = old.map(|(id, _)| *id).collect();
         old.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }

@@ -13,6 +13,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// While no more than this part of it is used, or than a few accounts take, there is ample room for accounts that nobody uses at
+/// the moment.
+const AMPLE: usize = 64;
+const AMPLE_BYTES: usize = 1 << 20;
 /// After so long of that it is no longer for those who have some to say when they are done.
 const PRESSED: Duration = Duration::from_secs(2);
 
@@ -63,6 +67,11 @@ impl Room {
     /// How much more than there is would be in use with `bytes` more.
     pub(crate) fn missing(&self, bytes: usize) -> usize {
         (self.used() + bytes).saturating_sub(self.0.bytes)
+    }
+
+    /// How much of it is used beyond what accounts may take that could as well be loaded again.
+    pub(crate) fn beyond_ample(&self) -> usize {
+        self.used().saturating_sub(AMPLE_BYTES.max(self.0.bytes / AMPLE))
     }
 
     /// Whether somebody waits.
@@ -199,6 +208,17 @@ mod tests {
         drop((first, held));
         assert_eq!(room.used(), 0);
         assert_eq!(room.take(1000, |_| ()).await.unwrap().bytes(), 100, "all there is");
+    }
+
+    #[test]
+    fn a_part_of_it_is_for_those_that_may_come_back() {
+        let (small, large) = (Room::new(4 << 20), Room::new(640 << 20));
+        let held = [(&small, 1 << 20), (&large, 10 << 20)].map(|(room, bytes)| room.try_take(bytes).unwrap());
+        assert_eq!((small.beyond_ample(), large.beyond_ample()), (0, 0));
+        for charge in &held {
+            charge.set(charge.bytes() + 7);
+        }
+        assert_eq!((small.beyond_ample(), large.beyond_ample()), (7, 7));
     }
 
     #[test]

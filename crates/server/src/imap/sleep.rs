@@ -231,15 +231,15 @@ impl Session {
     }
 }
 
-/// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, or as soon as
-/// others need the memory.
+/// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, at once if many
+/// are loaded, and as soon as others need the memory.
 fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     let ctx = session.ctx.clone();
     let account = session.account.clone();
     let viewed = session.view.as_ref().map(|view| view.account().clone());
     Box::pin(async move {
         let moment = ctx.settings.timeouts.imap_sleep;
-        if moment.is_zero() || ctx.accounts.are_short() {
+        if moment.is_zero() || !ctx.accounts.have_ample_room() {
             return;
         }
         let wanted = |account: Option<Arc<Account>>| async move {
