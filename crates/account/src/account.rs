@@ -33,7 +33,7 @@ use crate::cache::Cache;
 use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
-use crate::ingest::{Ingest, IngestBatch};
+use crate::ingest::{Ingest, IngestBatch, Later};
 use crate::packs::Packs;
 use crate::state::{AccountState, Applied, Mailbox};
 use crate::summary::{Entry, Indexes};
@@ -324,6 +324,11 @@ impl Account {
     /// What the store says.
     pub async fn ingest_beside(&self, beside: usize) -> Result<Ingest> {
         self.accounts.ingest_beside(self.id, beside).await
+    }
+
+    /// Where messages wait that come one after the other, to become durable together.
+    pub fn later(&self) -> Later {
+        Later::new(self.store().clone())
     }
 
     /// Starts to store messages that are there whole, many at little more than the cost of one.

@@ -3,6 +3,7 @@
 //! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
 //! the object until an event does; one that never gets an event is collected after the grace period.
 
+mod later;
 mod whole;
 
 use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
@@ -11,6 +12,7 @@ use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 
 use crate::accounts::Accounts;
 use crate::event::Message;
+pub use later::Later;
 pub use whole::IngestBatch;
 
 /// What the scanner may hold of a message until its end: its text, its structure, and a header field with the line after it.
@@ -84,13 +86,16 @@ impl Ingest {
     /// # Errors
     /// What the store says; nothing is left behind then.
     pub async fn finish(self) -> Result<Stored> {
-        let (structure, text) = {
-            let (structure, text) = self.scanner.finish();
-            (structure.encode(), text.into_text().encode())
-        };
+        let (text, structure) = scanned(self.scanner);
         let layout = self.writer.finish(&text, &structure).await?;
         Ok(Stored { object: self.object, key: self.key, layout, origin: None })
     }
+}
+
+/// The text and the structure of a message that is all there, as they are stored.
+fn scanned(scanner: Scanner<CappedText>) -> (Vec<u8>, Vec<u8>) {
+    let (structure, text) = scanner.finish();
+    (text.into_text().encode(), structure.encode())
 }
 
 impl Resealed {

@@ -34,7 +34,7 @@ pub use account::{Account, Committed, NewMessage, StateGuard};
 pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};
 pub use cache::Cache;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};
-pub use ingest::{Ingest, IngestBatch, Stored};
+pub use ingest::{Ingest, IngestBatch, Later, Stored};
 pub use metrics::AccountMetrics;
 pub use packs::{PackReads, Packed};
 pub use special_use::SpecialUses;

@@ -16,6 +16,8 @@ const ACCOUNT: &str = "million@localhost";
 const MAILBOX: &str = "Archive";
 /// Messages of one APPEND.
 const AT_ONCE: u32 = 1000;
+/// After so many messages it is said how far the fill is.
+const SAY_EVERY: u32 = 20_000;
 /// What COPY and MOVE of some messages take.
 const SOME: u32 = 1000;
 /// One in so many messages is flagged, one in so many not seen, one in so many from [`SOUGHT`] and has the word.
@@ -169,6 +171,10 @@ async fn fill(imap: &mut Imap, there: u32, messages: u32) -> Result<()> {
         let batch: Vec<_> = (first..(first + AT_ONCE).min(messages)).map(|nth| mail.message(nth)).collect();
         let reply = imap.append_all(MAILBOX, &batch).await?;
         ensure!(reply.is_ok(), "{}", reply.status);
+        let done = first + batch.len() as u32;
+        if done.is_multiple_of(SAY_EVERY) {
+            eprintln!("  {done} of {messages} messages are there");
+        }
     }
     Ok(())
 }

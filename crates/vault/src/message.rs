@@ -24,7 +24,7 @@ use crate::cipher::{ObjectCipher, sha256};
 pub use reader::{MessageReader, READER_BYTES};
 pub use thin::{Bodies, HEAD_BYTES, Thin, Wanted, thin_path};
 pub use whole::Whole;
-pub use writer::{MessageWriter, WRITER_BYTES};
+pub use writer::{Finished, MessageWriter, WRITER_BYTES};
 
 /// Plaintext bytes that the text or the structure of one message may have.
 pub const SECTION_BYTES: usize = 4 * 1024 * 1024;

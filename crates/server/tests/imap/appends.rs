@@ -1,7 +1,8 @@
 //! Commands that bring messages: one log entry each, and what they may bring at most.
 
-use sealpost_base::{MemoryDivision, limits};
+use sealpost_base::{MemoryDivision, Random, SeededRandom, limits};
 use sealpost_server::Settings;
+use sealpost_vault::Store;
 
 use crate::imap_world::{World, dial};
 
@@ -29,6 +30,38 @@ async fn however_many_messages_a_command_brings_it_is_one_entry() {
     assert_eq!(account.state().position().0 - before, 1);
     assert_eq!(account.state().mailbox_named("Drafts").unwrap().len(), 0);
     assert_eq!(account.state().mailbox_named("Sent").unwrap().len(), 1);
+}
+
+/// Each transaction of the store is a wait for the disk.
+#[tokio::test]
+async fn small_messages_of_a_command_become_durable_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::local(dir.path()).await.unwrap();
+    let mut world = World::over(store.clone(), Settings::default(), None).await;
+    let mut client = world.login().await;
+    // A few that are stored alone, one that comes in pieces, and many that are small.
+    let size = |nth| match nth {
+        7 => 5_000,
+        27 => 30_000,
+        47 => 200_000,
+        _ => 100,
+    };
+    let message = |nth: usize| {
+        let mut noise = vec![0; size(nth)];
+        SeededRandom::new(nth as u64).fill(&mut noise);
+        let letters: String = noise.iter().map(|byte| char::from(b'a' + byte % 26)).collect();
+        format!("Subject: {nth}\r\n\r\n{letters}")
+    };
+    let literal = |nth| format!(" {{{}+}}\r\n{}", message(nth).len(), message(nth));
+    let before = store.stats().commits;
+    client.ok(&format!("APPEND Archive{}", (0..200).map(literal).collect::<String>())).await;
+    let commits = store.stats().commits - before;
+    assert!(commits < 30, "{commits}");
+    client.ok("SELECT Archive").await;
+    for nth in 0..200 {
+        let lines = client.ok(&format!("FETCH {} BODY.PEEK[]", nth + 1)).await;
+        assert!(lines[0].ends_with(&format!("\r\n{})", message(nth))), "message {nth}");
+    }
 }
 
 #[tokio::test]

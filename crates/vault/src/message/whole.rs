@@ -70,6 +70,18 @@ impl Whole {
         Some(Whole { path: message::path(account, object), object: Sealed::new(sealed), layout })
     }
 
+    pub(super) fn new(path: String, object: Sealed, layout: Layout) -> Self {
+        Whole { path, object, layout }
+    }
+
+    /// Stores it. It is durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Whole::store`].
+    pub(super) async fn put(self, store: &Store) -> Result<()> {
+        put_own(store, &self.path, self.object).await
+    }
+
     /// Bytes of the object.
     pub fn size(&self) -> usize {
         self.object.len()

@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::cipher::{ObjectCipher, Place};
 use crate::compress::Effort;
-use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT};
+use crate::message::{self, INDEX, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT, Whole};
 use crate::store::Upload;
 use crate::{Put, Sealed, Store, chunk};
 
@@ -19,9 +19,18 @@ pub const WRITER_BYTES: usize = 3 * CHUNK_BYTES;
 
 /// Writes one message object. Dropped before [`MessageWriter::finish`], it leaves nothing behind.
 pub struct MessageWriter {
+    store: Store,
     plain: Vec<u8>,
     raw_bytes: u64,
     stage: Stage,
+}
+
+/// What came of a message that is all there.
+pub enum Finished {
+    /// Its object is small, and not stored yet.
+    Sealed(Whole),
+    /// It is durable.
+    Durable(Layout),
 }
 
 enum Stage {
@@ -78,7 +87,8 @@ impl MessageWriter {
             sealed_raw: 0,
             upload: None,
         };
-        Ok(MessageWriter { plain: Vec::new(), raw_bytes: 0, stage: Stage::Idle(Box::new(sink)) })
+        let store = store.clone();
+        Ok(MessageWriter { store, plain: Vec::new(), raw_bytes: 0, stage: Stage::Idle(Box::new(sink)) })
     }
 
     /// Bytes written so far.
@@ -115,7 +125,23 @@ impl MessageWriter {
     ///
     /// # Errors
     /// `Retry` if the store failed, `Limit` if text or structure pass [`SECTION_BYTES`].
-    pub async fn finish(mut self, text: &[u8], structure: &[u8]) -> Result<Layout> {
+    pub async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Layout> {
+        let store = self.store.clone();
+        match self.seal(text, structure).await? {
+            Finished::Sealed(whole) => {
+                let layout = whole.layout();
+                whole.put(&store).await?;
+                Ok(layout)
+            }
+            Finished::Durable(layout) => Ok(layout),
+        }
+    }
+
+    /// As [`MessageWriter::finish`], but a small object is not stored.
+    ///
+    /// # Errors
+    /// As [`MessageWriter::finish`].
+    pub async fn seal(mut self, text: &[u8], structure: &[u8]) -> Result<Finished> {
         if text.len() > SECTION_BYTES || structure.len() > SECTION_BYTES {
             return Err(Error::limit(format!("a message's text or structure is over {SECTION_BYTES} bytes")));
         }
@@ -215,7 +241,7 @@ impl Sink {
         self.store.part_bytes() + chunk::MAX_SEALED_BYTES
     }
 
-    async fn finish(mut self: Box<Self>, raw_bytes: u64, text: &[u8], structure: &[u8]) -> Result<Layout> {
+    async fn finish(mut self: Box<Self>, raw_bytes: u64, text: &[u8], structure: &[u8]) -> Result<Finished> {
         let mut sealed_text = Vec::with_capacity(text.len() / 2 + chunk::OVERHEAD_BYTES);
         chunk::seal_section(&self.cipher, TEXT, text, &mut sealed_text);
         let mut sealed_structure = Vec::with_capacity(structure.len() + chunk::OVERHEAD_BYTES);
@@ -229,10 +255,10 @@ impl Sink {
         };
         if self.upload.is_none() && layout.object_bytes() <= INLINE_OBJECT_BYTES as u64 {
             let parts = [&sealed_structure[..], &sealed_text, &self.pending, &layout.footer()];
-            put_own(&self.store, &self.path, Sealed::new(parts.concat())).await?;
-            return Ok(layout);
+            let object = Sealed::new(parts.concat());
+            return Ok(Finished::Sealed(Whole::new(self.path, object, layout)));
         }
-        self.finish_upload(&sealed_text, &sealed_structure, layout).await
+        self.finish_upload(&sealed_text, &sealed_structure, layout).await.map(Finished::Durable)
     }
 
     async fn finish_upload(

@@ -3,11 +3,13 @@
 //! A command may bring a thousand messages with tens of keywords each, and its client may take its time: what is kept of them
 //! is drawn from a share of the budget that is for this alone, in steps. Whoever holds some of it may wait for other memory, for
 //! there always is some that is not records; nobody waits for more of it for long, since all of it may be held by those who wait.
+//!
+//! From the second message on small ones become durable together ([`Later`]), if there is memory for that at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_account::{Flags, NewMessage};
+use sealpost_account::{Account, Flags, Ingest, Later, NewMessage, Stored};
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::types::Code;
 use tokio::time::timeout;
@@ -23,9 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Sets of flags that a new message is compared with: those of the messages before it.
 const SETS_BEFORE: usize = 8;
 
+/// Messages that wait to be stored may take this part of the share, one so-manieth.
+const LATER_SHARE: usize = 2;
+
 /// Where the memory for these records comes from. Cloning shares it.
 #[derive(Clone)]
-pub struct Appends(Budget);
+pub struct Appends {
+    records: Budget,
+    later: Budget,
+}
 
 /// The messages of one command, in their order.
 pub(in crate::imap) struct Kept {
@@ -34,17 +42,28 @@ pub(in crate::imap) struct Kept {
     /// What they take, in bytes.
     weight: usize,
     drawn: Vec<Permit>,
+    later_share: Budget,
+    /// Where small messages wait, and the memory for that.
+    later: Option<(Later, Permit)>,
 }
 
 impl Appends {
     /// Of a server with that budget.
     pub fn of(budget: &Budget) -> Self {
-        Appends(budget.share(budget.common() / SHARE))
+        let records = budget.share(budget.common() / SHARE);
+        Appends { later: records.share(records.total() / LATER_SHARE), records }
     }
 
     /// Those of a command that begins.
     pub(super) fn begin(&self) -> Kept {
-        Kept { share: self.0.clone(), messages: Vec::new(), weight: 0, drawn: Vec::new() }
+        Kept {
+            share: self.records.clone(),
+            messages: Vec::new(),
+            weight: 0,
+            drawn: Vec::new(),
+            later_share: self.later.clone(),
+            later: None,
+        }
     }
 }
 
@@ -68,6 +87,37 @@ impl Kept {
         }
     }
 
+    /// Stores a message that is all there: it is durable when [`Kept::store`] has been called.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn finish(
+        &mut self,
+        account: &Account,
+        ingest: Ingest,
+    ) -> sealpost_base::Result<Stored> {
+        if self.later.is_none() && !self.messages.is_empty() {
+            let drawn = self.later_share.try_acquire(Later::BYTES);
+            let drawn = drawn.filter(|permit| permit.bytes() == Later::BYTES);
+            self.later = drawn.map(|permit| (account.later(), permit));
+        }
+        match &mut self.later {
+            Some((later, _)) => ingest.finish_later(later).await,
+            None => ingest.finish().await,
+        }
+    }
+
+    /// Makes all of them durable.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn store(&mut self) -> sealpost_base::Result<()> {
+        match self.later.take() {
+            Some((mut later, _drawn)) => later.store().await,
+            None => Ok(()),
+        }
+    }
+
     /// Adds one, with memory for it.
     ///
     /// # Errors
@@ -81,15 +131,26 @@ impl Kept {
         if self.weight > limits::IMAP_APPEND_FREE_BYTES + self.share.total() / COMMAND_SHARE {
             return Err(Reply::no(Code::Limit, "too many messages or keywords in one command"));
         }
-        let drawing = async {
-            while self.weight > limits::IMAP_APPEND_FREE_BYTES + self.bytes() {
-                self.drawn.push(self.share.acquire(limits::IMAP_APPEND_STEP_BYTES).await);
+        while self.weight > limits::IMAP_APPEND_FREE_BYTES + self.bytes() {
+            self.draw().await?;
+        }
+        self.messages.push(new);
+        Ok(())
+    }
+
+    /// One step more. Who has to wait gives back first what others may wait for.
+    async fn draw(&mut self) -> Result<(), Reply> {
+        let step = limits::IMAP_APPEND_STEP_BYTES;
+        let drawn = match self.share.try_acquire(step) {
+            Some(drawn) => drawn,
+            None => {
+                self.store().await.map_err(|error| Reply::from_error(&error))?;
+                timeout(PATIENCE, self.share.acquire(step))
+                    .await
+                    .map_err(|_| Reply::no(Code::Unavailable, "no memory for so many messages at once now"))?
             }
         };
-        timeout(PATIENCE, drawing)
-            .await
-            .map_err(|_| Reply::no(Code::Unavailable, "no memory for so many messages at once now"))?;
-        self.messages.push(new);
+        self.drawn.push(drawn);
         Ok(())
     }
 

@@ -72,6 +72,7 @@ impl Session {
                 }
                 Event::AppendEnd => {
                     received.complete(self, place).await?;
+                    received.done.store().await?;
                     return Ok(received.done);
                 }
                 Event::Bad { code, reason, .. } => return Err(Reply { code, ..Reply::bad(reason) }.into()),
@@ -214,7 +215,7 @@ impl Received {
         }
         let Some(Incoming { flags, received, ingest, .. }) = self.current.take() else { return Ok(()) };
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or_else(nothing)?;
-        let stored = ingest.finish().await?;
+        let stored = self.done.finish(&place.account, ingest).await?;
         let flags = self.done.shared(flags);
         session.patiently(self.done.push(NewMessage { stored, flags, received })).await??;
         session.advance(self.done.len(), 0).await?;

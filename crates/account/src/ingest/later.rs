@@ -1,0 +1,70 @@
+//! Messages that come in one after the other, piece by piece, and of which the small ones become durable together: one wait for
+//! the disk, or one round trip, for tens of them.
+
+use sealpost_base::Result;
+use sealpost_vault::Store;
+use sealpost_vault::message::{Finished, Whole};
+
+use super::{Ingest, Stored, scanned};
+
+/// Small messages of an account that are all there, and not stored yet. Dropped before [`Later::store`], nothing of them is left.
+pub struct Later {
+    store: Store,
+    waiting: Vec<Whole>,
+    bytes: usize,
+}
+
+impl Later {
+    /// What it holds at most, in bytes.
+    pub const BYTES: usize = 48 * 1024;
+    /// An object that is larger is stored when its message is all there.
+    const OBJECT_BYTES: usize = 16 * 1024;
+
+    pub(crate) fn new(store: Store) -> Self {
+        Later { store, waiting: Vec::new(), bytes: 0 }
+    }
+
+    /// Stores what waits. Durable when it returns.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn store(&mut self) -> Result<()> {
+        self.bytes = 0;
+        match std::mem::take(&mut self.waiting) {
+            none if none.is_empty() => Ok(()),
+            waiting => Whole::store(waiting, &self.store).await,
+        }
+    }
+
+    /// Takes one; stores those before it if they would be too many together, and itself if it is large.
+    async fn add(&mut self, whole: Whole) -> Result<()> {
+        if self.bytes + whole.size() > Self::BYTES {
+            self.store().await?;
+        }
+        if whole.size() > Self::OBJECT_BYTES {
+            return Whole::store(vec![whole], &self.store).await;
+        }
+        self.bytes += whole.size();
+        self.waiting.push(whole);
+        Ok(())
+    }
+}
+
+impl Ingest {
+    /// Seals what is left of it, with its text and structure. It is durable when `later` is stored.
+    ///
+    /// # Errors
+    /// What the store says; nothing is left behind then, and `later` is of no more use.
+    pub async fn finish_later(self, later: &mut Later) -> Result<Stored> {
+        let (text, structure) = scanned(self.scanner);
+        let layout = match self.writer.seal(&text, &structure).await? {
+            Finished::Durable(layout) => layout,
+            Finished::Sealed(whole) => {
+                let layout = whole.layout();
+                later.add(whole).await?;
+                layout
+            }
+        };
+        Ok(Stored { object: self.object, key: self.key, layout, origin: None })
+    }
+}
