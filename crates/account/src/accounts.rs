@@ -238,7 +238,7 @@ impl Accounts {
 
     /// Whether loaded accounts take so little that whoever waits may keep one loaded for a while.
     pub fn have_ample_room(&self) -> bool {
-        self.0.room.beyond_ample() == 0
+        self.0.room.used() <= self.0.room.ample()
     }
 
     /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
@@ -377,7 +377,7 @@ impl Accounts {
     }
 
     fn expire(&self) {
-        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.room.beyond_ample());
+        let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.room.ample());
         drop(expired);
     }
 

@@ -50,20 +50,21 @@ impl Kept {
         self.lru.contains(&id)
     }
 
-    /// Those that nobody has opened for long; and if others take more than they should by `bytes`, of those that nobody uses
-    /// and that were quick to load the ones that were used least recently.
-    pub(super) fn expire(&mut self, now: Duration, bytes: usize) -> Unkept {
-        let mut freed = 0;
+    /// Those that nobody has opened for long; and of those that nobody uses and that are quick to load, the ones that were
+    /// used least recently, until the others take no more than `ample` bytes.
+    pub(super) fn expire(&mut self, now: Duration, ample: usize) -> Unkept {
         let is_old = |since: &Duration, account: &Account| now.saturating_sub(*since) > keep(account.took());
-        let mut has_to_go = |account: &Arc<Account>| {
-            let goes = freed < bytes && account.is_quick() && Arc::strong_count(account) == 1;
-            freed += if goes { account.weight() } else { 0 };
-            goes
+        let mut taken = 0;
+        let mut is_too_much = |account: &Arc<Account>| {
+            let counts = account.is_quick() && Arc::strong_count(account) == 1;
+            taken += if counts { account.weight() } else { 0 };
+            counts && taken > ample
         };
-        let oldest_first = self.lru.iter().rev();
-        let old = oldest_first.filter(|(_, (since, account))| is_old(since, account) || has_to_go(account));
-        let old: Vec<AccountId> = old.map(|(id, _)| *id).collect();
-        old.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
+        let latest_first = self.lru.iter();
+        let gone =
+            latest_first.filter(|(_, (since, account))| is_old(since, account) || is_too_much(account));
+        let gone: Vec<AccountId> = gone.map(|(id, _)| *id).collect();
+        gone.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }
 
     /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,

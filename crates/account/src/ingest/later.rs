@@ -59,7 +59,7 @@ impl Ingest {
         let (text, structure) = scanned(self.scanner);
         let layout = match self.writer.seal(&text, &structure).await? {
             Finished::Durable(layout) => layout,
-            Finished::Sealed(whole) => {
+            Finished::Sealed(whole, _drawn) => {
                 let layout = whole.layout();
                 later.add(whole).await?;
                 layout

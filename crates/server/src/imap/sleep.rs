@@ -239,7 +239,8 @@ fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     let viewed = session.view.as_ref().map(|view| view.account().clone());
     Box::pin(async move {
         let moment = ctx.settings.timeouts.imap_sleep;
-        if moment.is_zero() || !ctx.accounts.have_ample_room() {
+        let accounts = &ctx.accounts;
+        if moment.is_zero() || accounts.are_short() || !accounts.have_ample_room() {
             return;
         }
         let wanted = |account: Option<Arc<Account>>| async move {

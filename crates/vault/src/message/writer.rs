@@ -27,8 +27,8 @@ pub struct MessageWriter {
 
 /// What came of a message that is all there.
 pub enum Finished {
-    /// Its object is small, and not stored yet.
-    Sealed(Whole),
+    /// Its object is small, and not stored yet; the memory that was drawn for it.
+    Sealed(Whole, Option<Permit>),
     /// It is durable.
     Durable(Layout),
 }
@@ -128,7 +128,7 @@ impl MessageWriter {
     pub async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Layout> {
         let store = self.store.clone();
         match self.seal(text, structure).await? {
-            Finished::Sealed(whole) => {
+            Finished::Sealed(whole, _drawn) => {
                 let layout = whole.layout();
                 whole.put(&store).await?;
                 Ok(layout)
@@ -256,7 +256,7 @@ impl Sink {
         if self.upload.is_none() && layout.object_bytes() <= INLINE_OBJECT_BYTES as u64 {
             let parts = [&sealed_structure[..], &sealed_text, &self.pending, &layout.footer()];
             let object = Sealed::new(parts.concat());
-            return Ok(Finished::Sealed(Whole::new(self.path, object, layout)));
+            return Ok(Finished::Sealed(Whole::new(self.path, object, layout), self.permit));
         }
         self.finish_upload(&sealed_text, &sealed_structure, layout).await.map(Finished::Durable)
     }
