@@ -135,13 +135,20 @@ def exports(context):
     session.logout()
 
 
+def noisy(context, prefix, count, size):
+    """A mailbox of that many messages that do not compress, the same in every run."""
+    session, name = context.mailbox(prefix)
+    chance = random.Random(count)
+    for number in range(count):
+        body = base64.encodebytes(chance.randbytes(size)).replace(b"\n", b"\r\n")
+        raw_append(session, name, numbered(number) + body)
+    return session, name
+
+
 @check("archive: what is damaged in a copy is found and repaired, and one of another account left alone", "imap")
 def repairs(context):
-    session, name = context.mailbox("Repaired")
-    chance = random.Random(9)
-    for number in range(12):
-        # Too large for the database of a sealed copy: they are in files.
-        raw_append(session, name, numbered(number) + base64.encodebytes(chance.randbytes(80_000)).replace(b"\n", b"\r\n"))
+    # Too large for the database of a sealed copy: they are in files.
+    session, name = noisy(context, "Repaired", 12, 80_000)
     for kind in ("mbox", "maildir", "sealpost"):
         archive = Archive(context, kind, False)
         only = ["--folder", name]
@@ -158,7 +165,7 @@ def repairs(context):
         (found,) = archive.run(*verify, status=1)
         equal((found["missing"], len(found["damaged"])), (1, 1), f"{kind}: missing, damaged")
         (found,) = archive.run(*verify, "--repair")
-        equal((found["repaired"], found["repaired_uids"], found["good"]), (1, found["repaired_uids"], True), kind)
+        equal((found["repaired"], found["repaired_uids"].isdigit(), found["good"]), (1, True, True), kind)
         archive.verify(name)
         equal(archive.pull(*only)["new"], 0, f"{kind}: new after the repair")
         before = {path: path.stat().st_mtime_ns for path in archive.copy.rglob("*.mbox")}
@@ -182,10 +189,7 @@ mount -o remount,ro "$DISK"
 
 @check("archive: a full disk and a read-only one are told, and what comes next is complete", "imap", program="unshare")
 def full_disk(context):
-    session, name = context.mailbox("Disk")
-    chance = random.Random(7)
-    for number in range(60):
-        raw_append(session, name, numbered(number) + base64.encodebytes(chance.randbytes(12_000)).replace(b"\n", b"\r\n"))
+    session, name = noisy(context, "Disk", 60, 12_000)
     for kind in ("mbox", "maildir", "sealpost"):
         archive = Archive(context, kind, False)
         disk = archive.home / "disk"

@@ -1,6 +1,6 @@
 //! The accounts that are loaded, in the order in which they were last used. Each stays for a while after its last
 //! session, for clients that come back at once, unless its room is wanted: the longer the more it took to load it. When
-//! many are loaded, those that are quick to load stay no longer than their sessions.
+//! many are loaded, those that nobody uses and that are quick to load have a part of the room, and no more.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -11,7 +11,6 @@ use super::{Ingest, Stored, scanned};
 pub struct Later {
     store: Store,
     waiting: Vec<Whole>,
-    bytes: usize,
 }
 
 impl Later {
@@ -21,7 +20,7 @@ impl Later {
     const OBJECT_BYTES: usize = 16 * 1024;
 
     pub(crate) fn new(store: Store) -> Self {
-        Later { store, waiting: Vec::new(), bytes: 0 }
+        Later { store, waiting: Vec::new() }
     }
 
     /// Stores what waits. Durable when it returns.
@@ -29,22 +28,20 @@ impl Later {
     /// # Errors
     /// What the store says.
     pub async fn store(&mut self) -> Result<()> {
-        self.bytes = 0;
         match std::mem::take(&mut self.waiting) {
             none if none.is_empty() => Ok(()),
             waiting => Whole::store(waiting, &self.store).await,
         }
     }
 
-    /// Takes one; stores those before it if they would be too many together, and itself if it is large.
+    /// Takes one, which is stored at once if it is large; stores those before it if they would be too many together.
     async fn add(&mut self, whole: Whole) -> Result<()> {
-        if self.bytes + whole.size() > Self::BYTES {
-            self.store().await?;
-        }
         if whole.size() > Self::OBJECT_BYTES {
             return Whole::store(vec![whole], &self.store).await;
         }
-        self.bytes += whole.size();
+        if self.waiting.iter().map(Whole::size).sum::<usize>() + whole.size() > Self::BYTES {
+            self.store().await?;
+        }
         self.waiting.push(whole);
         Ok(())
     }

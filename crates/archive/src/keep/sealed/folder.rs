@@ -274,8 +274,9 @@ impl SealedFolder {
             record.present = self.known.present();
         }
         let (changed, mut vanished) = if last { self.changes() } else { Default::default() };
-        let replaced = servers.iter().filter(|server| is_among(&self.replaced, **server));
-        vanished = vanished.union(&replaced.filter_map(|server| self.uids.local(*server)).collect());
+        let replaced = servers.iter().copied().filter(|server| is_among(&self.replaced, *server));
+        let replaced: Vec<u32> = replaced.collect();
+        vanished = vanished.union(&replaced.iter().filter_map(|server| self.uids.local(*server)).collect());
         let (mailbox, uids) = (self.mailbox, &self.uids);
         let decide = |state: &AccountState| {
             let missing = || Error::not_found("the mailbox of the folder is gone");
@@ -311,8 +312,8 @@ impl SealedFolder {
             Ok((events, local))
         };
         let committed = self.runtime.block_on(self.account.commit(decide))?;
-        for server in servers.iter().filter(|server| is_among(&self.replaced, **server)) {
-            self.uids.forget(*server);
+        for server in replaced {
+            self.uids.forget(server);
         }
         self.uids.added(&servers, committed.value);
         self.record = record;

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use sealpost_base::{Error, Result};
 
+use crate::exit::{FAILED, TEMPORARY};
+
 /// Options that choose folders.
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Folders")]
@@ -85,6 +87,18 @@ impl Chosen {
         let quoted: Vec<String> = without.iter().map(|glob| format!("--folder '{glob}'")).collect();
         let why = format!("no folder matches {}; there are: {}{more}", quoted.join(", "), names.join(", "));
         Err(Error::not_found(why))
+    }
+
+    /// The exit status of a command that looked at them.
+    ///
+    /// # Errors
+    /// As [`Chosen::check`], if all was done.
+    pub fn status(&self, interrupted: bool, complete: bool) -> Result<u8> {
+        match (interrupted, complete) {
+            (true, _) => Ok(TEMPORARY),
+            (false, false) => Ok(FAILED),
+            (false, true) => self.check().map(|()| 0),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::remembered::{Accounts, Remembered};
 use super::server::ServerArgs;
 use super::stop;
 use super::target::{Format, SealedArgs, Target, end, octets};
-use crate::exit::{FAILED, TEMPORARY, Usage};
+use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::advice;
 
@@ -252,13 +252,7 @@ async fn one(
     };
     let summary = Summary::of(name, &report);
     global.output().show(&summary, |summary| summary.text(args.dry_run))?;
-    match (report.interrupted, report.is_complete()) {
-        (true, _) => return Ok(TEMPORARY),
-        (false, false) => return Ok(FAILED),
-        (false, true) => {}
-    }
-    chosen.check()?;
-    Ok(0)
+    Ok(chosen.status(report.interrupted, report.is_complete())?)
 }
 
 impl<'a> Summary<'a> {

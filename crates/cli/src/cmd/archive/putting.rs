@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::folders::Chosen;
 use super::progress::style;
-use crate::exit::{FAILED, TEMPORARY};
 use crate::global::Global;
 use crate::output::{Output, warn};
 
@@ -142,11 +141,5 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
         text
     })?;
     let bad = summary.failed > 0 || summary.folders.iter().any(|folder| folder.error.is_some());
-    match (report.interrupted, bad) {
-        (true, _) => return Ok(ExitCode::from(TEMPORARY)),
-        (false, true) => return Ok(ExitCode::from(FAILED)),
-        (false, false) => {}
-    }
-    chosen.check()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(chosen.status(report.interrupted, !bad)?))
 }

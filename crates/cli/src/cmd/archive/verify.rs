@@ -17,7 +17,7 @@ use super::remembered::Accounts;
 use super::server::ServerArgs;
 use super::stop;
 use super::target::{Format, SealedArgs, Target, end};
-use crate::exit::{FAILED, Usage};
+use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::warn;
 
@@ -134,11 +134,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         warn("sealpost: `verify --repair` fetches again what is missing, different or damaged");
     }
     let good = report.folders.iter().all(FolderReport::is_good);
-    if !good {
-        return Ok(ExitCode::from(FAILED));
-    }
-    chosen.check()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(chosen.status(false, good)?))
 }
 
 impl<'a> Folder<'a> {
