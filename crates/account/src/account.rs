@@ -40,8 +40,6 @@ use crate::summary::{Entry, Indexes};
 
 /// A decoded structure takes about this many times its encoded size.
 const DECODED_FACTOR: usize = 4;
-/// An account that takes less is loaded within milliseconds, if the store is here: some five thousand messages.
-const QUICK_BYTES: usize = 64 << 10;
 
 /// An account in memory.
 pub struct Account {
@@ -227,7 +225,7 @@ impl Account {
 
     /// Whether to load it again is a matter of a few milliseconds, however busy the server is.
     pub(crate) fn is_quick(&self) -> bool {
-        self.weight() <= QUICK_BYTES && !self.accounts.store().wants_packs()
+        self.accounts.is_quick(self.weight())
     }
 
     /// What it takes, in bytes.

@@ -7,6 +7,7 @@ mod kept;
 mod poll;
 mod room;
 mod ticket;
+mod turns;
 mod watch;
 
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ use poll::Polls;
 pub use room::Charge;
 use room::Room;
 pub use ticket::{Bell, Ticket};
+use turns::{QUICK_BYTES, Turn, Turns};
 
 /// Accounts whose end of the log is remembered between deliveries.
 const HEADS: usize = 4096;
@@ -64,6 +66,7 @@ struct Shared {
     room: Room,
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<Kept>,
+    turns: Turns,
     structures: Cache<Structure>,
     decoded: DecodedCache,
     summaries: Cache<Entry>,
@@ -137,6 +140,7 @@ impl Accounts {
             structures: Cache::new(memory.structures()),
             summaries: Cache::new(memory.summaries()),
             decoded: DecodedCache::new(memory.decoded()),
+            turns: Turns::default(),
             store,
             clock,
             random,
@@ -269,6 +273,17 @@ impl Accounts {
     /// Room for an account that is about to be loaded.
     pub(crate) async fn make_room(&self, bytes: usize) -> Result<Charge> {
         self.0.room.take(bytes + ACCOUNT_BYTES, |missing| self.unload(missing)).await
+    }
+
+    /// Whether to load an account that takes so much is a matter of a few milliseconds, however busy the server is.
+    pub(crate) fn is_quick(&self, bytes: usize) -> bool {
+        bytes <= QUICK_BYTES && !self.0.store.wants_packs()
+    }
+
+    /// An account that takes so much may be read now. Whoever asks holds the room for it, and waits for nothing but the store
+    /// meanwhile.
+    pub(crate) async fn turn_to_load(&self, bytes: usize) -> Option<Turn<'_>> {
+        if self.is_quick(bytes) { self.0.turns.next().await } else { None }
     }
 
     /// An account takes that much by now, its state included.

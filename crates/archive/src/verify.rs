@@ -63,7 +63,7 @@ pub struct FolderReport {
     pub kept: u64,
     /// Messages at the server.
     pub messages: u64,
-    /// UIDs that the server has and the copy has not.
+    /// UIDs that the server has and of which the copy has nothing.
     pub missing: UidSet,
     /// Messages of the copy that the server no longer has.
     pub gone: u64,
@@ -320,7 +320,7 @@ impl Comparing<'_> {
             let (listed, all) = (there.len(), selected.messages);
             return Err(Error::invalid(format!("the server lists {listed} of {all} messages of the folder")));
         }
-        report.missing = there.difference(&local.uids);
+        report.missing = there.difference(&local.uids).difference(&local.damaged_uids);
         report.given_up = local.given_up.len() as u64;
         report.lost = local.given_up.difference(&there);
         report.beyond_repair = local.damaged_uids.difference(&there);

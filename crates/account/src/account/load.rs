@@ -39,10 +39,12 @@ impl Account {
             known => known,
         };
         let charge = accounts.make_room(expected).await?;
+        let turn = accounts.turn_to_load(charge.bytes()).await;
         let scale = Scale { accounts: &accounts, id, charge: &charge };
         let reads = accounts.clock().monotonic();
         let (state, work, damaged) = load(&head.journal, &keys, &scale).await?;
         let took = accounts.clock().monotonic().saturating_sub(reads);
+        drop(turn);
         scale.weigh(&state)?;
         head.weight.store(charge.bytes(), Ordering::Relaxed);
         accounts.metrics().loads.observe_time(accounts.clock().monotonic().saturating_sub(began));

@@ -15,7 +15,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// While no more than this part of it is used, or than a few accounts take, there is ample room for accounts that nobody uses at
 /// the moment.
-const AMPLE: usize = 8;
+const AMPLE: usize = 64;
 const AMPLE_BYTES: usize = 1 << 20;
 /// After so long of that it is no longer for those who have some to say when they are done.
 const PRESSED: Duration = Duration::from_secs(2);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_part_of_it_is_for_those_that_may_come_back() {
-        let (small, large) = (Room::new(4 << 20), Room::new(80 << 20));
+        let (small, large) = (Room::new(4 << 20), Room::new(640 << 20));
         assert_eq!((small.ample(), large.ample()), (1 << 20, 10 << 20));
     }
 

@@ -17,7 +17,7 @@ use crate::pull::{self, Tools, pull};
 impl FolderReport {
     /// What the server has and the copy has not, or not as it should be.
     pub fn to_fetch(&self) -> UidSet {
-        self.missing.union(&self.different)
+        self.missing.union(&self.different).union(&self.damaged_uids.difference(&self.beyond_repair))
     }
 }
 

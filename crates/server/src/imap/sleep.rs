@@ -24,6 +24,10 @@ use super::view::View;
 /// How long a session that could not be woken waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 
+/// How long a session that waits keeps its accounts while many are loaded: a client that sends several commands in a row finds them
+/// loaded.
+const BRIEFLY: Duration = Duration::from_millis(50);
+
 /// What a session keeps of its accounts.
 pub(super) struct Asleep {
     account: Ticket,
@@ -231,17 +235,20 @@ impl Session {
     }
 }
 
-/// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, at once if many
+/// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, a shorter one if many
 /// are loaded, and as soon as others need the memory.
 fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     let ctx = session.ctx.clone();
     let account = session.account.clone();
     let viewed = session.view.as_ref().map(|view| view.account().clone());
     Box::pin(async move {
-        let moment = ctx.settings.timeouts.imap_sleep;
+        let mut moment = ctx.settings.timeouts.imap_sleep;
         let accounts = &ctx.accounts;
-        if moment.is_zero() || accounts.are_short() || !accounts.have_ample_room() {
+        if moment.is_zero() || accounts.are_short() {
             return;
+        }
+        if !accounts.have_ample_room() {
+            moment = moment.min(BRIEFLY);
         }
         let wanted = |account: Option<Arc<Account>>| async move {
             match account {

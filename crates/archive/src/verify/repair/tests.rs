@@ -155,6 +155,7 @@ async fn what_the_server_has_is_mended_and_nothing_else_is_touched() {
         });
         let found = world.verified().await.folders.into_iter().next().unwrap();
         assert_eq!(found.damaged_uids.to_string(), "7,9", "{format:?}");
+        assert!(found.missing.is_empty(), "{format:?} {found:?}");
         assert_eq!(found.to_fetch().to_string(), "7,20", "{format:?}");
         let report = world.repaired().await;
         assert_eq!(report.repaired.to_string(), "7,20", "{format:?} {capabilities} {report:?}");

@@ -1,0 +1,47 @@
+//! When thousands of clients come at once, their accounts are loaded some at a time: with more, none would be there sooner, and all
+//! of them be half loaded for as long as the last one takes.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// An account that takes less is loaded within milliseconds, if the store is here: some five thousand messages. Larger ones, and
+/// those of a store that answers from afar, are not kept waiting, nor does anybody wait for them.
+pub(super) const QUICK_BYTES: usize = 64 << 10;
+/// Accounts that are read at once.
+const AT_ONCE: usize = 16;
+
+/// Whose turn it is.
+pub(super) struct Turns(Semaphore);
+
+/// It is somebody's turn for as long as this lives.
+pub(crate) type Turn<'a> = SemaphorePermit<'a>;
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns(Semaphore::new(AT_ONCE))
+    }
+}
+
+impl Turns {
+    /// Waits for those who came before.
+    pub(super) async fn next(&self) -> Option<Turn<'_>> {
+        // Nobody closes it.
+        self.0.acquire().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn so_many_at_once_and_then_who_came_first() {
+        let turns = Turns::default();
+        let mut held: Vec<_> = (0..AT_ONCE).map(|_| turns.next().now_or_never().unwrap()).collect();
+        let mut waits = Box::pin(turns.next());
+        assert!(waits.as_mut().now_or_never().is_none());
+        held.pop();
+        assert!(waits.now_or_never().is_some_and(|turn| turn.is_some()));
+    }
+}
