@@ -54,6 +54,8 @@ pub struct Account {
     charge: Charge,
     /// Since when it is loaded.
     loaded: Instant,
+    /// When it was loaded, if its log was empty: nothing of it is older.
+    new_since: Option<Duration>,
     /// How long that took.
     took: Duration,
     /// Its room is wanted for others. Gone with the account, which tells those who wait for that.

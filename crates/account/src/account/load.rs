@@ -61,6 +61,7 @@ impl Account {
             state: RwLock::new(state),
             charge,
             loaded: Instant::now(),
+            new_since: (work.tail == Tail::EMPTY).then_some(began),
             took,
             leaving: watch::Sender::new(false),
             work: AsyncMutex::new(work),

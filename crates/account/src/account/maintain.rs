@@ -76,8 +76,13 @@ impl Account {
     }
 
     /// With the first checkpoint since it was loaded, and then when there were so many events that looking through all objects
-    /// costs the same for every one of them: it takes longer than a checkpoint, which writes only what changed.
+    /// costs the same for every one of them: it takes longer than a checkpoint, which writes only what changed. Not while all objects
+    /// are too young to be removed, as those of an account that is filled for the first time.
     fn collection_is_due(&self, work: &Work) -> bool {
+        let now = self.accounts.clock().monotonic();
+        if self.new_since.is_some_and(|since| now.saturating_sub(since) < UNDER_WAY) {
+            return false;
+        }
         work.since_collection > self.state().message_count() / MESSAGES_PER_EVENT_COLLECTED
     }
 
@@ -247,5 +252,37 @@ impl Account {
     pub async fn tail_events(&self) -> usize {
         let work = self.work.lock().await;
         work.since_checkpoint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::{AccountId, Budget, FakeClock, SeededRandom};
+    use sealpost_vault::{RootKey, Store};
+
+    use super::super::NOT_COLLECTED;
+    use super::*;
+    use crate::accounts::Accounts;
+
+    #[tokio::test]
+    async fn what_was_filled_just_now_is_not_looked_through() {
+        let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(0))));
+        let random = Arc::new(SeededRandom::new(1));
+        let root = RootKey::generate(&*random);
+        let open = async || {
+            let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(64 << 20));
+            accounts.open(AccountId([1; 16]), &root).await.unwrap()
+        };
+        let is_due = async |account: &Account| {
+            let mut work = account.work.lock().await;
+            work.since_collection = NOT_COLLECTED;
+            account.collection_is_due(&work)
+        };
+        let filled = open().await;
+        filled.commit(|_| Ok((vec![Event::Purged { before: Timestamp(0) }], ()))).await.unwrap();
+        assert!(!is_due(&filled).await);
+        assert!(is_due(&*open().await).await, "it may have been there for long");
+        clock.advance(UNDER_WAY);
+        assert!(is_due(&filled).await);
     }
 }

@@ -43,6 +43,16 @@ pub(super) enum Access {
     Write,
 }
 
+impl Access {
+    /// `PRAGMA cache_size`. A reader needs the upper pages of its trees, and begins anew whenever something was written.
+    fn cache_kibibytes(self) -> i64 {
+        match self {
+            Access::Read => -256,
+            Access::Write => -1024,
+        }
+    }
+}
+
 /// Makes sure that the database in `dir` exists and is of this version; returns its path.
 pub(super) fn create(dir: &Path) -> Result<PathBuf> {
     let path = dir.join("objects.sqlite");
@@ -103,7 +113,7 @@ pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
     } else {
         connection.pragma_update(None, "query_only", true)?;
     }
-    connection.pragma_update(None, "cache_size", -1024)?;
+    connection.pragma_update(None, "cache_size", access.cache_kibibytes())?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(16);
     Ok(connection)
