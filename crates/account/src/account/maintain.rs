@@ -108,6 +108,8 @@ impl Account {
             if self.collection_is_due(&*self.work.lock().await) {
                 self.collect_garbage().await?;
                 self.work.lock().await.since_collection = 0;
+            } else {
+                self.purge().await?;
             }
             self.tidy_summaries().await?;
             self.tidy_packs().await?;

@@ -15,9 +15,14 @@ use crate::keep::Copy;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {
-    /// What the server has and the copy has not, or not as it should be.
+    /// What the server has and the copy has not, or not as it should be. Nothing damaged of a folder that could not be compared: what
+    /// the server has of that is not known.
     pub fn to_fetch(&self) -> UidSet {
-        self.missing.union(&self.different).union(&self.damaged_uids.difference(&self.beyond_repair))
+        let wrong = self.missing.union(&self.different);
+        match self.error {
+            Some(_) => wrong,
+            None => wrong.union(&self.damaged_uids.difference(&self.beyond_repair)),
+        }
     }
 }
 

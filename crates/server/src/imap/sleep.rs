@@ -236,7 +236,7 @@ impl Session {
 }
 
 /// Ends when a session that waits is to let go of its accounts: after a moment in which nothing happened, a shorter one if many
-/// are loaded, and as soon as others need the memory.
+/// are loaded, at once if they take more than half of the room, and as soon as others need it.
 fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     let ctx = session.ctx.clone();
     let account = session.account.clone();
@@ -244,7 +244,8 @@ fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut moment = ctx.settings.timeouts.imap_sleep;
         let accounts = &ctx.accounts;
-        if moment.is_zero() || accounts.are_short() {
+        let (room, used) = accounts.room();
+        if moment.is_zero() || accounts.are_short() || used > room / 2 {
             return;
         }
         if !accounts.have_ample_room() {

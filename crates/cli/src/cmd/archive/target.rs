@@ -10,7 +10,7 @@ use sealpost_account::directory::NewAccount;
 use sealpost_archive::keep::sealed::{Bodies, KeepBodies};
 use sealpost_archive::keep::{Copy, Nothing, imap_backup, maildir, sealed};
 use sealpost_archive::refetch::Anywhere;
-use sealpost_base::{Error, Kind, MemoryDivision};
+use sealpost_base::{Error, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::super::account::unlock::{Accept, unlock};
@@ -22,9 +22,6 @@ use crate::exit::Usage;
 use crate::global::Global;
 use crate::place::Place;
 use crate::secret::PasswordArgs;
-
-/// What works on a copy has the buffers of a server with so much memory, however large the copy is.
-const WORK_OF: usize = 96 << 20;
 
 /// How a copy is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -136,8 +133,7 @@ impl Target<'_> {
     async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
-        let mut place = Place::of(&config).await?;
-        place.budget = MemoryDivision::of(WORK_OF).budget();
+        let place = Place::of(&config).await?;
         let name = self.account(&place).await?;
         let password =
             PasswordArgs { password_file: self.sealed.copy_password_file.clone(), ..PasswordArgs::default() };

@@ -80,6 +80,7 @@ struct Folder<'a> {
     lost: u64,
     lost_uids: String,
     damaged: &'a [String],
+    damaged_uids: String,
     /// Damaged, and not on the server any more.
     beyond_repair: String,
     repaired: u64,
@@ -154,6 +155,7 @@ impl<'a> Folder<'a> {
             lost: report.lost.len() as u64,
             lost_uids: report.lost.to_string(),
             damaged: &report.damaged,
+            damaged_uids: report.damaged_uids.to_string(),
             beyond_repair: report.beyond_repair.to_string(),
             repaired: report.repaired.len() as u64,
             repaired_uids: report.repaired.to_string(),
