@@ -245,6 +245,11 @@ impl Accounts {
         self.0.room.used() <= self.0.room.ample()
     }
 
+    /// Whether loaded accounts take so much that whoever waits keeps none.
+    pub fn have_little_room(&self) -> bool {
+        self.0.room.is_mostly_used()
+    }
+
     /// Whether others wait for memory that accounts have: whoever does not need one lets go of it.
     pub fn are_short(&self) -> bool {
         self.0.room.is_short()

@@ -81,6 +81,8 @@ pub struct FolderReport {
     pub damaged: Vec<String>,
     /// UIDs of messages that are.
     pub damaged_uids: UidSet,
+    /// UIDs of those of them that the server has.
+    pub reparable: UidSet,
     /// UIDs of those of them that the server has no more: nobody has them.
     pub beyond_repair: UidSet,
     /// UIDs of what was missing, different or damaged, and is not any more.
@@ -323,6 +325,7 @@ impl Comparing<'_> {
         report.missing = there.difference(&local.uids).difference(&local.damaged_uids);
         report.given_up = local.given_up.len() as u64;
         report.lost = local.given_up.difference(&there);
+        report.reparable = local.damaged_uids.intersection(&there);
         report.beyond_repair = local.damaged_uids.difference(&there);
         report.gone = local.uids.difference(&there).len() as u64;
         report.sizes = sizes;

@@ -105,16 +105,16 @@ impl Account {
         let due = self.checkpoint_is_due(&*self.work.lock().await);
         if due {
             self.checkpoint().await?;
-            if self.collection_is_due(&*self.work.lock().await) {
-                self.collect_garbage().await?;
-                self.work.lock().await.since_collection = 0;
-            } else {
-                self.purge().await?;
-            }
-            self.tidy_summaries().await?;
-            self.tidy_packs().await?;
+        }
+        if due && self.collection_is_due(&*self.work.lock().await) {
+            self.collect_garbage().await?;
+            self.work.lock().await.since_collection = 0;
         } else {
             self.purge().await?;
+        }
+        if due {
+            self.tidy_summaries().await?;
+            self.tidy_packs().await?;
         }
         Ok(())
     }

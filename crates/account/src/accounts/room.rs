@@ -74,6 +74,11 @@ impl Room {
         AMPLE_BYTES.max(self.0.bytes / AMPLE)
     }
 
+    /// Whether so much is used that whoever needs some at once may not find it.
+    pub(crate) fn is_mostly_used(&self) -> bool {
+        self.used() > self.0.bytes / 2
+    }
+
     /// Whether somebody waits.
     pub(crate) fn is_short(&self) -> bool {
         self.0.turn.try_lock().is_err() || self.missing(0) > 0
@@ -214,6 +219,10 @@ mod tests {
     fn a_part_of_it_is_for_those_that_may_come_back() {
         let (small, large) = (Room::new(4 << 20), Room::new(640 << 20));
         assert_eq!((small.ample(), large.ample()), (1 << 20, 10 << 20));
+        let half = small.try_take(2 << 20).unwrap();
+        assert!(!small.is_mostly_used());
+        half.set(half.bytes() + 1);
+        assert!(small.is_mostly_used());
     }
 
     #[test]

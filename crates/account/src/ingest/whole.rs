@@ -10,7 +10,7 @@ use sealpost_vault::Batch;
 use sealpost_vault::message::{MessageKey, Whole};
 use tokio::task::spawn_blocking;
 
-use super::{Ingest, SCANNED_BYTES, Stored};
+use super::{Ingest, SCANNED_BYTES, Stored, scanned};
 use crate::accounts::Accounts;
 
 /// A message's text and structure, and its object, take at most this many times what the message does, give or take
@@ -81,8 +81,7 @@ fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sea
         let whole = if message.len() <= Whole::MESSAGE_BYTES {
             let mut scanner = Scanner::new();
             scanner.push(&message);
-            let (structure, text) = scanner.finish();
-            let (text, structure) = (text.into_text().encode(), structure.encode());
+            let (text, structure) = scanned(scanner);
             Whole::seal(account, object, &key, &message, &text, &structure)
         } else {
             None

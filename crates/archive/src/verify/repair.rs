@@ -15,14 +15,9 @@ use crate::keep::Copy;
 use crate::pull::{self, Tools, pull};
 
 impl FolderReport {
-    /// What the server has and the copy has not, or not as it should be. Nothing damaged of a folder that could not be compared: what
-    /// the server has of that is not known.
+    /// What the server has and the copy has not, or not as it should be.
     pub fn to_fetch(&self) -> UidSet {
-        let wrong = self.missing.union(&self.different);
-        match self.error {
-            Some(_) => wrong,
-            None => wrong.union(&self.damaged_uids.difference(&self.beyond_repair)),
-        }
+        self.missing.union(&self.different).union(&self.reparable)
     }
 }
 

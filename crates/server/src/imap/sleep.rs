@@ -244,8 +244,7 @@ fn let_go(session: &Session) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut moment = ctx.settings.timeouts.imap_sleep;
         let accounts = &ctx.accounts;
-        let (room, used) = accounts.room();
-        if moment.is_zero() || accounts.are_short() || used > room / 2 {
+        if moment.is_zero() || accounts.are_short() || accounts.have_little_room() {
             return;
         }
         if !accounts.have_ample_room() {
