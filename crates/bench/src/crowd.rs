@@ -4,7 +4,9 @@
 //! Every attack comes from addresses of its own (all of 127.0.0.0/8 is this machine), as a botnet's would, so that no limit
 //! for one address stops it. What must hold while it lasts: the resident set stays within the bound, the server lives,
 //! and an honest client that logs in, opens its mailbox, reads a little and goes is served every time, not much later
-//! than without the attack. It has a thread of its own, so that it does not wait for the attackers' turns in this program.
+//! than without the attack. It has a thread of its own, so that it does not wait for the attackers' turns in this program,
+//! and that thread comes first wherever a processor is wanted: it would be on a machine of its own. The server and the
+//! attackers have the same claim on the rest.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use anyhow::{Context, Result, bail, ensure};
 use sealpost_base::{Clock, SystemClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -34,6 +38,8 @@ const PIECE: usize = 8 * 1024;
 const PIECE_PAUSE: Duration = Duration::from_millis(100);
 /// What all of them together send in a second at most: they are on the server's machine, and must leave it to the server.
 const PIECES_A_SECOND: u32 = 5000;
+/// By how much the server and the attackers come after the honest client.
+const NICER: i32 = 10;
 /// Hosts of one attacking network.
 const HOSTS: usize = 200;
 /// How long the server may take to be rid of an attack's connections before the next one.
@@ -104,6 +110,8 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         Some(limit) => limit,
         None => options.memory.trim_end_matches("MiB").parse().context("say --limit-mib too")?,
     };
+    let visitor = Visitor::start(options.patience)?;
+    rustix::process::setpriority_process(None, NICER).context("give way to the honest client")?;
     let most = options.crowd.max(options.half_open);
     ensure!(most + 256 <= idle::open_files(), "too few open files are allowed for {most} attackers");
     let lines = format!("memory = \"{}\"\n", options.memory);
@@ -112,7 +120,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     let accounts = [VICTIM.to_owned(), HONEST.to_owned()];
     let mut server = server::start(&configured, &dir.join("data"), &accounts).await?;
     prepare(&server).await?;
-    let quiet = Honest::watch(server.imap, options.patience, QUIET).await?;
+    let quiet = visitor.watch(server.imap, QUIET).await?;
     println!("crowd: nobody else: {}", quiet.summary());
     ensure!(quiet.failed == 0, "the honest client is not served: {:?}", quiet.last_error);
     let mut failures = Vec::new();
@@ -122,7 +130,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         }
         let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };
         server.tree.reset_peak();
-        let (honest, refused) = under(attack, count, options, &server).await?;
+        let (honest, refused) = under(attack, count, options.hold, &visitor, &server).await?;
         server.alive().with_context(|| name.to_owned())?;
         let peak = server.tree.peak_bytes() >> 20;
         let ratio = honest.percentile(99).as_secs_f64() / quiet.percentile(99).as_secs_f64();
@@ -158,7 +166,13 @@ async fn prepare(server: &Server) -> Result<()> {
 }
 
 /// How the honest client fared, and how many attackers the server had sent away in the end.
-async fn under(attack: Attack, count: usize, options: &Options, server: &Server) -> Result<(Honest, usize)> {
+async fn under(
+    attack: Attack,
+    count: usize,
+    hold: Duration,
+    visitor: &Visitor,
+    server: &Server,
+) -> Result<(Honest, usize)> {
     let gone = Arc::new(AtomicUsize::new(0));
     let mut attackers = JoinSet::new();
     let pause = PIECE_PAUSE.max(Duration::from_secs(count as u64) / PIECES_A_SECOND);
@@ -172,7 +186,7 @@ async fn under(attack: Attack, count: usize, options: &Options, server: &Server)
         });
     }
     let clock = SystemClock::new();
-    let honest = Honest::watch(server.imap, options.patience, options.hold).await?;
+    let honest = visitor.watch(server.imap, hold).await?;
     let refused = gone.load(Ordering::Relaxed);
     attackers.shutdown().await;
     let deadline = clock.monotonic() + GONE;
@@ -196,6 +210,42 @@ impl Ports {
     }
 }
 
+/// The honest client's thread.
+struct Visitor {
+    visits: UnboundedSender<Visits>,
+}
+
+/// Whom it is to visit, for how long, and who wants to know how it fared.
+struct Visits {
+    imap: SocketAddr,
+    during: Duration,
+    fared: oneshot::Sender<Honest>,
+}
+
+impl Visitor {
+    /// It keeps the priority that this thread has now.
+    fn start(patience: Duration) -> Result<Self> {
+        let (visits, mut wanted) = unbounded_channel::<Visits>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("honest".into()).spawn(move || {
+            runtime.block_on(async {
+                while let Some(Visits { imap, during, fared }) = wanted.recv().await {
+                    let _ = fared.send(Honest::watched(imap, patience, during).await);
+                }
+            });
+        })?;
+        Ok(Visitor { visits })
+    }
+
+    /// How it fares for so long.
+    async fn watch(&self, imap: SocketAddr, during: Duration) -> Result<Honest> {
+        let (fared, how) = oneshot::channel();
+        let gone = "the honest client's thread is gone";
+        self.visits.send(Visits { imap, during, fared }).context(gone)?;
+        how.await.context(gone)
+    }
+}
+
 #[derive(Default)]
 struct Honest {
     took: Vec<Duration>,
@@ -204,20 +254,13 @@ struct Honest {
 }
 
 impl Honest {
-    /// How it fares for so long, on a thread of its own.
-    async fn watch(imap: SocketAddr, patience: Duration, during: Duration) -> Result<Self> {
-        let rounds = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                let clock = SystemClock::new();
-                let (start, mut honest) = (clock.monotonic(), Honest::default());
-                while clock.monotonic() - start < during {
-                    honest.round(imap, patience).await;
-                }
-                Ok(honest)
-            })
-        };
-        tokio::task::spawn_blocking(rounds).await?
+    async fn watched(imap: SocketAddr, patience: Duration, during: Duration) -> Self {
+        let clock = SystemClock::new();
+        let (start, mut honest) = (clock.monotonic(), Honest::default());
+        while clock.monotonic() - start < during {
+            honest.round(imap, patience).await;
+        }
+        honest
     }
 
     async fn round(&mut self, imap: SocketAddr, patience: Duration) {

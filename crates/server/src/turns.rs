@@ -126,8 +126,9 @@ fn turn(turns: Arc<Turns>, place: &mut Option<Place>, cx: &Context<'_>) -> Poll<
                 *place = None;
                 return Poll::Ready(Turn(turns));
             }
-            if let Some((_, waker)) = queue.waiting.iter_mut().find(|(waiting, _)| waiting == number) {
-                waker.clone_from(cx.waker());
+            // They are in the order of their numbers.
+            if let Ok(at) = queue.waiting.binary_search_by_key(number, |(waiting, _)| *waiting) {
+                queue.waiting[at].1.clone_from(cx.waker());
             }
             Poll::Pending
         }
@@ -151,6 +152,8 @@ impl Drop for Turn {
         let next = lock(&self.0.queue).pass_on();
         if let Some(waker) = next {
             waker.wake();
+            // Threads that wait for this processor would otherwise wait for a tick of the system's, up to 4 ms.
+            std::thread::yield_now();
         }
     }
 }
@@ -158,7 +161,9 @@ impl Drop for Turn {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut queue = lock(&self.turns.queue);
-        queue.waiting.retain(|(number, _)| *number != self.number);
+        if let Ok(at) = queue.waiting.binary_search_by_key(&self.number, |(number, _)| *number) {
+            queue.waiting.remove(at);
+        }
         let given = queue.given.iter().position(|given| *given == self.number);
         let next = given.and_then(|at| {
             queue.given.swap_remove(at);
