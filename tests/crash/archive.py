@@ -111,7 +111,7 @@ class Pulls:
 
     def damage(self, form):
         """Changes a byte of many messages of a copy that nobody has open."""
-        copy = self.work / ("sealpost" if form == "bodies" else form)
+        copy = self.work / form
         if form in ("sealpost", "bodies"):
             self.damage_database(next(copy.rglob("objects.sqlite")))
             # Large messages are in files, several in one.
@@ -121,7 +121,7 @@ class Pulls:
             files = list(copy.rglob("*.mbox"))
         else:
             files = [path for path in copy.rglob("*") if path.parent.name in ("cur", "new")]
-        for path in self.chance.choices(files, k=DAMAGED):
+        for path in self.chance.choices([path for path in files if path.stat().st_size > 0], k=DAMAGED):
             with path.open("r+b") as file:
                 at = self.chance.randrange(path.stat().st_size)
                 file.seek(at)
@@ -142,7 +142,7 @@ class Pulls:
 
     def repairs(self, form, kills):
         """Damages copies, and kills what mends them; how many were mended."""
-        copy = self.work / ("sealpost" if form == "bodies" else form)
+        copy = self.work / form
         good = self.work / "good"
         run(self.command("pull", form))
         shutil.copytree(copy, good)

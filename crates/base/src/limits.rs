@@ -7,7 +7,7 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
 pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
 /// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk.
-pub const STORE_CACHE_QUEUE_BYTES: usize = 4 * 1024 * 1024;
+pub const STORE_CACHE_QUEUE_BYTES: usize = 3 * 1024 * 1024;
 /// Requests to a remote store that one process has under way, the default of the setting `store.requests`; one more waits.
 pub const STORE_REQUESTS: usize = 32;
 
@@ -225,7 +225,7 @@ pub const METADATA_CHANGES: usize = 512;
 /// Messages of which one pack of a remote store has a piece.
 pub const PACK_MESSAGES: usize = 1024;
 /// Bytes of the pieces of one pack together.
-pub const PACK_BYTES: usize = 4 * 1024 * 1024;
+pub const PACK_BYTES: usize = 2 * 1024 * 1024;
 /// Larger message objects are not packed whole.
 pub const PACKED_MESSAGE_BYTES: usize = 256 * 1024;
 /// Messages of one index segment.

@@ -26,8 +26,8 @@ use disk::{Disk, Job};
 const BLOCK_BYTES: u64 = INLINE_OBJECT_BYTES as u64;
 /// The number of the block that is the whole object.
 const WHOLE: i64 = -1;
-/// Larger objects are not kept whole: segments and chunks are smaller.
-const WHOLE_BYTES: usize = 3 * 1024 * 1024;
+/// Larger objects are not kept whole: packs, segments and chunks are smaller.
+const WHOLE_BYTES: usize = STORE_CACHE_QUEUE_BYTES;
 /// Jobs that wait for the disk.
 const QUEUE: usize = 64;
 

@@ -2,7 +2,7 @@
 //! again.
 //!
 //! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A database that SQLite finds
-//! damaged is removed and begun anew.
+//! damaged is removed and begun anew. Large blocks are several rows, because SQLite has two copies of a row in memory.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,28 +12,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
 use sealpost_base::{Clock, Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::cipher;
 
 /// The version of the tables. A cache of another one is begun anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 const TABLES: &str = "
     CREATE TABLE blocks (
         id INTEGER PRIMARY KEY,
         path TEXT NOT NULL,
         number INTEGER NOT NULL,
         used INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        sum BLOB NOT NULL,
         UNIQUE (path, number)
     ) STRICT;
     CREATE INDEX blocks_used ON blocks (used, id);
-    CREATE TABLE bodies (id INTEGER PRIMARY KEY, sum BLOB NOT NULL, bytes BLOB NOT NULL) STRICT;
+    CREATE TABLE parts (id INTEGER PRIMARY KEY, block INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
+    CREATE INDEX parts_block ON parts (block);
+    CREATE TRIGGER blocks_gone AFTER DELETE ON blocks BEGIN DELETE FROM parts WHERE block = old.id; END;
 ";
+/// Bytes of a block in one row.
+const PART_BYTES: usize = 64 * 1024;
 /// The most that the write-ahead log takes of the cache's size, in bytes.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// Blocks that go at once when there is no room.
-const EVICTED: i64 = 64;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
 /// Connections that are kept for readers.
@@ -117,16 +122,16 @@ impl Reader<'_> {
         let connection = self.connection.as_ref()?;
         match read(connection, path, number) {
             Ok(None) => None,
-            Ok(Some(Row { id, sum, bytes, .. })) if sum != checksum(path, number, &bytes) => {
+            Ok(Some(Block { id, bytes: None, .. })) => {
                 tracing::warn!(path, number, "what was kept of an object is damaged; it is read again");
                 let _ = self.jobs.try_send(Job::Drop { id });
                 None
             }
-            Ok(Some(Row { id, used, bytes, .. })) => {
+            Ok(Some(Block { id, used, bytes })) => {
                 if used < self.disk.minute() {
                     let _ = self.jobs.try_send(Job::Touch { id });
                 }
-                Some(Bytes::from(bytes))
+                bytes
             }
             Err(e) => {
                 if is_damage(&e) {
@@ -149,21 +154,38 @@ impl Drop for Reader<'_> {
     }
 }
 
-struct Row {
+struct Block {
     id: i64,
     used: i64,
-    sum: Vec<u8>,
-    bytes: Vec<u8>,
+    /// `None` if they are not those that were written.
+    bytes: Option<Bytes>,
 }
 
-fn read(connection: &Connection, path: &str, number: i64) -> rusqlite::Result<Option<Row>> {
-    let mut select = connection.prepare_cached(
-        "SELECT blocks.id, used, sum, bytes FROM blocks JOIN bodies ON bodies.id = blocks.id WHERE path = ? AND number = ?",
-    )?;
-    let row = |row: &rusqlite::Row<'_>| {
-        Ok(Row { id: row.get(0)?, used: row.get(1)?, sum: row.get(2)?, bytes: row.get(3)? })
+fn read(connection: &Connection, path: &str, number: i64) -> rusqlite::Result<Option<Block>> {
+    // Row and parts as they were at one moment.
+    let transaction = connection.unchecked_transaction()?;
+    let mut select =
+        transaction.prepare_cached("SELECT id, used, size, sum FROM blocks WHERE path = ? AND number = ?")?;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let Some((id, used, size, sum)): Option<(i64, i64, i64, Vec<u8>)> =
+        select.query_row(params![path, number], row).optional()?
+    else {
+        return Ok(None);
     };
-    select.query_row(params![path, number], row).optional()
+    // What says more than was ever written is damaged.
+    let size = usize::try_from(size).unwrap_or(0).min(STORE_CACHE_QUEUE_BYTES);
+    let mut bytes = Vec::with_capacity(size);
+    let mut parts = transaction.prepare_cached("SELECT bytes FROM parts WHERE block = ? ORDER BY id")?;
+    let mut found = parts.query([id])?;
+    while let Some(part) = found.next()? {
+        let part = part.get_ref(0)?.as_blob().unwrap_or_default();
+        if bytes.len() + part.len() > size {
+            break;
+        }
+        bytes.extend_from_slice(part);
+    }
+    let is_whole = checksum(path, number, &bytes)[..] == sum;
+    Ok(Some(Block { id, used, bytes: is_whole.then(|| bytes.into()) }))
 }
 
 fn checksum(path: &str, number: i64, bytes: &[u8]) -> [u8; SUM_BYTES] {
@@ -224,41 +246,56 @@ fn write(disk: &Disk, connection: &mut Connection, batch: &[Job]) -> rusqlite::R
         for job in batch {
             match job {
                 Job::Keep { path, number, bytes, .. } => {
+                    let sum = checksum(path, *number, bytes);
                     let is_new = run(
-                        "INSERT INTO blocks (path, number, used) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                        &[path, number, &minute],
+                        "INSERT INTO blocks (path, number, used, size, sum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                        &[path, number, &minute, &(bytes.len() as i64), &sum],
                     )?;
                     if is_new == 1 {
-                        let (id, sum) = (transaction.last_insert_rowid(), checksum(path, *number, bytes));
-                        run(
-                            "INSERT INTO bodies (id, sum, bytes) VALUES (?, ?, ?)",
-                            &[&id, &sum, &&bytes[..]],
-                        )?;
+                        let id = transaction.last_insert_rowid();
+                        for part in bytes.chunks(PART_BYTES) {
+                            run("INSERT INTO parts (block, bytes) VALUES (?, ?)", &[&id, &part])?;
+                        }
                     }
                 }
                 Job::Touch { id } => {
                     run("UPDATE blocks SET used = ? WHERE id = ?", &[&minute, id])?;
                 }
                 Job::Drop { id } => {
-                    run("DELETE FROM bodies WHERE id = ?", &[id])?;
                     run("DELETE FROM blocks WHERE id = ?", &[id])?;
                 }
                 Job::Forget { path } => {
-                    run("DELETE FROM bodies WHERE id IN (SELECT id FROM blocks WHERE path = ?)", &[path])?;
                     run("DELETE FROM blocks WHERE path = ?", &[path])?;
                 }
                 Job::BeginAnew { .. } => {}
             }
         }
-        while taken(&transaction)? > disk.bytes {
-            const OLDEST: &str = "(SELECT id FROM blocks ORDER BY used, id LIMIT ?)";
-            run(&format!("DELETE FROM bodies WHERE id IN {OLDEST}"), &[&EVICTED])?;
-            if run(&format!("DELETE FROM blocks WHERE id IN {OLDEST}"), &[&EVICTED])? == 0 {
-                break;
-            }
-        }
+        make_room(&transaction, disk.bytes)?;
     }
     transaction.commit()
+}
+
+/// Removes what was not used for the longest time until pages in use take at most `most` bytes.
+fn make_room(connection: &Connection, most: u64) -> rusqlite::Result<()> {
+    while let excess @ 1.. = taken(connection)?.saturating_sub(most) {
+        let mut select = connection.prepare_cached("SELECT id, size FROM blocks ORDER BY used, id")?;
+        let mut rows = select.query([])?;
+        let (mut oldest, mut bytes) = (Vec::new(), 0);
+        while bytes < excess
+            && let Some(row) = rows.next()?
+        {
+            oldest.push(row.get::<_, i64>(0)?);
+            bytes += u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+        }
+        if oldest.is_empty() {
+            break;
+        }
+        let mut delete = connection.prepare_cached("DELETE FROM blocks WHERE id = ?")?;
+        for id in oldest {
+            delete.execute([id])?;
+        }
+    }
+    Ok(())
 }
 
 /// Bytes of pages in use.

@@ -90,6 +90,12 @@ async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
     assert!(taken >= 2 * MIB, "not more went than had to: {taken}");
     assert_eq!(cache.whole(&path(399)).await.unwrap(), bytes((399 % 256) as u8, 50_000));
     assert_eq!(cache.whole(&path(0)).await, None);
+    // As much as is needed goes for what is large, too.
+    cache.keep_whole(&path(1000), bytes(1, 2_000_000)).await;
+    settle(&cache).await;
+    assert!(cache.whole(&path(1000)).await.is_some() && cache.whole(&path(390)).await.is_some());
+    let taken = cache.bytes();
+    assert!((2 * MIB..=4 * MIB).contains(&taken), "{taken}");
     let on_disk: u64 =
         std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).sum();
     assert!(on_disk <= 24 * MIB, "{on_disk}");
@@ -100,25 +106,31 @@ async fn a_damaged_block_is_noticed_and_can_be_kept_again() {
     let dir = tempfile::tempdir().unwrap();
     {
         let cache = open(dir.path(), 64 * MIB);
-        cache.keep_whole(&path(1), bytes(1, 60_000)).await;
-        cache.keep_whole(&path(2), bytes(2, 60_000)).await;
+        for n in 1..=5 {
+            cache.keep_whole(&path(n), bytes(n as u8, 200_000)).await;
+        }
         settle(&cache).await;
     }
     rusqlite::Connection::open(dir.path().join("blocks.sqlite"))
         .unwrap()
         .execute_batch(
-            "UPDATE bodies SET bytes = substr(bytes, 1, 59999) WHERE id = 1;
-             UPDATE bodies SET bytes = (SELECT bytes FROM bodies WHERE id = 1), sum = (SELECT sum FROM bodies WHERE id = 1) WHERE id = 2;",
+            "UPDATE parts SET bytes = substr(bytes, 1, 59999) WHERE block = 1;
+             UPDATE parts SET bytes = (SELECT bytes FROM parts WHERE block = 1) WHERE block = 2;
+             UPDATE blocks SET sum = (SELECT sum FROM blocks WHERE id = 1) WHERE id = 2;
+             DELETE FROM parts WHERE id = (SELECT max(id) FROM parts WHERE block = 3);
+             UPDATE blocks SET size = 9223372036854775807 WHERE id = 4;
+             UPDATE blocks SET size = -1 WHERE id = 5;",
         )
         .unwrap();
     let cache = open(dir.path(), 64 * MIB);
-    for n in 1..=2 {
+    for n in [1, 2, 3, 5] {
         assert_eq!(cache.whole(&path(n)).await, None, "{n}");
-        cache.keep_whole(&path(n), bytes(n as u8, 60_000)).await;
+        cache.keep_whole(&path(n), bytes(n as u8, 200_000)).await;
     }
     settle(&cache).await;
-    assert_eq!(cache.whole(&path(1)).await.unwrap(), bytes(1, 60_000));
-    assert_eq!(cache.whole(&path(2)).await.unwrap(), bytes(2, 60_000));
+    for n in 1..=5 {
+        assert_eq!(cache.whole(&path(n)).await.unwrap(), bytes(n as u8, 200_000));
+    }
 }
 
 #[tokio::test]
