@@ -82,6 +82,8 @@ pub async fn repair(
         after.compared += before.compared.saturating_sub(before.different.len() as u64);
         let told = pulled.of.iter().find(|folder| folder.name == after.name);
         after.error = after.error.or_else(|| told?.error.clone());
+        // What could not be compared then was not among what was looked at now.
+        after.error = after.error.or(before.error);
         after
     });
     Ok(Report { folders: folders.collect() })

@@ -193,6 +193,20 @@ async fn what_could_not_be_fetched_stays_until_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_be_compared_is_not_called_good() {
+    for format in FORMATS {
+        let world = World::new(format, CONDSTORE).await;
+        world.damage(7).await;
+        world.script.change(|world| world.faults = vec![Fault::CutAt(20)]);
+        let report = world.repaired().await;
+        assert_eq!(report.repaired.to_string(), "7", "{format:?} {report:?}");
+        assert!(!report.is_good() && report.error.as_ref().unwrap().contains("20"), "{format:?} {report:?}");
+        world.script.change(|world| world.faults.clear());
+        assert!(world.repaired().await.is_good());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_stops_it_finds_the_rest_next_time() {
     let world = World::new(Format::Maildir, CONDSTORE).await;
     world.damage(7).await;
