@@ -3,13 +3,13 @@
 //! First the copy against itself: each message is read, and its hash compared with the one it was stored under. Then the
 //! copy against the server: a message that the server has and the copy has not is missing; one of another size is told,
 //! not counted as wrong, since servers are known to say wrong sizes; one of other octets is wrong. Octets are compared by
-//! their SHA-256, whatever the format is.
+//! their SHA-256, whatever the format is. Folders that only the copy has are compared with themselves.
 //!
 //! A lost connection is made again, and what was compared is not compared again.
 //!
 //! [`repair()`] fetches again what is missing, different or damaged, and compares once more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
 use crate::client::{Backoff, Connection, Found, Server, is_later};
-use crate::keep::{Copy, Kept, ownership};
+use crate::keep::{Copy, FolderName, Kept, ownership};
 use crate::pull::gmail;
 
 mod asked;
@@ -34,8 +34,8 @@ use asked::{commands, finish, hashes, sizes_of};
 pub struct Options {
     /// Messages of each folder that are fetched and compared octet by octet.
     pub sample: Sample,
-    /// Which folders.
-    pub wanted: Arc<dyn Fn(&Found) -> bool + Send + Sync>,
+    /// Which folders, by their names.
+    pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 /// How many messages are fetched.
@@ -153,7 +153,7 @@ async fn compare(
 ) -> Result<Vec<Compared>> {
     let backoff = Backoff::new(server.patience.retry);
     let mut there = There { server, connection: None, backoff, random };
-    let folders = loop {
+    let (folders, all) = loop {
         match there.folders(options).await {
             Err(e) if e.kind() == Kind::Retry => there.lost(e).await?,
             folders => break folders?,
@@ -208,7 +208,33 @@ async fn compare(
         reports.push(Compared { report: said, common: folder.common, done: folder.done });
     }
     there.logout().await;
+    let alone = kept.iter().filter(|kept| only.is_none() && (options.wanted)(kept.name.as_str()));
+    for kept in alone.filter(|kept| !folders.iter().any(|found| found.selectable && found.name == kept.name))
+    {
+        let report = compare_alone(&copy, kept, all.contains(&kept.name)).await;
+        reports.push(Compared { report, common: UidSet::new(), done: UidSet::new() });
+    }
     Ok(reports)
+}
+
+/// Compares with itself a folder that is not compared with the server: which may have it all the same.
+async fn compare_alone(copy: &Arc<dyn Copy>, kept: &Kept, is_there: bool) -> FolderReport {
+    let mut report = FolderReport { name: kept.name.to_string(), ..FolderReport::default() };
+    let (copy, name) = (copy.clone(), kept.name.clone());
+    match blocking(move || read(&*copy, &name)).await {
+        Ok(local) => {
+            report.kept = local.messages.len() as u64;
+            report.given_up = local.given_up.len() as u64;
+            if !is_there {
+                report.gone = report.kept;
+                report.lost = local.given_up;
+                report.beyond_repair.clone_from(&local.damaged_uids);
+            }
+            (report.damaged, report.damaged_uids) = (local.damaged, local.damaged_uids);
+        }
+        Err(e) => report.error = Some(e.to_string()),
+    }
+    report
 }
 
 /// The server, and a connection that is made again when it is lost.
@@ -227,11 +253,14 @@ impl There<'_> {
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
     }
 
-    /// The folders that a pull would keep.
-    async fn folders(&mut self, options: &Options) -> Result<Vec<Found>> {
+    /// The folders that a pull would keep, and the names of all.
+    async fn folders(&mut self, options: &Options) -> Result<(Vec<Found>, HashSet<FolderName>)> {
         let connection = self.connection().await?;
         let listing = connection.listing().await?;
-        Ok(gmail::once(connection.capabilities(), listing.folders, &*options.wanted))
+        let all =
+            listing.folders.iter().filter(|found| found.selectable).map(|found| found.name.clone()).collect();
+        let wanted = |found: &Found| (options.wanted)(found.name.as_str());
+        Ok((gmail::once(connection.capabilities(), listing.folders, &wanted), all))
     }
 
     /// Waits before the next attempt; the error if there is none.
@@ -363,7 +392,7 @@ impl Comparing<'_> {
 }
 
 /// All messages of a folder of the copy, read and hashed.
-fn read(copy: &dyn Copy, name: &crate::keep::FolderName) -> Result<Local> {
+fn read(copy: &dyn Copy, name: &FolderName) -> Result<Local> {
     let folder = copy.look(name)?;
     let mut local = Local::default();
     let (mut uids, mut given_up, mut damaged) = (Vec::new(), Vec::new(), Vec::new());

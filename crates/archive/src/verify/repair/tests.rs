@@ -193,6 +193,36 @@ async fn what_could_not_be_fetched_stays_until_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_damaged_in_a_folder_that_the_server_has_no_more_is_told() {
+    for format in FORMATS {
+        let world = World::new(format, CONDSTORE).await;
+        world.script.change(|world| {
+            world.boxes.clear();
+            world.boxes.insert("Other".into(), Box_::with(3));
+        });
+        let folders = world.verified().await.folders;
+        let [_, gone] = &folders[..] else { panic!("{folders:?}") };
+        assert_eq!(
+            (&*gone.name, gone.kept, gone.gone, gone.is_good()),
+            ("INBOX", 50, 50, true),
+            "{format:?}"
+        );
+        world.damage(7).await;
+        let (found, (_stop, tools)) = (world.verified().await, tools());
+        let copy = world.open().await;
+        let report =
+            repair(&world.script.server(), copy, &World::verifying(), 1, &tools, found).await.unwrap();
+        let [other, gone] = &report.folders[..] else { panic!("{report:?}") };
+        assert_eq!(
+            (&*other.name, other.repaired.to_string(), other.is_good()),
+            ("Other", "1:3".into(), true)
+        );
+        assert_eq!((gone.kept, gone.beyond_repair.to_string()), (49, "7".into()), "{format:?} {gone:?}");
+        assert!(!gone.is_good() && world.message(7).await.1.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_could_not_be_compared_is_not_called_good() {
     for format in FORMATS {
         let world = World::new(format, CONDSTORE).await;

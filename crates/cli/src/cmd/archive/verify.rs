@@ -111,7 +111,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let wanted = chosen.clone();
     let options = Options {
         sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
-        wanted: Arc::new(move |found| wanted.wants(found.name.as_str())),
+        wanted: Arc::new(move |name| wanted.wants(name)),
     };
     let mut report = verify(&server, copy.clone(), &options, &SystemRandom).await?;
     let some = report.folders.iter().any(|folder| !folder.to_fetch().is_empty());
