@@ -33,7 +33,6 @@ pub(crate) use index::{Indexes, Known, Stored};
 pub(crate) use make::Entry;
 use packed::Packed;
 pub(crate) use segment::SegmentName;
-pub use stream::STREAM_BYTES;
 pub use texts::ShortText;
 pub use verify::verify;
 

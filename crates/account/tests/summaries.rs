@@ -6,7 +6,7 @@ mod world;
 
 use futures::StreamExt;
 use sealpost_account::{Event, Parts};
-use sealpost_base::{Kind, MailboxId, UidSet, limits};
+use sealpost_base::{Budget, Kind, MailboxId, UidSet, limits};
 use sealpost_vault::message;
 use std::time::Duration;
 
@@ -89,6 +89,29 @@ async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
         let object = w.store.read(&path).await.unwrap();
         assert!(!object.windows(7).any(|bytes| bytes == b"example"));
     }
+}
+
+/// Many at once, in memory that is enough for one of them to make a segment: those that have some must not wait for more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_that_make_segments_do_not_wait_for_each_other() {
+    let w = World::new(7);
+    w.process().await.append("INBOX", &mails(&w.random, 600)).await;
+    let budget = Budget::with_largest(14 << 20, 12 << 20);
+    let processes = [w.process_with(budget.clone()).await, w.process_with(budget.clone()).await];
+    let expected = processes[0].expected("INBOX").await;
+    let tellers = (0..16).map(|n| {
+        let process = processes[n % 2].clone();
+        tokio::spawn(async move { (process.told("INBOX").await, process.texts("INBOX").await) })
+    });
+    for teller in tellers.collect::<Vec<_>>() {
+        let (told, texts) = teller.await.unwrap();
+        assert!(told == expected && texts.iter().all(|texts| *texts <= 600));
+    }
+    for process in &processes {
+        process.settle().await;
+    }
+    assert_eq!(budget.in_use(), 0);
+    assert!(w.segments().await.iter().any(|path| path.contains("/summary/")));
 }
 
 #[tokio::test]

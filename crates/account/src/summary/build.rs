@@ -150,8 +150,8 @@ impl Account {
     /// # Errors
     /// What the store says.
     pub(super) async fn extend(self: &Arc<Self>, content: Content) -> Result<()> {
-        // In this order: a stream that makes segments holds its share of the budget already.
-        let _permit = self.budget().acquire(BUILD_BYTES).await;
+        // In this order, as everywhere: who has the lock waits for no memory.
+        let _permit = self.budget().acquire_whole(BUILD_BYTES).await;
         let _change = self.index(content).change.lock().await;
         self.extend_locked(content).await
     }

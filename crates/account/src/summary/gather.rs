@@ -22,17 +22,16 @@ const AT_ONCE: usize = 8;
 /// A segment is made for somebody who waits if at least this part of its messages is asked for.
 const WANTED_PART: usize = 4;
 
-/// The summaries of `wanted`, in order; as many as fit into `bytes`, at least one if there is one. Texts that no segment has
+/// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one. Texts that no segment has
 /// are errors.
 pub(super) async fn gather(
     account: &Arc<Account>,
     content: Content,
     wanted: &[Wanted],
     parts: Parts,
-    bytes: usize,
     reads: &mut Reads,
 ) -> Vec<Result<Summary>> {
-    let mut gathered = Gathered::new(content, wanted, parts, bytes);
+    let mut gathered = Gathered::new(content, wanted, parts, reads.window);
     let known = match account.segments(content).await {
         Ok(known) => known,
         Err(e) => {
@@ -158,8 +157,13 @@ impl<'a> Gathered<'a> {
         if missing.len() * WANTED_PART < WORTH_MESSAGES {
             return;
         }
-        // What is made takes the memory that they have.
-        reads.keep(&[]);
+        // In this order, as everywhere: who has the lock waits for no memory.
+        reads.begin_building(account).await;
+        self.build_missing(account, missing).await;
+        reads.end_building();
+    }
+
+    async fn build_missing(&mut self, account: &Arc<Account>, mut missing: BTreeMap<u32, Vec<usize>>) {
         let _change = account.index(self.content).change.lock().await;
         // Somebody may have made them while this waited; then they are read the next time.
         let Ok(known) = account.segments(self.content).await else { return };

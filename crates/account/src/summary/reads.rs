@@ -2,19 +2,29 @@
 
 use std::sync::Arc;
 
+use sealpost_base::Permit;
 use tokio::task::JoinHandle;
 
 use super::Parts;
+use super::build::BUILD_BYTES;
 use super::content::Content;
 use super::segment::{Segment, SegmentName};
+use super::stream::WINDOW_BYTES;
 use crate::account::Account;
 
 /// However much memory there is, not more of them are read at once.
 const MOST: usize = 4;
+/// A window, where memory is scarce.
+const LEAST_WINDOW_BYTES: usize = 256 * 1024;
 
-/// Segments on their way, or read and not used up.
+/// The memory of a stream, and the segments in it: on their way, or read and not used up.
 pub(super) struct Reads {
-    /// How many there may be.
+    permit: Permit,
+    /// What the permit is for while no segments are made, in bytes.
+    usual: usize,
+    /// Summaries of one window, in bytes; there are two windows.
+    pub(super) window: usize,
+    /// How many segments there may be.
     room: usize,
     reads: Vec<(SegmentName, Read)>,
 }
@@ -34,11 +44,35 @@ impl<T> Drop for Task<T> {
 }
 
 impl Reads {
-    /// Reads of segments of that content, as many at once as there is room for in so many bytes; one at least.
-    pub(super) fn new(content: Content, bytes: usize) -> Self {
+    /// For segments of that content, as many at once as there is room for; waits until there is some for one. Whoever asks holds
+    /// nothing of the budget.
+    pub(super) async fn new(account: &Account, content: Content) -> Self {
         // What is sealed, and what is in it.
-        let room = (bytes / (2 * content.segment_bytes())).clamp(1, MOST);
-        Reads { room, reads: Vec::new() }
+        let segment = 2 * content.segment_bytes();
+        let budget = account.budget();
+        let wanted = budget.fair_part().min(BUILD_BYTES + 2 * WINDOW_BYTES);
+        let permit = budget.acquire_large(wanted.max(segment + 2 * LEAST_WINDOW_BYTES)).await;
+        let window = (permit.bytes().saturating_sub(segment) / 2).clamp(LEAST_WINDOW_BYTES, WINDOW_BYTES);
+        let room = (permit.bytes().saturating_sub(2 * window) / segment).clamp(1, MOST);
+        Reads { usual: permit.bytes(), permit, window, room, reads: Vec::new() }
+    }
+
+    /// Waits until there is room to make segments, and forgets those that were read. It is given back with
+    /// [`Reads::end_building`].
+    pub(super) async fn begin_building(&mut self, account: &Account) {
+        self.keep(&[]);
+        let bytes = BUILD_BYTES + 2 * self.window;
+        if self.permit.bytes() >= bytes {
+            return;
+        }
+        // Those that hold some and wait for more would wait for each other.
+        self.permit.shrink(0);
+        self.permit = account.budget().acquire_whole(bytes).await;
+    }
+
+    /// No segments are made any more.
+    pub(super) fn end_building(&mut self) {
+        self.permit.shrink(self.usual);
     }
 
     /// Forgets all but these.

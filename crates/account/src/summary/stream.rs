@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use sealpost_base::{Error, MailboxId, ObjectId, Permit, Result, Uid, UidSet};
+use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
 
-use super::build::BUILD_BYTES;
 use super::content::Content;
 use super::gather::gather;
 use super::reads::{Reads, Task};
@@ -14,10 +13,8 @@ use super::{Parts, Summary};
 use crate::account::Account;
 use crate::state::MessageNumber;
 
-/// Memory of one stream: the window that the caller has, the one that is read ahead, and what reading it takes.
-pub const STREAM_BYTES: usize = 2 * WINDOW_BYTES + BUILD_BYTES;
-/// Summaries of one window, in bytes.
-const WINDOW_BYTES: usize = 2 * 1024 * 1024;
+/// Summaries of one window, in bytes, if there is room: the caller has one, and one is read ahead.
+pub(super) const WINDOW_BYTES: usize = 2 * 1024 * 1024;
 /// Messages of one window. Many, because messages that were moved about are scattered over the segments, and each
 /// segment is opened once for a window.
 const WINDOW_MESSAGES: usize = 8192;
@@ -43,8 +40,8 @@ impl Account {
     /// The summaries of the messages of `mailbox` that are in `uids`, ascending by UID. Messages that were expunged are
     /// passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
     ///
-    /// Waits for [`STREAM_BYTES`] of the budget when it begins and gives them back at its end: ask for them before
-    /// holding any other part of it. A stream that is dropped stops reading.
+    /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it has to, and gives them back at its
+    /// end: begin it before holding any other part of it. A stream that is dropped stops reading.
     pub fn summaries(
         self: &Arc<Self>,
         mailbox: MailboxId,
@@ -63,7 +60,7 @@ impl Account {
         parts: Parts,
     ) -> BoxStream<'static, (Uid, Result<Summary>)> {
         let scope = Arc::new(Scope { account: self.clone(), content, mailbox, uids, parts });
-        let start = Walk { scope, permit: None, next: Next::From(Uid::MIN) };
+        let start = Walk { scope, next: Next::From(Uid::MIN) };
         futures::stream::unfold(start, Walk::step).map(futures::stream::iter).flatten().boxed()
     }
 }
@@ -71,7 +68,6 @@ impl Account {
 /// A stream under way.
 struct Walk {
     scope: Arc<Scope>,
-    permit: Option<Permit>,
     next: Next,
 }
 
@@ -79,6 +75,8 @@ enum Next {
     From(Uid),
     /// A window that is being read.
     Ahead(Task<(Window, Reads)>),
+    /// The caller has the last window, in this memory.
+    Last(Reads),
     End,
 }
 
@@ -90,19 +88,10 @@ struct Window {
 
 impl Walk {
     async fn step(mut self) -> Option<(Vec<(Uid, Result<Summary>)>, Walk)> {
-        let granted = match &self.permit {
-            Some(permit) => permit.bytes(),
-            None => {
-                let permit = self.scope.account.budget().acquire(STREAM_BYTES).await;
-                self.permit.insert(permit).bytes()
-            }
-        };
-        // With less memory than that, windows are smaller.
-        let bytes = WINDOW_BYTES.min(granted / 4);
         let window = match std::mem::replace(&mut self.next, Next::End) {
             Next::From(uid) => {
-                let reads = Reads::new(self.scope.content, granted.saturating_sub(2 * bytes));
-                window(self.scope.clone(), uid, bytes, reads).await
+                let reads = Reads::new(&self.scope.account, self.scope.content).await;
+                window(self.scope.clone(), uid, reads).await
             }
             Next::Ahead(mut ahead) => match (&mut ahead.0).await {
                 Ok(window) => window,
@@ -112,23 +101,26 @@ impl Walk {
                     return Some((vec![(Uid::MIN, Err(error))], self));
                 }
             },
-            Next::End => {
+            Next::Last(reads) => {
+                // Making segments takes the same memory.
+                drop(reads);
                 self.scope.account.extend_after_stream(self.scope.content);
                 return None;
             }
+            Next::End => return None,
         };
         let (window, reads) = window;
-        if let Some(next) = window.next {
-            let ahead = self::window(self.scope.clone(), next, bytes, reads);
-            self.next = Next::Ahead(Task(tokio::spawn(ahead)));
-        }
+        self.next = match window.next {
+            Some(next) => Next::Ahead(Task(tokio::spawn(self::window(self.scope.clone(), next, reads)))),
+            None => Next::Last(reads),
+        };
         Some((window.summaries, self))
     }
 }
 
-async fn window(scope: Arc<Scope>, from: Uid, bytes: usize, mut reads: Reads) -> (Window, Reads) {
+async fn window(scope: Arc<Scope>, from: Uid, mut reads: Reads) -> (Window, Reads) {
     let (wanted, mut next) = wanted(&scope, from);
-    let gathered = gather(&scope.account, scope.content, &wanted, scope.parts, bytes, &mut reads).await;
+    let gathered = gather(&scope.account, scope.content, &wanted, scope.parts, &mut reads).await;
     if let Some(first_left) = wanted.get(gathered.len()) {
         next = Some(first_left.uid);
     }

@@ -123,7 +123,7 @@ impl Account {
         if self.segments(content).await?.segments().is_empty() {
             return Ok(());
         }
-        let _permit = self.budget().acquire(BUILD_BYTES).await;
+        let _permit = self.budget().acquire_whole(BUILD_BYTES).await;
         let _change = self.index(content).change.lock().await;
         self.extend_locked(content).await?;
         let known = self.list_segments(content).await?;

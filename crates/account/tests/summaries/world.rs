@@ -52,8 +52,12 @@ impl World {
 
     /// The account as another process would have it.
     pub async fn process(&self) -> Process {
+        self.process_with(Budget::new(64 << 20)).await
+    }
+
+    pub async fn process_with(&self, budget: Budget) -> Process {
         let random: Arc<dyn Random> = self.random.clone();
-        let accounts = Accounts::new(self.store.clone(), self.clock.clone(), random, Budget::new(64 << 20));
+        let accounts = Accounts::new(self.store.clone(), self.clock.clone(), random, budget);
         let account = accounts.open(ID, &self.root).await.unwrap();
         Process { accounts, account }
     }
