@@ -102,8 +102,8 @@ pub async fn ask(prompt: String) -> Result<Secret> {
     let typed = tokio::task::spawn_blocking(move || -> Result<Zeroizing<String>> {
         if !std::io::stdin().is_terminal() && File::open("/dev/tty").is_err() {
             let why =
-                "there is no terminal to ask for a password at; use --password-stdin or --password-file";
-            return Err(Usage(why.to_owned()).into());
+                format!("{prompt}: there is no terminal to ask at; name a file that has it, see --help");
+            return Err(Usage(why).into());
         }
         Ok(Zeroizing::new(rpassword::prompt_password(format!("{prompt}: "))?))
     });

@@ -4,11 +4,11 @@
 //! counts as the owner's own. A line that cannot be read, the last one of a run that was killed for example, is passed over.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use sealpost_base::{Result, Uid, UidSet};
+use sealpost_base::{Error, Result, Uid, UidSet};
 use serde::{Deserialize, Serialize};
 
 use crate::io_error;
@@ -72,16 +72,28 @@ impl Known {
 
 impl UidMap {
     /// Reads the map in `path`, as far as it is of the accounts called so; `write`: it is begun if it is not there, and added
-    /// to.
+    /// to. Then it is this run's until it is dropped: two runs at once would put everything there twice.
     ///
     /// # Errors
-    /// If the file cannot be read, or written.
+    /// If the file cannot be read, or written; `Conflict` if another run has it.
     pub fn open(path: &Path, from: &str, to: &str, write: bool) -> Result<Self> {
         let failed = |e| io_error(path, e);
         let mut file = match File::options().read(true).append(write).create(write).open(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(UidMap::default()),
             file => file.map_err(failed)?,
         };
+        if write {
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::conflict(format!(
+                        "{}: another sealpost is putting messages there: wait until it is done",
+                        path.display()
+                    )));
+                }
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+            }
+        }
         let mut map = UidMap::default();
         let mut ours = false;
         let mut line = Vec::new();
@@ -193,10 +205,15 @@ mod tests {
             map.known("INBOX", "Old/INBOX").map(|known| known.pairs(3, 4).collect()).unwrap_or_default()
         };
         assert_eq!(pairs(&UidMap::open(&path, "a", "b", false).unwrap()), [(1, 101), (2, 102)]);
+        // One run at a time.
+        let second = UidMap::open(&path, "a", "b", true).map(drop);
+        assert_eq!(second.unwrap_err().kind(), sealpost_base::Kind::Conflict);
+        drop(map);
         // Whether what was put there was answered.
         for unanswered in [true, false] {
             let mut map = UidMap::open(&path, "a", "b", true).unwrap();
             map.set_unfinished("Old/INBOX", unanswered);
+            drop(map);
             assert_eq!(UidMap::open(&path, "a", "b", true).unwrap().is_unfinished("Old/INBOX"), unanswered);
         }
         // Of other accounts nothing is known, whatever UIDs they have.

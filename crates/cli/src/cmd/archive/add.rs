@@ -86,6 +86,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         .into());
     }
     let accounts = Accounts::of(global)?;
+    accounts.check_new(&args.account)?;
     let mut server = args.server.clone();
     if server.host.is_none() {
         server.host = Some(ask("IMAP server: ")?);

@@ -112,6 +112,19 @@ impl Accounts {
         toml::from_str(&text).with_context(|| path.display().to_string())
     }
 
+    /// Whether a new one may be called so.
+    ///
+    /// # Errors
+    /// If there is one of this name; if that is no name.
+    pub fn check_new(&self, name: &str) -> Result<()> {
+        if self.path(name)?.exists() {
+            bail!(Usage(format!(
+                "there is an archived account {name} already: `sealpost archive remove {name}` forgets it, and leaves its copy"
+            )));
+        }
+        Ok(())
+    }
+
     /// Remembers a new one.
     ///
     /// # Errors
@@ -119,12 +132,8 @@ impl Accounts {
     pub fn add(&self, name: &str, account: &Remembered) -> Result<()> {
         let path = self.path(name)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        match self.write(&path, toml::to_string(account)?.as_bytes()) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => bail!(Usage(format!(
-                "there is an archived account {name} already: `sealpost archive remove {name}` forgets it, and leaves its copy"
-            ))),
-            written => written.with_context(|| path.display().to_string()),
-        }
+        self.check_new(name)?;
+        self.write(&path, toml::to_string(account)?.as_bytes()).with_context(|| path.display().to_string())
     }
 
     /// Remembers something else of one that is remembered.
@@ -218,12 +227,12 @@ mod tests {
             },
         };
         accounts.add("work", &account).unwrap();
-        assert!(accounts.add("work", &account).is_err());
+        assert!(accounts.add("work", &account).is_err() && accounts.check_new("work").is_err());
         accounts.keep_password("work", b"secret").unwrap();
         assert_eq!(accounts.get("work").unwrap(), account);
         assert_eq!(accounts.names().unwrap(), ["work"]);
         for name in ["", "../work", "a/b", ".hidden", "a\0b"] {
-            assert!(accounts.get(name).is_err(), "{name}");
+            assert!(accounts.get(name).is_err() && accounts.check_new(name).is_err(), "{name}");
         }
         accounts.remove("work").unwrap();
         assert_eq!(fs::read_dir(&accounts.0).unwrap().count(), 0);

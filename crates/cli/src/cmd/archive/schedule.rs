@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use serde::Serialize;
 
 use super::remembered::Accounts;
 use super::target::Format;
@@ -38,6 +39,14 @@ enum Form {
     Cron,
 }
 
+/// What to put where.
+#[derive(Serialize)]
+struct Schedule<'a> {
+    account: &'a str,
+    every_minutes: u32,
+    text: &'a str,
+}
+
 /// Runs it.
 pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let account = Accounts::of(global)?.get(&args.account)?;
@@ -67,7 +76,8 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Form::Cron => cron(&command, args.every)?,
         Form::Systemd => systemd(&command, &args.account, args.every),
     };
-    global.output().line(text)?;
+    let schedule = Schedule { account: &args.account, every_minutes: args.every, text: &text };
+    global.output().show(&schedule, |schedule| schedule.text.to_owned())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,10 +6,11 @@ use anyhow::Result;
 use indicatif::HumanCount;
 use serde::Serialize;
 
+use super::found;
 use super::pull::Bodies;
 use super::remembered::Accounts;
 use super::target::{Format, SealedArgs, Target};
-use crate::exit::Usage;
+use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 
 /// Arguments of `sealpost archive stats`.
@@ -28,9 +29,11 @@ pub struct Args {
     sealed: SealedArgs,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Stats {
     account: String,
+    /// Whether there is a copy.
+    pulled: bool,
     messages: u64,
     /// Messages that the server no longer has.
     gone: u64,
@@ -51,52 +54,73 @@ struct Folder {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let mut copies = Vec::new();
     if let (Some(from), Some(format)) = (&args.from, args.format) {
-        copies.push((from.display().to_string(), format, from.clone(), args.sealed.clone()));
-    } else {
-        let accounts = Accounts::of(global)?;
-        let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts };
-        for name in names {
-            let account = accounts.get(&name)?;
-            let sealed = account.sealed(&args.sealed);
-            copies.push((name, account.format, account.into, sealed));
-        }
+        let target = Target { format, directory: from, sealed: &args.sealed, make: None };
+        let stats = look(from.display().to_string(), &target, global).await?;
+        global.output().show(&stats, Stats::text)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    if copies.is_empty() {
+    let accounts = Accounts::of(global)?;
+    let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts };
+    if names.is_empty() {
         return Err(Usage("no account is remembered; name a copy with --from and --format".into()).into());
     }
-    for (account, format, directory, sealed) in copies {
-        let target = Target { format, directory: &directory, sealed: &sealed, make: None };
-        let copy = target.open(global).await?;
-        let look = move || Ok::<_, sealpost_base::Error>((copy.folders()?, copy.bodies()?));
-        let (kept, bodies) = tokio::task::spawn_blocking(look).await??;
-        let mut folders: Vec<Folder> = kept
-            .into_iter()
-            .map(|kept| Folder {
-                name: kept.name.to_string(),
-                uidvalidity: kept.identity.uidvalidity,
-                messages: kept.messages,
-                gone: kept.gone,
-                complete: kept.resume.whole,
-            })
-            .collect();
-        folders.sort_by(|a, b| a.name.cmp(&b.name));
-        let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
-        let stats = Stats {
-            account,
-            messages: sum(|f| f.messages),
-            gone: sum(|f| f.gone),
-            bodies: bodies.as_ref().map(Bodies::of),
-            folders,
-        };
-        global.output().show(&stats, Stats::text)?;
+    let mut worst = 0;
+    for name in &names {
+        match remembered(name, &accounts, &args.sealed, global).await {
+            Ok(stats) => global.output().show(&stats, Stats::text)?,
+            // One copy that cannot be read does not keep the others from being told.
+            Err(e) if names.len() > 1 => {
+                crate::output::error(&e.context(name.clone()));
+                worst = FAILED;
+            }
+            Err(e) => return Err(e.context(name.clone())),
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(worst))
+}
+
+async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: &Global) -> Result<Stats> {
+    let account = accounts.get(name)?;
+    if !account.into.exists() || found::format(&account.into)?.is_none() {
+        return Ok(Stats { account: name.to_owned(), ..Stats::default() });
+    }
+    let sealed = account.sealed(said);
+    look(name.to_owned(), &account.target(&sealed, false), global).await
+}
+
+/// What the copy says.
+async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
+    let copy = target.open(global).await?;
+    let look = move || Ok::<_, sealpost_base::Error>((copy.folders()?, copy.bodies()?));
+    let (kept, bodies) = tokio::task::spawn_blocking(look).await??;
+    let mut folders: Vec<Folder> = kept
+        .into_iter()
+        .map(|kept| Folder {
+            name: kept.name.to_string(),
+            uidvalidity: kept.identity.uidvalidity,
+            messages: kept.messages,
+            gone: kept.gone,
+            complete: kept.resume.whole,
+        })
+        .collect();
+    folders.sort_by(|a, b| a.name.cmp(&b.name));
+    let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
+    Ok(Stats {
+        account,
+        pulled: true,
+        messages: sum(|f| f.messages),
+        gone: sum(|f| f.gone),
+        bodies: bodies.as_ref().map(Bodies::of),
+        folders,
+    })
 }
 
 impl Stats {
     fn text(&self) -> String {
+        if !self.pulled {
+            return format!("{}: not pulled yet", self.account);
+        }
         let mut text = format!("{}: {} messages", self.account, HumanCount(self.messages));
         if self.gone > 0 {
             text.push_str(&format!(", and {} that the server no longer has", HumanCount(self.gone)));

@@ -53,7 +53,8 @@ pub struct SealedArgs {
 /// # Errors
 /// What is wrong with it.
 pub fn octets(text: &str) -> Result<u64, String> {
-    let decimal = [("TB", 1_000_000_000_000u64), ("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)];
+    let decimal =
+        [("TB", 1_000_000_000_000u64), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000), ("KB", 1000)];
     for (unit, factor) in decimal {
         if let Some(number) = text.trim().strip_suffix(unit) {
             let number = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
@@ -200,9 +201,14 @@ mod tests {
 
     #[test]
     fn sizes_are_decimal_or_binary() {
-        for (text, octets_of) in
-            [("2GB", 2_000_000_000), ("1 MB", 1_000_000), ("1MiB", 1 << 20), ("7B", 7), ("0KB", 0)]
-        {
+        for (text, octets_of) in [
+            ("2GB", 2_000_000_000),
+            ("1 MB", 1_000_000),
+            ("1MiB", 1 << 20),
+            ("7B", 7),
+            ("0KB", 0),
+            ("5kB", 5000),
+        ] {
             assert_eq!(octets(text), Ok(octets_of), "{text}");
         }
         for text in ["", "GB", "-1GB", "1.5GB", "99999999999TB", "2 gigabytes"] {
