@@ -6,7 +6,7 @@
 pub const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
 pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
-/// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk.
+/// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk a moment, or does not keep it.
 pub const STORE_CACHE_QUEUE_BYTES: usize = 3 * 1024 * 1024;
 /// Requests to a remote store that one process has under way, the default of the setting `store.requests`; one more waits.
 pub const STORE_REQUESTS: usize = 32;

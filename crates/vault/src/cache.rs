@@ -4,7 +4,8 @@
 //! not: whoever reads those wants to know whether they are still there. Small objects are kept whole when they are written,
 //! others as they are read: whole ones whole, ranges as blocks of 64 KiB.
 //!
-//! It is a cache: whatever is missing, damaged or cannot be written is read from the store.
+//! It is a cache: whatever is missing, damaged or cannot be written is read from the store. Who reads waits for this disk as long as
+//! it keeps up, and a moment at most: what it cannot take is not kept.
 
 mod disk;
 
@@ -12,12 +13,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::{INLINE_OBJECT_BYTES, STORE_CACHE_QUEUE_BYTES};
 use sealpost_base::{Clock, Result};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::StoreMetrics;
 use disk::{Disk, Job};
@@ -30,6 +33,8 @@ const WHOLE: i64 = -1;
 const WHOLE_BYTES: usize = STORE_CACHE_QUEUE_BYTES;
 /// Jobs that wait for the disk.
 const QUEUE: usize = 64;
+/// How long who reads waits for room. A disk that takes longer for a batch is waited for no more, until it is quick again.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The cache. Several processes may have the same one open.
 pub(crate) struct Cache {
@@ -78,7 +83,18 @@ impl Cache {
     /// # Errors
     /// `Retry` if the directory cannot be used.
     pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
-        let disk = Arc::new(Disk::open(dir, bytes, clock)?);
+        Self::open_patient(dir, bytes, clock, metrics, PATIENCE)
+    }
+
+    /// As [`Cache::open`], waiting `patience` for room.
+    fn open_patient(
+        dir: &Path,
+        bytes: u64,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<StoreMetrics>,
+        patience: Duration,
+    ) -> Result<Self> {
+        let disk = Arc::new(Disk::open(dir, bytes, clock, patience)?);
         let (jobs, received) = mpsc::channel(QUEUE);
         let pending = Arc::new(Pending::default());
         let (writer, done) = (disk.clone(), pending.clone());
@@ -178,11 +194,24 @@ impl Cache {
     }
 
     async fn keep(&self, path: &str, number: i64, bytes: Bytes) {
-        // Who reads faster than this disk writes waits here.
-        let Ok(room) = self.room.clone().acquire_many_owned(bytes.len() as u32).await else { return };
+        let Some((room, place)) = self.room_for(bytes.len() as u32).await else { return };
         let key = (path.to_owned(), number);
         self.pending.lock().insert(key, bytes.clone());
-        let _ = self.jobs.send(Job::Keep { path: path.to_owned(), number, bytes, _room: room }).await;
+        place.send(Job::Keep { path: path.to_owned(), number, bytes, _room: room });
+    }
+
+    /// Room for so many bytes on their way to the disk, and a place among the jobs. Who reads faster than this disk writes waits
+    /// here; but not for a disk that is behind.
+    async fn room_for(&self, bytes: u32) -> Option<(OwnedSemaphorePermit, mpsc::Permit<'_, Job>)> {
+        let both = async {
+            let room = self.room.clone().acquire_many_owned(bytes).await.ok()?;
+            Some((room, self.jobs.reserve().await.ok()?))
+        };
+        let found = timeout(self.disk.patience_now(), both).await;
+        found.unwrap_or_else(|_| {
+            self.disk.falls_behind();
+            None
+        })
     }
 
     /// The whole object, or all of its blocks `numbers` (at least one), of which the last one alone may be short.

@@ -2,16 +2,18 @@
 //! again.
 //!
 //! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A database that SQLite finds
-//! damaged is removed and begun anew. Large blocks are several rows, because SQLite has two copies of a row in memory.
+//! damaged, or that has other tables, is removed and begun anew; one that cannot be used now is tried again with the next batch.
+//! Large blocks are several rows, because SQLite has two copies of a row in memory.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
 use sealpost_base::{Clock, Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -41,9 +43,15 @@ const PART_BYTES: usize = 64 * 1024;
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
+/// Objects that are to be forgotten as soon as the file can be written.
+const FORGOTTEN_LATER: usize = 4096;
 /// Connections that are kept for readers.
 const READERS: usize = 4;
 const SUM_BYTES: usize = 16;
+/// How long the writer waits for that of another process. Once in vain, it does not wait until it has written again.
+const WRITER_WAIT: Duration = Duration::from_secs(1);
+/// How long a reader waits for a file that another process opens or closes; of writers it needs nothing.
+const READER_WAIT: Duration = Duration::from_millis(100);
 
 /// What is to be written.
 pub(super) enum Job {
@@ -68,24 +76,46 @@ pub(super) struct Disk {
     /// Which file it is: it may have been begun anew.
     generation: AtomicU64,
     readers: Mutex<Vec<(u64, Connection)>>,
+    /// How long a batch may take.
+    patience: Duration,
+    /// The last batch failed, took longer, or does so now.
+    is_behind: AtomicBool,
 }
 
 impl Disk {
-    pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, patience: Duration) -> Result<Self> {
         let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::retry(format!("the cache in {}", dir.display())).with_source(e)
         };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(e.into()))?;
         let path = dir.join("blocks.sqlite");
-        match connect(&path) {
-            Err(e) if is_damage(&e) || matches!(e, rusqlite::Error::InvalidQuery) => {
+        match connect(&path, WRITER_WAIT) {
+            Err(e) if is_damage(&e) => {
                 remove(&path);
-                connect(&path).map_err(|e| failed(e.into()))?;
+                connect(&path, WRITER_WAIT).map_err(|e| failed(e.into()))?;
             }
             opened => drop(opened.map_err(|e| failed(e.into()))?),
         }
         let bytes = bytes - LOG_BYTES.min(bytes / 2);
-        Ok(Disk { path, bytes, clock, generation: AtomicU64::new(0), readers: Mutex::default() })
+        Ok(Disk {
+            path,
+            bytes,
+            clock,
+            generation: AtomicU64::new(0),
+            readers: Mutex::default(),
+            patience,
+            is_behind: AtomicBool::new(false),
+        })
+    }
+
+    /// How long to wait for what it writes.
+    pub fn patience_now(&self) -> Duration {
+        if self.is_behind.load(Ordering::Relaxed) { Duration::ZERO } else { self.patience }
+    }
+
+    /// Somebody has waited for it in vain.
+    pub fn falls_behind(&self) {
+        self.is_behind.store(true, Ordering::Relaxed);
     }
 
     /// Somebody who reads; `None` if there is no connection to be had.
@@ -94,14 +124,22 @@ impl Disk {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept.filter(|(of, _)| *of == generation) {
             Some((_, connection)) => connection,
-            None => connect(&self.path).ok()?,
+            None => match connect_to_read(&self.path) {
+                Ok(connection) => connection,
+                Err(e) => {
+                    if is_damage(&e) {
+                        let _ = jobs.try_send(Job::BeginAnew { generation });
+                    }
+                    return None;
+                }
+            },
         };
         Some(Reader { disk: self, jobs, generation, connection: Some(connection) })
     }
 
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
-        connect(&self.path).and_then(|connection| taken(&connection)).unwrap()
+        connect(&self.path, WRITER_WAIT).and_then(|connection| taken(&connection)).unwrap()
     }
 
     fn minute(&self) -> i64 {
@@ -195,46 +233,93 @@ fn checksum(path: &str, number: i64, bytes: &[u8]) -> [u8; SUM_BYTES] {
     short
 }
 
-/// Writes what comes, on a thread of its own, several jobs in one transaction; then they go to `written`. It ends with the
-/// sender.
+/// Writes what comes, on a thread of its own, several jobs in one transaction; then they go to `written`, whether they could be
+/// written or not. It ends with the sender.
 pub(super) fn write_aside(
     disk: Arc<Disk>,
     mut jobs: mpsc::Receiver<Job>,
     written: impl Fn(Vec<Job>) + Send + 'static,
 ) -> Result<()> {
     let work = move || {
-        let mut connection = connect(&disk.path).ok();
+        let mut writer = Writer { disk, connection: None, is_failing: false };
+        let mut batch = Vec::new();
         while let Some(first) = jobs.blocking_recv() {
-            let mut batch = vec![first];
-            while batch.len() < BATCH
-                && let Ok(job) = jobs.try_recv()
-            {
-                batch.push(job);
-            }
-            let now = disk.generation.load(Ordering::SeqCst);
-            let mut anew =
-                batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
-            if let Some(open) = connection.as_mut()
-                && let Err(e) = write(&disk, open, &batch)
-            {
-                // A full disk is no reason to give up what is there.
-                tracing::debug!(error = %e, "could not keep what was read");
-                anew |= is_damage(&e);
-            }
-            if anew || connection.is_none() {
-                if anew {
-                    tracing::warn!(cache = %disk.path.display(), "the cache is damaged and is begun anew");
-                }
-                drop(connection.take());
-                remove(&disk.path);
-                disk.generation.fetch_add(1, Ordering::SeqCst);
-                connection = connect(&disk.path).ok();
-            }
-            written(batch);
+            batch.push(first);
+            batch.extend(std::iter::from_fn(|| jobs.try_recv().ok()).take(BATCH - 1));
+            let is_written = writer.take(&batch);
+            // What could not be forgotten is tried again; if it is too much it stays unused for as long as this process runs.
+            let is_over = |job: &mut Job| is_written || !matches!(job, Job::Forget { .. });
+            written(batch.extract_if(.., is_over).collect());
+            batch.truncate(FORGOTTEN_LATER);
         }
     };
     let thread = std::thread::Builder::new().name("store-cache".into()).spawn(work);
     thread.map(drop).map_err(|e| Error::retry("starting a thread for the cache").with_source(e))
+}
+
+struct Writer {
+    disk: Arc<Disk>,
+    connection: Option<Connection>,
+    /// The last batch could not be written, which was said.
+    is_failing: bool,
+}
+
+impl Writer {
+    /// Writes a batch, and notes how it went. Whether it was written; one that met damage counts as written, because nothing that was
+    /// there before is there any more.
+    fn take(&mut self, batch: &[Job]) -> bool {
+        let began = self.disk.clock.monotonic();
+        let now = self.disk.generation.load(Ordering::SeqCst);
+        let told = batch.iter().any(|job| matches!(job, Job::BeginAnew { generation } if *generation == now));
+        let done = match self.try_write(batch) {
+            Err(e) if is_damage(&e) => self.begin_anew(),
+            _ if told => self.begin_anew(),
+            done => done,
+        };
+        let took = self.disk.clock.monotonic().saturating_sub(began);
+        self.disk.is_behind.store(done.is_err() || took > self.disk.patience, Ordering::Relaxed);
+        self.say(done)
+    }
+
+    fn try_write(&mut self, batch: &[Job]) -> rusqlite::Result<()> {
+        let wait = if self.is_failing { Duration::ZERO } else { WRITER_WAIT };
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(&self.disk.path, wait)?,
+        };
+        connection.busy_timeout(wait)?;
+        let done = write(&self.disk, &mut connection, batch);
+        // Whatever else failed may be the connection's, whose file may be there no more.
+        if done.as_ref().map_or_else(is_for_now, |()| true) {
+            self.connection = Some(connection);
+        }
+        done
+    }
+
+    fn begin_anew(&mut self) -> rusqlite::Result<()> {
+        tracing::warn!(cache = %self.disk.path.display(), "the cache is damaged and is begun anew");
+        self.connection = None;
+        remove(&self.disk.path);
+        self.disk.generation.fetch_add(1, Ordering::SeqCst);
+        self.connection = Some(connect(&self.disk.path, WRITER_WAIT)?);
+        Ok(())
+    }
+
+    /// Says when writing begins to fail and when it works again, not for each batch. Whether it works.
+    fn say(&mut self, done: rusqlite::Result<()>) -> bool {
+        let cache = self.disk.path.display();
+        match &done {
+            // A full disk is no reason to give up what is there.
+            Err(e) if !self.is_failing => {
+                tracing::warn!(%cache, error = %e, "the cache cannot be written: what is read is not kept");
+            }
+            Err(e) => tracing::debug!(%cache, error = %e, "the cache cannot be written"),
+            Ok(()) if self.is_failing => tracing::info!(%cache, "the cache is written again"),
+            Ok(()) => {}
+        }
+        self.is_failing = done.is_err();
+        done.is_ok()
+    }
 }
 
 fn write(disk: &Disk, connection: &mut Connection, batch: &[Job]) -> rusqlite::Result<()> {
@@ -305,31 +390,68 @@ fn taken(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::try_from(pages.saturating_mul(number("page_size")?)).unwrap_or(0))
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+/// For the writer: makes what is not there.
+fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open(path)?;
-    connection.busy_timeout(std::time::Duration::from_secs(1))?;
+    connection.busy_timeout(wait)?;
     connection.pragma_update(None, "page_size", 8192)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     // A crash may lose the last blocks, and nothing else.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES as i64)?;
-    connection.pragma_update(None, "cache_size", -512)?;
-    connection.set_prepared_statement_cache_capacity(16);
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    match transaction.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? {
-        0 => {
+    set_up(&connection)?;
+    if !has_tables(&connection)? {
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        // Another process may have made them meanwhile.
+        if !has_tables(&transaction)? {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
         }
-        VERSION => {}
-        _ => return Err(rusqlite::Error::InvalidQuery),
+        transaction.commit()?;
     }
-    transaction.commit()?;
     Ok(connection)
 }
 
+/// For a reader, which takes no lock that a writer has. It makes nothing: a file without tables is about to get them.
+fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(READER_WAIT)?;
+    set_up(&connection)?;
+    if has_tables(&connection)? { Ok(connection) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
+}
+
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -512)?;
+    connection.set_prepared_statement_cache_capacity(16);
+    Ok(())
+}
+
+/// Whether the tables of this version are there; `InvalidQuery` if others are, or only some.
+fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    // Both as they were at one moment.
+    let (version, tables): (i64, i64) = connection.query_row(
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema WHERE name IN ('blocks', 'parts'))
+         FROM pragma_user_version",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    match (version, tables) {
+        (VERSION, 2) => Ok(true),
+        (0, 0) => Ok(false),
+        _ => Err(rusqlite::Error::InvalidQuery),
+    }
+}
+
+/// Whether the file has to be begun anew: SQLite finds it damaged, or its tables are others.
 fn is_damage(e: &rusqlite::Error) -> bool {
-    matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    matches!(e, rusqlite::Error::InvalidQuery)
+        || matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Another process writes, or the disk is full.
+fn is_for_now(e: &rusqlite::Error) -> bool {
+    matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull))
 }
 
 fn remove(path: &Path) {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
@@ -17,7 +18,9 @@ fn open(dir: &Path, bytes: u64) -> Cache {
 }
 
 fn open_at(dir: &Path, bytes: u64, clock: Arc<dyn Clock>) -> Cache {
-    Cache::open(dir, bytes, clock, Arc::new(StoreMetrics::default())).unwrap()
+    // However slow the machine is, everything is kept.
+    let patience = Duration::from_secs(60);
+    Cache::open_patient(dir, bytes, clock, Arc::new(StoreMetrics::default()), patience).unwrap()
 }
 
 /// Waits until everything is on the disk.
@@ -194,5 +197,84 @@ async fn what_waits_for_the_disk_is_bounded() {
     settle(&cache).await;
     for n in 0..100 {
         assert!(cache.whole(&path(n)).await.is_some(), "{n}");
+    }
+}
+
+/// Keeps an object again and again until the disk has it.
+async fn keep_until_found(cache: &Cache, n: usize) {
+    let kept = async {
+        loop {
+            cache.keep_whole(&path(n), bytes(n as u8, 1000)).await;
+            settle(cache).await;
+            if cache.whole(&path(n)).await.is_some() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), kept).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_file_that_another_process_has_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Arc::new(StoreMetrics::default());
+    let cache = Cache::open(dir.path(), 64 * MIB, Arc::new(SystemClock::new()), metrics).unwrap();
+    for n in 0..3 {
+        keep_until_found(&cache, n).await;
+    }
+    let other = rusqlite::Connection::open(dir.path().join("blocks.sqlite")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Thirteen batches that wait a second each would take longer.
+    let large = bytes(7, 1_000_000);
+    let kept = async {
+        for n in 100..140 {
+            cache.keep_whole(&path(n), large.clone()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(6), kept).await.unwrap();
+    cache.forget(&path(1)).await;
+    // Readers need no lock, new ones neither.
+    let second = open(dir.path(), 64 * MIB);
+    for cache in [&cache, &second] {
+        assert_eq!(cache.whole(&path(0)).await.unwrap(), bytes(0, 1000));
+    }
+    settle(&cache).await;
+    assert_eq!(cache.whole(&path(139)).await, None, "it could not be written");
+    assert_eq!(cache.whole(&path(1)).await, None);
+    other.execute_batch("ROLLBACK").unwrap();
+    keep_until_found(&cache, 200).await;
+    assert_eq!(second.whole(&path(2)).await.unwrap(), bytes(2, 1000), "nothing was begun anew");
+    assert_eq!(second.whole(&path(1)).await, None, "it was forgotten as soon as that could be written");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_now_is_not_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    keep_until_found(&open(dir.path(), 64 * MIB), 0).await;
+    let other = rusqlite::Connection::open(dir.path().join("blocks.sqlite")).unwrap();
+    // The writer of a cache that was dropped closes the file when it notices.
+    other.busy_timeout(Duration::from_secs(30)).unwrap();
+    let cache = open(dir.path(), 64 * MIB);
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT").unwrap();
+    cache.keep_whole(&path(1), bytes(1, 1000)).await;
+    settle(&cache).await;
+    assert_eq!(cache.whole(&path(0)).await, None, "nobody else can read it either");
+    drop(other);
+    keep_until_found(&cache, 2).await;
+    assert_eq!(cache.whole(&path(0)).await.unwrap(), bytes(0, 1000));
+}
+
+#[tokio::test]
+async fn tables_of_no_version_and_a_version_without_tables_are_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    for damage in ["PRAGMA user_version = 0", "DROP TABLE parts", "PRAGMA user_version = 1"] {
+        {
+            let cache = open(dir.path(), 64 * MIB);
+            keep_until_found(&cache, 1).await;
+        }
+        rusqlite::Connection::open(dir.path().join("blocks.sqlite")).unwrap().execute_batch(damage).unwrap();
+        let cache = open(dir.path(), 64 * MIB);
+        assert_eq!(cache.whole(&path(1)).await, None, "{damage}");
+        keep_until_found(&cache, 1).await;
     }
 }
