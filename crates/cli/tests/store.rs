@@ -98,6 +98,111 @@ fn damage_of_the_same_size_is_found_when_asked_for() {
     assert_eq!((status, found["differing"].as_array().unwrap().len()), (1, damaged), "{found}");
 }
 
+/// The database of the store in `dir`.
+fn database(home: &Home, dir: &str) -> rusqlite::Connection {
+    let database = rusqlite::Connection::open(home.path(dir).join("objects.sqlite")).unwrap();
+    database.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+    database
+}
+
+/// Paths of objects that are like `pattern`.
+fn paths(home: &Home, dir: &str, pattern: &str) -> Vec<String> {
+    let database = database(home, dir);
+    let mut select = database.prepare("SELECT path FROM objects WHERE path LIKE ?1 ORDER BY path").unwrap();
+    select.query_map([pattern], |row| row.get(0)).unwrap().map(|path| path.unwrap()).collect()
+}
+
+/// Says that the object is in a file that is not there.
+fn damage(home: &Home, dir: &str, path: &str) {
+    let changed = database(home, dir).execute(
+        "UPDATE objects SET file = '00/none' || id, head = NULL, rest = NULL WHERE path = ?1",
+        [path],
+    );
+    assert_eq!(changed.unwrap(), 1, "{path}");
+}
+
+fn put(home: &Home, dir: &str, path: &str) {
+    database(home, dir)
+        .execute("INSERT INTO objects (path, size, modified, head) VALUES (?1, 4, 0, x'01020304')", [path])
+        .unwrap();
+}
+
+#[test]
+fn what_is_damaged_is_named_and_everything_else_is_copied() {
+    let home = Home::with_account();
+    let password = ["--password-file", "password"];
+    home.ok(&[&["account", "add", "john@example.org"][..], &password].concat());
+    for (name, account) in [
+        ("first", "john@example.org"),
+        ("second", "john@example.org"),
+        ("third", "john@example.org"),
+        ("fourth", "jane@example.org"),
+    ] {
+        let name = home.file(&format!("{name}.mbox"), mbox(5, 300)).display().to_string();
+        home.ok(&[&["import", &name, "--account", account][..], &password].concat());
+    }
+    // Whose log is longest is John's.
+    let logs = paths(&home, "data", "acct/%/log/%");
+    let entries_of = |account: &str| -> Vec<String> {
+        logs.iter().filter(|path| path.starts_with(account)).cloned().collect()
+    };
+    let of = |path: &str| path[..path.find("/log/").unwrap()].to_owned();
+    let accounts = [of(&logs[0]), of(logs.last().unwrap())];
+    let [john, jane] = match entries_of(&accounts[0]).len() > entries_of(&accounts[1]).len() {
+        true => [&accounts[0], &accounts[1]],
+        false => [&accounts[1], &accounts[0]],
+    };
+    // What is derived does not matter.
+    let segment = format!("{jane}/idx/summary/zzzz");
+    put(&home, "data", &segment);
+    damage(&home, "data", &segment);
+    let (copied, status) = home.json(&["store", "copy", "data", "first"]);
+    assert_eq!((status, &copied["unreadable_derived"]), (0, &vec![segment.clone()].into()), "{copied}");
+    assert_eq!(copied["unreadable"], serde_json::json!([]));
+
+    let message = paths(&home, "data", &format!("{jane}/msg/%"))[0].clone();
+    let entries = entries_of(john);
+    assert!(entries.len() >= 3, "{entries:?}");
+    let entry = &entries[1];
+    for path in ["zebra/a/1", "zebra/a/2", "zebra/a/3", "zebra/b/1"] {
+        put(&home, "data", path);
+    }
+    let position = entry.rsplit('/').next().unwrap();
+    let checkpoints = [format!("{john}/manifest/0000000000000000"), format!("{john}/manifest/{position}")];
+    checkpoints.iter().for_each(|path| put(&home, "data", path));
+    for path in [&message, entry, "zebra/a/2"] {
+        damage(&home, "data", path);
+    }
+    let output = home.run(&["store", "copy", "data", "backup"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for path in [&message, entry, "zebra/a/2", &segment] {
+        assert!(said.contains(path), "{path}: {said}");
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("3 objects could not be copied"), "{text}");
+    assert_eq!(paths(&home, "backup", &format!("{john}/log/%")), entries[..1]);
+    assert_eq!(paths(&home, "backup", &format!("{john}/manifest/%")), checkpoints[..1]);
+    assert_eq!(paths(&home, "backup", &format!("{jane}/log/%")), entries_of(jane));
+    assert_eq!(paths(&home, "backup", "zebra/%"), ["zebra/a/1", "zebra/b/1"]);
+    assert_eq!(paths(&home, "backup", "accounts/%"), paths(&home, "data", "accounts/%"));
+    let messages = |dir: &str| paths(&home, dir, "acct/%/msg/%").len();
+    assert_eq!(messages("backup") + 1, messages("data"));
+    // Once more, and over a copy that has it all: what was there leaves no gap.
+    let (again, status) = home.json(&["store", "copy", "data", "backup"]);
+    assert_eq!((status, &again["copied"]), (1, &0.into()), "{again}");
+    let mut unreadable = [&message[..], entry, "zebra/a/2"];
+    unreadable.sort();
+    assert_eq!(again["unreadable"], serde_json::json!(unreadable));
+    let held_back = again["held_back"].as_array().unwrap();
+    assert_eq!(held_back.len(), entries.len() - 2 + 2, "{again}");
+    let (over, status) = home.json(&["store", "copy", "data", "first"]);
+    assert_eq!((status, &over["unreadable"]), (1, &vec!["zebra/a/2"].into()), "{over}");
+    let (verified, status) = home.json(&["store", "copy", "data", "first", "--verify"]);
+    assert_eq!((status, &verified["unreadable"]), (1, &again["unreadable"]), "{verified}");
+    assert_eq!(paths(&home, "first", &format!("{john}/log/%")), entries);
+}
+
 #[test]
 fn what_is_another_stores_is_named_and_stays() {
     let (home, other) = (Home::with_account(), Home::with_account());

@@ -20,6 +20,8 @@ pub enum Transfer {
     Differs,
     /// It is not in the store that it should come from: it was removed meanwhile.
     Gone,
+    /// It is damaged in the store that it should come from, or listed there and missing.
+    Unreadable,
 }
 
 /// Larger objects are copied in pieces of as many bytes: the smallest parts that S3 takes.
@@ -37,11 +39,10 @@ impl Store {
             self.transfer_in_parts(path, size, to).await
         };
         match copied {
-            // Of the two only the source is read without knowing what is there.
-            Err(e) if e.kind() == Kind::NotFound => match self.size(path).await {
-                Err(gone) if gone.kind() == Kind::NotFound => Ok(Transfer::Gone),
-                _ => Err(Error::corrupt(format!("{path} was written, and is not there")).with_source(e)),
-            },
+            // That it cannot be read here is no error.
+            Err(e) if e.kind() == Kind::NotFound => {
+                Err(Error::corrupt(format!("{path} was written, and is not there")).with_source(e))
+            }
             copied => copied,
         }
     }
@@ -50,15 +51,15 @@ impl Store {
     /// [`Transfer::Differs`]. Holds a few MiB at most.
     ///
     /// # Errors
-    /// What this store says. What cannot be read from `to` differs, unless it can be read later.
+    /// What the stores say; but what is damaged here is [`Transfer::Unreadable`], and what is in `to` differs.
     pub async fn compare(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
         let mut start = 0;
         while start < size {
             let piece = start..size.min(start + PIECE_BYTES);
             start = piece.end;
             let here = match self.read_range_confirmed(path, piece.clone()).await {
-                Err(e) if e.kind() == Kind::NotFound => return Ok(Transfer::Gone),
-                here => Hash::of(&here?),
+                Ok(bytes) => Hash::of(&bytes),
+                Err(e) => return self.unread(path, e).await,
             };
             match to.has(path, piece, here).await {
                 Ok(true) => {}
@@ -70,7 +71,10 @@ impl Store {
     }
 
     async fn transfer_whole(&self, path: &str, to: &Store) -> Result<Transfer> {
-        let bytes = self.read_confirmed(path).await?;
+        let bytes = match self.read_confirmed(path).await {
+            Ok(bytes) => bytes,
+            Err(e) => return self.unread(path, e).await,
+        };
         // Without conditions a write would replace what is there.
         if to.appends() == Appends::Siblings {
             match to.read(path).await {
@@ -101,7 +105,10 @@ impl Store {
         let mut upload = to.upload(path).await?;
         let mut written = Vec::with_capacity(pieces.len());
         for piece in &pieces {
-            let bytes = self.read_range_confirmed(path, piece.clone()).await?;
+            let bytes = match self.read_range_confirmed(path, piece.clone()).await {
+                Ok(bytes) => bytes,
+                Err(e) => return self.unread(path, e).await,
+            };
             written.push(Hash::of(&bytes));
             upload.part(Sealed::new(bytes)).await?;
         }
@@ -112,6 +119,37 @@ impl Store {
             }
         }
         Ok(Transfer::Copied)
+    }
+
+    /// What it means that the object `path`, which was listed, cannot be read here.
+    ///
+    /// # Errors
+    /// What may pass.
+    async fn unread(&self, path: &str, e: Error) -> Result<Transfer> {
+        match e.kind() {
+            Kind::NotFound if !self.is_listed(path).await? => Ok(Transfer::Gone),
+            Kind::NotFound | Kind::Corrupt => {
+                tracing::debug!(path, error = %e, "an object cannot be read");
+                Ok(Transfer::Unreadable)
+            }
+            _ => Err(e),
+        }
+    }
+
+    /// Whether a listing has the object `path` now.
+    async fn is_listed(&self, path: &str) -> Result<bool> {
+        let Some((directory, _)) = path.rsplit_once('/') else { return Ok(false) };
+        let mut shorter = path.chars();
+        shorter.next_back();
+        // Whatever is between that and the path begins like it.
+        let after = Some(shorter.as_str()).filter(|after| !after.ends_with('/'));
+        let mut listed = self.list(directory, after);
+        while let Some(object) = listed.try_next().await? {
+            if object.path.as_str() >= path {
+                return Ok(object.path == path);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the bytes `range` of the object have that hash.

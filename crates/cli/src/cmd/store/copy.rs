@@ -3,6 +3,9 @@
 //! Objects never change, so a copy is what is missing. What makes it consistent while the server writes is the order: first
 //! what refers to others is listed (log entries, manifests, records), then everything else is listed and copied, then what was
 //! listed first, logs in their order. So whatever the copy refers to is in it.
+//!
+//! What is damaged at FROM is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
+//! gap would be worse: checkpoints of what comes later stay away too. So does a record at a version that cannot be read.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -13,7 +16,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealpost_base::{AccountId, Error};
+use sealpost_base::{AccountId, Error, Kind};
 use sealpost_vault::store::Transfer;
 use sealpost_vault::{Listed, Store};
 use serde::Serialize;
@@ -21,6 +24,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
+use crate::output::warn;
 use crate::place::Place;
 use crate::store::is_store;
 
@@ -32,7 +36,8 @@ use crate::store::is_store;
                         there already is not copied again: run it again to go on after an interruption, or to bring a \
                         backup up to date. Nothing is replaced, and nothing removed. The server's key is no object: copy \
                         server.key yourself. Exit status 1 if something at TO differs: what is copied now is read back and compared, \
-                        what was there is compared by size, and byte by byte with --verify.\n
+                        what was there is compared by size, and byte by byte with --verify; or if something at FROM is damaged: \
+                        it is named, and everything else is copied.\n
 Examples:
   sealpost store copy ./sealpost-data /backup/mail
   sealpost store copy --config /etc/sealpost.toml s3://mail /backup/mail --json
@@ -60,6 +65,17 @@ const PASSES: usize = 10;
 /// What nobody refers to, what lasts a moment, and what is said of one store and not of another.
 const LEFT_OUT: [&str; 3] = ["probe", "spool", "store"];
 
+/// Digits of a position in the name of a log entry or a manifest.
+const POSITION_DIGITS: usize = 16;
+
+/// What became of objects that were copied in their order.
+struct Ordered {
+    /// None of them was removed meanwhile.
+    none_gone: bool,
+    /// The first one that could not be read: what follows is not in the copy.
+    ends_before: Option<String>,
+}
+
 /// What was done.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
@@ -73,6 +89,12 @@ struct Summary {
     gone: u64,
     /// Objects that are not the same at TO, and stayed.
     differing: Vec<String>,
+    /// Objects at FROM that cannot be read.
+    unreadable: BTreeSet<String>,
+    /// The same, of those that the server makes anew: nothing is lost.
+    unreadable_derived: BTreeSet<String>,
+    /// Objects that were not copied because one before them cannot be read.
+    held_back: BTreeSet<String>,
 }
 
 struct Copy {
@@ -104,7 +126,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         return Err(e.context("the copy is not complete; run it again to go on"));
     }
     global.output().show(&summary, Summary::to_text)?;
-    Ok(if summary.differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if summary.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// Opening a local store makes it: what is to be copied has to be there.
@@ -167,7 +189,13 @@ impl Copy {
     async fn accounts(&mut self, place: &Place, names: &[String]) -> Result<()> {
         for name in names {
             let name = place.directory.account_name(name)?;
-            let record = place.directory.get(&name).await?;
+            let record = match place.directory.get(&name).await {
+                Err(e) if e.kind() == Kind::Corrupt => {
+                    self.note_unreadable(&place.directory.path_of(&name));
+                    continue;
+                }
+                record => record?,
+            };
             let mut prefixes = vec![place.directory.path_of(&name)];
             let mut ids: BTreeSet<AccountId> = BTreeSet::from([record.id]);
             ids.extend(place.directory.shares_of(record.id).await?.iter().map(|share| share.share));
@@ -191,15 +219,21 @@ impl Copy {
         self.summary.accounts += 1;
         self.bar.set_prefix(id.to_owned());
         for _ in 0..PASSES {
-            let mut ordered = self.list(&format!("acct/{id}/log")).await?;
-            ordered.extend(self.list(&format!("acct/{id}/manifest")).await?);
+            let log = self.list(&format!("acct/{id}/log")).await?;
+            let manifests = self.list(&format!("acct/{id}/manifest")).await?;
             for kind in self.from.names_below(&format!("acct/{id}")).await? {
                 if kind != "log" && kind != "manifest" {
                     self.unordered(&format!("acct/{id}/{kind}")).await?;
                 }
             }
             // An entry that was removed has become part of a checkpoint that was not there yet.
-            if self.in_order(ordered).await? {
+            let entries = self.in_order(log).await?;
+            let manifests = match &entries.ends_before {
+                None => manifests,
+                Some(end) => self.up_to(end, manifests),
+            };
+            let manifests = self.in_order(manifests).await?;
+            if entries.none_gone && manifests.none_gone {
                 return Ok(());
             }
         }
@@ -209,8 +243,7 @@ impl Copy {
     /// Records: those that are gone were replaced by newer versions.
     async fn records(&mut self, listed: Vec<Listed>) -> Result<()> {
         let directories: BTreeSet<String> = listed.iter().filter_map(directory).map(str::to_owned).collect();
-        let has_gone = !self.in_order(listed).await?;
-        if has_gone {
+        if !self.in_order(listed).await?.none_gone {
             for directory in directories {
                 let now = self.list(&directory).await?;
                 self.in_order(now).await?;
@@ -223,10 +256,21 @@ impl Copy {
         Ok(self.from.list(prefix, None).try_collect().await?)
     }
 
-    /// Copies objects one after the other, those first that come first, so that what is there of them has no gaps; whether none was
-    /// gone.
-    async fn in_order(&mut self, objects: Vec<Listed>) -> Result<bool> {
-        let mut none_gone = true;
+    /// Those of an account's checkpoints whose position is below that of the log entry `end`, which is not in the copy.
+    fn up_to(&mut self, end: &str, manifests: Vec<Listed>) -> Vec<Listed> {
+        let end = name(end).get(..POSITION_DIGITS).unwrap_or_default();
+        // Marks of ballots have no position.
+        let is_below = |o: &Listed| name(&o.path).len() != POSITION_DIGITS || name(&o.path) < end;
+        let (below, behind) = manifests.into_iter().partition(is_below);
+        let behind: Vec<Listed> = behind;
+        self.summary.held_back.extend(behind.into_iter().map(|object| object.path));
+        below
+    }
+
+    /// Copies objects one after the other, those first that come first, so that what is there of them has no gaps: what follows one that
+    /// cannot be read, beside it, is not copied; of checkpoints' manifests each stands for itself.
+    async fn in_order(&mut self, objects: Vec<Listed>) -> Result<Ordered> {
+        let mut done = Ordered { none_gone: true, ends_before: None };
         let there = self.there(&objects).await?;
         // Of what is there the last one is compared byte by byte: an entry carries the hash of the one before, and so on.
         let is_last = |at: usize| {
@@ -235,17 +279,27 @@ impl Copy {
                 !is_beside(&objects[at], next) || !there.contains(&(next.path.clone(), next.size))
             })
         };
+        let mut ended = BTreeSet::new();
         for (at, object) in objects.iter().enumerate() {
             let known = there.contains(&(object.path.clone(), object.size));
+            if !known && ended.contains(&directory(object)) {
+                self.summary.held_back.insert(object.path.clone());
+                continue;
+            }
             let transfer = match known {
                 true if self.verify => self.from.compare(&object.path, object.size, &self.to).await?,
                 true if !is_last(at) => Transfer::Same,
                 _ => self.from.transfer(&object.path, object.size, &self.to).await?,
             };
-            none_gone &= transfer != Transfer::Gone;
+            done.none_gone &= transfer != Transfer::Gone;
+            // What was there already leaves no gap.
+            if transfer == Transfer::Unreadable && !known && !is_manifest(&object.path) {
+                ended.insert(directory(object));
+                done.ends_before.get_or_insert_with(|| object.path.clone());
+            }
             self.note(object, transfer);
         }
-        Ok(none_gone)
+        Ok(done)
     }
 
     /// Which of `objects` are at TO, by path and size, and what else is beside them.
@@ -312,15 +366,32 @@ impl Copy {
             Transfer::Same => self.summary.already += 1,
             Transfer::Gone => self.summary.gone += 1,
             Transfer::Differs => self.summary.differing.push(object.path.clone()),
+            Transfer::Unreadable => self.note_unreadable(&object.path),
         }
         let Summary { copied, bytes, already, .. } = &self.summary;
         self.bar.set_message(format!("{copied} copied ({}), {already} were there", HumanBytes(*bytes)));
     }
+
+    /// Names it, once.
+    fn note_unreadable(&mut self, path: &str) {
+        let (kept, what) = match is_derived(path) {
+            true => (&mut self.summary.unreadable_derived, "cannot be read, and is made anew"),
+            false => (&mut self.summary.unreadable, "cannot be read"),
+        };
+        if kept.insert(path.to_owned()) {
+            self.bar.suspend(|| warn(format!("{path}: {what}")));
+        }
+    }
 }
 
 impl Summary {
+    /// Whether all that counts is at TO.
+    fn is_complete(&self) -> bool {
+        self.differing.is_empty() && self.unreadable.is_empty()
+    }
+
     fn to_text(&self) -> String {
-        let Summary { from, to, accounts, copied, bytes, already, gone, differing } = self;
+        let Summary { from, to, accounts, copied, bytes, already, gone, .. } = self;
         let bytes = HumanBytes(*bytes);
         let mut text = format!(
             "{from} to {to}: {accounts} logs; {copied} objects copied and read back ({bytes}), {already} were there"
@@ -328,7 +399,15 @@ impl Summary {
         if *gone > 0 {
             text.push_str(&format!(", {gone} were removed meanwhile"));
         }
-        for path in differing {
+        let counted = [
+            (self.unreadable.len(), "could not be copied: they cannot be read"),
+            (self.held_back.len(), "were not copied because they follow such a one"),
+            (self.unreadable_derived.len(), "were left out, and are made anew: they cannot be read"),
+        ];
+        for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
+            text.push_str(&format!("\n{count} objects {what}"));
+        }
+        for path in &self.differing {
             text.push_str(&format!("\ndiffers: {path}"));
         }
         text
@@ -338,6 +417,19 @@ impl Summary {
 /// What an object's path is without its last part.
 fn directory(object: &Listed) -> Option<&str> {
     object.path.rsplit_once('/').map(|(directory, _)| directory)
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+fn is_manifest(path: &str) -> bool {
+    path.starts_with("acct/") && path.split('/').nth(2) == Some("manifest")
+}
+
+/// Whether the server makes it anew out of messages: packs, and segments of the index.
+fn is_derived(path: &str) -> bool {
+    path.starts_with("acct/") && matches!(path.split('/').nth(2), Some("pack" | "idx"))
 }
 
 fn is_beside(one: &Listed, other: &Listed) -> bool {

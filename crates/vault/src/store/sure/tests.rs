@@ -142,3 +142,22 @@ async fn what_was_written_wrong_is_not_left_to_be_taken_for_a_copy() {
         assert_eq!(server.object(PATH), None, "{size}");
     }
 }
+
+#[tokio::test]
+async fn what_is_listed_and_missing_cannot_be_read_and_what_was_removed_is_gone() {
+    let (server, from) = world(Tags::Md5).await;
+    let to = Store::memory();
+    for (path, size) in [(PATH, 1000), ("acct/a/msg/ab", 6_000_000)] {
+        from.put_new("acct/a/msg/aa", Sealed::new(object(10))).await.unwrap();
+        from.put_new(path, Sealed::new(object(size))).await.unwrap();
+        server.plan(move |request| match request.method == "GET" && request.key == path {
+            true => Fault::Refused(404),
+            false => Fault::None,
+        });
+        for expected in [Transfer::Unreadable, Transfer::Gone] {
+            assert_eq!(from.transfer(path, size as u64, &to).await.unwrap(), expected, "{path}");
+            assert_eq!(from.compare(path, size as u64, &to).await.unwrap(), expected, "{path}");
+            from.delete(path).await.unwrap();
+        }
+    }
+}
