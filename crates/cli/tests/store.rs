@@ -3,7 +3,18 @@
 #[path = "support/run.rs"]
 mod run;
 
-use run::{Home, mbox};
+use run::{Home, mbox, tree};
+
+/// A message that does not compress, so it is a file of its own.
+fn incompressible(seed: u64, size: u64) -> String {
+    let letters = (seed..seed + size).map(|n| {
+        let mixed = (n ^ 0x9e37_79b9).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        char::from(b'0' + ((mixed ^ (mixed >> 29)).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 58) as u8)
+    });
+    let lines: Vec<String> =
+        letters.collect::<Vec<char>>().chunks(70).map(|line| line.iter().collect()).collect();
+    format!("Subject: large\n\n{}\n", lines.join("\n"))
+}
 
 #[test]
 fn a_probe_says_what_the_local_store_does() {
@@ -68,25 +79,15 @@ fn what_is_not_there_is_not_copied_and_nothing_is_made() {
 #[test]
 fn damage_of_the_same_size_is_found_when_asked_for() {
     let home = Home::with_account();
-    // What does not compress is a file of its own, and is compared in pieces.
-    let letters = (0u64..8_000_000).map(|n| {
-        let mixed = (n ^ 0x9e37_79b9).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        char::from(b'0' + ((mixed ^ (mixed >> 29)).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 58) as u8)
-    });
-    let lines: Vec<String> =
-        letters.collect::<Vec<char>>().chunks(70).map(|line| line.iter().collect()).collect();
-    home.file("large.eml", format!("Subject: large\n\n{}\n", lines.join("\n")));
+    // It is compared in pieces.
+    home.file("large.eml", incompressible(0, 8_000_000));
     assert_eq!(home.import("large.eml").1, 0);
     assert_eq!(home.json(&["store", "copy", "data", "backup"]).1, 0);
     let (verified, status) = home.json(&["store", "copy", "data", "backup", "--verify"]);
     assert_eq!((status, &verified["copied"]), (0, &0.into()), "{verified}");
-    let mut files = vec![home.path("backup/objects")];
     let mut damaged = 0;
-    while let Some(path) = files.pop() {
-        if path.is_dir() {
-            files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-            continue;
-        }
+    for (name, _) in tree(&home.path("backup/objects")) {
+        let path = home.path("backup/objects").join(name);
         let mut bytes = std::fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 4;
@@ -201,6 +202,56 @@ fn what_is_damaged_is_named_and_everything_else_is_copied() {
     let (verified, status) = home.json(&["store", "copy", "data", "first", "--verify"]);
     assert_eq!((status, &verified["unreadable"]), (1, &again["unreadable"]), "{verified}");
     assert_eq!(paths(&home, "first", &format!("{john}/log/%")), entries);
+}
+
+#[test]
+fn files_that_are_missing_or_short_at_the_copy_are_written_again() {
+    let home = Home::with_account();
+    // The last is copied in pieces.
+    for (name, size) in [("a", 200_000), ("b", 210_000), ("c", 220_000), ("d", 8_000_000)] {
+        let name = format!("{name}.eml");
+        home.file(&name, incompressible(size, size));
+        assert_eq!(home.import(&name).1, 0);
+    }
+    assert_eq!(home.json(&["store", "copy", "data", "backup"]).1, 0);
+    let files = |dir: &str| -> Vec<_> {
+        let root = home.path(dir).join("objects");
+        tree(&root).into_iter().map(|(name, bytes)| (root.join(name), bytes)).collect()
+    };
+    let copies = files("backup");
+    assert!(copies.len() >= 4, "{}", copies.len());
+    let ruin = || {
+        for (n, (path, _)) in files("backup").iter().enumerate() {
+            let opened = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            match n % 3 {
+                0 => std::fs::remove_file(path).unwrap(),
+                1 => opened.set_len(0).unwrap(),
+                _ => opened.set_len(opened.metadata().unwrap().len() - 1).unwrap(),
+            }
+        }
+    };
+    for verify in [&[][..], &["--verify"]] {
+        ruin();
+        let (mended, status) = home.json(&[&["store", "copy", "data", "backup"], verify].concat());
+        assert_eq!((status, &mended["copied"]), (0, &copies.len().into()), "{mended}");
+        let (verified, status) = home.json(&["store", "copy", "data", "backup", "--verify"]);
+        assert_eq!((status, &verified["copied"]), (0, &0.into()), "{verified}");
+        let contents = |files: Vec<(_, Vec<u8>)>| {
+            let mut contents: Vec<_> = files.into_iter().map(|(_, bytes)| bytes).collect();
+            contents.sort();
+            contents
+        };
+        assert!(contents(files("backup")) == contents(copies.clone()));
+    }
+    // What FROM does not have either cannot be written again.
+    ruin();
+    let ruined = files("backup").len();
+    for (path, _) in files("data") {
+        std::fs::remove_file(path).unwrap();
+    }
+    let (lost, status) = home.json(&["store", "copy", "data", "backup"]);
+    assert_eq!((status, lost["unreadable"].as_array().unwrap().len()), (1, copies.len()), "{lost}");
+    assert_eq!(files("backup").len(), ruined, "what is left of them stays");
 }
 
 #[test]

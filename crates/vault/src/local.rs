@@ -112,6 +112,14 @@ impl LocalStore {
         }
     }
 
+    /// Whether all bytes of the object are here, as far as the size of its file tells.
+    pub(crate) async fn has_all(&self, path: &Path) -> object_store::Result<bool> {
+        let row = self.find(path, None, true).await?.row;
+        let Some(name) = row.file else { return Ok(true) };
+        let files = self.files.clone();
+        blocking(move || files.has_all(&name, row.size)).await
+    }
+
     /// Gives room that removed objects took inside of files and the database back to the disk, of the database if it is worth it.
     ///
     /// # Errors

@@ -84,6 +84,20 @@ impl Files {
         Ok(bytes)
     }
 
+    /// Whether the object of `size` bytes that a row says is in `name` can be there, by the size of the file.
+    pub fn has_all(&self, name: &str, size: u64) -> io::Result<bool> {
+        let (file, offset) = shared::place(name);
+        match std::fs::metadata(self.path(file)) {
+            // A shared one has others behind it.
+            Ok(found) => Ok(match offset {
+                Some(offset) => found.len() >= offset.saturating_add(size),
+                None => found.len() == size,
+            }),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Gives the blocks of these parts of a file back, where the file system can; they read as zeros then.
     pub fn punch(&self, name: &str, holes: &[Range<u64>]) {
         let punch = || {

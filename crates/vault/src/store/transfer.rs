@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use futures::TryStreamExt;
 use sealpost_base::{Error, Kind, Result};
 
-use super::{Appends, Store};
+use super::{Appends, Store, error, location};
 use crate::{Hash, Put, Sealed};
 
 /// What became of the copy of an object.
@@ -70,6 +71,28 @@ impl Store {
         Ok(Transfer::Same)
     }
 
+    /// Whether all bytes of the object `path`, which is listed here, are here, as far as that is seen without reading them: a local file has to be
+    /// there and as long as it was. Other stores list what they have.
+    ///
+    /// # Errors
+    /// What may pass.
+    pub async fn has_all(&self, path: &str) -> Result<bool> {
+        let Some(local) = &self.0.local else { return Ok(true) };
+        match local.has_all(&location(path)?).await.map_err(|e| error(path, e)) {
+            Err(e) if e.kind() == Kind::NotFound => Ok(false),
+            found => found,
+        }
+    }
+
+    /// Copies the object `path` of `size` bytes over the one that `to` has [lost bytes](Store::has_all) of. That one stays until
+    /// all was read here. Holds a few MiB at most.
+    ///
+    /// # Errors
+    /// As [`Store::transfer`].
+    pub async fn mend(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
+        self.write_in_parts(path, size, to).await
+    }
+
     async fn transfer_whole(&self, path: &str, to: &Store) -> Result<Transfer> {
         let bytes = match self.read_confirmed(path).await {
             Ok(bytes) => bytes,
@@ -79,12 +102,13 @@ impl Store {
         if to.appends() == Appends::Siblings {
             match to.read(path).await {
                 Ok(there) => return Ok(if there == bytes { Transfer::Same } else { Transfer::Differs }),
+                Err(e) if e.kind() == Kind::Corrupt => return Ok(Transfer::Differs),
                 Err(e) if e.kind() == Kind::NotFound => {}
                 Err(e) => return Err(e),
             }
         }
         let put = to.put_new(path, Sealed::new(bytes.clone())).await?;
-        let same = to.read(path).await? == bytes || to.read_confirmed(path).await? == bytes;
+        let same = to.is_same(path, &bytes).await?;
         match put {
             Put::Created if same => Ok(Transfer::Copied),
             Put::Created => Err(to.take_back(path).await),
@@ -100,6 +124,10 @@ impl Store {
             Err(e) if e.kind() == Kind::NotFound => {}
             Err(e) => return Err(e),
         }
+        self.write_in_parts(path, size, to).await
+    }
+
+    async fn write_in_parts(&self, path: &str, size: u64, to: &Store) -> Result<Transfer> {
         let pieces = (0..size.div_ceil(PIECE_BYTES)).map(|n| n * PIECE_BYTES);
         let pieces: Vec<_> = pieces.map(|start| start..size.min(start + PIECE_BYTES)).collect();
         let mut upload = to.upload(path).await?;
@@ -119,6 +147,18 @@ impl Store {
             }
         }
         Ok(Transfer::Copied)
+    }
+
+    /// Whether the object is here and these bytes; what is damaged is not.
+    async fn is_same(&self, path: &str, bytes: &Bytes) -> Result<bool> {
+        for confirmed in [false, true] {
+            match if confirmed { self.read_confirmed(path).await } else { self.read(path).await } {
+                Ok(there) if there == bytes => return Ok(true),
+                Err(e) if e.kind() != Kind::Corrupt => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(false)
     }
 
     /// What it means that the object `path`, which was listed, cannot be read here.

@@ -36,7 +36,8 @@ use crate::store::is_store;
                         there already is not copied again: run it again to go on after an interruption, or to bring a \
                         backup up to date. Nothing is replaced, and nothing removed. The server's key is no object: copy \
                         server.key yourself. Exit status 1 if something at TO differs: what is copied now is read back and compared, \
-                        what was there is compared by size, and byte by byte with --verify; or if something at FROM is damaged: \
+                        what was there is compared by size (a file at TO that is missing or has another size is written again), \
+                        and byte by byte with --verify; or if something at FROM is damaged: \
                         it is named, and everything else is copied.\n
 Examples:
   sealpost store copy ./sealpost-data /backup/mail
@@ -281,7 +282,8 @@ impl Copy {
         };
         let mut ended = BTreeSet::new();
         for (at, object) in objects.iter().enumerate() {
-            let known = there.contains(&(object.path.clone(), object.size));
+            let listed = there.contains(&(object.path.clone(), object.size));
+            let known = listed && self.to.has_all(&object.path).await?;
             if !known && ended.contains(&directory(object)) {
                 self.summary.held_back.insert(object.path.clone());
                 continue;
@@ -289,6 +291,7 @@ impl Copy {
             let transfer = match known {
                 true if self.verify => self.from.compare(&object.path, object.size, &self.to).await?,
                 true if !is_last(at) => Transfer::Same,
+                false if listed => self.from.mend(&object.path, object.size, &self.to).await?,
                 _ => self.from.transfer(&object.path, object.size, &self.to).await?,
             };
             done.none_gone &= transfer != Transfer::Gone;
@@ -337,19 +340,15 @@ impl Copy {
                 o.as_ref().is_ok_and(|o| o.path == object.path && o.size == object.size)
             };
             let known = there.as_mut().next_if(same).await.is_some();
-            if known && !self.verify {
-                self.note(&object, Transfer::Same);
-                continue;
-            }
             if let Some(Err(_)) = there.as_mut().peek().await
                 && let Some(failed) = there.as_mut().next().await
             {
                 failed?;
             }
-            let (from, to) = (self.from.clone(), self.to.clone());
+            let (from, to, verify) = (self.from.clone(), self.to.clone(), self.verify);
             under_way.push(async move {
                 let transfer = match known {
-                    true => from.compare(&object.path, object.size, &to).await,
+                    true => compared(&from, &object, &to, verify).await,
                     false => from.transfer(&object.path, object.size, &to).await,
                 };
                 (object, transfer)
@@ -411,6 +410,21 @@ impl Summary {
             text.push_str(&format!("\ndiffers: {path}"));
         }
         text
+    }
+}
+
+/// An object that both stores list with the same size: what is short of bytes at TO is copied again, the others are read if `verify` says
+/// so.
+async fn compared(
+    from: &Store,
+    object: &Listed,
+    to: &Store,
+    verify: bool,
+) -> sealpost_base::Result<Transfer> {
+    match to.has_all(&object.path).await? {
+        false => from.mend(&object.path, object.size, to).await,
+        true if verify => from.compare(&object.path, object.size, to).await,
+        true => Ok(Transfer::Same),
     }
 }
 
