@@ -46,8 +46,8 @@ BARS = {
 }
 IDLE_USERS = 16
 BEGIN, END = "<!-- begin generated: stores -->", "<!-- end generated: stores -->"
-#: By then what a login sets going is done, in seconds.
-SETTLED = 20
+#: By then what a login sets going is done, in seconds, and servers that connected to a bus when they started poll no more.
+SETTLED = 60
 
 
 def message(number):

@@ -2,8 +2,9 @@
 //! looked into.
 //!
 //! A message says an account and a position, or that its record has changed, and is a hint: it is never believed, only looked into
-//! by reading the log or the record, at most as often as [`Accounts::look`] and [`Standings::look`] allow. Without a bus, or while it is away, polling does the same, later
-//! (`docs/decisions/0029-doorbell.md`). The bus is NATS: core publish and subscribe, a text protocol of a few lines, spoken by
+//! by reading the log or the record, at most as often as [`Accounts::look`] and [`Standings::look`] allow. Without a bus, while it
+//! is away, and for a while after somebody has connected to it, polling does the same, later (`docs/decisions/0029-doorbell.md`).
+//! The bus is NATS: core publish and subscribe, a text protocol of a few lines, spoken by
 //! [`protocol`].
 
 mod connection;
@@ -26,7 +27,7 @@ use crate::settings::Bus;
 use crate::shutdown::Shutdown;
 use connection::Connection;
 pub(crate) use connection::address;
-use protocol::{Line, hint};
+use protocol::{BACK, Line, hint};
 
 /// The first wait before the bus is tried again, and the longest.
 const RETRY: Duration = Duration::from_millis(250);
@@ -35,6 +36,9 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 /// After so much silence the bus is asked whether it is there; after twice as much it is taken for gone.
 const SILENCE: Duration = Duration::from_secs(20);
+/// How long a node that has connected goes on polling, and so do those who hear that it has: others, which were cut off with
+/// it, are on their way back, and tell nothing until they are there.
+const SETTLE: Duration = RETRY_MAX.saturating_add(CONNECT);
 /// Hints sent together.
 const TOGETHER: usize = 64;
 
@@ -68,10 +72,21 @@ pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
 
 /// Tells and listens until the server ends.
 pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown: Shutdown) {
+    stay(&bus.subject, || Connection::open(&bus), ears, random, shutdown).await;
+}
+
+/// The same over the connections that `open` gives.
+async fn stay<Opening: Future<Output = Result<Connection>>>(
+    subject: &str,
+    open: impl Fn() -> Opening,
+    ears: Ears,
+    random: Arc<dyn Random>,
+    shutdown: Shutdown,
+) {
     let mut failures = 0;
     loop {
         let mut connected = false;
-        let session = session(&bus, &ears, &mut connected);
+        let session = session(subject, open(), &ears, &mut connected);
         let ended = tokio::select! {
             ended = session => ended,
             () = shutdown.wait() => return,
@@ -95,16 +110,20 @@ pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown:
 }
 
 /// One connection, from its beginning to its end.
-async fn session(bus: &Bus, ears: &Ears, connected: &mut bool) -> Result<()> {
+async fn session(
+    subject: &str,
+    opening: impl Future<Output = Result<Connection>>,
+    ears: &Ears,
+    connected: &mut bool,
+) -> Result<()> {
     let Ears { accounts, standings } = ears;
     let late = |_| Error::retry("the bus does not answer");
     let mut told = accounts.appended();
-    let mut connection = timeout(CONNECT, Connection::open(bus)).await.map_err(late)??;
+    let mut connection = timeout(CONNECT, opening).await.map_err(late)??;
     *connected = true;
     tracing::info!("connected to the bus");
-    accounts.poll_often(false);
-    // Where asking is cheap, it is asked all the same: not every command may know of the bus.
-    standings.told(accounts.store().wants_packs());
+    connection.say_back(subject).await?;
+    let (mut polls, mut settled_at) = (true, Instant::now() + SETTLE);
     let mut asked = false;
     let mut silent_at = Instant::now() + SILENCE;
     loop {
@@ -116,6 +135,11 @@ async fn session(bus: &Bus, ears: &Ears, connected: &mut bool) -> Result<()> {
                         match hint(&payload) {
                             Some((account, RECORD)) => standings.look(account),
                             Some((account, _)) => accounts.look(account),
+                            // What it appended before was told to nobody.
+                            None if payload == BACK => {
+                                accounts.poll_often(true);
+                                (polls, settled_at) = (true, Instant::now() + SETTLE);
+                            }
                             None => {}
                         }
                     }
@@ -124,7 +148,13 @@ async fn session(bus: &Bus, ears: &Ears, connected: &mut bool) -> Result<()> {
                     Line::Other => {}
                 }
             }
-            hints = next_hints(&mut told) => connection.publish(&bus.subject, &hints).await?,
+            hints = next_hints(&mut told) => connection.publish(subject, &hints).await?,
+            () = sleep_until(settled_at), if polls => {
+                polls = false;
+                accounts.poll_often(false);
+                // Where asking is cheap, it is asked all the same: not every command may know of the bus.
+                standings.told(accounts.store().wants_packs());
+            }
             () = sleep_until(silent_at) => {
                 if asked {
                     return Err(Error::retry("the bus has gone silent"));

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use super::protocol::{Decoder, Head, Line, connect, publish};
+use super::protocol::{Decoder, Head, Line, connect, publish, say_back};
 use crate::settings::Bus;
 
 /// How long the bus may take to take what is sent.
@@ -23,7 +23,7 @@ const SEND: Duration = Duration::from_secs(10);
 const READ: usize = 4096;
 
 /// TCP, or TLS over it.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connection that is logged in and subscribed.
@@ -35,13 +35,19 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, logs in and subscribes; the bus has confirmed it when this returns.
     pub async fn open(bus: &Bus) -> Result<Self> {
-        let (tls, address) = address(&bus.url)?;
+        let (_, address) = address(&bus.url)?;
         let stream = TcpStream::connect(&address).await;
         let stream =
             stream.map_err(|e| Error::retry(format!("cannot reach the bus at {address}")).with_source(e))?;
         // Hints are small and are to arrive now.
         let _ = stream.set_nodelay(true);
-        let mut connection = Connection { stream: Box::new(stream), decoder: Decoder::default() };
+        Connection::over(Box::new(stream), bus).await
+    }
+
+    /// Logs in and subscribes over a stream that leads to the bus.
+    pub async fn over(stream: Box<dyn Stream>, bus: &Bus) -> Result<Self> {
+        let (tls, address) = address(&bus.url)?;
+        let mut connection = Connection { stream, decoder: Decoder::default() };
         let Head::Info { tls: required } = connection.head().await? else {
             return Err(Error::corrupt("what answers is no NATS server"));
         };
@@ -107,6 +113,11 @@ impl Connection {
     /// Tells the others.
     pub async fn publish(&mut self, subject: &str, hints: &[(AccountId, Position)]) -> Result<()> {
         self.send(publish(subject, hints).as_bytes()).await
+    }
+
+    /// Tells the others that this node is connected from now on.
+    pub async fn say_back(&mut self, subject: &str) -> Result<()> {
+        self.send(say_back(subject).as_bytes()).await
     }
 
     pub async fn ping(&mut self) -> Result<()> {

@@ -8,6 +8,10 @@ use sealpost_base::{AccountId, Error, Position, Result};
 /// Bytes of a hint: an account's id and a position, in hexadecimal.
 const HINT_BYTES: usize = 32 + 16;
 
+/// The message of a node that has just connected: what it appended before was told to nobody. Who does not know it takes it
+/// for no hint.
+pub(super) const BACK: &[u8] = b"back";
+
 /// A line from the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
@@ -175,6 +179,11 @@ pub(super) fn publish(subject: &str, hints: &[(AccountId, Position)]) -> String 
         let _ = write!(text, "PUB {subject} {HINT_BYTES}\r\n{account}{:016x}\r\n", position.0);
     }
     text
+}
+
+/// The message [`BACK`].
+pub(super) fn say_back(subject: &str) -> String {
+    format!("PUB {subject} {}\r\n{}\r\n", BACK.len(), String::from_utf8_lossy(BACK))
 }
 
 /// Who this end says it is. Nothing that it publishes comes back to it.

@@ -6,8 +6,8 @@ use sealpost_base::{Budget, Clock, SeededRandom, Timestamp};
 use sealpost_vault::record::ServerKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::broadcast;
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, watch};
 
 use super::*;
 
@@ -48,12 +48,12 @@ impl StandIn {
 }
 
 async fn serve(
-    stream: TcpStream,
+    stream: impl connection::Stream,
     me: u64,
     published: broadcast::Sender<(u64, Vec<u8>)>,
 ) -> std::io::Result<()> {
     let mut heard = published.subscribe();
-    let (input, mut output) = stream.into_split();
+    let (input, mut output) = tokio::io::split(stream);
     let mut input = BufReader::new(input);
     output.write_all(b"INFO {\"server_id\":\"stand-in\"}\r\n").await?;
     let mut line = Vec::new();
@@ -87,6 +87,60 @@ async fn serve(
     }
 }
 
+/// How a node reaches the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    There,
+    /// Connections stay, and nothing comes of them.
+    Still,
+    Away,
+}
+
+/// The same bus without sockets, for tests whose time is made to pass: two nodes, each with a way of its own to it.
+struct Ways {
+    reach: [watch::Sender<Reach>; 2],
+    published: broadcast::Sender<(u64, Vec<u8>)>,
+}
+
+impl Ways {
+    fn new() -> Arc<Self> {
+        let reach = [watch::Sender::new(Reach::There), watch::Sender::new(Reach::There)];
+        Arc::new(Ways { reach, published: broadcast::Sender::new(256) })
+    }
+
+    fn set(&self, reach: Reach) {
+        for way in &self.reach {
+            way.send_replace(reach);
+        }
+    }
+
+    async fn open(&self, node: usize) -> Result<Connection> {
+        let reach = self.reach[node].subscribe();
+        if *reach.borrow() == Reach::Away {
+            return Err(Error::retry("the bus is away"));
+        }
+        let (stream, other_end) = tokio::io::duplex(4096);
+        tokio::spawn(serve_while(reach, serve(other_end, node as u64, self.published.clone())));
+        let bus = Bus { url: "nats://nowhere".to_owned(), ..Bus::default() };
+        Connection::over(Box::new(stream), &bus).await
+    }
+}
+
+async fn serve_while(mut reach: watch::Receiver<Reach>, serving: impl Future<Output = std::io::Result<()>>) {
+    let mut serving = std::pin::pin!(serving);
+    loop {
+        let now = *reach.borrow_and_update();
+        let goes_on = tokio::select! {
+            _ = &mut serving, if now == Reach::There => false,
+            changed = reach.changed(), if now != Reach::Away => changed.is_ok(),
+            else => false,
+        };
+        if !goes_on {
+            return;
+        }
+    }
+}
+
 /// The runtime's time, which a test can stop.
 struct Runtimes(Instant);
 
@@ -114,6 +168,26 @@ impl Drop for Node {
 }
 
 fn node(store: &Store, bus: Bus, seed: u64) -> Node {
+    start(store, seed, |ears, random| tokio::spawn(run(bus, ears, random, Shutdown::new())))
+}
+
+/// Two nodes that are connected, and whose bus has been there for so long that nobody polls.
+async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
+    let nodes = [0, 1].map(|me| {
+        let ways = ways.clone();
+        start(store, 2 + me as u64, |ears, random| {
+            tokio::spawn(async move { stay("s", || ways.open(me), ears, random, Shutdown::new()).await })
+        })
+    });
+    sleep(2 * SETTLE).await;
+    nodes
+}
+
+fn start(
+    store: &Store,
+    seed: u64,
+    bus: impl FnOnce(Ears, Arc<dyn Random>) -> tokio::task::JoinHandle<()>,
+) -> Node {
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
     let clock: Arc<dyn Clock> = Arc::new(Runtimes(Instant::now()));
     let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), Budget::new(64 << 20));
@@ -121,7 +195,7 @@ fn node(store: &Store, bus: Bus, seed: u64) -> Node {
     let directory = Directory::new(store.clone(), key, clock, random.clone());
     let standings = Standings::new(directory.clone());
     let ears = Ears { accounts: accounts.clone(), standings: standings.clone() };
-    let bus = tokio::spawn(run(bus, ears, random, Shutdown::new()));
+    let bus = bus(ears, random);
     Node { accounts, directory, standings, bus }
 }
 
@@ -173,6 +247,46 @@ async fn without_a_bus_polling_rings_within_ten_seconds() {
     let bell = here.bell();
     append(&there, &nodes[1]).await;
     timeout(Duration::from_secs(10), bell.rung()).await.expect("the bell rings");
+}
+
+/// What clients are promised, whatever happens to the bus.
+const PROMISE: Duration = Duration::from_secs(10);
+
+async fn opened(nodes: &[Node; 2]) -> [Arc<Account>; 2] {
+    let root = RootKey::generate(&SeededRandom::new(1));
+    [nodes[0].accounts.open(ID, &root).await.unwrap(), nodes[1].accounts.open(ID, &root).await.unwrap()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_appends_before_it_is_back_on_a_bus_that_others_have_again_is_heard_in_time() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    ways.set(Reach::Away);
+    sleep(Duration::from_secs(1)).await;
+    ways.reach[0].send_replace(Reach::There);
+    for _ in 0..2 {
+        sleep(Duration::from_secs(5)).await;
+        here.catch_up().await.unwrap();
+        let bell = here.bell();
+        append(&there, &nodes[1]).await;
+        timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_appended_while_it_alone_was_cut_off_is_heard_when_it_is_back() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    let bell = here.bell();
+    ways.reach[1].send_replace(Reach::Away);
+    sleep(Duration::from_secs(1)).await;
+    append(&there, &nodes[1]).await;
+    sleep(SETTLE).await;
+    assert!(!bell.has_rung(), "nobody could tell, and nobody polls while the bus stays connected");
+    ways.reach[1].send_replace(Reach::There);
+    timeout(RETRY_MAX + PROMISE, bell.rung()).await.expect("the bell rings");
 }
 
 #[tokio::test]
