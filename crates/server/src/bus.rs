@@ -34,8 +34,9 @@ const RETRY: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// After so much silence the bus is asked whether it is there; after twice as much it is taken for gone.
-const SILENCE: Duration = Duration::from_secs(20);
+/// After so much silence the bus is asked whether it is there; after twice as much it is taken for gone. What others appended
+/// meanwhile is found then, so twice this is well below the ten seconds within which clients are to hear.
+const SILENCE: Duration = Duration::from_millis(2500);
 /// How long a node that has connected goes on polling, and so do those who hear that it has: others, which were cut off with
 /// it, are on their way back, and tell nothing until they are there.
 const SETTLE: Duration = RETRY_MAX.saturating_add(CONNECT);

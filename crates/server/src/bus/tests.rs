@@ -289,6 +289,20 @@ async fn what_a_node_appended_while_it_alone_was_cut_off_is_heard_when_it_is_bac
     timeout(RETRY_MAX + PROMISE, bell.rung()).await.expect("the bell rings");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_bus_that_stands_still_is_noticed_in_time() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    for _ in 0..2 {
+        here.catch_up().await.unwrap();
+        let bell = here.bell();
+        ways.set(Reach::Still);
+        append(&there, &nodes[1]).await;
+        timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+    }
+}
+
 #[tokio::test]
 async fn a_session_ends_at_once_when_the_bus_tells_that_its_account_was_removed() {
     let (stand_in, store) = (StandIn::start().await, Store::memory());
