@@ -98,7 +98,11 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
             failures = 0;
         }
         if let Err(error) = ended {
-            tracing::warn!(%error, "no bus; the store is polled for what other nodes append");
+            tracing::warn!(
+                %error,
+                "no bus; the store is polled for what other nodes append. Idle clients of nodes that are connected to the \
+                 bus may hear of what is appended here minutes late, until this node is connected too"
+            );
         }
         let longest = RETRY.saturating_mul(1 << failures.min(10)).min(RETRY_MAX);
         let wait = longest / 2 + longest.mul_f64((random.next_u64() % 512) as f64 / 1024.0);
