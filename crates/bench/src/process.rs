@@ -5,8 +5,8 @@
 //! kernel's own high-water mark of the resident set for a single one.
 
 mod sampler;
+mod snapshot;
 
-use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use sampler::{Every, Mark, Sampler, Use};
+use snapshot::{Stat, snapshot};
 
 /// A process and its descendants.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +31,7 @@ pub struct Usage {
     pub rss_bytes: u64,
     /// Threads.
     pub threads: u32,
-    /// Processes.
+    /// Processes that live.
     pub processes: u32,
 }
 
@@ -47,18 +48,25 @@ impl Tree {
 
     /// All process ids of the tree that live now.
     pub fn pids(&self) -> Vec<u32> {
-        self.processes().into_iter().map(|(pid, _)| pid).collect()
+        self.look().0
     }
 
     /// What its processes use now, together.
     pub fn usage(&self) -> Usage {
+        self.look().1
+    }
+
+    /// Both at once.
+    fn look(&self) -> (Vec<u32>, Usage) {
         let add = |sum: Usage, (_, one): (u32, Usage)| Usage {
             cpu_seconds: sum.cpu_seconds + one.cpu_seconds,
             rss_bytes: sum.rss_bytes + one.rss_bytes,
             threads: sum.threads + one.threads,
-            processes: sum.processes + 1,
+            processes: sum.processes + one.processes,
         };
-        self.processes().into_iter().fold(Usage::default(), add)
+        let all = self.processes();
+        let alive = all.iter().filter(|(_, usage)| usage.processes > 0).map(|(pid, _)| *pid).collect();
+        (alive, all.into_iter().fold(Usage::default(), add))
     }
 
     /// CPU seconds used so far, user and system, ended children included.
@@ -68,14 +76,12 @@ impl Tree {
 
     /// Bytes of memory now: proportional set sizes, summed. The kernel walks every page table for it.
     pub fn proportional_bytes(&self) -> u64 {
-        self.pids().iter().map(|pid| field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")).sum()
+        proportional_bytes(&self.pids())
     }
 
     /// Open file descriptors, where we may count them.
     pub fn files(&self) -> Option<u32> {
-        let count = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).ok().map(Iterator::count);
-        let counts: Vec<usize> = self.pids().iter().filter_map(count).collect();
-        if counts.is_empty() { None } else { u32::try_from(counts.iter().sum::<usize>()).ok() }
+        files(&self.pids())
     }
 
     /// The highest resident set size, in bytes, of the root process since [`Tree::reset_peak`].
@@ -88,27 +94,26 @@ impl Tree {
         self.pids().iter().all(|pid| fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok())
     }
 
-    /// The root and all below it, found in one pass over `/proc`.
+    /// The root and all below it, those among them that have ended and were not waited for.
     fn processes(&self) -> Vec<(u32, Usage)> {
-        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let mut children: HashMap<u32, Vec<(u32, Usage)>> = HashMap::new();
-        let mut found = Vec::new();
-        for pid in pids {
-            let Some((parent, usage)) = stat(pid) else { continue };
-            if pid == self.root {
-                found.push((pid, usage));
-            } else {
-                children.entry(parent).or_default().push((pid, usage));
-            }
-        }
-        let mut next = 0;
-        while next < found.len() {
-            found.append(&mut children.remove(&found[next].0).unwrap_or_default());
-            next += 1;
-        }
-        found
+        let mut pids = || {
+            let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+        };
+        snapshot(self.root, &mut pids, &mut stat)
     }
+}
+
+/// Proportional set sizes of these processes, summed.
+fn proportional_bytes(pids: &[u32]) -> u64 {
+    pids.iter().map(|pid| field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")).sum()
+}
+
+/// Open file descriptors of those among these processes where we may count them.
+fn files(pids: &[u32]) -> Option<u32> {
+    let count = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).ok().map(Iterator::count);
+    let counts: Vec<usize> = pids.iter().filter_map(count).collect();
+    if counts.is_empty() { None } else { u32::try_from(counts.iter().sum::<usize>()).ok() }
 }
 
 /// CPU time this process has used so far.
@@ -117,20 +122,24 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The parent, and what is used. Fields after the command's closing parenthesis: state, ppid (4), …, utime (14), stime,
-/// cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5) counts them.
-fn stat(pid: u32) -> Option<(u32, Usage)> {
+/// The parent, and what is used. Fields after the command's closing parenthesis: state (3), ppid, …, utime (14), stime,
+/// cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5) counts them. A process that has ended and was
+/// not waited for has used CPU time and uses nothing else.
+fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
     let number = |nth: usize| fields.get(nth - 3)?.parse::<u64>().ok();
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
+    let threads = u32::try_from(number(20)?).ok()?;
+    // The first thread may have ended before others, which go on.
+    let ended = matches!(fields.first()?, &"Z" | &"X") && threads <= 1;
     let usage = Usage {
         cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,
         rss_bytes: number(24)? * page_size() as u64,
-        threads: u32::try_from(number(20)?).ok()?,
-        processes: 1,
+        threads: if ended { 0 } else { threads },
+        processes: u32::from(!ended),
     };
-    Some((u32::try_from(number(4)?).ok()?, usage))
+    Some(Stat { parent: u32::try_from(number(4)?).ok()?, usage })
 }
 
 /// A `Name:  123 kB` field, in bytes; 0 when the process has gone.
