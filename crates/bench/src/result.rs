@@ -14,6 +14,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::process::{Mark, Use};
+
 pub use machine::Machine;
 pub use recorder::{LATENCY_MAX, Recorder};
 
@@ -92,6 +94,9 @@ pub struct ServerRun {
     /// Its processes over time; empty when they could not be seen.
     #[serde(default)]
     pub samples: Vec<Sample>,
+    /// When its processes were seen to have ended, though the run had not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<f64>,
 }
 
 /// A part of a run that is looked at by itself. Times are seconds since the run against this server began.
@@ -125,6 +130,12 @@ pub struct Phase {
     /// Memory when the phase began, in bytes, measured like `peak_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_bytes: Option<u64>,
+    /// The peak may have been higher: memory was not looked at often enough, or not until the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub peak_at_least: bool,
+    /// When the server's processes were seen to have ended, if the phase had not: CPU and memory are those until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_ended: Option<f64>,
     /// What was sent, by command.
     pub commands: Vec<Command>,
 }
@@ -257,6 +268,11 @@ impl Run {
         std::fs::write(path, self.to_json()?).with_context(|| path.display().to_string())
     }
 
+    /// Servers that ended before the run did.
+    pub fn ended_early(&self) -> impl Iterator<Item = &ServerRun> {
+        self.servers.iter().filter(|server| server.ended.is_some())
+    }
+
     /// Errors of all servers, phases and commands.
     pub fn errors(&self) -> u64 {
         let commands =
@@ -266,6 +282,11 @@ impl Run {
 }
 
 impl ServerRun {
+    /// How long its phases took, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.phases.iter().map(Phase::seconds).sum()
+    }
+
     /// The phase of that name.
     pub fn phase(&self, name: &str) -> Option<&Phase> {
         self.phases.iter().find(|phase| phase.name == name)
@@ -278,14 +299,27 @@ impl Phase {
         (self.end - self.begin).max(0.0)
     }
 
+    /// What its server used. Processes that had ended before it began used nothing that could be seen.
+    pub fn set_use(&mut self, mark: Mark, used: Use) {
+        (self.begin, self.end, self.server_ended) = (mark.at, used.at, used.gone);
+        if used.gone.is_some_and(|gone| gone <= mark.at) {
+            return;
+        }
+        self.cpu_seconds = Some(used.cpu_seconds);
+        (self.begin_bytes, self.peak_bytes) = (Some(used.begin_bytes), Some(used.peak_bytes));
+        self.peak_at_least = used.peak_at_least;
+    }
+
     /// The command of that name.
     pub fn command(&self, name: &str) -> Option<&Command> {
         self.commands.iter().find(|command| command.name == name)
     }
 
-    /// How much more memory was in use than when it began, in bytes.
+    /// How much more memory was in use than when it began, in bytes. That nothing grew is not known of a phase that was
+    /// not looked at often enough.
     pub fn growth_bytes(&self) -> Option<u64> {
-        Some(self.peak_bytes?.saturating_sub(self.begin_bytes?))
+        let growth = self.peak_bytes?.saturating_sub(self.begin_bytes?);
+        (growth > 0 || !self.peak_at_least).then_some(growth)
     }
 }
 

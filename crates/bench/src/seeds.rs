@@ -58,7 +58,16 @@ const FIGURES: [Figure; 11] = [
     Figure {
         name: "IDLE: memory for each user",
         theirs: "2 MB",
-        ours: |run| Some(units::bytes(run.phase("idle")?.growth_bytes()? as f64 / USERS as f64)),
+        ours: |run| {
+            let idle = run.phase("idle")?;
+            idle.peak_bytes?;
+            let grown = idle.growth_bytes().filter(|grown| *grown > 0);
+            // Memory that was free before is used again: what sessions cost is then within the peak and not to be told.
+            Some(grown.map_or(NOT_SEEN.into(), |grown| {
+                let least = if idle.peak_at_least { "≥ " } else { "" };
+                format!("{least}{}", units::bytes(grown as f64 / USERS as f64))
+            }))
+        },
     },
     Figure {
         name: "FETCH ALL of 1,000",
@@ -74,14 +83,22 @@ const FIGURES: [Figure; 11] = [
     Figure { name: "SEARCH by body: memory", theirs: "300 MB", ours: |run| grown(run, "search by body") },
 ];
 
+/// What is said of memory that did not grow: freed memory may have been used again.
+const NOT_SEEN: &str = "not seen";
+
 fn peak(run: &ServerRun, phase: &str) -> Option<String> {
-    Some(units::bytes(run.phase(phase)?.peak_bytes? as f64))
+    let phase = run.phase(phase)?;
+    phase.peak_bytes.map(|_| units::peak(phase.peak_bytes, phase.peak_at_least))
 }
 
 fn grown(run: &ServerRun, phase: &str) -> Option<String> {
     let phase = run.phase(phase)?;
-    let (peak, growth) = (phase.peak_bytes?, phase.growth_bytes()?);
-    Some(format!("{}, of which {} new", units::bytes(peak as f64), units::bytes(growth as f64)))
+    phase.peak_bytes?;
+    let peak = units::peak(phase.peak_bytes, phase.peak_at_least);
+    Some(match phase.growth_bytes().filter(|growth| *growth > 0) {
+        Some(growth) => format!("{peak}, of which {} new", units::bytes(growth as f64)),
+        None => format!("{peak}, of which new: {NOT_SEEN}"),
+    })
 }
 
 fn median(run: &ServerRun, phase: &str, command: &str) -> Option<String> {
@@ -152,11 +169,7 @@ pub async fn run(
     }
     let mut phase = together(&in_turn.phases[0].name, appended);
     match mark.and_then(|mark| Some((mark, sampler?.end(mark)))) {
-        Some((mark, used)) => {
-            (phase.begin, phase.end) = (mark.at, used.at);
-            phase.cpu_seconds = Some(used.cpu_seconds);
-            (phase.begin_bytes, phase.peak_bytes) = (Some(used.begin_bytes), Some(used.peak_bytes));
-        }
+        Some((mark, used)) => phase.set_use(mark, used),
         None => phase.end = all.wall_seconds,
     }
     observer.begins(&in_turn.phases[0], 1, of);
@@ -289,5 +302,21 @@ mod tests {
         assert_eq!(ours("IDLE"), "1.00 MiB");
         assert_eq!(ours("SEARCH by body"), "24.0 MiB, of which 4.00 MiB new");
         assert_eq!(ours("APPEND, 16 × 100 mails in turn"), "–");
+    }
+
+    #[test]
+    fn memory_that_was_used_again_is_not_nothing() {
+        let phase = |name: &str, peak_at_least| Phase {
+            name: name.into(),
+            begin_bytes: Some(20 << 20),
+            peak_bytes: Some(20 << 20),
+            peak_at_least,
+            ..Phase::default()
+        };
+        let phases = vec![phase("idle", false), phase("search by body", true)];
+        let table = table(&ServerRun { phases, ..ServerRun::default() });
+        let ours = |name: &str| table.iter().find(|line| line.name.starts_with(name)).unwrap().ours.clone();
+        assert_eq!(ours("IDLE"), "not seen");
+        assert_eq!(ours("SEARCH by body"), "≥ 20.0 MiB, of which new: not seen");
     }
 }

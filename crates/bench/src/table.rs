@@ -236,8 +236,7 @@ mod tests {
 
     #[test]
     fn medians_and_rows() {
-        let memory =
-            |mib: u64| Use { at: 0.0, cpu_seconds: 0.0, begin_bytes: 8 << 20, peak_bytes: mib << 20 };
+        let memory = |mib: u64| Use { begin_bytes: 8 << 20, peak_bytes: mib << 20, ..Use::default() };
         let mut ours = ServerReport::new("Sealpost", Some(memory(10)));
         let mut theirs = ServerReport::new("Dovecot", Some(memory(20)));
         for ms in [3, 1, 2] {

@@ -336,22 +336,24 @@ impl<'a> Run<'a> {
         }
         let ended = self.shared.clock.monotonic();
         let (recorder, busy) = self.workers.collect().await;
-        let used = mark.and_then(|mark| Some(self.sampler?.end(mark)));
+        let used = mark.and_then(|mark| Some((mark, self.sampler?.end(mark))));
         let counts = self.shared.counts();
         self.judge(&job, &recorder, busy, ended - began);
-        result::Phase {
+        let mut result = result::Phase {
             name: phase.name.clone(),
-            begin: mark.map_or((began - self.began).as_secs_f64(), |mark| mark.at),
-            end: used.map_or((ended - self.began).as_secs_f64(), |used| used.at),
+            begin: (began - self.began).as_secs_f64(),
+            end: (ended - self.began).as_secs_f64(),
             connections: self.shared.most_open.load(Ordering::Relaxed),
             bytes_sent: counts[2] - before[2],
             bytes_received: counts[3] - before[3],
-            cpu_seconds: used.map(|used| used.cpu_seconds),
             generator_cpu_seconds: Some(own_cpu().saturating_sub(cpu).as_secs_f64()),
-            peak_bytes: used.map(|used| used.peak_bytes),
-            begin_bytes: used.map(|used| used.begin_bytes),
             commands: recorder.finish(),
+            ..result::Phase::default()
+        };
+        if let Some((mark, used)) = used {
+            result.set_use(mark, used);
         }
+        result
     }
 
     /// Waits until all clients of `job` are done, telling the observer how it goes.

@@ -10,24 +10,35 @@ use std::time::Duration;
 
 use sealpost_base::{Clock, SystemClock};
 
-use super::Tree;
+use super::{Tree, files, proportional_bytes};
 use crate::result::Sample;
 
 /// A sample may take one part of this many of the time.
 const REST: u32 = 20;
+
+/// Of several processes the kernel keeps no common high-water mark, so their memory is looked at so often at least.
+const SEVERAL: Duration = Duration::from_millis(100);
+/// Whoever looked less often than this did not see a peak.
+const LOOKS: u32 = 4;
 
 /// How often to look.
 #[derive(Debug, Clone, Copy)]
 pub struct Every {
     /// At CPU time, resident sets, threads.
     pub usage: Duration,
-    /// At proportional set sizes and file descriptors.
+    /// At proportional set sizes and file descriptors; more often at those of several processes.
     pub memory: Duration,
 }
 
 impl Default for Every {
     fn default() -> Self {
         Every { usage: Duration::from_millis(100), memory: Duration::from_secs(1) }
+    }
+}
+
+impl Every {
+    fn memory_of(&self, processes: usize) -> Duration {
+        if processes > 1 { self.memory.min(SEVERAL) } else { self.memory }
     }
 }
 
@@ -39,7 +50,7 @@ pub struct Sampler {
 }
 
 /// The beginning of something that is measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Mark {
     /// When, in seconds since the sampler began.
     pub at: f64,
@@ -49,7 +60,7 @@ pub struct Mark {
 }
 
 /// What was used since a [`Mark`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Use {
     /// When it ended, in seconds since the sampler began.
     pub at: f64,
@@ -60,11 +71,17 @@ pub struct Use {
     /// The highest memory since then, in bytes: exact for a single process whose marks we may reset, else the highest
     /// proportional set size that was sampled.
     pub peak_bytes: u64,
+    /// There may have been more: nobody looked often enough, or until the end.
+    pub peak_at_least: bool,
+    /// When no process of the tree was there any more, in seconds since the sampler began: what is said here is what was
+    /// seen until then.
+    pub gone: Option<f64>,
 }
 
 enum Ask {
     Begin(Sender<Mark>),
     End(Mark, Sender<Use>),
+    Gone(Sender<Option<f64>>),
 }
 
 impl Sampler {
@@ -79,20 +96,22 @@ impl Sampler {
     pub fn begin(&self) -> Mark {
         let (to, from) = channel();
         let sent = self.ask.send(Ask::Begin(to)).is_ok();
-        sent.then(|| from.recv().ok()).flatten().unwrap_or(Mark {
-            at: 0.0,
-            cpu_seconds: 0.0,
-            bytes: 0,
-            single: false,
-        })
+        sent.then(|| from.recv().ok()).flatten().unwrap_or_default()
     }
 
     /// What was used since `mark`, which must be the last that was made.
     pub fn end(&self, mark: Mark) -> Use {
         let (to, from) = channel();
-        let nothing = Use { at: mark.at, cpu_seconds: 0.0, begin_bytes: mark.bytes, peak_bytes: mark.bytes };
+        let nothing = Use { at: mark.at, begin_bytes: mark.bytes, peak_bytes: mark.bytes, ..Use::default() };
         let sent = self.ask.send(Ask::End(mark, to)).is_ok();
         sent.then(|| from.recv().ok()).flatten().unwrap_or(nothing)
+    }
+
+    /// When no process of the tree was there any more, in seconds since the sampler began; `None` as long as one lives.
+    pub fn gone(&self) -> Option<f64> {
+        let (to, from) = channel();
+        let sent = self.ask.send(Ask::Gone(to)).is_ok();
+        sent.then(|| from.recv().ok()).flatten().flatten()
     }
 
     /// Does `work`: what came of it, how many seconds of `clock` it took, and what was used meanwhile.
@@ -121,8 +140,16 @@ struct Watch {
     /// When, on the clock, the next sample is due, and the next with memory.
     usage_due: Duration,
     memory_due: Duration,
-    /// The highest proportional set size since the last mark.
+    /// CPU seconds so far. They never become less: what cannot be seen any more was used all the same.
+    cpu_seconds: f64,
+    /// The highest proportional set size since the last mark, and how often it was looked at.
     peak_pss: u64,
+    looks: u32,
+    /// The mark is one of a single process, and the kernel's high-water mark when it was last seen.
+    single: bool,
+    high_water: u64,
+    /// When no process was there any more.
+    gone: Option<f64>,
 }
 
 impl Watch {
@@ -136,7 +163,12 @@ impl Watch {
             samples: Vec::new(),
             usage_due: began,
             memory_due: began,
+            cpu_seconds: 0.0,
             peak_pss: 0,
+            looks: 0,
+            single: false,
+            high_water: 0,
+            gone: None,
         }
     }
 
@@ -150,6 +182,10 @@ impl Watch {
             match asked.recv_timeout(self.usage_due - now) {
                 Ok(Ask::Begin(to)) => drop(to.send(self.begin())),
                 Ok(Ask::End(mark, to)) => drop(to.send(self.end(mark))),
+                Ok(Ask::Gone(to)) => {
+                    self.sample(false);
+                    let _ = to.send(self.gone);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     self.sample(true);
@@ -160,53 +196,63 @@ impl Watch {
     }
 
     fn begin(&mut self) -> Mark {
-        let single = self.tree.pids().len() == 1 && self.tree.reset_peak();
-        self.peak_pss = 0;
-        self.sample(true);
-        let (at, cpu_seconds) = self.samples.last().map_or((0.0, 0.0), |last| (last.at, last.cpu_seconds));
-        let bytes = if single { self.tree.peak_bytes() } else { self.peak_pss };
-        Mark { at, cpu_seconds, bytes, single }
+        self.single = self.tree.pids().len() == 1 && self.tree.reset_peak();
+        (self.peak_pss, self.high_water) = (0, 0);
+        let at = self.sample(true);
+        self.looks = 0;
+        let bytes = if self.single { self.high_water } else { self.peak_pss };
+        Mark { at, cpu_seconds: self.cpu_seconds, bytes, single: self.single }
     }
 
     fn end(&mut self, mark: Mark) -> Use {
-        self.sample(true);
-        let (at, cpu_seconds) =
-            self.samples.last().map_or((mark.at, 0.0), |last| (last.at, last.cpu_seconds));
-        let single = mark.single && self.tree.pids().len() == 1;
-        let peak_bytes = if single { self.tree.peak_bytes() } else { self.peak_pss };
+        let at = self.sample(true);
+        let gone = self.gone.is_some();
+        let single = mark.single && (gone || self.tree.pids().len() == 1);
         Use {
             at,
-            cpu_seconds: (cpu_seconds - mark.cpu_seconds).max(0.0),
+            cpu_seconds: self.cpu_seconds - mark.cpu_seconds,
             begin_bytes: mark.bytes,
-            peak_bytes,
+            peak_bytes: if single { self.high_water } else { self.peak_pss },
+            peak_at_least: gone || (!single && self.looks < LOOKS),
+            gone: self.gone,
         }
     }
 
-    fn sample(&mut self, memory: bool) {
+    /// Looks at the processes; when that was, in seconds since it began.
+    fn sample(&mut self, memory: bool) -> f64 {
         let start = self.clock.monotonic();
-        let usage = self.tree.usage();
+        let at = (start - self.began).as_secs_f64();
+        let (pids, usage) = self.tree.look();
+        if self.single {
+            self.high_water = self.high_water.max(self.tree.peak_bytes());
+        }
         let looked = self.clock.monotonic();
         let (pss, files) =
-            if memory { (Some(self.tree.proportional_bytes()), self.tree.files()) } else { (None, None) };
+            if memory { (Some(proportional_bytes(&pids)), files(&pids)) } else { (None, None) };
         let end = self.clock.monotonic();
         self.usage_due = end + self.every.usage.max(REST * (looked - start));
         if memory {
-            self.memory_due = end + self.every.memory.max(REST * (end - looked));
+            self.memory_due = end + self.every.memory_of(pids.len()).max(REST * (end - looked));
             self.peak_pss = self.peak_pss.max(pss.unwrap_or(0));
+            self.looks += 1;
         }
+        self.cpu_seconds = self.cpu_seconds.max(usage.cpu_seconds);
         if usage.processes == 0 {
             // It has ended: nothing is not what it used.
-            return;
+            self.gone.get_or_insert(at);
+            return at;
         }
+        self.gone = None;
         self.samples.push(Sample {
-            at: (start - self.began).as_secs_f64(),
-            cpu_seconds: usage.cpu_seconds,
+            at,
+            cpu_seconds: self.cpu_seconds,
             rss_bytes: usage.rss_bytes,
             pss_bytes: pss,
             threads: usage.threads,
             files,
             processes: usage.processes,
         });
+        at
     }
 }
 
@@ -236,6 +282,51 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_of_several_processes_that_was_looked_at_too_rarely_is_a_bound() {
+        let mut child = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let tree = Tree::new(child.id());
+        let start = std::time::Instant::now();
+        while tree.pids().len() < 2 && start.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        let sampler = Sampler::start(tree, Every::default(), SystemClock::new());
+        let mark = sampler.begin();
+        let short = sampler.end(mark);
+        let long = (0..LOOKS).map(|_| sampler.end(mark)).last().unwrap();
+        tree.pids().iter().for_each(|pid| drop(kill(*pid)));
+        child.wait().unwrap();
+        assert!(short.peak_at_least && short.peak_bytes > 0, "{short:?}");
+        assert!(!long.peak_at_least, "{long:?}");
+        let (one, two) = (Every::default().memory_of(1), Every::default().memory_of(2));
+        assert!(two == SEVERAL && one > two);
+    }
+
+    fn kill(pid: u32) -> std::io::Result<std::process::ExitStatus> {
+        std::process::Command::new("kill").arg(pid.to_string()).status()
+    }
+
+    #[test]
+    fn a_server_that_nobody_waits_for_has_ended_all_the_same() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let tree = Tree::new(child.id());
+        let sampler = Sampler::start(tree, Every::default(), SystemClock::new());
+        let mark = sampler.begin();
+        assert_eq!(sampler.gone(), None);
+        child.kill().unwrap();
+        let start = std::time::Instant::now();
+        while !tree.pids().is_empty() && start.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        let used = sampler.end(mark);
+        let after = sampler.begin();
+        let later = sampler.end(after);
+        child.wait().unwrap();
+        assert!(used.peak_bytes > 100_000 && used.gone.is_some(), "{used:?}");
+        assert!(later.gone.is_some_and(|gone| gone <= after.at), "{later:?}");
+        assert!(sampler.finish().iter().all(|sample| sample.rss_bytes > 0));
+    }
+
+    #[test]
     fn a_server_that_ends_leaves_what_was_seen() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let sampler = Sampler::start(Tree::new(child.id()), Every::default(), SystemClock::new());
@@ -243,7 +334,9 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let used = sampler.end(mark);
-        assert!(used.cpu_seconds >= 0.0);
+        assert!(used.cpu_seconds >= 0.0 && used.peak_bytes > 100_000 && used.peak_at_least, "{used:?}");
+        assert!(used.gone.is_some_and(|gone| gone >= mark.at), "{used:?}");
+        assert_eq!(sampler.gone(), used.gone);
         assert!(sampler.finish().iter().all(|sample| sample.processes == 1));
     }
 }

@@ -46,6 +46,9 @@ pub fn doubts(arguments: &[String], given: &mut [(String, Vec<Run>)]) -> Result<
     differences(&all, &mut doubts);
     let failed = all.iter().filter(|(_, run)| run.errors() > 0);
     doubts.extend(failed.map(|(name, run)| format!("{name}: {} errors", run.errors())));
+    let ended = all.iter().flat_map(|(name, run)| run.ended_early().map(move |server| (name, server)));
+    doubts
+        .extend(ended.map(|(name, server)| format!("{name}: the processes of {} ended early", server.name)));
     Ok(doubts)
 }
 

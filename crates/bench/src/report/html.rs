@@ -120,7 +120,7 @@ fn tables(page: &mut String, run: &Run) {
 fn phase_table(page: &mut String, of: &[(usize, &ServerRun, &Phase)]) {
     page.push_str("<div class=\"scroll\"><table><tr><th>server</th><th>time</th><th>connections</th><th>CPU</th><th>memory, highest</th><th>grown by</th><th>sent</th><th>received</th></tr>\n");
     for (nth, server, phase) in of {
-        let bytes = |value: Option<u64>| value.map_or("–".into(), |bytes| units::bytes(bytes as f64));
+        let bytes = |value| units::peak(value, phase.peak_at_least);
         let _ = writeln!(
             page,
             "<tr><td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",

@@ -144,7 +144,7 @@ fn of_server(server: &ServerRun, width: usize, paint: Paint, lines: &mut Vec<Str
         ("received", 6),
     ]);
     for phase in &server.phases {
-        let bytes = |value: Option<u64>| value.map_or("–".into(), |bytes| units::bytes(bytes as f64));
+        let bytes = |value| units::peak(value, phase.peak_at_least);
         phases.row(vec![
             phase.name.clone(),
             units::seconds(phase.seconds()),

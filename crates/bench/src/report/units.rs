@@ -36,6 +36,12 @@ pub(crate) fn bytes(bytes: f64) -> String {
     format!("{} {}", three(value), UNITS[unit])
 }
 
+/// The most bytes that were seen, if any were; `at_least`: there may have been more.
+pub(crate) fn peak(seen: Option<u64>, at_least: bool) -> String {
+    let Some(seen) = seen else { return "–".into() };
+    format!("{}{}", if at_least { "≥ " } else { "" }, bytes(seen as f64))
+}
+
 /// A count, thousands set apart.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();

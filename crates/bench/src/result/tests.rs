@@ -1,6 +1,9 @@
 use std::time::Duration;
 
+use sealpost_base::SystemClock;
+
 use super::*;
+use crate::process::{Every, Sampler, Tree};
 
 /// Written by the first version of this format. Never rewritten: documents that people kept look like it.
 const KEPT: &str = include_str!("../../tests/data/result-format-1.json");
@@ -99,4 +102,23 @@ fn times_without_end_are_counted_as_an_hour() {
 fn this_machine_is_described() {
     let machine = Machine::describe();
     assert!(machine.cores > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
+}
+
+#[test]
+fn processes_that_ended_used_what_was_seen_until_then() {
+    let sleep = std::process::Command::new("sleep").arg("60").spawn();
+    let mut child = sleep.unwrap();
+    let sampler = Sampler::start(Tree::new(child.id()), Every::default(), SystemClock::new());
+    let mut phases = [Phase::default(), Phase::default()];
+    let mark = sampler.begin();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    phases[0].set_use(mark, sampler.end(mark));
+    let mark = sampler.begin();
+    phases[1].set_use(mark, sampler.end(mark));
+    let [first, after] = phases;
+    assert!(first.server_ended.is_some() && first.peak_at_least, "{first:?}");
+    assert!(first.peak_bytes > Some(100_000), "{first:?}");
+    assert_eq!(after.server_ended, first.server_ended);
+    assert_eq!((after.peak_bytes, after.cpu_seconds), (None, None), "nothing is not what it used");
 }

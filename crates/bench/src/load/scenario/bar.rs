@@ -90,12 +90,16 @@ impl Bar {
             Figure::Count => number as f64,
             Figure::Rate => number as f64 / phase.seconds().max(1e-9),
             Figure::Seconds => phase.seconds(),
+            Figure::Peak | Figure::Growth if phase.server_ended.is_some() => {
+                return missed("not known: the server's processes ended".into());
+            }
             Figure::Peak => match phase.peak_bytes {
                 Some(bytes) => bytes as f64,
                 None => return missed("not known: the server's processes were not seen".into()),
             },
             Figure::Growth => match phase.growth_bytes() {
                 Some(bytes) => bytes as f64,
+                None if phase.peak_at_least => return missed("not known: the phase was too short".into()),
                 None => return missed("not known: the server's processes were not seen".into()),
             },
         };
@@ -164,6 +168,27 @@ mod tests {
         assert_eq!(miss("growth <= 3MiB").unwrap(), "read: growth <= 3MiB (is 4.0MiB)");
         assert!(miss("max <= 99ms").unwrap().starts_with("read: max <= 99ms (is 100."));
         assert!(miss("STORE p99 <= 1s").unwrap().contains("no such command"));
+    }
+
+    #[test]
+    fn growth_that_nobody_could_see_meets_no_bar() {
+        let short = Phase { peak_bytes: Some(60 << 20), peak_at_least: true, ..phase() };
+        let missed = Bar::parse("growth <= 1MiB").unwrap().miss(&short).unwrap();
+        assert_eq!(missed, "read: growth <= 1MiB (is not known: the phase was too short)");
+        assert_eq!(
+            Bar::parse("growth <= 1MiB").unwrap().miss(&Phase { peak_at_least: false, ..short }),
+            None
+        );
+    }
+
+    #[test]
+    fn memory_of_a_server_that_ended_meets_no_bar() {
+        let ended = Phase { server_ended: Some(1.0), ..phase() };
+        for bar in ["peak <= 100MiB", "growth <= 100MiB", "peak >= 1MiB"] {
+            let missed = Bar::parse(bar).unwrap().miss(&ended).unwrap();
+            assert_eq!(missed, format!("read: {bar} (is not known: the server's processes ended)"));
+        }
+        assert_eq!(Bar::parse("errors <= 0").unwrap().miss(&ended), None);
     }
 
     #[test]
