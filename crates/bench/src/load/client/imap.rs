@@ -159,6 +159,24 @@ impl Imap {
         self.wait(|state| state.outstanding.is_empty()).await
     }
 
+    /// Waits for `time`, and takes what comes meanwhile: an answer counts when it came, not when somebody looks.
+    ///
+    /// # Errors
+    /// If the connection is of no more use, or it is to stop.
+    pub async fn rest(&mut self, time: Duration) -> Result<(), Fail> {
+        let client = self.client.clone();
+        let over = client.pause(time);
+        tokio::pin!(over);
+        while !self.state.outstanding.is_empty() {
+            tokio::select! {
+                biased;
+                rested = &mut over => return rested,
+                received = self.receive() => received?,
+            }
+        }
+        over.await
+    }
+
     /// Whether the server has said goodbye.
     pub fn is_closed(&self) -> bool {
         self.state.bye

@@ -72,6 +72,11 @@ struct Driver {
     plan: Rc<Plan>,
     session: Option<Session>,
     deliveries: u64,
+    schedule: Schedule,
+    /// Failures in a row.
+    failures: u32,
+    /// Until when, on the clock, it last waited after a failure: that is nobody's fault but ours.
+    backed_off: Duration,
 }
 
 /// Does what a client of `job` does, until it is done.
@@ -85,7 +90,7 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
         }
     };
     let client = Rc::new(new_client(&thread, &job, connection, Box::new(settled)));
-    let mut driver = Driver { client: client.clone(), job: job.clone(), plan, session: None, deliveries: 0 };
+    let mut driver = Driver::new(&client, &job, plan);
     let place = tokio::select! {
         place = job.place() => place,
         () = client.stopped() => None,
@@ -97,6 +102,7 @@ pub async fn client(thread: Rc<Thread>, job: Arc<Job>, plan: Rc<Plan>, connectio
             Err(Fail::Stopped)
         }
     };
+    driver.count_left();
     if over != Err(Fail::Stopped) {
         driver.last().await;
     }
@@ -162,76 +168,114 @@ pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
 }
 
 impl Driver {
+    fn new(client: &Rc<Client>, job: &Arc<Job>, plan: Rc<Plan>) -> Self {
+        let (phase, nth) = (&job.phase, client.connection as u64);
+        let start = phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64);
+        let seed = client.random.next_u64();
+        Driver {
+            client: client.clone(),
+            job: job.clone(),
+            plan,
+            session: None,
+            deliveries: 0,
+            schedule: Schedule::new(phase.rate, phase.arrivals, nth, phase.connections, start, seed),
+            failures: 0,
+            backed_off: Duration::ZERO,
+        }
+    }
+
     async fn rounds(&mut self) -> Result<(), Fail> {
         let (client, job) = (self.client.clone(), self.job.clone());
         let phase = &job.phase;
         let start = phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64);
-        let seed = client.random.next_u64();
-        let mut schedule = Schedule::new(
-            phase.rate,
-            phase.arrivals,
-            client.connection as u64,
-            phase.connections,
-            start,
-            seed,
-        );
         client.pause((job.began + start).saturating_sub(client.thread.now())).await?;
-        let (limit, deadline) = (job.rounds_of(client.connection), job.deadline());
-        let mut failures = 0;
+        let limit = job.rounds_of(client.connection);
         for round in 0.. {
             if limit.is_some_and(|limit| round >= limit) || client.is_stopped() {
                 break;
             }
-            let Some(from) = self.wait_for_turn(&mut schedule, deadline).await? else {
-                let left = job.deadline().map_or(0, |deadline| schedule.left(deadline - job.began));
-                job.skipped.fetch_add(left, Ordering::Relaxed);
-                break;
-            };
+            let Some(from) = self.wait_for_turn().await? else { break };
             client.round.set(round);
             job.rounds.fetch_add(1, Ordering::Relaxed);
             match self.round(from).await {
-                Ok(()) => failures = 0,
+                Ok(()) => self.failures = 0,
                 Err(Fail::Stopped) => return Err(Fail::Stopped),
                 Err(fail) => {
-                    failures += 1;
                     job.undone.fetch_add(1, Ordering::Relaxed);
-                    if !self.recover(&fail, failures).await? {
+                    if !self.recover(&fail).await? {
                         break;
                     }
                 }
             }
-            self.think(phase.think.draw(&client.random)).await?;
+            let pause = phase.think.draw(&client.random);
+            if !self.rest_until(client.thread.now() + self.within_phase(pause)).await? {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Rests, but not beyond the end of the phase: nothing comes after it.
-    async fn think(&self, pause: Duration) -> Result<(), Fail> {
+    /// Rounds that were due and that nobody will begin.
+    fn count_left(&self) {
+        let Some(deadline) = self.job.deadline().filter(|_| !self.client.is_stopped()) else { return };
+        let left = self.schedule.left(deadline - self.job.began);
+        self.job.skipped.fetch_add(left, Ordering::Relaxed);
+    }
+
+    /// A pause, but not beyond the end of the phase: nothing comes after it.
+    fn within_phase(&self, pause: Duration) -> Duration {
         let now = self.client.thread.now();
         let left = self.job.deadline().map(|deadline| deadline.saturating_sub(now));
-        self.client.pause(left.map_or(pause, |left| pause.min(left))).await
+        left.map_or(pause, |left| pause.min(left))
+    }
+
+    /// Waits for `pause`, and hears what the server says meanwhile.
+    async fn rest(&mut self, pause: Duration) -> Result<(), Fail> {
+        match &mut self.session {
+            // Whoever goes on at once hears it with the next command.
+            Some(Session::Imap(imap)) if !pause.is_zero() => imap.rest(pause).await,
+            _ => self.client.pause(pause).await,
+        }
+    }
+
+    /// The same up to a time, which may have passed, whatever becomes of the connection. False if the client gave up.
+    async fn rest_until(&mut self, until: Duration) -> Result<bool, Fail> {
+        loop {
+            match self.rest(until.saturating_sub(self.client.thread.now())).await {
+                Ok(()) => return Ok(true),
+                Err(Fail::Stopped) => return Err(Fail::Stopped),
+                Err(fail) => {
+                    if !self.recover(&fail).await? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
     }
 
     /// Waits until the next round is due; from when it counts, or `None` if there is none any more.
-    async fn wait_for_turn(
-        &self,
-        schedule: &mut Schedule,
-        deadline: Option<Duration>,
-    ) -> Result<Option<Duration>, Fail> {
-        let (client, job) = (&self.client, &self.job);
-        let now = client.thread.now();
+    async fn wait_for_turn(&mut self) -> Result<Option<Duration>, Fail> {
+        let (client, job) = (self.client.clone(), self.job.clone());
+        let (now, deadline) = (client.thread.now(), job.deadline());
         // What was due and not begun when the time is over is not begun any more.
         if deadline.is_some_and(|deadline| now >= deadline) {
             return Ok(None);
         }
-        let due = schedule.due().map(|due| job.began + due);
+        let due = self.schedule.due().map(|due| job.began + due);
         if deadline.is_some_and(|deadline| due.unwrap_or(now) >= deadline) {
             return Ok(None);
         }
         let Some(due) = due else { return Ok(Some(now)) };
         let free = due > now;
-        client.pause(due.saturating_sub(now)).await?;
+        if !self.rest_until(due).await? {
+            job.skipped.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
         let now = client.thread.now();
+        if due < self.backed_off {
+            // It was not the server that we waited for.
+            return Ok(Some(self.backed_off));
+        }
         let counter = match free {
             false => Some(&job.late),
             true if now - due > TIMER => Some(&job.overslept),
@@ -275,7 +319,7 @@ impl Driver {
                 self.ensure(from).await?;
                 self.once(step, names, from).await?;
             }
-            self.think(step.think.draw(&self.client.random)).await?;
+            self.rest(self.within_phase(step.think.draw(&self.client.random))).await?;
         }
         Ok(())
     }
@@ -354,7 +398,8 @@ impl Driver {
     }
 
     /// After a failure: counts it, and waits before the next try. False if there is none.
-    async fn recover(&mut self, fail: &Fail, failures: u32) -> Result<bool, Fail> {
+    async fn recover(&mut self, fail: &Fail) -> Result<bool, Fail> {
+        self.failures += 1;
         let thread = self.client.thread.clone();
         match self.session.take() {
             Some(Session::Imap(mut imap)) => {
@@ -367,12 +412,13 @@ impl Driver {
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
         }
-        if matches!(fail, Fail::Denied(_)) || failures >= FAILURES {
+        if matches!(fail, Fail::Denied(_)) || self.failures >= FAILURES {
             self.job.given_up.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }
-        let wait = BACKOFF * 2u32.pow(failures.min(6));
+        let wait = BACKOFF * 2u32.pow(self.failures.min(6));
         self.client.pause(wait.mul_f64(0.5 + uniform(&self.client.random))).await?;
+        self.backed_off = self.client.thread.now();
         Ok(true)
     }
 

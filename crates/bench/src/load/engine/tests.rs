@@ -303,3 +303,4 @@ fn no_more_clients_than_are_wanted_are_there_at_once() {
 }
 
 mod ends;
+mod waits;

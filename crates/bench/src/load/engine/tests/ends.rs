@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// What a server says to a line.
-enum Reply {
+pub(super) enum Reply {
     Say(String),
     /// And closes.
     Bye(&'static str),
@@ -14,7 +14,7 @@ enum Reply {
 }
 
 /// An IMAP server whose sessions do as `session` says, a new one for each.
-fn scripted<S>(greeting: &'static str, session: impl Fn() -> S + Send + Sync + 'static) -> Target
+pub(super) fn scripted<S>(greeting: &'static str, session: impl Fn() -> S + Send + Sync + 'static) -> Target
 where
     S: FnMut(&str) -> Reply + 'static,
 {
@@ -63,7 +63,7 @@ async fn go_on(to: &mut (impl tokio::io::AsyncWrite + Unpin), said: &str) {
     }
 }
 
-fn done() -> Reply {
+pub(super) fn done() -> Reply {
     Reply::Say("TAG OK done\r\n".into())
 }
 
