@@ -17,6 +17,8 @@ use super::units;
 pub const ENOUGH: usize = 4;
 /// The probability below which a difference is not chance.
 pub const LEVEL: f64 = 0.05;
+/// Less CPU time, in seconds, cannot be told from none: the kernel counts in hundredths, and adding them up loses a little.
+const TICK: f64 = 0.0099;
 /// Runs of one side that are looked at: the test enumerates all ways to divide them.
 const MOST: usize = 10;
 
@@ -39,6 +41,16 @@ pub struct Line {
     pub values: Vec<Option<(f64, String)>>,
     /// How probable a difference from the first group as large as this is by chance, where that can be told.
     pub chance: Vec<Option<f64>>,
+}
+
+impl Line {
+    /// The figure of the `nth` group as a part of the first; `None` where one of both is too small to be told from nothing.
+    fn ratio(&self, nth: usize) -> Option<f64> {
+        let value = |nth: usize| self.values.get(nth)?.as_ref().map(|(value, _)| *value);
+        let least = if self.figure == "CPU" { TICK } else { f64::MIN_POSITIVE };
+        let (first, other) = (value(0)?, value(nth)?);
+        (first.min(other) >= least).then(|| other / first)
+    }
 }
 
 /// A comparison as a document. Values are medians over the runs of each group; the first group is what others are compared with.
@@ -84,9 +96,8 @@ impl Comparison {
         let compared = |group: &Group<'_>| Compared { label: group.label.clone(), runs: group.runs.len() };
         let figure = |line: Line| {
             let values: Vec<_> = line.values.iter().map(|value| value.as_ref().map(|(v, _)| *v)).collect();
-            let first = values.first().copied().flatten().filter(|first| *first > 0.0);
             ComparedFigure {
-                ratios: values.iter().map(|value| Some((*value)? / first?)).collect(),
+                ratios: (0..values.len()).map(|nth| line.ratio(nth)).collect(),
                 unit: match line.figure {
                     "peak" => "bytes",
                     "p50" | "p99" => "us",
@@ -134,6 +145,31 @@ pub fn groups(given: &[(String, Vec<Run>)]) -> Vec<Group<'_>> {
         Group { label, ..group }
     });
     named.collect()
+}
+
+/// One document of all groups, for the page that shows them beside each other. Of runs of the same thing it has the one whose
+/// time is in the middle, and says so. `None` if nothing was given.
+pub fn side_by_side(
+    given: &[(String, Vec<Run>)],
+    groups: &[Group<'_>],
+    mut warnings: Vec<String>,
+) -> Option<Run> {
+    let like = given.iter().flat_map(|(_, runs)| runs).next()?;
+    let mut servers = Vec::new();
+    for group in groups {
+        let mut runs = group.runs.clone();
+        runs.sort_by(|a, b| a.seconds().total_cmp(&b.seconds()));
+        let middle = *runs.get(runs.len() / 2)?;
+        if runs.len() > 1 {
+            warnings.push(format!(
+                "{}: of {} runs, the one in the middle by time is shown",
+                group.label,
+                runs.len()
+            ));
+        }
+        servers.push(ServerRun { name: group.label.clone(), ..middle.clone() });
+    }
+    Some(Run { warnings, servers, ..like.clone() })
 }
 
 /// What it is called, where it is, how it is shown.
@@ -250,11 +286,10 @@ pub fn text(groups: &[Group<'_>], doubts: &[String], width: usize, colours: bool
         let mut table =
             Table::new(&[("", 0), ("", 0), (letter(0), 0), (letter(other), 0), ("ratio", 0), ("chance", 2)]);
         for line in &all {
-            let (Some((ours, shown)), Some((theirs, other_shown))) = (&line.values[0], &line.values[other])
-            else {
+            let (Some((_, shown)), Some((_, other_shown))) = (&line.values[0], &line.values[other]) else {
                 continue;
             };
-            let ratio = if *ours > 0.0 { format!("{:.2}×", theirs / ours) } else { "–".into() };
+            let ratio = line.ratio(other).map_or("–".into(), |ratio| format!("{ratio:.2}×"));
             let chance = match line.chance[other] {
                 None => String::new(),
                 Some(p) if p < LEVEL => format!("{:.1} %", p * 100.0),
@@ -309,6 +344,44 @@ mod tests {
         assert_eq!(given.iter().map(|(_, runs)| runs.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(groups(&given).iter().map(|group| group.runs.len()).collect::<Vec<_>>(), [2, 2, 1, 1]);
         assert!(read(&["not-there.json".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn what_is_below_a_tick_has_no_ratio() {
+        let line = |figure, values: &[f64]| Line {
+            name: "copy".into(),
+            figure,
+            values: values.iter().map(|value| Some((*value, String::new()))).collect(),
+            chance: Vec::new(),
+        };
+        let cpu = line("CPU", &[0.02, 0.0, 0.01, 0.04]);
+        assert_eq!(
+            (0..5).map(|nth| cpu.ratio(nth)).collect::<Vec<_>>(),
+            [Some(1.0), None, Some(0.5), Some(2.0), None]
+        );
+        assert_eq!(line("CPU", &[0.0, 0.5]).ratio(1), None);
+        assert_eq!(line("time", &[0.002, 0.001]).ratio(1), Some(0.5));
+    }
+
+    #[test]
+    fn beside_each_other_every_group_has_its_middle_run() {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/result-format-1.json");
+        let mut given = read(&[format!("{kept},{kept},{kept}"), kept.to_owned()]).unwrap();
+        let servers = given[0].1[0].servers.len();
+        for (run, end) in given[0].1.iter_mut().zip([9.0, 5.0, 7.0]) {
+            run.servers[0].phases.truncate(1);
+            (run.servers[0].phases[0].begin, run.servers[0].phases[0].end) = (0.0, end);
+        }
+        let both = side_by_side(&given, &groups(&given), vec!["doubtful".into()]).unwrap();
+        assert_eq!(both.servers.len(), 2 * servers);
+        assert_eq!(both.servers[0].seconds(), 7.0);
+        assert_ne!(both.servers[0].name, both.servers[servers].name);
+        assert!(
+            both.warnings[0] == "doubtful" && both.warnings[1].contains("of 3 runs"),
+            "{:?}",
+            both.warnings
+        );
+        assert!(side_by_side(&[], &[], Vec::new()).is_none());
     }
 
     #[test]
