@@ -98,7 +98,7 @@ pub fn mails() -> impl Strategy<Value = Vec<(Mail, usize)>> {
         prop::sample::select(vec!["\\Seen", "\\Flagged", "\\Draft", "$Junk", "wörk", "\\X", "a\"b"]),
         0..4,
     );
-    let date = prop::option::of((0i64..4_000_000_000, -720i16..720)).prop_map(|date| {
+    let date = prop::option::of((-5_000_000_000i64..4_000_000_000, -720i16..720)).prop_map(|date| {
         let (seconds, zone) = date?;
         folder::date_time(seconds, zone)
     });
@@ -199,4 +199,41 @@ pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Copy>) {
     assert_eq!(read_all(&*folder), mails);
     drop(folder);
     assert_eq!(copy.folders().unwrap()[0].messages, 4);
+}
+
+/// Whatever a server says when it received a message is read again, also before 1970 and at its first second; and that it said
+/// nothing.
+pub fn dates_are_kept(open: impl Fn() -> Box<dyn Copy>) {
+    let day = sealpost_imap::types::Date::new;
+    let at = |year, month, of_month, (hour, minute, second), zone| {
+        day(year, month, of_month).and_then(|day| DateTime::new(day, hour, minute, second, zone))
+    };
+    let dates = [
+        None,
+        at(1960, 6, 15, (12, 0, 0), 0),
+        at(1969, 12, 31, (23, 59, 59), 0),
+        at(1970, 1, 1, (0, 0, 0), 0),
+        at(1970, 1, 1, (0, 0, 0), 60),
+        at(1970, 1, 1, (1, 0, 0), 60),
+        at(1970, 1, 1, (0, 0, 1), 0),
+        at(1583, 1, 2, (3, 4, 5), -720),
+        at(2038, 1, 19, (3, 14, 8), 0),
+        at(2106, 2, 7, (6, 28, 16), 0),
+        at(9999, 12, 30, (23, 59, 59), 720),
+    ];
+    assert!(dates[1..].iter().all(Option::is_some));
+    let copy = open();
+    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    for (date, uid) in dates.iter().zip(1..) {
+        give(&mut *folder, uid, &Mail { date: *date, ..mail("A: b\r\n\r\nx\r\n") }, 9).unwrap();
+    }
+    folder.commit(&resume(100)).unwrap();
+    folder.close().unwrap();
+    drop(copy);
+    let copy = open();
+    let mails = read_all(&*copy.open(&folder_name("INBOX"), &identity(7)).unwrap());
+    for (date, mail) in dates.iter().zip(mails.values()) {
+        assert_eq!(mail.date.map(DateTime::timestamp), date.map(DateTime::timestamp));
+    }
+    assert_eq!(mails.len(), dates.len());
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sealpost_base::Result;
 
@@ -220,10 +220,7 @@ impl MaildirFiles {
                 (file, self.buffer.len() as u64)
             }
         };
-        let seconds = arrived.internaldate.map(|date| date.timestamp().seconds());
-        if let Some(seconds) = seconds.and_then(|seconds| u64::try_from(seconds).ok())
-            && let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-        {
+        if let Some(time) = arrived.internaldate.and_then(|date| system_time(date.timestamp().seconds())) {
             file.set_modified(time).map_err(|e| io_error(to, e))?;
         }
         Ok(length)
@@ -317,6 +314,12 @@ impl Files for MaildirFiles {
     fn notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
+}
+
+/// So many seconds after 1970 began; before it, if they are negative.
+fn system_time(seconds: i64) -> Option<SystemTime> {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) }
 }
 
 /// Whether a file is the message that the journal has under this UID.

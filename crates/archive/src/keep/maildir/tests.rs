@@ -218,6 +218,12 @@ proptest! {
 }
 
 #[test]
+fn dates_are_kept_whatever_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    dates_are_kept(|| open(directory.path()).unwrap());
+}
+
+#[test]
 fn what_is_no_good_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     messages_are_replaced(|| open(directory.path()).unwrap());

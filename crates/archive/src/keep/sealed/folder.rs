@@ -359,8 +359,16 @@ fn unfinished(error: tokio::task::JoinError) -> Error {
     Error::retry("storing messages did not finish").with_source(error)
 }
 
+/// What an account has where no server said when the message was received.
+const UNKNOWN: Timestamp = Timestamp(0);
+
+/// When the message was received, as the account keeps it: at the first second of 1970 it is a millisecond later.
 fn received(arrived: &Arrived) -> Timestamp {
-    arrived.internaldate.map_or(Timestamp(0), DateTime::timestamp)
+    match arrived.internaldate.map(DateTime::timestamp) {
+        None => UNKNOWN,
+        Some(UNKNOWN) => Timestamp(1),
+        Some(at) => at,
+    }
 }
 
 fn gone(known: &Known) -> UidSet {
@@ -537,8 +545,7 @@ impl Folder for SealedFolder {
             Some(Ok(Stored {
                 uid: server,
                 flags: from_account(&state.flags_by_name(row.flags)),
-                internaldate: Some(DateTime::utc(message.received))
-                    .filter(|_| message.received != Timestamp(0)),
+                internaldate: (message.received != UNKNOWN).then(|| DateTime::utc(message.received)),
                 size: message.size(),
                 sha256: None,
                 gone: self.known.is_gone(server),

@@ -197,6 +197,12 @@ fn names_never_share_mailboxes() {
 }
 
 #[test]
+fn dates_are_kept_whatever_they_are() {
+    let world = World::new();
+    dates_are_kept(|| world.copy());
+}
+
+#[test]
 fn what_is_no_good_is_replaced() {
     let world = World::new();
     messages_are_replaced(|| world.copy());
