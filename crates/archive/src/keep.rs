@@ -32,11 +32,13 @@ pub mod maildir;
 mod octets;
 pub(crate) mod ownership;
 pub mod sealed;
+mod sent;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transfer;
 
 pub use known::{Known, Run};
+pub(crate) use sent::{received_or_sent, sent};
 
 /// One account's copy, in one of the formats.
 pub trait Copy: Send + Sync {

@@ -7,7 +7,7 @@ use std::io::Read;
 
 use sealpost_base::{Error, Result};
 
-use super::{Arrived, Folder};
+use super::{Arrived, Folder, received_or_sent};
 
 /// Messages of one commit.
 const COMMIT_MESSAGES: usize = 4096;
@@ -53,8 +53,8 @@ pub fn transfer(
             to.flags(stored.uid, &stored.flags)?;
             done.present += 1;
         } else {
-            let arrived =
-                Arrived { uid: stored.uid, flags: stored.flags.clone(), internaldate: stored.internaldate };
+            let internaldate = received_or_sent(from, &stored);
+            let arrived = Arrived { uid: stored.uid, flags: stored.flags.clone(), internaldate };
             match message(from, &mut *to, &arrived, stored.size, progress)? {
                 Ok(()) => {
                     done.messages += 1;
@@ -147,6 +147,24 @@ mod tests {
         drop(there);
         let again = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
         assert_eq!((again.messages, again.present), (0, 3));
+    }
+
+    #[test]
+    fn a_message_whose_date_is_not_known_has_that_of_its_header() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = imap_backup::open(&directory.path().join("source")).unwrap();
+        let name = folder_name("a");
+        let mut folder = source.open(&name, &identity(7)).unwrap();
+        for (uid, octets) in [(1, "Date: Mon, 16 Nov 2020 09:05:07 +0100\r\n\r\nx\r\n"), (2, "A: b\r\n\r\n")]
+        {
+            give(&mut *folder, uid, &Mail { date: None, ..mail(octets) }, 9).unwrap();
+        }
+        folder.commit(&resume(3)).unwrap();
+        let target = maildir::open(&directory.path().join("target")).unwrap();
+        transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
+        let dates: Vec<_> =
+            read_all(&*target.look(&name).unwrap()).into_values().map(|mail| mail.date).collect();
+        assert_eq!(dates, [mail("").date, None]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct Contents {
     /// Every message that the folder has is among them.
     pub(super) complete: bool,
     pub(super) messages: Vec<Message>,
+    /// What is known besides of messages without a Message-ID.
+    pub(super) without_id: Vec<WithoutId>,
     flags: Vec<Flags>,
     numbers: HashMap<Flags, u32>,
     flag_bytes: usize,
@@ -31,6 +33,16 @@ pub(super) struct Message {
     pub(super) uid: u32,
     pub(super) key: Key,
     flags: u32,
+}
+
+/// A message without a Message-ID, for when its INTERNALDATE, or the other one's, is not known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WithoutId {
+    pub(super) uid: u32,
+    /// Its key without INTERNALDATE.
+    pub(super) key: Key,
+    /// Its INTERNALDATE is known.
+    pub(super) dated: bool,
 }
 
 /// Flags that were too many to remember.
@@ -48,10 +60,24 @@ impl Contents {
         self.messages.push(Message { uid, key, flags });
     }
 
+    /// Adds a message without a Message-ID. `dated`: its date is what a server said.
+    pub(super) fn add_without_id(
+        &mut self,
+        (uid, header): (u32, &[u8]),
+        size: u64,
+        date: Option<Timestamp>,
+        dated: bool,
+        flags: &Flags,
+    ) {
+        self.add(uid, key::by_others(header, size, date), flags);
+        self.without_id.push(WithoutId { uid, key: key::by_others(header, size, None), dated });
+    }
+
     /// All were added.
     pub(super) fn end(&mut self, complete: bool) {
         self.messages.sort_by_key(|message| message.uid);
         self.messages.dedup_by_key(|message| message.uid);
+        self.without_id.sort_by_key(|message| message.uid);
         self.complete = complete;
     }
 
@@ -132,7 +158,8 @@ impl Contents {
                 if let Some(header) = &read.header
                     && let Some(known) = without.remove(&read.uid)
                 {
-                    self.add(read.uid, key::by_others(header, known.size, known.date), &known.flags);
+                    let (size, date, dated) = (known.size, known.date, known.date.is_some());
+                    self.add_without_id((read.uid, header), size, date, dated, &known.flags);
                 }
             })
             .await?;

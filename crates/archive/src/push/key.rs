@@ -13,18 +13,13 @@ const OTHERS: [&[u8]; 4] = [b"date:", b"from:", b"to:", b"subject:"];
 /// [`OTHERS`] as FETCH asks for them.
 pub(super) const OTHER_FIELDS: &str = "DATE FROM TO SUBJECT";
 
-/// The key of a message from its header.
-pub(super) fn key(header: &[u8], size: u64, date: Option<Timestamp>) -> Key {
-    by_id(header).unwrap_or_else(|| by_others(header, size, date))
-}
-
 /// From its Message-ID, if the header has one.
 pub(super) fn by_id(header: &[u8]) -> Option<Key> {
     let id = field(header, b"message-id:").filter(|id| !id.is_empty())?;
     Some(half(&[b"id ", &*id].concat()))
 }
 
-/// From other fields. The size counts if it has none of them.
+/// From other fields, and INTERNALDATE if it is given. The size counts if it has none of the fields.
 pub(super) fn by_others(header: &[u8], size: u64, date: Option<Timestamp>) -> Key {
     let fields: Vec<Vec<u8>> = OTHERS.iter().map(|name| field(header, name).unwrap_or_default()).collect();
     let size = if fields.iter().all(Vec::is_empty) { size } else { 0 };
@@ -80,8 +75,7 @@ mod tests {
 
     #[test]
     fn the_size_counts_only_where_there_is_nothing_else() {
-        let one = key(b"Message-ID: <a>\n\n", 1, None);
-        assert_eq!(one, key(b"X: y\nMessage-ID: <a>\n\n", 2, Some(Timestamp(5))));
+        let key = by_others;
         assert_ne!(key(b"", 1, None), key(b"", 2, None));
         assert_eq!(key(b"Subject: a\n", 1, None), key(b"Subject:\n a\n", 2, None));
         assert_ne!(key(b"Subject: a\n", 1, None), key(b"From: a\n", 1, None));

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
 use super::contents::Contents;
-use super::key::{Key, key};
+use super::key::{Key, by_id};
 use super::{Head, Item};
-use crate::keep::{Copy, FolderName, Kept};
+use crate::keep::{Copy, FolderName, Kept, received_or_sent, sent};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -30,14 +31,20 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
         for stored in folder.messages()? {
             // One that is damaged is told when it is to be sent.
             let Ok(stored) = stored else { continue };
-            let key = if keys {
-                let head = folder.head(stored.uid, PIECE_BYTES).unwrap_or_default();
-                let date = stored.internaldate.map(|date| date.timestamp());
-                key(&head, stored.size, date)
-            } else {
-                Key::default()
-            };
-            contents.add(stored.uid, key, &stored.flags);
+            if !keys {
+                contents.add(stored.uid, Key::default(), &stored.flags);
+                continue;
+            }
+            let head = folder.head(stored.uid, PIECE_BYTES).unwrap_or_default();
+            match by_id(&head) {
+                Some(key) => contents.add(stored.uid, key, &stored.flags),
+                None => {
+                    let date = stored.internaldate.map(DateTime::timestamp);
+                    // An export writes what the header says where it knows nothing else.
+                    let dated = date.is_some() && date != sent(&head).map(DateTime::timestamp);
+                    contents.add_without_id((stored.uid, &head), stored.size, date, dated, &stored.flags);
+                }
+            }
         }
         contents.end(true);
         Ok(contents)
@@ -79,7 +86,8 @@ pub(super) fn send(
                 continue;
             }
         };
-        let head = Head { uid, flags: stored.flags, date: stored.internaldate, size: stored.size };
+        let date = received_or_sent(&*folder, &stored);
+        let head = Head { uid, flags: stored.flags, date, size: stored.size };
         if !give(Item::Begin(head)) {
             return Ok(());
         }

@@ -19,7 +19,8 @@ pub(super) struct Pairs {
     pub(super) extra: UidSet,
 }
 
-/// First what the map of UIDs says, then by key, as often as it is there.
+/// First what the map of UIDs says, then by key, as often as it is there; then what has no Message-ID and no known INTERNALDATE
+/// at the source, by its other fields.
 pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -> Pairs {
     let mut pairs = Pairs::default();
     let mut taken = vec![false; there.messages.len()];
@@ -40,24 +41,46 @@ pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -
     for (at, message) in there.messages.iter().enumerate().rev().filter(|(at, _)| !taken[*at]) {
         by_key.entry(message.key).or_default().push(at as u32);
     }
-    let mut missing = Vec::new();
-    for (at, message) in source.messages.iter().enumerate().filter(|(at, _)| !paired[*at]) {
-        match by_key.get_mut(&message.key).and_then(Vec::pop) {
-            Some(to) => {
-                taken[to as usize] = true;
-                pairs.same.push((at, to as usize));
-            }
-            None => missing.extend(Uid::new(message.uid)),
+    for (at, message) in source.messages.iter().enumerate() {
+        if !paired[at]
+            && let Some(to) = by_key.get_mut(&message.key).and_then(Vec::pop)
+        {
+            (paired[at], taken[to as usize]) = (true, true);
+            pairs.same.push((at, to as usize));
         }
     }
+    for (at, to) in undated(source, there, &paired, &taken) {
+        (paired[at], taken[to]) = (true, true);
+        pairs.same.push((at, to));
+    }
+    let missing = source.messages.iter().zip(&paired).filter(|(_, paired)| !**paired);
+    pairs.missing = missing.filter_map(|(message, _)| Uid::new(message.uid)).collect();
     let extra = there.messages.iter().zip(&taken).filter(|(_, taken)| !**taken);
     pairs.extra = extra.filter_map(|(message, _)| Uid::new(message.uid)).collect();
-    pairs.missing = missing.into_iter().collect();
     pairs
+}
+
+/// Messages that are left and are the same as far as can be told, the INTERNALDATE of the source's being unknown.
+fn undated(source: &Contents, there: &Contents, paired: &[bool], taken: &[bool]) -> Vec<(usize, usize)> {
+    let wanted = source.without_id.iter().filter(|message| !message.dated);
+    let wanted = wanted.filter_map(|message| Some((source.find(message.uid)?, message.key)));
+    let mut wanted = wanted.filter(|(at, _)| !paired[*at]).peekable();
+    if wanted.peek().is_none() {
+        return Vec::new();
+    }
+    let mut by_key: HashMap<Key, Vec<usize>> = HashMap::new();
+    for message in there.without_id.iter().rev() {
+        if let Some(at) = there.find(message.uid).filter(|at| !taken[*at]) {
+            by_key.entry(message.key).or_default().push(at);
+        }
+    }
+    wanted.filter_map(|(at, key)| Some((at, by_key.get_mut(&key)?.pop()?))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use sealpost_base::Timestamp;
+
     use super::super::map::Put;
     use super::*;
     use crate::keep::Flags;
@@ -78,6 +101,29 @@ mod tests {
         let pairs = pair(&source, &there, None);
         assert_eq!(pairs.same, [(0, 0), (1, 2)]);
         assert_eq!((pairs.missing.to_string(), pairs.extra.to_string()), ("3:4".into(), "12".into()));
+    }
+
+    #[test]
+    fn what_has_no_date_takes_what_is_left_and_each_once() {
+        let mut source = Contents::new(9);
+        let mut there = Contents::new(9);
+        let (flags, header) = (Flags::default(), b"Subject: x\n".as_slice());
+        let (first, second) = (Some(Timestamp(1000)), Some(Timestamp(2000)));
+        for (uid, date, dated) in [(1, None, false), (2, second, true), (3, first, false), (4, None, false)] {
+            source.add_without_id((uid, header), 5, date, dated, &flags);
+        }
+        for (uid, date) in [(11, second), (12, first), (13, Some(Timestamp(3000)))] {
+            there.add_without_id((uid, header), 5, date, true, &flags);
+        }
+        there.add_without_id((14, b"Subject: y\n"), 5, first, true, &flags);
+        source.end(true);
+        there.end(true);
+        let pairs = pair(&source, &there, None);
+        assert_eq!(pairs.same, [(1, 0), (2, 1), (0, 2)]);
+        assert_eq!((pairs.missing.to_string(), pairs.extra.to_string()), ("4".into(), "14".into()));
+        // What has a date is nothing else for that.
+        let pairs = pair(&there, &source, None);
+        assert_eq!((pairs.same.len(), pairs.missing.to_string()), (2, "13:14".into()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::contents::Contents;
 use super::{Head, Item};
 use crate::client::{Connection, Done, Found, Server};
-use crate::keep::Flags;
+use crate::keep::{Flags, sent};
 
 /// Messages whose flags and dates are asked for at a time, before their octets.
 const GROUP: usize = 200;
@@ -165,6 +165,7 @@ async fn send_group(
                 let Some(uid) = uid else { continue };
                 if let Some(octets) = body.take().filter(|_| took(uid, &mut missing, left)) {
                     let (flags, date) = heads.remove(&uid).unwrap_or_default();
+                    let date = date.or_else(|| sent(&octets));
                     let head = Head { uid, flags, date, size: octets.len() as u64 };
                     let octets = (!octets.is_empty()).then(|| Item::Octets(octets.into()));
                     large = true;

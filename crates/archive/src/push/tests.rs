@@ -90,6 +90,41 @@ async fn what_is_restored_is_there_once_however_often() {
     }
 }
 
+/// What was taken over from a program that keeps no INTERNALDATE.
+#[tokio::test]
+async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {
+    let mut inbox = mailbox();
+    inbox.add(Some(b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\nSubject: one\r\n\r\n".to_vec()));
+    inbox.add(Some(b"Date: Mon, 16 Nov 2020 09:05:07 +0100\r\nSubject: one\r\n\r\n".to_vec()));
+    let from = Script::start(inbox, "", &[]).await;
+    let copy: Arc<Memory> = Arc::new(copy_of(&from).await);
+    for folder in copy.folders.lock().unwrap().values_mut() {
+        folder.messages.values_mut().for_each(|message| message.arrived.internaldate = None);
+    }
+    let (_stop, watched) = watch::channel(false);
+    // Into the account they came from, and one of two that are alike is missing there.
+    from.inbox(|inbox| inbox.expunge(55));
+    let report = restore(copy.clone(), &from.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    assert_eq!(counts(&report), (1, 54, 0), "{report:?}");
+    let dated = "APPEND INBOX (\\Seen) \"16-Nov-2020 09:05:07 +0100\" {";
+    assert_eq!((from.asked("APPEND"), from.asked(dated)), (1, 1));
+    // Into another one, twice.
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    for counted in [(55, 0, 0), (0, 55, 0)] {
+        let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        assert_eq!(counts(&report), counted, "{report:?}");
+    }
+    assert_eq!(to.asked(dated), 2);
+    // Of what is exported, the header's date is all that is known, too.
+    for folder in copy.folders.lock().unwrap().values_mut() {
+        folder.messages.values_mut().for_each(|message| {
+            message.arrived.internaldate = crate::keep::sent(&message.octets);
+        });
+    }
+    let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    assert_eq!(counts(&report), (0, 55, 0), "{report:?}");
+}
+
 #[tokio::test]
 async fn a_mailbox_migrates_and_what_is_refused_is_told() {
     let mut inbox = mailbox();
