@@ -16,6 +16,7 @@ mod map;
 mod mirror;
 mod origin;
 mod pairs;
+mod places;
 mod remote;
 mod run;
 mod target;

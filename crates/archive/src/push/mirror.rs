@@ -4,7 +4,7 @@
 //! (`docs/decisions/0034-mirror.md`). Only messages that the map of UIDs says were put there by us are removed, unless the
 //! owner says otherwise.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 use sealpost_imap::types::{Flag, PermanentFlag};
@@ -14,6 +14,7 @@ use super::deliver::settable;
 use super::map::Put;
 use super::origin::{From, Origin};
 use super::pairs::{Pairs, pair};
+use super::places::Places;
 use super::target::Place;
 use super::{FolderReport, Observer, Options, Report, Run, locked, unless};
 use crate::client::{Connection, Selected, Server, lowest};
@@ -42,15 +43,15 @@ pub async fn mirror(
     let mut run = Run::new(Origin::server(from), to, options, observer);
     let folders = run.all().await?;
     let whole = run.report.folders.iter().all(|folder| folder.failures == 0 && folder.error.is_none());
-    let mut taken = HashMap::new();
+    let places = run.places(&folders).await?;
     for (nth, from) in folders.iter().enumerate() {
         if run.stopped() || nth >= run.report.folders.len() {
             break;
         }
-        run.follow(nth, from, removal, whole, &mut taken).await?;
+        run.follow(nth, from, removal, whole, &places).await?;
     }
     if !run.stopped() {
-        run.say_what_is_gone(&taken);
+        run.say_what_is_gone(&places);
     }
     run.report.interrupted = run.stopped();
     Ok(run.end().await)
@@ -64,11 +65,11 @@ impl Run<'_> {
         from: &From,
         removal: Removal,
         whole: bool,
-        taken: &mut HashMap<String, String>,
+        places: &Places,
     ) -> Result<()> {
         let mut report = self.report.folders[nth].clone();
         let ended = loop {
-            match self.align(from, &mut report, removal, whole, taken).await {
+            match self.align(from, &mut report, removal, whole, places).await {
                 _ if self.stopped() => break Ok(()),
                 Ok(()) => break Ok(()),
                 Err(e) if e.kind() == Kind::Retry => {
@@ -96,16 +97,16 @@ impl Run<'_> {
         report: &mut FolderReport,
         removal: Removal,
         whole: bool,
-        taken: &mut HashMap<String, String>,
+        places: &Places,
     ) -> Result<()> {
-        let place = self.place(from).await?;
+        let mut place = self.place(from).await?;
         let name = from.name().to_string();
-        let other = taken.entry(place.name.to_string()).or_insert_with(|| name.clone());
-        if *other != name {
+        if let Some(other) = places.shared(&name) {
             let why = format!("{other} has the same name there; flags and removals are left alone");
             return Err(Error::invalid(why));
         }
-        let Some(wire) = place.wire.clone() else { return Ok(()) };
+        let Some(wire) = places.wire(&place) else { return Ok(()) };
+        place.wire = Some(wire.clone());
         let stop = &self.options.stop;
         let there = unless(stop, self.target.contents(&place)).await?;
         let contents = unless(stop, self.origin.contents(from, true)).await?;
@@ -196,9 +197,9 @@ impl Run<'_> {
     }
 
     /// Folders that something was put into and that the source no longer has.
-    fn say_what_is_gone(&self, taken: &HashMap<String, String>) {
+    fn say_what_is_gone(&self, places: &Places) {
         for (from, to) in locked(&self.options.map).folders() {
-            if (self.options.wanted)(from) && !taken.contains_key(to) {
+            if (self.options.wanted)(from) && !places.has(to) {
                 let note = format!("the source has no folder {from} any more; {to} stays at the destination");
                 self.observer.note(&note);
             }

@@ -8,7 +8,7 @@ use sealpost_imap::types::Response;
 use sealpost_imap::utf7;
 
 use super::contents::Contents;
-use crate::client::{Connection, Patience, Server};
+use crate::client::{Connection, Listing, Patience, Server};
 use crate::keep::FolderName;
 
 /// Where it is, and what there is.
@@ -84,11 +84,25 @@ impl Target {
             };
             connection.run(|w| w.raw(b"NAMESPACE"), on).await?;
         }
-        // What cannot be selected may be made (RFC 9051 §6.3.4), and has to be before anything is put there.
-        let folders = listing.folders.into_iter().filter(|found| found.selectable);
-        self.folders = folders.map(|found| (found.name.as_str().to_owned(), found.wire)).collect();
+        self.know(&listing);
         (self.delimiter, self.prefix) = (delimiter, prefix);
         Ok(connection)
+    }
+
+    /// What the server lists now.
+    ///
+    /// # Errors
+    /// As [`Connection::open`] and [`Connection::listing`].
+    pub(super) async fn list_again(&mut self) -> Result<Listing> {
+        let listing = self.connection().await?.listing().await?;
+        self.know(&listing);
+        Ok(listing)
+    }
+
+    fn know(&mut self, listing: &Listing) {
+        // What cannot be selected may be made (RFC 9051 §6.3.4), and has to be before anything is put there.
+        let folders = listing.folders.iter().filter(|found| found.selectable);
+        self.folders = folders.map(|found| (found.name.as_str().to_owned(), found.wire.clone())).collect();
     }
 
     /// The folder of these levels.

@@ -83,6 +83,8 @@ pub(crate) enum Fault {
     NoUidplus,
     /// SEARCH and FETCH look at so many messages, the last ones (RFC 9738).
     MessageLimit(usize),
+    /// Names of mailboxes that differ in case alone are of one mailbox.
+    IgnoresCase,
 }
 
 /// The server's state, and what it was asked.

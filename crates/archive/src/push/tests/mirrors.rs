@@ -139,3 +139,68 @@ async fn a_server_without_uidplus_loses_nothing() {
     assert_eq!((report.removed, pair.there().len(), pair.to.asked("UID EXPUNGE")), (0, 10, 0));
     assert!(report.error.is_some_and(|e| e.contains("UIDPLUS")));
 }
+
+/// Messages that are told apart by their Message-IDs.
+fn of_ids(ids: &[&str]) -> Box_ {
+    let mut mailbox = Box_::with(0);
+    for id in ids {
+        mailbox.add(Some(format!("Message-ID: <{id}@x>\r\n\r\n").into_bytes()));
+    }
+    mailbox
+}
+
+#[tokio::test]
+async fn folders_that_are_one_at_the_destination_lose_nothing_to_each_other() {
+    let everything = Removal { force: true, extra: true };
+    let pair = Pair::new(0).await;
+    pair.to.change(|world| world.faults.push(Fault::IgnoresCase));
+    pair.from.change(|world| {
+        world.boxes.insert("Work".into(), of_ids(&["a", "b", "c"]));
+        world.boxes.insert("WORK".into(), of_ids(&["d", "e"]));
+    });
+    for round in 0..3 {
+        // INBOX is made what it is, however it is with the others.
+        pair.from.inbox(|inbox| inbox.set_flags(5, if round == 1 { "\\Flagged" } else { "\\Seen" }));
+        pair.from.change(|world| world.boxes.get_mut("Work").unwrap().set_flags(1, "\\Answered"));
+        pair.from.inbox(|inbox| inbox.expunge(7 + round));
+        let options = Options { dry_run: round == 2, ..pair.options.clone() };
+        let nobody = Arc::new(Nobody);
+        let report = mirror(&pair.from.server(), &pair.to.server(), &options, everything, nobody).await;
+        let folders = report.unwrap().folders;
+        let names: Vec<_> = folders.iter().map(|folder| &*folder.name).collect();
+        assert_eq!(names, ["INBOX", "WORK", "Work"]);
+        assert_eq!((folders[0].removed, &folders[0].error), (u64::from(round > 0), &None), "{round}");
+        for (folder, other) in [(&folders[1], "Work"), (&folders[2], "WORK")] {
+            assert_eq!((folder.removed, folder.flags), (0, 0), "{round} {folder:?}");
+            let why = folder.error.as_deref().unwrap_or_default();
+            assert!(why.contains(&format!("{other} has the same name there")), "{round} {folder:?}");
+        }
+        assert_eq!((octets(&pair.to, "WORK").len(), octets(&pair.to, "Work").len()), (5, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_has_another_name_at_the_destination_is_mirrored_there() {
+    let pair = Pair::new(0).await;
+    pair.to.change(|world| {
+        world.faults.push(Fault::IgnoresCase);
+        world.boxes.insert("work".into(), of_ids(&["own"]));
+    });
+    pair.from.change(|world| drop(world.boxes.insert("Work".into(), of_ids(&["a", "b", "c"]))));
+    for (round, removed) in [0, 1].into_iter().enumerate() {
+        if round == 1 {
+            pair.from.change(|world| {
+                let work = world.boxes.get_mut("Work").unwrap();
+                work.expunge(2);
+                work.set_flags(3, "\\Flagged");
+            });
+        }
+        let nobody = Arc::new(Nobody);
+        let both = (pair.from.server(), pair.to.server());
+        let report = mirror(&both.0, &both.1, &pair.options, Removal::default(), nobody).await.unwrap();
+        let work = &report.folders[1];
+        assert_eq!((work.removed, work.flags, &work.error), (removed, removed, &None), "{work:?}");
+    }
+    let flags: Vec<String> = octets(&pair.to, "work").into_iter().map(|(flags, _)| flags).collect();
+    assert_eq!(flags, ["\\Seen", "\\Seen", "\\Flagged"]);
+}

@@ -81,7 +81,7 @@ impl Session {
         read: &mut BufReader<tokio::net::tcp::OwnedReadHalf>,
         write: &mut tokio::net::tcp::OwnedWriteHalf,
     ) -> Result<String, End> {
-        let name = unquoted(head.split(' ').next().unwrap_or(""));
+        let name = self.named(head.split(' ').next());
         let (mut messages, mut head) = (Vec::new(), head.to_owned());
         loop {
             let (before, size) = head.trim_end().trim_end_matches('}').rsplit_once('{').ok_or(End)?;
@@ -202,11 +202,14 @@ impl Session {
                 }
             }
             "LIST" => (self.list(command), done("OK listed")),
-            "STATUS" => (self.status(&unquoted(command.split(' ').nth(1).unwrap_or(""))), done("OK")),
-            "EXAMINE" | "SELECT" => self.select(&unquoted(command.split(' ').nth(1).unwrap_or(""))),
+            "STATUS" => (self.status(&self.named(command.split(' ').nth(1))), done("OK")),
+            "EXAMINE" | "SELECT" => self.select(&self.named(command.split(' ').nth(1))),
             "UID" => self.uid(command),
             "CREATE" => {
-                let name = unquoted(command.split(' ').nth(1).unwrap_or(""));
+                let name = self.named(command.split(' ').nth(1));
+                if self.world.lock().unwrap().boxes.contains_key(&name) {
+                    return (Vec::new(), done("NO [ALREADYEXISTS] it is there"));
+                }
                 let mut world = self.world.lock().unwrap();
                 world.unselectable.retain(|other| *other != name);
                 world.boxes.insert(name, Box_::with(0));
@@ -215,6 +218,15 @@ impl Session {
             }
             _ => (Vec::new(), done("OK")),
         }
+    }
+
+    /// The mailbox that a word of a command means.
+    fn named(&self, word: Option<&str>) -> String {
+        let name = unquoted(word.unwrap_or(""));
+        let ignores_case = self.has(&Fault::IgnoresCase);
+        let world = self.world.lock().unwrap();
+        let mut there = world.boxes.keys().filter(|there| ignores_case && there.eq_ignore_ascii_case(&name));
+        there.next().cloned().unwrap_or(name)
     }
 
     fn list(&self, command: &str) -> Vec<u8> {

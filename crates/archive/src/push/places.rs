@@ -1,0 +1,126 @@
+//! [`Places`]: where the folders of the source are at the destination, as the destination says itself.
+//!
+//! A server may take two names for one: it ignores case, or does not tell forms of Unicode apart. What was put into two folders
+//! is in one then, and to make it what one of them is would remove what is of the other.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sealpost_base::{Kind, Result};
+use sealpost_imap::utf7;
+
+use super::contents::Contents;
+use super::origin::From;
+use super::target::{Place, Target};
+use super::{Run, unless};
+use crate::client::Listing;
+
+/// Where folders are.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// The names that the source's folders were given.
+    names: HashSet<String>,
+    /// Folders of the source that are in one with others, and a name of these.
+    shared: HashMap<String, String>,
+    /// Names that are not listed, and of folders that are there all the same: as commands send them.
+    folded: HashMap<String, Box<[u8]>>,
+}
+
+impl Places {
+    /// Another folder of the source that is in the same one at the destination.
+    pub(super) fn shared(&self, folder: &str) -> Option<&str> {
+        self.shared.get(folder).map(String::as_str)
+    }
+
+    /// Whether a folder of the source has this name at the destination.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// The place's name as commands send it; `None`: it is not there.
+    pub(super) fn wire(&self, place: &Place) -> Option<Box<[u8]>> {
+        place.wire.clone().or_else(|| self.folded.get(place.name.as_str()).cloned())
+    }
+
+    /// Folders of the source by the names of where they are, or may be.
+    fn share(&mut self, by_place: BTreeMap<String, Vec<String>>) {
+        for folders in by_place.values().filter(|folders| folders.len() > 1) {
+            for folder in folders {
+                if let Some(other) = folders.iter().find(|other| *other != folder) {
+                    self.shared.entry(folder.clone()).or_insert_with(|| other.clone());
+                }
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Lists the destination again, with as many connections as it takes, and says where the folders are.
+    pub(super) async fn places(&mut self, folders: &[From]) -> Result<Places> {
+        loop {
+            match self.find_places(folders).await {
+                _ if self.stopped() => return Ok(Places::default()),
+                Err(e) if e.kind() == Kind::Retry => self.pause(e).await?,
+                places => return places,
+            }
+        }
+    }
+
+    async fn find_places(&mut self, folders: &[From]) -> Result<Places> {
+        let stop = &self.options.stop;
+        let listing = unless(stop, self.target.list_again()).await?;
+        let (mut places, mut by_place) = (Places::default(), BTreeMap::<String, Vec<String>>::new());
+        for from in folders {
+            let place = self.place(from).await?;
+            let name = place.name.as_str();
+            let mut is_in = vec![name.to_owned()];
+            if place.wire.is_none() {
+                let wire: Box<[u8]> = utf7::encode(name).into_bytes().into();
+                if let Some(others) = unless(stop, folded(&mut self.target, &wire, &listing)).await? {
+                    places.folded.insert(name.to_owned(), wire);
+                    is_in.extend(others);
+                }
+            }
+            for at in is_in {
+                by_place.entry(at).or_default().push(from.name().to_string());
+            }
+            places.names.insert(name.to_owned());
+        }
+        places.share(by_place);
+        Ok(places)
+    }
+}
+
+/// Which of the listed folders one is that is not listed by its name, by what is in it: all that it may be. `None`: it is not
+/// there, or nothing is in it.
+async fn folded(target: &mut Target, wire: &[u8], listing: &Listing) -> Result<Option<Vec<String>>> {
+    let connection = target.connection().await?;
+    let this = match Contents::of_server(connection, wire).await {
+        Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Invalid | Kind::Denied) => return Ok(None),
+        this => this?,
+    };
+    if this.messages.is_empty() {
+        return Ok(None);
+    }
+    let (mut same, mut alike) = (Vec::new(), Vec::new());
+    for found in listing.folders.iter().filter(|found| found.selectable) {
+        if found.numbers.as_ref().is_some_and(|numbers| numbers.uidvalidity != this.uidvalidity) {
+            continue;
+        }
+        let other = match Contents::of_server(connection, &found.wire).await {
+            Err(e) if e.kind() == Kind::Retry => return Err(e),
+            Err(_) => continue,
+            Ok(other) => other,
+        };
+        if other.uidvalidity != this.uidvalidity {
+            continue;
+        }
+        let uids =
+            |contents: &Contents| contents.messages.iter().map(|message| message.uid).collect::<Vec<_>>();
+        if uids(&other) == uids(&this) {
+            same.push(found.name.to_string());
+        }
+        alike.push(found.name.to_string());
+    }
+    // Something may have come into it meanwhile.
+    Ok(Some(if same.is_empty() { alike } else { same }))
+}
