@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sealpost_base::Result;
+use sealpost_base::{Error, Kind, Result};
 
 use super::name;
 use crate::io_error;
@@ -303,7 +303,7 @@ impl Files for MaildirFiles {
 
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>> {
         match self.find(message.uid, flags)? {
-            Some(path) => Ok(Box::new(File::open(&path).map_err(|e| io_error(path, e))?)),
+            Some(path) => Ok(Box::new(open(&path, message)?)),
             None => {
                 let path = self.cur().join(name::file(self.uidvalidity, message.uid, flags));
                 Err(io_error(path, io::ErrorKind::NotFound.into()))
@@ -325,9 +325,23 @@ fn system_time(seconds: i64) -> Option<SystemTime> {
 /// Whether a file is the message that the journal has under this UID.
 fn is_what_was_kept(path: &Path, uid: u32, contents: &Contents) -> Result<bool> {
     let message = contents.message(uid)?;
-    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    let file = match open(path, &message) {
+        Err(e) if e.kind() == Kind::Corrupt => return Ok(false),
+        file => file?,
+    };
     let mut octets = Octets::new(Box::new(file), &contents.journal, &message)?;
     Ok(io::copy(&mut octets, &mut io::sink()).is_ok())
+}
+
+/// The file of a message, with nothing behind it: whoever reads it stops at its end.
+fn open(path: &Path, message: &Message) -> Result<File> {
+    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+    if length > message.length {
+        let (path, more) = (path.display(), length - message.length);
+        return Err(Error::corrupt(format!("{path}: {more} octets were added to the message")));
+    }
+    Ok(file)
 }
 
 /// Puts all that was written to the file system of `directory` on disk.

@@ -99,6 +99,23 @@ fn flags_change_names_and_others_may_too() {
 }
 
 #[test]
+fn what_was_added_to_a_message_is_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_copy, mut folder) = opened(directory.path(), INBOX, 7);
+    for uid in [1, 2] {
+        give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 5).unwrap();
+    }
+    folder.commit(&resume(3)).unwrap();
+    let file = directory.path().join("cur/V7U2.sealpost,U=2:2,S");
+    let text = fs::read(&file).unwrap();
+    fs::write(&file, [&text, &b"GARBAGE\n"[..]].concat()).unwrap();
+    assert_eq!(folder.read(2).err().unwrap().kind(), sealpost_base::Kind::Corrupt);
+    assert!(folder.read(1).is_ok());
+    fs::write(&file, &text).unwrap();
+    assert!(folder.read(2).is_ok());
+}
+
+#[test]
 fn swapped_names_are_recognized() {
     let directory = tempfile::tempdir().unwrap();
     crate::keep::testing::swapped_names_are_recognized(|| open(directory.path()).unwrap());
