@@ -238,6 +238,9 @@ proptest! {
 fn dates_are_kept_whatever_they_are() {
     let directory = tempfile::tempdir().unwrap();
     dates_are_kept(|| open(directory.path()).unwrap());
+    let file = directory.path().join("cur/V7U2.sealpost,U=2:2,S");
+    let modified = fs::metadata(file).unwrap().modified().unwrap();
+    assert_eq!(std::time::UNIX_EPOCH.duration_since(modified).unwrap().as_secs(), 301_233_600);
 }
 
 #[test]
