@@ -13,12 +13,14 @@ mod server;
 mod stop;
 mod users;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
 use sealpost_bench::report::{compare, doubts};
 
+use crate::exit::Usage;
 use crate::global::Global;
 
 /// The widest that tables are printed where nobody says how wide the terminal is.
@@ -36,7 +38,8 @@ Examples:
   sealpost bench run lmtp --lmtp 127.0.0.1:2424 --user me@localhost --write-inbox --rate 200
   sealpost bench run login --null                           what the bench itself could do at most
   sealpost bench seeds                                      a published study's figures beside ours
-  sealpost bench compare before.json after.json"
+  sealpost bench compare before.json after.json
+  sealpost bench compare ours.json theirs.json --out both   both servers on one page"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -63,6 +66,9 @@ enum Command {
         /// What `--out` or `--json` of `sealpost bench run` wrote; runs of the same thing are joined by commas
         #[arg(required = true, num_args = 2.., value_name = "JSON[,JSON]")]
         results: Vec<String>,
+        /// Write report.html, report.json and the plots as SVG into DIR, all servers side by side
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
 }
 
@@ -74,13 +80,35 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Run(args) => run::run(*args, global).await,
         Command::Seeds(args) => seeds::run(*args, global).await,
         Command::Data(args) => data::write(&args, global),
-        Command::Compare { results } => {
+        Command::Compare { results, out } => {
+            if let Some(dir) = &out {
+                keep_inputs(&results, dir)?;
+                measuring::writable(dir)?;
+            }
             let mut given = compare::read(&results)?;
             let doubts = doubts::doubts(&results, &mut given)?;
             let groups = compare::groups(&given);
+            let page = out.as_ref().and_then(|_| compare::side_by_side(&given, &groups, doubts.clone()));
+            if let (Some(dir), Some(page)) = (&out, page) {
+                measuring::write(&page, dir)?;
+            }
             let comparison = compare::Comparison::of(&groups, doubts);
             global.output().show(&comparison, |of| compare::text(&groups, &of.warnings, WIDTH, false))?;
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Refuses to write a report over one of those that are compared.
+fn keep_inputs(results: &[String], dir: &Path) -> Result<()> {
+    let report = std::fs::canonicalize(dir.join("report.json"));
+    let mut inputs = results.iter().flat_map(|result| result.split(','));
+    let clash =
+        report.ok().and_then(|report| inputs.find(|i| std::fs::canonicalize(i).is_ok_and(|i| i == report)));
+    match clash {
+        Some(input) => {
+            Err(Usage(format!("--out {}: {input} is there; choose another directory", dir.display())).into())
+        }
+        None => Ok(()),
     }
 }

@@ -54,6 +54,7 @@ impl Measuring {
         outcome: Result<Outcome>,
     ) -> Result<Seen> {
         self.shown.finish();
+        let ended = self.sampler.as_ref().and_then(Sampler::gone);
         let samples = self.sampler.map(Sampler::finish).unwrap_or_default();
         self.running.end().await;
         let outcome = outcome?;
@@ -66,9 +67,10 @@ impl Measuring {
             name: self.running.target.name.clone(),
             version: self.running.version.clone(),
             reached: self.running.target.reached(),
-            warnings: warnings(&outcome, &self.running),
+            warnings: warnings(&outcome, &self.running, ended),
             phases: outcome.phases,
             samples,
+            ended,
             ..ServerRun::default()
         }];
         Ok(Seen { document, missed: outcome.missed, stopped: outcome.stopped })
@@ -76,20 +78,6 @@ impl Measuring {
 }
 
 impl Seen {
-    /// Writes the page, the document and the plots into `dir`.
-    pub fn write(&self, dir: &Path) -> Result<()> {
-        let write = || -> Result<()> {
-            std::fs::create_dir_all(dir)?;
-            self.document.write(&dir.join("report.json"))?;
-            std::fs::write(dir.join("report.html"), report::html(&self.document))?;
-            for (name, svg) in report::svgs(&self.document) {
-                std::fs::write(dir.join(name), svg)?;
-            }
-            Ok(())
-        };
-        write().with_context(|| dir.display().to_string())
-    }
-
     /// Everything worth knowing at once, and where the report is.
     pub fn text(&self, out: Option<&Path>) -> String {
         let mut lines = vec![report::summary(&self.document, WIDTH, false)];
@@ -100,9 +88,27 @@ impl Seen {
 
     /// Whether all went well.
     pub fn exit(&self) -> ExitCode {
-        let failed = self.document.errors() > 0 || !self.missed.is_empty() || self.stopped;
+        let ended = self.document.ended_early().next().is_some();
+        let failed = self.document.errors() > 0 || !self.missed.is_empty() || self.stopped || ended;
         if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
     }
+}
+
+/// Writes the page, the document and the plots into `dir`.
+///
+/// # Errors
+/// If it cannot.
+pub fn write(document: &Run, dir: &Path) -> Result<()> {
+    let write = || -> Result<()> {
+        std::fs::create_dir_all(dir)?;
+        document.write(&dir.join("report.json"))?;
+        std::fs::write(dir.join("report.html"), report::html(document))?;
+        for (name, svg) in report::svgs(document) {
+            std::fs::write(dir.join(name), svg)?;
+        }
+        Ok(())
+    };
+    write().with_context(|| dir.display().to_string())
 }
 
 /// Whether a report can be written into `dir`, which is made: nobody wants to know that only after the run.
@@ -122,8 +128,16 @@ pub fn writable(dir: &Path) -> Result<()> {
     write().with_context(|| format!("--out {}", dir.display()))
 }
 
-fn warnings(outcome: &Outcome, running: &Running) -> Vec<String> {
+fn warnings(outcome: &Outcome, running: &Running, ended: Option<f64>) -> Vec<String> {
     let mut warnings = outcome.warnings.clone();
+    if let Some(at) = ended {
+        let phase = outcome.phases.iter().find(|phase| phase.server_ended.is_some());
+        let phase = phase.map_or(String::new(), |phase| format!(", in {}", phase.name));
+        warnings.insert(
+            0,
+            format!("the server's process ended {at:.1} s after the run began{phase}: CPU and memory are those until then"),
+        );
+    }
     if outcome.stopped {
         warnings.push("the run was stopped before its end".to_owned());
     }

@@ -10,7 +10,7 @@ use sealpost_bench::load::scenario::{Overrides, Scenario, count, duration, find}
 use sealpost_bench::load::{self, Options};
 use sealpost_bench::process::Every;
 
-use super::measuring::{Measuring, writable};
+use super::measuring::{Measuring, writable, write};
 use super::server::Running;
 use super::stop::Stop;
 use super::users::Users;
@@ -127,7 +127,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let parameters = scenario.set.iter().cloned().collect();
     let seen = measuring.finish(&scenario.name, parameters, outcome).await?;
     if let Some(dir) = &args.out {
-        seen.write(dir)?;
+        write(&seen.document, dir)?;
     }
     let output = global.output();
     if output.is_json() {

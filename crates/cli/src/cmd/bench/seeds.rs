@@ -10,7 +10,7 @@ use sealpost_bench::result::Run;
 use sealpost_bench::seeds::{self, Line, OFTEN, USERS};
 use serde::Serialize;
 
-use super::measuring::{Measuring, writable};
+use super::measuring::{Measuring, writable, write};
 use super::server;
 use super::stop::Stop;
 use super::users::Users;
@@ -66,7 +66,7 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     let outcome = seeds::run(target, &measuring.options, sampler, stopped, &mut measuring.shown).await;
     let seen = measuring.finish("seeds", BTreeMap::new(), outcome).await?;
     if let Some(dir) = &args.out {
-        seen.write(dir)?;
+        write(&seen.document, dir)?;
     }
     let figures = seeds::table(&seen.document.servers[0]);
     let output = global.output();
