@@ -110,6 +110,13 @@ fn data_sets_are_written_and_compared_runs_shown() {
     assert!(warnings.contains("given before, and counts once"), "{warnings}");
     let time = compared["figures"].as_array().unwrap().iter().find(|f| f["figure"] == "time").unwrap();
     assert!(time["unit"] == "s" && time["ratios"][0] == 1.0, "{time}");
+    home.ok(&["bench", "compare", "a/report.json", "b/report.json", "--out", "both"]);
+    let page = std::fs::read_to_string(home.path("both/report.html")).unwrap();
+    assert!(page.contains("(a/report.json)") && page.contains("(b/report.json)"), "{page}");
+    assert!(home.path("both/report.json").exists());
+    let output = home.run(&["bench", "compare", "a/report.json", "b/report.json", "--out", "a"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("choose another directory"), "{stderr}");
     home.ok(&["bench", "run", "login", "--null", "--set", "repeat=1", "--out", "c"]);
     let output = home.run(&["bench", "compare", "a/report.json", "c/report.json"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -171,6 +178,43 @@ fn a_run_that_is_told_to_end_reports_and_leaves_nothing() {
     assert!(processes(&data).is_empty());
     let left: Vec<_> = std::fs::read_dir(home.path("tmp")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["here"]);
+}
+
+#[test]
+fn a_server_that_ends_is_told_of_and_meets_no_bar_on_memory() {
+    let home = Home::new();
+    let phase = |name, seconds| {
+        format!(
+            "[[phase]]\nname = \"{name}\"\nprotocol = \"lmtp\"\nconnections = 0\nduration = \"{seconds}s\"\n\
+             bars = [\"peak <= 900MiB\"]\n"
+        )
+    };
+    home.file("quiet.toml", format!("name = \"quiet\"\n{}{}{}", phase("a", 1), phase("b", 4), phase("c", 1)));
+    let mut server = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let (pid, out) = (server.id().to_string(), ["--out", "report"]);
+    let args =
+        ["bench", "run", "quiet.toml", "--lmtp", "127.0.0.1:1", "--user", "me@localhost", "--pid", &pid];
+    let mut command = home.command(&[&args[..], &out].concat());
+    let mut bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut notes = BufReader::new(bench.stderr.take().unwrap()).lines();
+    assert!(notes.by_ref().any(|line| line.unwrap().starts_with("1/3 a")));
+    // That phase is over, the next has begun. Nobody waits for the server: what is left of it has no memory, and is no server.
+    server.kill().unwrap();
+    let said: Vec<_> = notes.map(Result::unwrap).collect();
+    let output = bench.wait_with_output().unwrap();
+    server.wait().unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report} {said:?}");
+    assert!(report.contains("s after the run began, in b: CPU and memory are those until then"), "{report}");
+    assert!(report.contains("missed: b: peak <= 900MiB (is not known") && report.contains("missed: c: peak"));
+    assert!(!report.contains("missed: a:"), "{report}");
+    let document = std::fs::read_to_string(home.path("report/report.json")).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert!(self::phase(&document, "a")["server_ended"].is_null(), "{document}");
+    assert!(self::phase(&document, "b")["server_ended"].is_number(), "{document}");
+    assert!(
+        self::phase(&document, "c")["peak_bytes"].is_null() && document["servers"][0]["ended"].is_number()
+    );
 }
 
 #[test]
