@@ -108,7 +108,7 @@ impl Account {
     /// # Errors
     /// What the store says. What is left undone is done the next time.
     async fn pack(self: &Arc<Self>) -> Result<()> {
-        let _permit = self.budget().acquire(MAKING_BYTES).await;
+        let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
         let _change = self.packs.change.lock().await;
         self.pack_from(self.packs.seen.load(Ordering::Relaxed)).await?;
         for kind in Packed::ALL {

@@ -131,7 +131,7 @@ impl Account {
         if !self.store().wants_packs() || self.is_damaged() {
             return Ok(());
         }
-        let _permit = self.budget().acquire(MAKING_BYTES).await;
+        let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
         let _change = self.packs.change.lock().await;
         self.list_packs().await?;
         // Whole messages first: structures are read from their packs.
