@@ -17,7 +17,7 @@ use sealpost_imap::types::DateTime;
 use serde::{Deserialize, Serialize};
 
 pub mod bodies;
-mod claim;
+pub(crate) mod claim;
 mod digest;
 mod file_copy;
 mod files;

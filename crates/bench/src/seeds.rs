@@ -63,10 +63,8 @@ const FIGURES: [Figure; 11] = [
             idle.peak_bytes?;
             let grown = idle.growth_bytes().filter(|grown| *grown > 0);
             // Memory that was free before is used again: what sessions cost is then within the peak and not to be told.
-            Some(grown.map_or(NOT_SEEN.into(), |grown| {
-                let least = if idle.peak_at_least { "≥ " } else { "" };
-                format!("{least}{}", units::bytes(grown as f64 / USERS as f64))
-            }))
+            let each = |grown| units::peak(Some(grown / USERS as u64), idle.peak_at_least);
+            Some(grown.map_or(NOT_SEEN.into(), each))
         },
     },
     Figure {

@@ -43,14 +43,13 @@ impl Claims {
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false);
         let lock = lock.open(&path).map_err(|e| io_error(&path, e))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Claims { _lock: lock, open: Arc::default() }),
-            Err(TryLockError::WouldBlock) => Err(Error::conflict(format!(
+        self::lock(&lock, &path, || {
+            format!(
                 "{}: another sealpost is at work on this copy: wait until it is done",
                 directory.display()
-            ))),
-            Err(TryLockError::Error(e)) => Err(io_error(path, e)),
-        }
+            )
+        })?;
+        Ok(Claims { _lock: lock, open: Arc::default() })
     }
 
     /// Takes a folder.
@@ -69,6 +68,18 @@ impl Claims {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.folder);
+    }
+}
+
+/// Locks the file at `path` for as long as it is open; `taken` says what it means that another process has it.
+///
+/// # Errors
+/// `Conflict` if another process has it; `Retry` if it cannot be locked.
+pub(crate) fn lock(file: &File, path: &Path, taken: impl FnOnce() -> String) -> Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Error::conflict(taken())),
+        Err(TryLockError::Error(e)) => Err(io_error(path, e)),
     }
 }
 

@@ -4,14 +4,15 @@
 //! counts as the owner's own. A line that cannot be read, the last one of a run that was killed for example, is passed over.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_base::{Result, Uid, UidSet};
 use serde::{Deserialize, Serialize};
 
 use crate::io_error;
+use crate::keep::claim::lock;
 
 /// The map between two accounts.
 #[derive(Debug, Default)]
@@ -83,16 +84,12 @@ impl UidMap {
             file => file.map_err(failed)?,
         };
         if write {
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    return Err(Error::conflict(format!(
-                        "{}: another sealpost is putting messages there: wait until it is done",
-                        path.display()
-                    )));
-                }
-                Err(TryLockError::Error(e)) => return Err(failed(e)),
-            }
+            lock(&file, path, || {
+                format!(
+                    "{}: another sealpost is putting messages there: wait until it is done",
+                    path.display()
+                )
+            })?;
         }
         let mut map = UidMap::default();
         let mut ours = false;

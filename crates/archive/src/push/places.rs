@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sealpost_base::{Kind, Result};
-use sealpost_imap::utf7;
 
 use super::contents::Contents;
 use super::origin::From;
@@ -74,7 +73,7 @@ impl Run<'_> {
             let name = place.name.as_str();
             let mut is_in = vec![name.to_owned()];
             if place.wire.is_none() {
-                let wire: Box<[u8]> = utf7::encode(name).into_bytes().into();
+                let wire = place.encoded();
                 if let Some(others) = unless(stop, folded(&mut self.target, &wire, &listing)).await? {
                     places.folded.insert(name.to_owned(), wire);
                     is_in.extend(others);

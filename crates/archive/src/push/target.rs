@@ -31,6 +31,13 @@ pub(super) struct Place {
     pub(super) wire: Option<Box<[u8]>>,
 }
 
+impl Place {
+    /// Its name as commands send it, whether it is there or not.
+    pub(super) fn encoded(&self) -> Box<[u8]> {
+        utf7::encode(self.name.as_str()).into_bytes().into()
+    }
+}
+
 impl Target {
     /// Nothing is asked yet.
     pub(super) fn new(server: &Server) -> Self {
@@ -124,7 +131,7 @@ impl Target {
         if let Some(wire) = &place.wire {
             return Ok(wire.clone());
         }
-        let wire: Box<[u8]> = utf7::encode(place.name.as_str()).into_bytes().into();
+        let wire = place.encoded();
         let connection = self.connection().await?;
         let created = connection.run(|w| w.raw(b"CREATE ").astring(&wire), |_| Ok(())).await?;
         match created.ok(&format!("making the folder {}", place.name)) {

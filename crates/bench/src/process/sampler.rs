@@ -207,7 +207,8 @@ impl Watch {
     fn end(&mut self, mark: Mark) -> Use {
         let at = self.sample(true);
         let gone = self.gone.is_some();
-        let single = mark.single && (gone || self.tree.pids().len() == 1);
+        let alone = self.samples.last().is_some_and(|last| last.processes == 1);
+        let single = mark.single && (gone || alone);
         Use {
             at,
             cpu_seconds: self.cpu_seconds - mark.cpu_seconds,

@@ -167,10 +167,15 @@ pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
     imap.names().await.map_err(account)
 }
 
+/// When the client begins, since the phase began.
+fn starts_after(phase: &Phase, client: &Client) -> Duration {
+    phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64)
+}
+
 impl Driver {
     fn new(client: &Rc<Client>, job: &Arc<Job>, plan: Rc<Plan>) -> Self {
         let (phase, nth) = (&job.phase, client.connection as u64);
-        let start = phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64);
+        let start = starts_after(phase, client);
         let seed = client.random.next_u64();
         Driver {
             client: client.clone(),
@@ -187,7 +192,7 @@ impl Driver {
     async fn rounds(&mut self) -> Result<(), Fail> {
         let (client, job) = (self.client.clone(), self.job.clone());
         let phase = &job.phase;
-        let start = phase.ramp.mul_f64(client.connection as f64 / phase.connections.max(1) as f64);
+        let start = starts_after(phase, &client);
         client.pause((job.began + start).saturating_sub(client.thread.now())).await?;
         let limit = job.rounds_of(client.connection);
         for round in 0.. {

@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use super::folders::{Chosen, FolderArgs};
 use super::progress::Shown;
-use super::remembered::{Accounts, Remembered};
+use super::remembered::{Accounts, Remembered, status_of};
 use super::server::ServerArgs;
 use super::stop;
 use super::target::{Format, SealedArgs, Target, end, octets};
-use crate::exit::{FAILED, Usage};
+use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::advice;
 
@@ -167,17 +167,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         .into());
     }
     for name in &names {
-        let status = remembered(name, &accounts.get(name)?, &args, &stop, global).await;
-        let status = match status {
-            Ok(status) => status,
-            // One account that cannot be reached does not keep the others from being pulled.
-            Err(e) if names.len() > 1 => {
-                crate::output::error(&e.context(name.clone()));
-                FAILED
-            }
-            Err(e) => return Err(e.context(name.clone())),
-        };
-        worst = worst.max(status);
+        let done = remembered(name, &accounts.get(name)?, &args, &stop, global).await;
+        worst = worst.max(status_of(name, names.len(), done)?);
         if *stop.borrow() {
             break;
         }

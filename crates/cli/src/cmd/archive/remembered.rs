@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::server::Place;
 use super::target::{Format, SealedArgs, Target};
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{FAILED, Usage};
 use crate::global::Global;
+use crate::output::error;
 
 /// An account that is archived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,12 +118,7 @@ impl Accounts {
     /// # Errors
     /// If there is one of this name; if that is no name.
     pub fn check_new(&self, name: &str) -> Result<()> {
-        if self.path(name)?.exists() {
-            bail!(Usage(format!(
-                "there is an archived account {name} already: `sealpost archive remove {name}` forgets it, and leaves its copy"
-            )));
-        }
-        Ok(())
+        if self.path(name)?.exists() { Err(taken(name)) } else { Ok(()) }
     }
 
     /// Remembers a new one.
@@ -132,8 +128,10 @@ impl Accounts {
     pub fn add(&self, name: &str, account: &Remembered) -> Result<()> {
         let path = self.path(name)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        self.check_new(name)?;
-        self.write(&path, toml::to_string(account)?.as_bytes()).with_context(|| path.display().to_string())
+        match self.write(&path, toml::to_string(account)?.as_bytes()) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(name)),
+            written => written.with_context(|| path.display().to_string()),
+        }
     }
 
     /// Remembers something else of one that is remembered.
@@ -196,6 +194,28 @@ impl Accounts {
             bail!(Usage(format!("{name:?} cannot be an account's name: letters, digits and . - _ @ + can")));
         }
         Ok(self.0.join(format!("{name}.toml")))
+    }
+}
+
+fn taken(name: &str) -> anyhow::Error {
+    Usage(format!(
+        "there is an archived account {name} already: `sealpost archive remove {name}` forgets it, and leaves its copy"
+    ))
+    .into()
+}
+
+/// The exit status of what was done for the account `name`, one of so many: where there are several, one that fails does not keep
+/// the others from being done, and is told at once.
+///
+/// # Errors
+/// What `done` says, if there is only one.
+pub fn status_of(name: &str, of: usize, done: Result<u8>) -> Result<u8> {
+    match done.with_context(|| name.to_owned()) {
+        Err(e) if of > 1 => {
+            error(&e);
+            Ok(FAILED)
+        }
+        done => done,
     }
 }
 

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::found;
 use super::pull::Bodies;
-use super::remembered::Accounts;
+use super::remembered::{Accounts, status_of};
 use super::target::{Format, SealedArgs, Target};
-use crate::exit::{FAILED, Usage};
+use crate::exit::Usage;
 use crate::global::Global;
 
 /// Arguments of `sealpost archive stats`.
@@ -67,22 +67,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let mut worst = 0;
     for name in &names {
-        match remembered(name, &accounts, &args.sealed, global).await {
-            Ok(stats) => global.output().show(&stats, Stats::text)?,
-            // One copy that cannot be read does not keep the others from being told.
-            Err(e) if names.len() > 1 => {
-                crate::output::error(&e.context(name.clone()));
-                worst = FAILED;
-            }
-            Err(e) => return Err(e.context(name.clone())),
-        }
+        let found = remembered(name, &accounts, &args.sealed, global).await;
+        let shown = found.and_then(|stats| Ok(global.output().show(&stats, Stats::text).map(|()| 0)?));
+        worst = worst.max(status_of(name, names.len(), shown)?);
     }
     Ok(ExitCode::from(worst))
 }
 
 async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: &Global) -> Result<Stats> {
     let account = accounts.get(name)?;
-    if !account.into.exists() || found::format(&account.into)?.is_none() {
+    if found::format(&account.into)?.is_none() {
         return Ok(Stats { account: name.to_owned(), ..Stats::default() });
     }
     let sealed = account.sealed(said);

@@ -25,18 +25,22 @@ fn answers_that_come_between_the_steps_of_a_round_count_when_they_come() {
     assert!(noop.count == 5 && noop.latency.max_us < 5_000, "{:?}", noop.latency);
 }
 
-#[test]
-fn a_connection_lost_while_a_client_waits_is_made_again() {
-    // The second NOOP of every session is the last.
-    let session = || {
-        let mut noops = 0;
+/// Sessions that end with their `last(nth)`th NOOP, and with any command after it; 0: with the first command.
+fn ending(last: impl Fn(u64) -> u32 + Send + Sync + 'static) -> Target {
+    let sessions = AtomicU64::new(0);
+    scripted(" ", move || {
+        let (mut noops, last) = (0, last(sessions.fetch_add(1, Ordering::SeqCst)));
         move |command: &str| {
             noops += u32::from(command == "NOOP");
-            if noops == 2 { Reply::Bye("") } else { done() }
+            if noops >= last { Reply::Bye("") } else { done() }
         }
-    };
+    })
+}
+
+#[test]
+fn a_connection_lost_while_a_client_waits_is_made_again() {
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nthink = \"1s\"\npipeline = 2\nrepeat = 10\nsteps = [\"NOOP\"]\n";
-    let outcome = run_paused(&scenario(text), scripted(" ", session));
+    let outcome = run_paused(&scenario(text), ending(|_| 2));
     let noop = command(&outcome, "p", "NOOP");
     assert_eq!((noop.count, noop.errors["closed"].count), (5, 5));
     assert_eq!(command(&outcome, "p", "CONNECT").count, 5);
@@ -44,18 +48,9 @@ fn a_connection_lost_while_a_client_waits_is_made_again() {
 
 #[test]
 fn how_long_a_client_backs_off_is_not_the_servers() {
-    let sessions = Arc::new(AtomicU64::new(0));
-    let session = move || {
-        let first = sessions.fetch_add(1, Ordering::SeqCst) == 0;
-        let mut noops = 0;
-        move |command: &str| {
-            noops += u32::from(command == "NOOP");
-            if first && noops == 10 { Reply::Bye("") } else { done() }
-        }
-    };
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrate = 100\narrivals = \"constant\"\n\
                 duration = \"2s\"\nsteps = [\"NOOP\"]\n";
-    let outcome = run_paused(&scenario(text), scripted(" ", session));
+    let outcome = run_paused(&scenario(text), ending(|nth| if nth == 0 { 10 } else { u32::MAX }));
     assert_eq!(command(&outcome, "p", "NOOP").errors["closed"].count, 1);
     let connect = command(&outcome, "p", "CONNECT");
     assert!(connect.count == 2 && connect.latency.max_us < 5_000, "{:?}", connect.latency);
@@ -65,18 +60,9 @@ fn how_long_a_client_backs_off_is_not_the_servers() {
 
 #[test]
 fn rounds_that_were_due_after_a_client_gave_up_were_not_done() {
-    let sessions = Arc::new(AtomicU64::new(0));
-    let session = move || {
-        let first = sessions.fetch_add(1, Ordering::SeqCst) == 0;
-        let mut noops = 0;
-        move |command: &str| {
-            noops += u32::from(command == "NOOP");
-            if !first || noops == 100 { Reply::Bye("") } else { done() }
-        }
-    };
     let text = "name = \"x\"\n[[phase]]\nname = \"p\"\nrate = 100\narrivals = \"constant\"\n\
                 duration = \"12s\"\nsteps = [\"NOOP\"]\n";
-    let outcome = run_paused(&scenario(text), scripted(" ", session));
+    let outcome = run_paused(&scenario(text), ending(|nth| if nth == 0 { 100 } else { 0 }));
     assert_eq!(command(&outcome, "p", "NOOP").count, 99);
     assert!(
         outcome.warnings.contains(&"p: 1101 of 1200 rounds were not done".to_owned()),
