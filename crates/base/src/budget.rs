@@ -120,13 +120,21 @@ impl Budget {
 
     /// Takes `bytes` if they are free and nobody waits; never blocks.
     pub fn try_acquire(&self, bytes: usize) -> Option<Permit> {
-        let bytes = bytes.min(self.fair_part());
+        self.try_request(bytes.min(self.fair_part()))
+    }
+
+    /// As [`Budget::try_acquire`], trimmed as [`Budget::acquire_large`] is.
+    pub fn try_acquire_large(&self, bytes: usize) -> Option<Permit> {
+        self.try_request(bytes.min(self.0.total))
+    }
+
+    fn try_request(&self, bytes: usize) -> Option<Permit> {
         let mut state = self.lock();
         if !state.waiting.is_empty() || state.free < bytes {
             return None;
         }
         let of_whole = match &self.0.whole {
-            Some(whole) => Some(Box::new(whole.try_acquire(bytes)?)),
+            Some(whole) => Some(Box::new(whole.try_request(bytes)?)),
             None => None,
         };
         state.free -= bytes;

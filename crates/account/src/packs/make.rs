@@ -140,9 +140,10 @@ impl Account {
         messages: Vec<Numbered>,
     ) -> Result<Vec<SegmentName>> {
         // Structures are in packs of whole messages too.
+        let of = |kind| PackReads::new(self, kind, self.budget());
         let sources = match kind {
-            Packed::Structures => vec![PackReads::new(self, kind), PackReads::new(self, Packed::Messages)],
-            Packed::Messages => vec![PackReads::new(self, kind)],
+            Packed::Structures => vec![of(kind), of(Packed::Messages)],
+            Packed::Messages => vec![of(kind)],
         };
         for source in &sources {
             source.look(messages.iter().map(|(number, _)| MessageNumber(*number))).await;

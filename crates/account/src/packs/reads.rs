@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use sealpost_base::{Kind, ObjectId, Permit, Result};
+use sealpost_base::{Budget, Kind, ObjectId, Permit, Result};
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::pack::{Pack, Piece};
 
@@ -30,6 +30,7 @@ type Opening = Shared<BoxFuture<'static, Option<Arc<Pack>>>>;
 pub struct PackReads {
     account: Arc<Account>,
     kind: Packed,
+    memory: Budget,
     state: Mutex<State>,
 }
 
@@ -55,9 +56,14 @@ impl AsRef<[u8]> for Held {
 }
 
 impl PackReads {
-    /// Reads nothing yet.
-    pub fn new(account: &Arc<Account>, kind: Packed) -> Arc<Self> {
-        Arc::new(PackReads { account: account.clone(), kind, state: Mutex::default() })
+    /// Reads nothing yet. Packs are opened in that memory.
+    pub fn new(account: &Arc<Account>, kind: Packed, memory: &Budget) -> Arc<Self> {
+        Arc::new(PackReads {
+            account: account.clone(),
+            kind,
+            memory: memory.clone(),
+            state: Mutex::default(),
+        })
     }
 
     /// These messages will be asked for next: which packs are worth it.
@@ -108,6 +114,34 @@ impl PackReads {
         self.lock().open.clear();
     }
 
+    /// Whether both messages are in the same pack, or in none that is worth it.
+    pub fn are_together(&self, one: MessageNumber, other: MessageNumber) -> bool {
+        let state = self.lock();
+        state.pack_of(one.0) == state.pack_of(other.0)
+    }
+
+    /// Whether a reader of the message would have its pack, if there is one that is worth it.
+    pub fn has_room(&self, number: MessageNumber) -> bool {
+        let state = self.lock();
+        let Some((name, bytes)) = state.pack_of(number.0) else { return true };
+        state.open.iter().any(|(open, _)| *open == name) || self.permit(bytes).is_some()
+    }
+
+    /// Sees to it that [`PackReads::has_room`]: lets go of the packs that are open, or does without that one. For who holds
+    /// nothing that was read from packs.
+    pub fn make_room(&self, number: MessageNumber) {
+        if self.has_room(number) {
+            return;
+        }
+        self.release();
+        if !self.has_room(number) {
+            let mut state = self.lock();
+            if let Some((name, _)) = state.pack_of(number.0) {
+                state.worth.remove(&name);
+            }
+        }
+    }
+
     /// What a pack has of the message.
     pub(super) async fn piece(&self, number: u32, object: ObjectId) -> Option<Piece> {
         let (name, opening) = self.opening(number)?;
@@ -126,8 +160,7 @@ impl PackReads {
     /// The pack with that message, on its way, if it is worth it.
     fn opening(&self, number: u32) -> Option<(SegmentName, Opening)> {
         let mut state = self.lock();
-        let name = state.known.covering(number)?;
-        let bytes = *state.worth.get(&name)?;
+        let (name, bytes) = state.pack_of(number)?;
         if let Some(at) = state.open.iter().position(|(open, _)| *open == name) {
             let found = state.open.remove(at);
             state.open.push(found.clone());
@@ -136,8 +169,7 @@ impl PackReads {
         if state.open.len() >= OPEN_PACKS {
             drop(state.open.remove(0));
         }
-        let bytes = usize::try_from(bytes).ok()?;
-        let permit = self.account.budget().try_acquire(bytes).filter(|permit| permit.bytes() >= bytes)?;
+        let permit = self.permit(bytes)?;
         let (account, kind) = (self.account.clone(), self.kind);
         let task = tokio::spawn(async move { account.open_pack(kind, name, permit).await });
         let opening = async move { task.await.ok().flatten() }.boxed().shared();
@@ -145,8 +177,22 @@ impl PackReads {
         Some((name, opening))
     }
 
+    /// Memory for a pack, if it is free.
+    fn permit(&self, bytes: u64) -> Option<Permit> {
+        let bytes = usize::try_from(bytes).ok()?;
+        self.memory.try_acquire_large(bytes).filter(|permit| permit.bytes() >= bytes)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The pack with that message, and its size, if it is worth reading.
+    fn pack_of(&self, number: u32) -> Option<(SegmentName, u64)> {
+        let name = self.known.covering(number)?;
+        Some((name, *self.worth.get(&name)?))
     }
 }
 

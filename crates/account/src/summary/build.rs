@@ -19,14 +19,14 @@ use crate::state::{AccountState, MessageNumber};
 
 /// Messages that are not covered and worth a segment; fewer are read one by one whenever they are asked for.
 pub(super) const WORTH_MESSAGES: usize = 256;
-/// Messages whose structure and text are read by one task, and how many of them at once.
-const GROUP_MESSAGES: usize = 16;
-const AT_ONCE: usize = 4;
+/// Messages whose structure and text are read by one task, at once.
+const GROUP_MESSAGES: usize = 4;
 /// Tasks that read at once.
 const TASKS: usize = 2;
-/// Memory that making a segment takes: the segment, what is sealed of it, and the texts that are read at once.
+/// Memory that making a segment takes: the segment, what is sealed of it, the texts that are read at once, twice while they are
+/// opened, and those of the group before.
 pub(super) const BUILD_BYTES: usize =
-    3 * limits::TEXT_SEGMENT_BYTES + TASKS * AT_ONCE * 2 * limits::TEXT_BYTES;
+    3 * limits::TEXT_SEGMENT_BYTES + (2 * TASKS + 1) * GROUP_MESSAGES * limits::TEXT_BYTES;
 
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
@@ -103,7 +103,7 @@ impl Account {
     ) -> Result<()> {
         let mut stored = Ok(());
         let mut segment = SegmentWriter::new(content);
-        let packs = PackReads::new(self, Packed::Messages);
+        let packs = PackReads::new(self, Packed::Messages, self.budget());
         packs.expect(messages.iter().map(|(number, _)| MessageNumber(*number))).await;
         let groups: Vec<Vec<Numbered>> = messages.chunks(GROUP_MESSAGES).map(<[_]>::to_vec).collect();
         let mut groups = futures::stream::iter(groups)
@@ -142,7 +142,7 @@ impl Account {
             let entry = self.make_entry_by(content, reader, &message).await;
             (number, message.object, entry)
         });
-        made.buffered(AT_ONCE).collect().await
+        made.buffered(GROUP_MESSAGES).collect().await
     }
 
     /// Makes segments of all messages that no segment covers, except of the last few.

@@ -244,7 +244,8 @@ impl Session {
     /// Where several messages are read from at once: their structures alone, if the plan asks for no octets.
     fn packs_for(&self, plan: &Plan) -> Result<Arc<PackReads>, Reply> {
         let kind = if plan.reads_octets() { Packed::Messages } else { Packed::Structures };
-        Ok(PackReads::new(self.view()?.account(), kind))
+        let account = self.view()?.account();
+        Ok(PackReads::new(account, kind, account.reading()))
     }
 
     async fn fetch_rows(

@@ -37,6 +37,8 @@ const AHEAD_OCTETS: usize = 12;
 const AHEAD_BYTES: usize = 3 * READER_BYTES;
 /// Octets of messages that are read together, in bytes; one message at least.
 const GROUP_OCTETS: u64 = 512 * 1024;
+/// Where memory is scarce, the part of what the account may read that they are: beside them a pack has room.
+const GROUP_PART: u64 = 16;
 /// Memory for a structure and what is written of it, in bytes, drawn before it is read.
 const SMALL_STRUCTURE: usize = 8 * 1024;
 /// Memory for a structure and what is written of it, for each byte of the structure.
@@ -72,6 +74,8 @@ pub(super) struct Pipeline {
     plan: Arc<Plan>,
     packs: Arc<PackReads>,
     budget: Budget,
+    /// Octets of messages that are read together.
+    group_octets: u64,
     waiting: VecDeque<FetchRow>,
     running: VecDeque<Running>,
     ready: VecDeque<Prepared>,
@@ -109,7 +113,8 @@ impl Pipeline {
     ) -> Self {
         let budget = account.reading().clone();
         let (running, ready) = (VecDeque::new(), VecDeque::new());
-        Pipeline { account, plan, packs, budget, waiting: rows.into(), running, ready }
+        let group_octets = GROUP_OCTETS.min(budget.total() as u64 / GROUP_PART);
+        Pipeline { account, plan, packs, budget, group_octets, waiting: rows.into(), running, ready }
     }
 
     /// The next message. Drop it before asking for another one.
@@ -135,11 +140,10 @@ impl Pipeline {
                     Pin::new(&mut *read).take_output().unwrap_or_default()
                 }
                 None => {
-                    if self.waiting.is_empty() {
-                        return Ok(None);
-                    }
-                    let cost = self.cost();
+                    let Some(next) = self.waiting.front() else { return Ok(None) };
+                    let (next, cost) = (next.number, self.cost());
                     let permit = self.budget.try_acquire(cost);
+                    self.packs.make_room(next);
                     if permit.is_none() && !self.plan.reads_octets() {
                         // A small structure is had at once, whatever others of the account hold.
                         let one = self.waiting.pop_front().into_iter().collect();
@@ -171,6 +175,10 @@ impl Pipeline {
                 return;
             }
             let Some(permit) = self.budget.try_acquire(cost) else { return };
+            if self.waiting.front().is_some_and(|next| !self.packs.has_room(next.number)) {
+                // There will be when what was read of another pack is sent.
+                return;
+            }
             let group = self.group();
             let rows = group.clone();
             let prepared = self.prepare(group, Some(permit), true);
@@ -186,18 +194,20 @@ impl Pipeline {
         }
     }
 
-    /// How many of the next messages are prepared together: small ones that are wanted whole, or some whose structures are
-    /// read; else one.
+    /// How many of the next messages are prepared together: small ones of one pack that are wanted whole, or some whose
+    /// structures are read; else one.
     fn group_len(&self) -> usize {
         let (mut len, mut bytes) = (0, 0);
+        let Some(first) = self.waiting.front().map(|row| row.number) else { return 0 };
         for row in &self.waiting {
             let (more, most) = match self.plan.reads_octets() {
                 false => (u64::from(row.message.layout.sealed_structure), GROUP_BYTES),
-                true if self.plan.begins_with_all() => (row.message.size(), GROUP_OCTETS),
+                true if self.plan.begins_with_all() => (row.message.size(), self.group_octets),
                 true => return 1,
             };
             bytes += more;
-            if len > 0 && (len >= GROUP_MESSAGES || bytes > most) {
+            let full = len >= GROUP_MESSAGES || bytes > most || !self.packs.are_together(first, row.number);
+            if len > 0 && full {
                 break;
             }
             len += 1;
