@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts};
+use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts, ReadOrder};
 use sealpost_base::{
     AccountId, Budget, Clock, Random, Result, SystemClock, SystemRandom, Timestamp, Uid, UidSet,
 };
@@ -36,7 +36,7 @@ fn mail(n: usize) -> Vec<u8> {
 async fn stream(account: &Arc<Account>, parts: Parts) -> Result<usize> {
     let inbox = account.state().inbox().id();
     let all = UidSet::range(Uid::MIN, Uid::new(u32::MAX).unwrap_or(Uid::MIN));
-    let mut stream = account.summaries(inbox, all, parts);
+    let mut stream = account.summaries(inbox, all, ReadOrder::Uids, parts);
     let mut bytes = 0;
     while let Some((_, summary)) = stream.next().await {
         let summary = summary?;

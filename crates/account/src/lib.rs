@@ -39,4 +39,4 @@ pub use metrics::AccountMetrics;
 pub use packs::{PackReads, Packed};
 pub use special_use::SpecialUses;
 pub use state::{AccountState, Applied, Mailbox, MessageNumber, Row};
-pub use summary::{Parts, Sent, Summary, SummaryAddress};
+pub use summary::{Parts, ReadOrder, Sent, Summary, SummaryAddress};

@@ -33,6 +33,7 @@ pub(crate) use index::{Indexes, Known, Stored};
 pub(crate) use make::Entry;
 use packed::Packed;
 pub(crate) use segment::SegmentName;
+pub use stream::ReadOrder;
 pub use texts::ShortText;
 pub use verify::verify;
 

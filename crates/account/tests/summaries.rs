@@ -5,7 +5,7 @@
 mod world;
 
 use futures::StreamExt;
-use sealpost_account::{Event, Parts};
+use sealpost_account::{Event, Parts, ReadOrder};
 use sealpost_base::{Budget, Kind, MailboxId, UidSet, limits};
 use sealpost_vault::message;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
     let found: Vec<_> =
         found.iter().map(|(uid, s)| (uid.get(), s.as_ref().unwrap().subject().unwrap().to_owned())).collect();
     assert_eq!(found, [2, 6, 20].map(|n| (n, format!("number {n}"))));
-    assert!(p.account.summaries(MailboxId(999), all(), Parts::ALL).next().await.is_none());
+    assert!(p.account.summaries(MailboxId(999), all(), ReadOrder::Stored, Parts::ALL).next().await.is_none());
 }
 
 #[tokio::test]
@@ -112,6 +112,20 @@ async fn streams_that_make_segments_do_not_wait_for_each_other() {
     }
     assert_eq!(budget.in_use(), 0);
     assert!(w.segments().await.iter().any(|path| path.contains("/summary/")));
+}
+
+#[tokio::test]
+async fn who_waited_while_others_made_segments_reads_them() {
+    let w = World::new(8);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 600)).await;
+    let readers = (0..8).map(|_| {
+        let p = p.clone();
+        tokio::spawn(async move { p.texts("INBOX").await[0] })
+    });
+    let read = futures::future::try_join_all(readers.collect::<Vec<_>>()).await.unwrap();
+    let held = w.process().await.texts("INBOX").await[0];
+    assert!(held > 0 && read.iter().all(|read| *read >= held), "{held} {read:?}");
 }
 
 #[tokio::test]
@@ -300,7 +314,7 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 600)).await;
     let budget = p.accounts.memory();
-    let mut stream = p.account.summaries(p.mailbox("INBOX"), all(), Parts::ALL);
+    let mut stream = p.account.summaries(p.mailbox("INBOX"), all(), ReadOrder::Uids, Parts::ALL);
     assert_eq!(budget.in_use(), 0);
     assert!(stream.next().await.is_some());
     assert!(budget.in_use() > 0 && budget.in_use() <= budget.fair_part());

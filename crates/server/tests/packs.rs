@@ -21,7 +21,7 @@ use imap_world::{Client, NOW, World, dial};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
-use sealpost_base::{FakeClock, Random, SeededRandom};
+use sealpost_base::{FakeClock, MemoryDivision, Random, SeededRandom};
 use sealpost_server::net::Stream;
 use sealpost_server::smtp::Protocol;
 use sealpost_server::{Context, Settings};
@@ -56,7 +56,12 @@ fn message(n: u64) -> Vec<u8> {
 }
 
 fn settings() -> Settings {
-    Settings { hostname: "localhost".to_owned(), ..Settings::default() }
+    settings_with(MemoryDivision::DEFAULT_BOUND)
+}
+
+fn settings_with(bound: usize) -> Settings {
+    let memory = MemoryDivision::of(bound);
+    Settings { hostname: "localhost".to_owned(), memory, ..Settings::default() }
 }
 
 impl Bucket {
@@ -76,13 +81,17 @@ impl Bucket {
 
     /// A client of another process, which knows nothing yet, in the inbox.
     async fn cold(&self) -> (Arc<Context>, Client) {
-        self.cold_over(Store::over(Arc::new(self.calls.clone())).packing()).await
+        self.cold_with(settings()).await
     }
 
-    async fn cold_over(&self, store: Store) -> (Arc<Context>, Client) {
+    async fn cold_with(&self, settings: Settings) -> (Arc<Context>, Client) {
+        self.cold_over(Store::over(Arc::new(self.calls.clone())).packing(), settings).await
+    }
+
+    async fn cold_over(&self, store: Store, settings: Settings) -> (Arc<Context>, Client) {
         let key = ServerKey::generate(&SeededRandom::new(1));
         let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
-        let ctx = Arc::new(Context::new(settings(), store, key, None, clock, random).unwrap());
+        let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
         let (mut client, _) = dial(&ctx);
         client.login().await;
         client.ok("SELECT INBOX").await;
@@ -118,18 +127,66 @@ async fn a_thousand_messages_are_read_in_a_few_requests() {
         ("SEARCH BODY \"is number 77.\"", 40, 1),
         ("SORT (SUBJECT) UTF-8 ALL", 40, 1),
     ];
-    for (command, most, lines) in commands {
-        let (_ctx, mut client) = bucket.cold().await;
-        let (requests, found) = bucket.requests(&mut client, command).await;
-        assert_eq!(found.len() as u64, lines + 1, "{command}");
-        assert!(requests <= most, "{command}: {requests} requests");
+    for bound in [MemoryDivision::DEFAULT_BOUND, 64 << 20] {
+        for (command, most, lines) in commands {
+            let (_ctx, mut client) = bucket.cold_with(settings_with(bound)).await;
+            let (requests, found) = bucket.requests(&mut client, command).await;
+            assert_eq!(found.len() as u64, lines + 1, "{command}");
+            assert!(requests <= most, "{command}: {requests} requests");
+        }
     }
     // What packs are for, and that it is counted.
     for (command, _, lines) in &commands[..3] {
-        let (_ctx, mut client) = bucket.cold_over(Store::over(Arc::new(bucket.calls.clone()))).await;
+        let (_ctx, mut client) =
+            bucket.cold_over(Store::over(Arc::new(bucket.calls.clone())), settings()).await;
         let (requests, found) = bucket.requests(&mut client, command).await;
         assert!(found.len() as u64 == lines + 1 && requests >= MESSAGES, "{requests}");
     }
+}
+
+/// However messages were moved about, and however little memory there is.
+#[tokio::test]
+async fn a_search_reads_each_segment_once() {
+    let bucket = Bucket::new(MESSAGES).await;
+    let settings = || settings_with(64 << 20);
+    let (_ctx, mut client) = bucket.cold_with(settings()).await;
+    client.ok("SEARCH BODY \"is number 77.\"").await;
+    client.ok("SEARCH SUBJECT \"message 77\"").await;
+    let account = bucket.world.account().await;
+    account.refresh().await.unwrap();
+    account.tidy_summaries().await.unwrap();
+    for n in 0..50 {
+        // Every fiftieth, so that neighbours come from everywhere.
+        let set: Vec<_> = (0..20).map(|i| (1 + n + 50 * i).to_string()).collect();
+        client.ok(&format!("COPY {} Archive", set.join(","))).await;
+    }
+    for (command, lines) in [("SEARCH BODY \"is number 77.\"", 1), ("SEARCH SUBJECT \"message 77\"", 1)] {
+        let (_ctx, mut client) = bucket.cold_with(settings()).await;
+        client.ok("EXAMINE Archive").await;
+        let (requests, found) = bucket.requests(&mut client, command).await;
+        assert!(found.len() == lines + 1 && requests <= 20, "{command}: {requests} requests");
+    }
+}
+
+/// What they have read of packs is a part of what the account may read.
+#[tokio::test]
+async fn clients_that_do_not_read_leave_memory_for_others() {
+    let bucket = Bucket::new(MESSAGES).await;
+    let (ctx, first) = bucket.cold_with(settings_with(96 << 20)).await;
+    let mut clients = vec![first];
+    for _ in 0..12 {
+        let (mut client, _) = dial(&ctx);
+        client.login().await;
+        client.ok("SELECT INBOX").await;
+        clients.push(client);
+    }
+    for client in &mut clients {
+        client.send(b"x FETCH 1:* (BODY.PEEK[])\r\n").await;
+        // It is under way.
+        client.line().await;
+    }
+    let reading = ctx.budget.in_use();
+    assert!(reading > 0 && reading <= ctx.budget.common() / 4, "{reading}");
 }
 
 /// Deliveries have only the public key. Whoever logs in next has the other one.

@@ -31,7 +31,7 @@ pub(super) async fn gather(
     parts: Parts,
     reads: &mut Reads,
 ) -> Vec<Result<Summary>> {
-    let mut gathered = Gathered::new(content, wanted, parts, reads.window);
+    let mut gathered = Gathered::new(content, wanted, reads.block(parts), reads.window);
     let known = match account.segments(content).await {
         Ok(known) => known,
         Err(e) => {
@@ -40,11 +40,13 @@ pub(super) async fn gather(
         }
     };
     gathered.read_segments(account, &known, reads).await;
-    gathered.build_segments(account, reads).await;
+    if let Some(known) = gathered.build_segments(account, &known, reads).await {
+        gathered.read_segments(account, &known, reads).await;
+    }
     if content == Content::Summaries {
         gathered.read_messages(account).await;
     }
-    gathered.finish()
+    gathered.finish(reads)
 }
 
 /// What was found so far.
@@ -60,16 +62,9 @@ struct Gathered<'a> {
 }
 
 impl<'a> Gathered<'a> {
-    fn new(content: Content, wanted: &'a [Wanted], parts: Parts, bytes: usize) -> Self {
+    fn new(content: Content, wanted: &'a [Wanted], block: Block, bytes: usize) -> Self {
         let places = wanted.iter().map(|_| None).collect();
-        Gathered {
-            content,
-            wanted,
-            places,
-            block: Block { parts, ..Block::default() },
-            bytes,
-            end: wanted.len(),
-        }
+        Gathered { content, wanted, places, block, bytes, end: wanted.len() }
     }
 
     fn note(&mut self, at: usize, sent: Option<Sent>, complete: bool, parts: [&str; 3]) {
@@ -95,13 +90,13 @@ impl<'a> Gathered<'a> {
         places.filter(|(_, place)| place.is_none()).map(|(at, _)| (at, self.wanted[at]))
     }
 
-    /// Opens each segment that covers something wanted, in the order in which they are first needed, and the next ones
+    /// Opens each segment that covers something missing, in the order in which they are first needed, and the next ones
     /// while the summaries of one are taken out.
     async fn read_segments(&mut self, account: &Arc<Account>, known: &Known, reads: &mut Reads) {
         let mut members: HashMap<SegmentName, Vec<usize>> = HashMap::new();
         let mut order = Vec::new();
         let mut last: Option<SegmentName> = None;
-        for (at, wanted) in self.wanted.iter().enumerate() {
+        for (at, wanted) in self.missing() {
             let number = wanted.number.0;
             if !last.is_some_and(|segment| segment.covers(number)) {
                 last = known.covering(number);
@@ -148,32 +143,49 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Makes segments where most of what they would hold is asked for anyway.
-    async fn build_segments(&mut self, account: &Arc<Account>, reads: &mut Reads) {
+    /// Makes segments where most of what they would hold is asked for anyway. What is known now, if others made some of them
+    /// meanwhile.
+    async fn build_segments(
+        &mut self,
+        account: &Arc<Account>,
+        before: &Known,
+        reads: &mut Reads,
+    ) -> Option<Arc<Known>> {
         let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, wanted) in self.missing() {
             missing.entry(wanted.number.0).or_default().push(at);
         }
         if missing.len() * WANTED_PART < WORTH_MESSAGES {
-            return;
+            return None;
         }
+        let messages: Vec<u32> = missing.keys().copied().collect();
         // In this order, as everywhere: who has the lock waits for no memory.
         reads.begin_building(account).await;
-        self.build_missing(account, missing).await;
+        let change = account.index(self.content).change.lock().await;
+        let known = account.segments(self.content).await.ok();
+        if let Some(known) = &known {
+            self.build_missing(account, known, missing).await;
+        }
+        drop(change);
         reads.end_building();
+        let is_new =
+            |known: &Known, number| before.covering(number).is_none() && known.covering(number).is_some();
+        known.filter(|known| messages.iter().any(|number| is_new(known, *number)))
     }
 
-    async fn build_missing(&mut self, account: &Arc<Account>, mut missing: BTreeMap<u32, Vec<usize>>) {
-        let _change = account.index(self.content).change.lock().await;
-        // Somebody may have made them while this waited; then they are read the next time.
-        let Ok(known) = account.segments(self.content).await else { return };
+    async fn build_missing(
+        &mut self,
+        account: &Arc<Account>,
+        known: &Known,
+        mut missing: BTreeMap<u32, Vec<usize>>,
+    ) {
         while let Some((&first, _)) = missing.first_key_value() {
-            let (messages, worth) = build::uncovered(&account.state(), &known, first);
+            let (messages, worth) = build::uncovered(&account.state(), known, first);
             let (Some(&(from, _)), Some(&(to, _))) = (messages.first(), messages.last()) else { return };
             let after = to.checked_add(1).map(|after| missing.split_off(&after)).unwrap_or_default();
             let here = std::mem::replace(&mut missing, after);
             let asked = here.range(from..).count();
-            if !worth || messages.len() < WORTH_MESSAGES || asked * WANTED_PART < messages.len() {
+            if !worth || asked * WANTED_PART < messages.len() {
                 continue;
             }
             let built = account.build(self.content, messages, |number, object, entry| {
@@ -203,8 +215,8 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn finish(self) -> Vec<Result<Summary>> {
-        let block = Arc::new(self.block);
+    fn finish(self, reads: &mut Reads) -> Vec<Result<Summary>> {
+        let block = reads.share(self.block);
         let missing = || Err(Error::not_found("no segment has it"));
         let places = self.places.into_iter().take(self.end).map(|place| place.unwrap_or_else(missing));
         places.map(|at| at.map(|at| Summary { block: block.clone(), at })).collect()

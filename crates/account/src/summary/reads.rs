@@ -1,15 +1,16 @@
 //! Segments that are being read: the next few at once, on all processors, while the caller looks at the one before.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sealpost_base::Permit;
 use tokio::task::JoinHandle;
 
-use super::Parts;
 use super::build::BUILD_BYTES;
 use super::content::Content;
 use super::segment::{Segment, SegmentName};
 use super::stream::WINDOW_BYTES;
+use super::{Block, Parts};
 use crate::account::Account;
 
 /// However much memory there is, not more of them are read at once.
@@ -27,7 +28,12 @@ pub(super) struct Reads {
     /// How many segments there may be.
     room: usize,
     reads: Vec<(SegmentName, Read)>,
+    /// What the last windows are in. Whoever has those summaries lets go of them at some time.
+    blocks: VecDeque<Arc<Block>>,
 }
+
+/// Windows at once: the caller has one, and one is read ahead.
+const WINDOWS: usize = 2;
 
 enum Read {
     UnderWay(Task<Option<Segment>>),
@@ -50,18 +56,42 @@ impl Reads {
         // What is sealed, and what is in it.
         let segment = 2 * content.segment_bytes();
         let budget = account.budget();
-        let wanted = budget.fair_part().min(BUILD_BYTES + 2 * WINDOW_BYTES);
-        let permit = budget.acquire_large(wanted.max(segment + 2 * LEAST_WINDOW_BYTES)).await;
-        let window = (permit.bytes().saturating_sub(segment) / 2).clamp(LEAST_WINDOW_BYTES, WINDOW_BYTES);
-        let room = (permit.bytes().saturating_sub(2 * window) / segment).clamp(1, MOST);
-        Reads { usual: permit.bytes(), permit, window, room, reads: Vec::new() }
+        let wanted = budget.fair_part().min(BUILD_BYTES + WINDOWS * WINDOW_BYTES);
+        let permit = budget.acquire_large(wanted.max(segment + WINDOWS * LEAST_WINDOW_BYTES)).await;
+        let window =
+            (permit.bytes().saturating_sub(segment) / WINDOWS).clamp(LEAST_WINDOW_BYTES, WINDOW_BYTES);
+        let room = (permit.bytes().saturating_sub(WINDOWS * window) / segment).clamp(1, MOST);
+        let usual = permit.bytes();
+        let (reads, blocks) = (Vec::new(), VecDeque::new());
+        Reads { permit, usual, window, room, reads, blocks }
+    }
+
+    /// An empty block, where an earlier window was if nobody has that any more: fresh memory costs more than what is copied to it.
+    pub(super) fn block(&mut self, parts: Parts) -> Block {
+        let free = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some());
+        let block = free.and_then(|at| self.blocks.remove(at)).and_then(Arc::into_inner);
+        let mut block = block.unwrap_or_default();
+        block.parts = parts;
+        block.entries.clear();
+        block.text.clear();
+        block
+    }
+
+    /// A window's block, for those who are given its summaries.
+    pub(super) fn share(&mut self, block: Block) -> Arc<Block> {
+        let block = Arc::new(block);
+        self.blocks.push_back(block.clone());
+        if self.blocks.len() > WINDOWS {
+            self.blocks.pop_front();
+        }
+        block
     }
 
     /// Waits until there is room to make segments, and forgets those that were read. It is given back with
     /// [`Reads::end_building`].
     pub(super) async fn begin_building(&mut self, account: &Account) {
         self.keep(&[]);
-        let bytes = BUILD_BYTES + 2 * self.window;
+        let bytes = BUILD_BYTES + WINDOWS * self.window;
         if self.permit.bytes() >= bytes {
             return;
         }
@@ -89,11 +119,15 @@ impl Reads {
         next: &[SegmentName],
     ) {
         for &name in next.iter().take(self.room) {
-            if self.reads.len() >= self.room && Some(&name) != next.first() {
-                return;
-            }
             if self.reads.iter().any(|(known, _)| *known == name) {
                 continue;
+            }
+            if self.reads.len() >= self.room {
+                if Some(&name) != next.first() {
+                    return;
+                }
+                // That one is needed now.
+                self.reads.pop();
             }
             let account = account.clone();
             let read = tokio::spawn(async move {
@@ -119,8 +153,30 @@ impl Reads {
         }
     }
 
-    /// Keeps a segment that is not used up.
+    /// Keeps a segment that is not used up, if there is room.
     pub(super) fn put_back(&mut self, name: SegmentName, segment: Segment) {
-        self.reads.push((name, Read::Done(segment)));
+        if self.reads.len() < self.room {
+            self.reads.push((name, Read::Done(segment)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::SegmentWriter;
+    use super::*;
+    use sealpost_base::Budget;
+
+    #[test]
+    fn no_more_segments_are_kept_than_there_is_room_for() {
+        let permit = Budget::new(8).try_acquire(1).unwrap();
+        let (reads, blocks) = (Vec::new(), VecDeque::new());
+        let mut reads = Reads { permit, usual: 1, window: 1, room: 2, reads, blocks };
+        for first in 0..9 {
+            let [directory, ..] = SegmentWriter::new(Content::Summaries).sections();
+            let segment = Segment::decode(&directory, [None, None, None]).unwrap();
+            reads.put_back(SegmentName { first, last: first, entries: 0 }, segment);
+        }
+        assert_eq!(reads.reads.len(), 2);
     }
 }

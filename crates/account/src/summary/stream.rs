@@ -14,10 +14,19 @@ use crate::account::Account;
 use crate::state::MessageNumber;
 
 /// Summaries of one window, in bytes, if there is room: the caller has one, and one is read ahead.
-pub(super) const WINDOW_BYTES: usize = 2 * 1024 * 1024;
+pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
 /// Messages of one window. Many, because messages that were moved about are scattered over the segments, and each
 /// segment is opened once for a window.
 const WINDOW_MESSAGES: usize = 8192;
+
+/// In which order a stream gives what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadOrder {
+    /// Ascending by UID.
+    Uids,
+    /// As it is stored, some thousand messages after the other, so that no segment is read twice for those.
+    Stored,
+}
 
 /// A message whose summary is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +42,12 @@ struct Scope {
     content: Content,
     mailbox: MailboxId,
     uids: UidSet,
+    order: ReadOrder,
     parts: Parts,
 }
 
 impl Account {
-    /// The summaries of the messages of `mailbox` that are in `uids`, ascending by UID. Messages that were expunged are
-    /// passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
+    /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged are passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
     ///
     /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it has to, and gives them back at its
     /// end: begin it before holding any other part of it. A stream that is dropped stops reading.
@@ -46,9 +55,10 @@ impl Account {
         self: &Arc<Self>,
         mailbox: MailboxId,
         uids: UidSet,
+        order: ReadOrder,
         parts: Parts,
     ) -> BoxStream<'static, (Uid, Result<Summary>)> {
-        self.from_segments(Content::Summaries, mailbox, uids, parts)
+        self.from_segments(Content::Summaries, mailbox, uids, order, parts)
     }
 
     /// The same for either kind of segments.
@@ -57,10 +67,11 @@ impl Account {
         content: Content,
         mailbox: MailboxId,
         uids: UidSet,
+        order: ReadOrder,
         parts: Parts,
     ) -> BoxStream<'static, (Uid, Result<Summary>)> {
-        let scope = Arc::new(Scope { account: self.clone(), content, mailbox, uids, parts });
-        let start = Walk { scope, next: Next::From(Uid::MIN) };
+        let scope = Arc::new(Scope { account: self.clone(), content, mailbox, uids, order, parts });
+        let start = Walk { scope, next: Next::Begin };
         futures::stream::unfold(start, Walk::step).map(futures::stream::iter).flatten().boxed()
     }
 }
@@ -72,7 +83,7 @@ struct Walk {
 }
 
 enum Next {
-    From(Uid),
+    Begin,
     /// A window that is being read.
     Ahead(Task<(Window, Reads)>),
     /// The caller has the last window, in this memory.
@@ -80,18 +91,27 @@ enum Next {
     End,
 }
 
-/// A window, and where the next one begins.
+/// A window, and what comes after it.
 struct Window {
     summaries: Vec<(Uid, Result<Summary>)>,
+    rest: Rest,
+}
+
+/// What no window had yet.
+struct Rest {
+    /// The next messages.
+    wanted: Vec<Wanted>,
+    /// Where those after them begin.
     next: Option<Uid>,
 }
 
 impl Walk {
     async fn step(mut self) -> Option<(Vec<(Uid, Result<Summary>)>, Walk)> {
         let window = match std::mem::replace(&mut self.next, Next::End) {
-            Next::From(uid) => {
+            Next::Begin => {
                 let reads = Reads::new(&self.scope.account, self.scope.content).await;
-                window(self.scope.clone(), uid, reads).await
+                let rest = Rest { wanted: Vec::new(), next: Some(Uid::MIN) };
+                window(self.scope.clone(), rest, reads).await
             }
             Next::Ahead(mut ahead) => match (&mut ahead.0).await {
                 Ok(window) => window,
@@ -110,38 +130,46 @@ impl Walk {
             Next::End => return None,
         };
         let (window, reads) = window;
-        self.next = match window.next {
-            Some(next) => Next::Ahead(Task(tokio::spawn(self::window(self.scope.clone(), next, reads)))),
-            None => Next::Last(reads),
+        self.next = match window.rest.is_empty() {
+            true => Next::Last(reads),
+            false => Next::Ahead(Task(tokio::spawn(self::window(self.scope.clone(), window.rest, reads)))),
         };
         Some((window.summaries, self))
     }
 }
 
-async fn window(scope: Arc<Scope>, from: Uid, mut reads: Reads) -> (Window, Reads) {
-    let (wanted, mut next) = wanted(&scope, from);
-    let gathered = gather(&scope.account, scope.content, &wanted, scope.parts, &mut reads).await;
-    if let Some(first_left) = wanted.get(gathered.len()) {
-        next = Some(first_left.uid);
+impl Rest {
+    fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.next.is_none()
     }
-    let summaries = wanted.iter().map(|wanted| wanted.uid).zip(gathered).collect();
-    (Window { summaries, next }, reads)
 }
 
-/// The messages of the window that begins at `from`, and where the next one begins.
-fn wanted(scope: &Scope, from: Uid) -> (Vec<Wanted>, Option<Uid>) {
+async fn window(scope: Arc<Scope>, mut rest: Rest, mut reads: Reads) -> (Window, Reads) {
+    if rest.wanted.is_empty()
+        && let Some(from) = rest.next
+    {
+        rest = wanted(&scope, from);
+    }
+    let gathered = gather(&scope.account, scope.content, &rest.wanted, scope.parts, &mut reads).await;
+    let uids: Vec<Uid> = rest.wanted.drain(..gathered.len()).map(|wanted| wanted.uid).collect();
+    (Window { summaries: uids.into_iter().zip(gathered).collect(), rest }, reads)
+}
+
+/// The next messages from UID `from` on.
+fn wanted(scope: &Scope, from: Uid) -> Rest {
     let state = scope.account.state();
-    let Some(mailbox) = state.mailbox(scope.mailbox) else { return (Vec::new(), None) };
-    let mut wanted = Vec::new();
-    for (first, last) in scope.uids.ranges().skip_while(|(_, last)| *last < from) {
-        for row in mailbox.rows(first.max(from)..=last) {
-            if wanted.len() == WINDOW_MESSAGES {
-                return (wanted, Some(row.uid));
-            }
-            if let Some(message) = state.message(row.message) {
-                wanted.push(Wanted { uid: row.uid, number: row.message, object: message.object });
-            }
+    let mut rest = Rest { wanted: Vec::new(), next: None };
+    let Some(mailbox) = state.mailbox(scope.mailbox) else { return rest };
+    let ranges = scope.uids.ranges().skip_while(|(_, last)| *last < from);
+    let mut rows = ranges.flat_map(|(first, last)| mailbox.rows(first.max(from)..=last));
+    for row in rows.by_ref().take(WINDOW_MESSAGES) {
+        if let Some(message) = state.message(row.message) {
+            rest.wanted.push(Wanted { uid: row.uid, number: row.message, object: message.object });
         }
     }
-    (wanted, None)
+    rest.next = rows.next().map(|row| row.uid);
+    if scope.order == ReadOrder::Stored {
+        rest.wanted.sort_by_key(|wanted| wanted.number);
+    }
+    rest
 }

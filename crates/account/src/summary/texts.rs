@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use sealpost_base::{MailboxId, Uid, UidSet};
 
 use super::content::Content;
-use super::{Parts, Summary, signature};
+use super::{Parts, ReadOrder, Summary, signature};
 use crate::account::Account;
 
 /// The searchable text of a message, as stored with it, or of one that is not short only what it cannot hold. Cloning shares it with
@@ -52,7 +52,7 @@ impl ShortText {
 }
 
 impl Account {
-    /// The searchable texts of those messages of `mailbox` in `uids` that segments have, ascending by UID; `headers`
+    /// The searchable texts of those messages of `mailbox` in `uids` that segments have, as they are stored; `headers`
     /// says whether those of their headers are wanted too. Of those with more than `limits::SHORT_TEXT_BYTES` of text it
     /// tells what they cannot hold. The others are passed over: their text is cut off, or there are too few of them to be
     /// worth a segment.
@@ -87,7 +87,7 @@ impl Account {
     ) -> BoxStream<'static, (Uid, ShortText)> {
         let bodies = Parts::IDS | Parts::HEADERS;
         let parts = if headers { Parts::FIELDS | bodies } else { bodies };
-        let found = self.from_segments(content, mailbox, uids, parts);
+        let found = self.from_segments(content, mailbox, uids, ReadOrder::Stored, parts);
         let found = found.filter_map(async |(uid, text)| Some((uid, ShortText(text.ok()?))));
         found.boxed()
     }

@@ -20,8 +20,12 @@ use crate::state::MessageNumber;
 /// Segments that are written again in one round.
 const REWRITES: usize = 32;
 
-/// Segments that become one, or as many as they need, at most.
+/// Segments that become one, at most.
 const GROUP_SEGMENTS: usize = 8;
+/// Segments that overlap and become as many as they need, at most.
+const OVERLAPPING_SEGMENTS: usize = 3;
+/// Memory for what was in them, for one that is read, and for one that is written with what is sealed of it.
+const TIDY_BYTES: usize = (OVERLAPPING_SEGMENTS + 4) * limits::TEXT_SEGMENT_BYTES;
 
 /// What is to be done with the segments there are.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,7 +95,10 @@ impl Group {
             live(self.first, self.last.max(segment.last)) <= limits::SUMMARY_SEGMENT_MESSAGES
                 && self.bytes + bytes <= content.merged_bytes()
         };
-        self.segments.len() < GROUP_SEGMENTS && (overlaps || fits())
+        match overlaps || Self::overlap(&self.segments) {
+            true => self.segments.len() < OVERLAPPING_SEGMENTS && (overlaps || fits()),
+            false => self.segments.len() < GROUP_SEGMENTS && fits(),
+        }
     }
 
     fn overlap(segments: &[SegmentName]) -> bool {
@@ -123,7 +130,7 @@ impl Account {
         if self.segments(content).await?.segments().is_empty() {
             return Ok(());
         }
-        let _permit = self.budget().acquire_whole(BUILD_BYTES).await;
+        let _permit = self.budget().acquire_whole(TIDY_BYTES.max(BUILD_BYTES)).await;
         let _change = self.index(content).change.lock().await;
         self.extend_locked(content).await?;
         let known = self.list_segments(content).await?;
@@ -149,6 +156,7 @@ impl Account {
     async fn rewrite(&self, content: Content, group: Vec<SegmentName>) -> Result<()> {
         let mut rows: BTreeMap<u32, (ObjectId, OwnedRow)> = BTreeMap::new();
         let mut bytes = 0;
+        let overlap = Group::overlap(&group);
         for name in &group {
             // One that is gone or damaged now leaves something to be made anew.
             let Some(segment) = self.read_segment(content, *name, Parts::ALL).await? else { return Ok(()) };
@@ -160,10 +168,10 @@ impl Account {
                     rows.insert(number, (object, row));
                 }
             }
-        }
-        // Together they are too much for one: they stay as they are.
-        if group.len() > 1 && bytes > content.segment_bytes() && !Group::overlap(&group) {
-            return Ok(());
+            // Together they are too much for one: they stay as they are.
+            if group.len() > 1 && bytes > content.segment_bytes() && !overlap {
+                return Ok(());
+            }
         }
         let mut written = Vec::new();
         let mut writer = SegmentWriter::new(content);

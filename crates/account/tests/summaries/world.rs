@@ -1,6 +1,6 @@
 //! An account over a store in memory that may fail, and what its summaries should be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, PutPayload, path::Path};
 use sealpost_account::summary::ShortText;
-use sealpost_account::{Account, Accounts, Flags, NewMessage, Parts, Summary, SummaryAddress, summary};
+use sealpost_account::{
+    Account, Accounts, Flags, NewMessage, Parts, ReadOrder, Summary, SummaryAddress, summary,
+};
 use sealpost_base::{
     AccountId, Budget, FakeClock, MailboxId, Random, Result, SeededRandom, Timestamp, Uid, UidSet,
 };
@@ -115,7 +117,7 @@ impl Process {
     }
 
     pub async fn summaries(&self, mailbox: &str, uids: UidSet, parts: Parts) -> Vec<(Uid, Result<Summary>)> {
-        self.account.summaries(self.mailbox(mailbox), uids, parts).collect().await
+        self.account.summaries(self.mailbox(mailbox), uids, ReadOrder::Uids, parts).collect().await
     }
 
     /// What the summaries of a mailbox are.
@@ -157,10 +159,9 @@ impl Process {
     ) -> usize {
         let texts: Vec<_> = stream(true).collect().await;
         let bodies: Vec<_> = stream(false).collect().await;
-        let mut last = None;
+        let mut uids = HashSet::new();
         for (uid, text) in &texts {
-            assert!(last < Some(*uid));
-            last = Some(*uid);
+            assert!(uids.insert(*uid));
             let message = {
                 let state = self.account.state();
                 let row = state.mailbox(id).unwrap().row(*uid).unwrap();

@@ -10,7 +10,7 @@ mod strings;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_account::summary::{Parts, Summary};
+use sealpost_account::summary::{Parts, ReadOrder, Summary};
 use sealpost_account::{AccountState, Mailbox};
 use sealpost_base::{Kind, Uid, UidSet};
 use sealpost_imap::types::{Code, Sort, SortCriterion, SortKey, Status, Tag};
@@ -169,7 +169,8 @@ impl Session {
             return Ok(());
         };
         let uids: UidSet = found.iter().map(|found| found.uid).collect();
-        let mut stream = area.account.summaries(area.mailbox, uids, parts).ready_chunks(BATCH_ROWS);
+        let stream = area.account.summaries(area.mailbox, uids, ReadOrder::Uids, parts);
+        let mut stream = stream.ready_chunks(BATCH_ROWS);
         let (mut damaged, mut unavailable) = (Vec::new(), false);
         while let Some(batch) = self.patiently(stream.next()).await? {
             self.goes_on().await?;

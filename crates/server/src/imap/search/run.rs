@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_account::state::{FlagSetId, Mailbox, Row};
-use sealpost_account::summary::{Parts, ShortText};
+use sealpost_account::summary::{Parts, ReadOrder, ShortText};
 use sealpost_account::{Account, AccountState, Message};
 use sealpost_base::{Budget, Kind, Result, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Status};
@@ -153,8 +153,9 @@ impl Session {
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
         let mut decided = UidSet::new();
-        let mut stream =
-            area.account.summaries(area.mailbox, undecided.clone(), Parts::HEADERS).chunks(batch_rows(query));
+        let stream =
+            area.account.summaries(area.mailbox, undecided.clone(), ReadOrder::Stored, Parts::HEADERS);
+        let mut stream = stream.chunks(batch_rows(query));
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
         while let Some(batch) = self.patiently(stream.next()).await? {
