@@ -324,10 +324,12 @@ mod tests {
         let Poll::Ready(large) = poll(&mut share.acquire_large(500)) else { panic!("it waits") };
         assert_eq!(large.bytes(), 500);
         let mut second = share.acquire_large(usize::MAX);
-        assert!(poll(&mut second).is_pending());
+        assert!(poll(&mut second).is_pending() && share.try_acquire_large(1).is_none());
         drop(large);
         let Poll::Ready(second) = poll(&mut second) else { panic!("it waits") };
         assert_eq!(second.bytes(), 600);
+        drop(second);
+        assert_eq!(share.try_acquire_large(500).map(|permit| permit.bytes()), Some(500));
     }
 
     #[test]
