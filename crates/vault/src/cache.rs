@@ -36,7 +36,7 @@ const QUEUE: usize = 64;
 /// How long who reads waits for room. A disk that takes longer for a batch is waited for no more, until it is quick again.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// The cache. Several processes may have the same one open.
+/// The cache. One process at a time has it open.
 pub(crate) struct Cache {
     disk: Arc<Disk>,
     jobs: mpsc::Sender<Job>,
@@ -81,7 +81,7 @@ impl Cache {
     /// cannot be read is begun anew. Blocks the thread.
     ///
     /// # Errors
-    /// `Retry` if the directory cannot be used.
+    /// `Retry` if the directory cannot be used, or another process has the cache in it open.
     pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
         Self::open_patient(dir, bytes, clock, metrics, PATIENCE)
     }
@@ -94,7 +94,8 @@ impl Cache {
         metrics: Arc<StoreMetrics>,
         patience: Duration,
     ) -> Result<Self> {
-        let disk = Arc::new(Disk::open(dir, bytes, clock, patience)?);
+        let (disk, connection) = Disk::open(dir, bytes, clock, patience)?;
+        let disk = Arc::new(disk);
         let (jobs, received) = mpsc::channel(QUEUE);
         let pending = Arc::new(Pending::default());
         let (writer, done) = (disk.clone(), pending.clone());
@@ -115,7 +116,7 @@ impl Cache {
                 }
             }
         };
-        disk::write_aside(writer, received, written)?;
+        disk::write_aside(writer, connection, received, written)?;
         let room = Arc::new(Semaphore::new(STORE_CACHE_QUEUE_BYTES));
         Ok(Cache { disk, jobs, room, pending, metrics })
     }

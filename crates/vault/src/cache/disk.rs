@@ -1,5 +1,7 @@
-//! The cache's file: an SQLite database, because it survives crashes, is shared between processes and uses its free pages
-//! again.
+//! The cache's file: an SQLite database, because it survives crashes, has many readers beside a writer and uses its free pages again.
+//!
+//! One process has it, for as long as it runs. So SQLite keeps what its connections share in memory, and not in a file that it maps:
+//! whoever cut that off would end the process with SIGBUS. Another process that opens it is refused.
 //!
 //! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A database that SQLite finds
 //! damaged, or that has other tables, is removed and begun anew; one that cannot be used now is tried again with the next batch.
@@ -20,6 +22,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::cipher;
 
+/// Its name in the directory of the cache.
+const FILE: &str = "blocks.sqlite";
 /// The version of the tables. A cache of another one is begun anew.
 const VERSION: i64 = 2;
 const TABLES: &str = "
@@ -39,6 +43,8 @@ const TABLES: &str = "
 ";
 /// Bytes of a block in one row.
 const PART_BYTES: usize = 64 * 1024;
+/// SQLite's way to files for those that no other process is to open: <https://sqlite.org/vfs.html>.
+const ONE_PROCESS: &str = "unix-excl";
 /// The most that the write-ahead log takes of the cache's size, in bytes.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// Jobs of one transaction.
@@ -48,9 +54,9 @@ const FORGOTTEN_LATER: usize = 4096;
 /// Connections that are kept for readers.
 const READERS: usize = 4;
 const SUM_BYTES: usize = 16;
-/// How long the writer waits for that of another process. Once in vain, it does not wait until it has written again.
+/// How long the writer waits for whoever has locked the file. Once in vain, it does not wait until it has written again.
 const WRITER_WAIT: Duration = Duration::from_secs(1);
-/// How long a reader waits for a file that another process opens or closes; of writers it needs nothing.
+/// How long a reader waits for a file that is being opened or closed, if it waits at all; of writers it needs nothing.
 const READER_WAIT: Duration = Duration::from_millis(100);
 
 /// What is to be written.
@@ -83,21 +89,35 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, patience: Duration) -> Result<Self> {
+    /// The file in `dir`, and a connection for its writer: as long as there is one, no other process gets in.
+    pub fn open(
+        dir: &Path,
+        bytes: u64,
+        clock: Arc<dyn Clock>,
+        patience: Duration,
+    ) -> Result<(Self, Connection)> {
         let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::retry(format!("the cache in {}", dir.display())).with_source(e)
         };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(e.into()))?;
-        let path = dir.join("blocks.sqlite");
-        match connect(&path, WRITER_WAIT) {
+        let path = dir.join(FILE);
+        let connection = match connect(&path, patience) {
             Err(e) if is_damage(&e) => {
                 remove(&path);
-                connect(&path, WRITER_WAIT).map_err(|e| failed(e.into()))?;
+                connect(&path, patience)
             }
-            opened => drop(opened.map_err(|e| failed(e.into()))?),
-        }
+            opened => opened,
+        };
+        let connection = connection.map_err(|e| match e.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => {
+                Error::retry(format!("another process has the cache in {} open", dir.display()))
+            }
+            _ => failed(e.into()),
+        })?;
+        // From a time when the file was shared. Whoever has it mapped has the cache, too.
+        let _ = std::fs::remove_file(beside(&path, "-shm"));
         let bytes = bytes - LOG_BYTES.min(bytes / 2);
-        Ok(Disk {
+        let disk = Disk {
             path,
             bytes,
             clock,
@@ -105,7 +125,8 @@ impl Disk {
             readers: Mutex::default(),
             patience,
             is_behind: AtomicBool::new(false),
-        })
+        };
+        Ok((disk, connection))
     }
 
     /// How long to wait for what it writes.
@@ -124,7 +145,7 @@ impl Disk {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept.filter(|(of, _)| *of == generation) {
             Some((_, connection)) => connection,
-            None => match connect_to_read(&self.path) {
+            None => match connect_to_read(&self.path, READER_WAIT.min(self.patience_now())) {
                 Ok(connection) => connection,
                 Err(e) => {
                     if is_damage(&e) {
@@ -237,11 +258,12 @@ fn checksum(path: &str, number: i64, bytes: &[u8]) -> [u8; SUM_BYTES] {
 /// written or not. It ends with the sender.
 pub(super) fn write_aside(
     disk: Arc<Disk>,
+    connection: Connection,
     mut jobs: mpsc::Receiver<Job>,
     written: impl Fn(Vec<Job>) + Send + 'static,
 ) -> Result<()> {
     let work = move || {
-        let mut writer = Writer { disk, connection: None, is_failing: false };
+        let mut writer = Writer { disk, connection: Some(connection), is_failing: false };
         let mut batch = Vec::new();
         while let Some(first) = jobs.blocking_recv() {
             batch.push(first);
@@ -392,7 +414,7 @@ fn taken(connection: &Connection) -> rusqlite::Result<u64> {
 
 /// For the writer: makes what is not there.
 fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
-    let mut connection = Connection::open(path)?;
+    let mut connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), ONE_PROCESS)?;
     connection.busy_timeout(wait)?;
     connection.pragma_update(None, "page_size", 8192)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
@@ -402,7 +424,7 @@ fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     set_up(&connection)?;
     if !has_tables(&connection)? {
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        // Another process may have made them meanwhile.
+        // Another one may have made them meanwhile.
         if !has_tables(&transaction)? {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
@@ -413,10 +435,10 @@ fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
 }
 
 /// For a reader, which takes no lock that a writer has. It makes nothing: a file without tables is about to get them.
-fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
+fn connect_to_read(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(READER_WAIT)?;
+    let connection = Connection::open_with_flags_and_vfs(path, flags, ONE_PROCESS)?;
+    connection.busy_timeout(wait)?;
     set_up(&connection)?;
     if has_tables(&connection)? { Ok(connection) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
 }
@@ -449,16 +471,21 @@ fn is_damage(e: &rusqlite::Error) -> bool {
         || matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Another process writes, or the disk is full.
+/// Somebody else writes, or the disk is full.
 fn is_for_now(e: &rusqlite::Error) -> bool {
     matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull))
 }
 
 fn remove(path: &Path) {
     for end in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
         // It may not be there.
-        let _ = std::fs::remove_file(name);
+        let _ = std::fs::remove_file(beside(path, end));
     }
+}
+
+/// The file that SQLite calls like its database, and `end`.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }

@@ -254,14 +254,52 @@ async fn a_file_that_cannot_be_opened_now_is_not_begun_anew() {
     let other = rusqlite::Connection::open(dir.path().join("blocks.sqlite")).unwrap();
     // The writer of a cache that was dropped closes the file when it notices.
     other.busy_timeout(Duration::from_secs(30)).unwrap();
-    let cache = open(dir.path(), 64 * MIB);
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT").unwrap();
-    cache.keep_whole(&path(1), bytes(1, 1000)).await;
-    settle(&cache).await;
-    assert_eq!(cache.whole(&path(0)).await, None, "nobody else can read it either");
+    let refused = Cache::open(dir.path(), 64 * MIB, Arc::new(SystemClock::new()), Arc::default());
+    assert!(refused.err().unwrap().to_string().contains("another process"));
     drop(other);
-    keep_until_found(&cache, 2).await;
+    let cache = open(dir.path(), 64 * MIB);
     assert_eq!(cache.whole(&path(0)).await.unwrap(), bytes(0, 1000));
+}
+
+#[tokio::test]
+async fn no_file_is_mapped_that_somebody_may_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("blocks.sqlite-shm"), [0; 32_768]).unwrap();
+    let cache = open(dir.path(), 64 * MIB);
+    for n in 0..3 {
+        keep_until_found(&cache, n).await;
+    }
+    let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["blocks.sqlite", "blocks.sqlite-wal"]);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    assert!(!maps.contains(dir.path().to_str().unwrap()));
+}
+
+#[tokio::test]
+async fn another_process_is_refused_at_once_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 64 * MIB);
+    keep_until_found(&cache, 0).await;
+    let mut other = std::process::Command::new(std::env::current_exe().unwrap());
+    other.args(["--exact", "--ignored", "--nocapture", "cache::tests::in_another_process"]);
+    let output = other.current_dir(dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    assert_eq!(cache.whole(&path(0)).await.unwrap(), bytes(0, 1000));
+    keep_until_found(&cache, 1).await;
+}
+
+#[test]
+#[ignore = "started by another_process_is_refused_at_once_and_changes_nothing"]
+fn in_another_process() {
+    let (dir, clock) = (std::env::current_dir().unwrap(), Arc::new(SystemClock::new()));
+    let began = clock.monotonic();
+    let refused = Cache::open(&dir, 64 * MIB, clock.clone(), Arc::default());
+    assert!(refused.err().unwrap().to_string().contains("another process"));
+    let took = clock.monotonic() - began;
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[tokio::test]
