@@ -57,6 +57,8 @@ impl Default for StoreConfig {
     }
 }
 
+/// The directory of a bucket's cache, in the data directory.
+const CACHE: &str = "cache";
 /// Largest file with an access key that is read, in bytes.
 const CREDENTIALS_BYTES: u64 = 64 * 1024;
 
@@ -149,9 +151,13 @@ impl StoreConfig {
                 let opened = || format!("the data directory {}", dir.display());
                 Store::local(&dir).await.with_context(opened)
             }
-            None if caching == Caching::No || self.cache == 0 => self.at(&self.url).await,
+            None if caching == Caching::No => self.at(&self.url).await,
+            None if self.cache == 0 => {
+                Store::remove_cache(&data.join(CACHE)).await;
+                self.at(&self.url).await
+            }
             None => {
-                let (dir, clock) = (data.join("cache"), Arc::new(SystemClock::new()));
+                let (dir, clock) = (data.join(CACHE), Arc::new(SystemClock::new()));
                 Ok(self.at(&self.url).await?.cached(&dir, self.cache, clock).await?)
             }
         }

@@ -78,12 +78,17 @@ impl Pending {
 
 impl Cache {
     /// The cache in `dir`, which is made if it is absent, of at most `bytes` on the disk. What was kept there is used again; what
-    /// cannot be read is begun anew. Blocks the thread.
+    /// cannot be read, or takes more than that, is begun anew. Blocks the thread.
     ///
     /// # Errors
     /// `Retry` if the directory cannot be used, or another process has the cache in it open.
     pub fn open(dir: &Path, bytes: u64, clock: Arc<dyn Clock>, metrics: Arc<StoreMetrics>) -> Result<Self> {
         Self::open_patient(dir, bytes, clock, metrics, PATIENCE)
+    }
+
+    /// Removes the cache in `dir`, if there is one. Blocks the thread.
+    pub fn remove(dir: &Path) {
+        disk::remove_from(dir);
     }
 
     /// As [`Cache::open`], waiting `patience` for room.

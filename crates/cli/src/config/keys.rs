@@ -187,7 +187,7 @@ pub const KEYS: &[Key] = &[
         "store.cache",
         Size,
         store.cache,
-        "What the cache of a bucket may take on the disk, in `cache` in the data directory: at least 64MiB; \"0\" turns it off. It holds sealed objects that were read or written lately, and may be removed while the server is stopped."
+        "What the cache of a bucket may take on the disk, in `cache` in the data directory: at least 64MiB; \"0\" turns it off and removes it. It holds sealed objects that were read or written lately, and may be removed while the server is stopped."
     ),
     key!(
         "listen.smtp",

@@ -6,6 +6,9 @@
 //! A block has a checksum of its bytes and its place, so whatever a disk does to it is noticed. A database that SQLite finds
 //! damaged, or that has other tables, is removed and begun anew; one that cannot be used now is tried again with the next batch.
 //! Large blocks are several rows, because SQLite has two copies of a row in memory.
+//!
+//! The file never becomes smaller. One that is larger than it may become now is begun anew when it is opened: to cut it to size would
+//! move most of it, and it can be had again.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -47,6 +50,8 @@ const PART_BYTES: usize = 64 * 1024;
 const ONE_PROCESS: &str = "unix-excl";
 /// The most that the write-ahead log takes of the cache's size, in bytes.
 const LOG_BYTES: u64 = 16 * 1024 * 1024;
+/// The most by which pages may be more than those that may be in use: a batch is written before what goes for it.
+const BATCH_BYTES: u64 = STORE_CACHE_QUEUE_BYTES as u64 * 4 / 3;
 /// Jobs of one transaction.
 const BATCH: usize = 64;
 /// Objects that are to be forgotten as soon as the file can be written.
@@ -101,12 +106,22 @@ impl Disk {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(e.into()))?;
         let path = dir.join(FILE);
-        let connection = match connect(&path, patience) {
+        let bytes = bytes - LOG_BYTES.min(bytes / 2);
+        let opened = connect(&path, patience).and_then(|found| Ok((size(&found)?, found)));
+        let connection = match opened {
             Err(e) if is_damage(&e) => {
                 remove(&path);
                 connect(&path, patience)
             }
-            opened => opened,
+            Ok((size, old)) if size > bytes + BATCH_BYTES => {
+                tracing::info!(cache = %path.display(), size, "the cache is larger than it may be and is begun anew");
+                remove(&path);
+                let new = connect(&path, patience);
+                // Whose files are not those of that name any more: it leaves them alone.
+                drop(old);
+                new
+            }
+            opened => opened.map(|(_, found)| found),
         };
         let connection = connection.map_err(|e| match e.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy) => {
@@ -116,7 +131,6 @@ impl Disk {
         })?;
         // From a time when the file was shared. Whoever has it mapped has the cache, too.
         let _ = std::fs::remove_file(beside(&path, "-shm"));
-        let bytes = bytes - LOG_BYTES.min(bytes / 2);
         let disk = Disk {
             path,
             bytes,
@@ -407,9 +421,23 @@ fn make_room(connection: &Connection, most: u64) -> rusqlite::Result<()> {
 
 /// Bytes of pages in use.
 fn taken(connection: &Connection) -> rusqlite::Result<u64> {
-    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
-    Ok(u64::try_from(pages.saturating_mul(number("page_size")?)).unwrap_or(0))
+    let free = number(connection, "freelist_count")?.saturating_mul(number(connection, "page_size")?);
+    Ok(size(connection)?.saturating_sub(free))
+}
+
+/// Bytes of all pages.
+fn size(connection: &Connection) -> rusqlite::Result<u64> {
+    Ok(number(connection, "page_count")?.saturating_mul(number(connection, "page_size")?))
+}
+
+fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    let number = connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))?;
+    Ok(u64::try_from(number).unwrap_or(0))
+}
+
+/// Removes the cache in `dir`, if there is one. A process that has it open goes on with files that have no names.
+pub(super) fn remove_from(dir: &Path) {
+    remove(&dir.join(FILE));
 }
 
 /// For the writer: makes what is not there.

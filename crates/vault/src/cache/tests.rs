@@ -99,9 +99,36 @@ async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
     assert!(cache.whole(&path(1000)).await.is_some() && cache.whole(&path(390)).await.is_some());
     let taken = cache.bytes();
     assert!((2 * MIB..=4 * MIB).contains(&taken), "{taken}");
-    let on_disk: u64 =
-        std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).sum();
-    assert!(on_disk <= 24 * MIB, "{on_disk}");
+    assert!(on_disk(dir.path()) <= 24 * MIB, "{}", on_disk(dir.path()));
+}
+
+/// Bytes of all files in a directory.
+fn on_disk(dir: &Path) -> u64 {
+    std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[tokio::test]
+async fn one_that_may_take_less_now_is_begun_anew_and_one_of_the_same_size_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let cache = open(dir.path(), 64 * MIB);
+        for n in 0..800 {
+            cache.keep_whole(&path(n), bytes(n as u8, 60_000)).await;
+        }
+        settle(&cache).await;
+    }
+    assert!(on_disk(dir.path()) > 40 * MIB);
+    {
+        let cache = open(dir.path(), 64 * MIB);
+        assert_eq!(cache.whole(&path(799)).await.unwrap(), bytes((799 % 256) as u8, 60_000));
+    }
+    let cache = open(dir.path(), 16 * MIB);
+    assert!(on_disk(dir.path()) < MIB, "{}", on_disk(dir.path()));
+    assert_eq!(cache.whole(&path(799)).await, None);
+    keep_until_found(&cache, 1).await;
+    drop(cache);
+    Cache::remove(dir.path());
+    assert_eq!(on_disk(dir.path()), 0);
 }
 
 #[tokio::test]

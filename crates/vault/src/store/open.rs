@@ -113,6 +113,13 @@ impl Store {
         Ok(self)
     }
 
+    /// Removes the cache that [`Store::cached`] has left in `dir`, if there is one, for whoever wants none any more.
+    pub async fn remove_cache(dir: &FilePath) {
+        let dir = dir.to_owned();
+        // What cannot be removed takes room, and nothing else.
+        let _ = tokio::task::spawn_blocking(move || Cache::remove(&dir)).await;
+    }
+
     /// The same store, as if it were behind a network: messages are packed. Nobody has begun to use it.
     pub fn packing(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
