@@ -264,3 +264,47 @@ fn what_is_another_stores_is_named_and_stays() {
     assert!(differing.iter().any(|path| path.as_str().unwrap().starts_with("accounts/jane@example.org/")));
     assert_eq!(other.check().1, 0);
 }
+
+#[test]
+fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
+    let home = Home::with_account();
+    for size in [200_000, 210_000, 8_000_000] {
+        let name = format!("{size}.eml");
+        home.file(&name, incompressible(size, size));
+        assert_eq!(home.import(&name).1, 0);
+    }
+    // Whoever reads that from its beginning is told of an input/output error.
+    let fails = std::path::Path::new("/proc/self/mem");
+    let objects = home.path("data/objects");
+    let broken: Vec<String> = {
+        let database = database(&home, "data");
+        let mut select =
+            database.prepare("SELECT path, file FROM objects WHERE file IS NOT NULL AND path LIKE '%/msg/%'");
+        let select = select.as_mut().unwrap();
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?))).unwrap();
+        let rows: Vec<(String, String)> = rows.map(|row| row.unwrap()).collect();
+        assert!(rows.len() >= 3 && rows.iter().all(|(_, file)| !file.contains('+')), "{rows:?}");
+        let broken = rows.iter().skip(1).map(|(path, file)| {
+            std::fs::remove_file(objects.join(file)).unwrap();
+            std::os::unix::fs::symlink(fails, objects.join(file)).unwrap();
+            path.clone()
+        });
+        broken.collect()
+    };
+    let output = home.run(&["store", "copy", "data", "backup"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for path in &broken {
+        assert!(said.contains(&format!("{path}: cannot be read (the disk fails to read it)")), "{said}");
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&format!("{} objects could not be copied", broken.len())), "{text}");
+    let copied = paths(&home, "backup", "acct/%");
+    let left_out = |path: &String| !broken.contains(path);
+    assert_eq!(copied, paths(&home, "data", "acct/%").into_iter().filter(left_out).collect::<Vec<_>>());
+    for verify in [&[][..], &["--verify"]] {
+        let (again, status) = home.json(&[&["store", "copy", "data", "backup"], verify].concat());
+        assert_eq!((status, &again["copied"]), (1, &0.into()), "{again}");
+        assert_eq!(again["unreadable"].as_array().unwrap().len(), broken.len(), "{again}");
+    }
+}

@@ -35,7 +35,7 @@ use crate::{Sealed, StoreMetrics};
 pub use agree::MARKS;
 pub use batch::Batch;
 pub(crate) use sure::ETags;
-pub use transfer::Transfer;
+pub use transfer::{Transfer, Unreadable};
 pub(crate) use upload::Upload;
 
 /// A handle on an object store; cloning shares it.

@@ -1,10 +1,14 @@
 //! Objects from one store to another, as they are: sealed, and checked by reading back what was written. Who copies has no keys, so
 //! no answer is relied on that was not confirmed, and nothing is called different because of one.
 
+use std::error::Error as StdError;
+use std::io;
+use std::iter::successors;
 use std::ops::Range;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use rustix::io::Errno;
 use sealpost_base::{Error, Kind, Result};
 
 use super::{Appends, Store, error, location};
@@ -21,8 +25,19 @@ pub enum Transfer {
     Differs,
     /// It is not in the store that it should come from: it was removed meanwhile.
     Gone,
-    /// It is damaged in the store that it should come from, or listed there and missing.
-    Unreadable,
+    /// It cannot be read in the store that it should come from, which says nothing of others there.
+    Unreadable(Unreadable),
+}
+
+/// Why one object cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is damaged, or listed and missing.
+    Damaged,
+    /// This user may not read its file.
+    NotAllowed,
+    /// The disk has failed to read it.
+    DiskFailed,
 }
 
 /// Larger objects are copied in pieces of as many bytes: the smallest parts that S3 takes.
@@ -170,9 +185,15 @@ impl Store {
             Kind::NotFound if !self.is_listed(path).await? => Ok(Transfer::Gone),
             Kind::NotFound | Kind::Corrupt => {
                 tracing::debug!(path, error = %e, "an object cannot be read");
-                Ok(Transfer::Unreadable)
+                Ok(Transfer::Unreadable(Unreadable::Damaged))
             }
-            _ => Err(e),
+            _ => match self.0.local.as_ref().and_then(|_| of_one_object(&e)) {
+                Some(why) => {
+                    tracing::debug!(path, error = %e, "an object cannot be read");
+                    Ok(Transfer::Unreadable(why))
+                }
+                None => Err(e),
+            },
         }
     }
 
@@ -233,5 +254,62 @@ impl Store {
             after = Some(format!("{}{name}0", &next.path[..skip]));
             names.push(name);
         }
+    }
+}
+
+/// Why a local store could not read an object, if others may well be readable all the same. That no more files can be opened, or that a
+/// file system behind a network is away, says nothing of the object.
+fn of_one_object(e: &Error) -> Option<Unreadable> {
+    let first: &(dyn StdError + 'static) = e;
+    successors(Some(first), |&e| e.source()).find_map(|cause| {
+        if let Some(e) = cause.downcast_ref::<io::Error>() {
+            return match Errno::from_io_error(e)? {
+                Errno::ACCESS | Errno::PERM => Some(Unreadable::NotAllowed),
+                Errno::IO | Errno::BADMSG | Errno::ILSEQ => Some(Unreadable::DiskFailed),
+                #[cfg(target_os = "linux")]
+                Errno::UCLEAN | Errno::NODATA | Errno::REMOTEIO => Some(Unreadable::DiskFailed),
+                // What is there is no file.
+                Errno::ISDIR | Errno::NOTDIR | Errno::LOOP => Some(Unreadable::Damaged),
+                _ => None,
+            };
+        }
+        let of_sqlite = cause.downcast_ref::<rusqlite::Error>()?.sqlite_error()?;
+        (of_sqlite.extended_code == rusqlite::ffi::SQLITE_IOERR_READ).then_some(Unreadable::DiskFailed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn local(source: impl StdError + Send + Sync + 'static) -> Error {
+        error("acct/a/msg/b", object_store::Error::Generic { store: "local", source: Box::new(source) })
+    }
+
+    #[test]
+    fn what_is_of_one_object_is_told_from_what_is_of_the_whole_store() {
+        for (errno, expected) in [
+            (Errno::IO, Some(Unreadable::DiskFailed)),
+            (Errno::ACCESS, Some(Unreadable::NotAllowed)),
+            (Errno::PERM, Some(Unreadable::NotAllowed)),
+            (Errno::ISDIR, Some(Unreadable::Damaged)),
+            (Errno::MFILE, None),
+            (Errno::NOMEM, None),
+            (Errno::STALE, None),
+            (Errno::TIMEDOUT, None),
+        ] {
+            assert_eq!(of_one_object(&local(io::Error::from(errno))), expected, "{errno}");
+        }
+        for (code, expected) in [
+            (ffi::SQLITE_IOERR_READ, Some(Unreadable::DiskFailed)),
+            (ffi::SQLITE_BUSY, None),
+            (ffi::SQLITE_CANTOPEN, None),
+        ] {
+            let e = local(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+            assert_eq!(of_one_object(&e), expected, "{code}");
+        }
+        assert_eq!(of_one_object(&Error::retry("took too long")), None);
     }
 }

@@ -4,7 +4,7 @@
 //! what refers to others is listed (log entries, manifests, records), then everything else is listed and copied, then what was
 //! listed first, logs in their order. So whatever the copy refers to is in it.
 //!
-//! What is damaged at FROM is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
+//! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
 //! gap would be worse: checkpoints of what comes later stay away too. So does a record at a version that cannot be read.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_base::{AccountId, Error, Kind};
-use sealpost_vault::store::Transfer;
+use sealpost_vault::store::{Transfer, Unreadable};
 use sealpost_vault::{Listed, Store};
 use serde::Serialize;
 
@@ -37,8 +37,8 @@ use crate::store::is_store;
                         backup up to date. Nothing is replaced, and nothing removed. The server's key is no object: copy \
                         server.key yourself. Exit status 1 if something at TO differs: what is copied now is read back and compared, \
                         what was there is compared by size (a file at TO that is missing or has another size is written again), \
-                        and byte by byte with --verify; or if something at FROM is damaged: \
-                        it is named, and everything else is copied.\n
+                        and byte by byte with --verify; or if something at FROM is damaged or \
+                        cannot be read: it is named, and everything else is copied.\n
 Examples:
   sealpost store copy ./sealpost-data /backup/mail
   sealpost store copy --config /etc/sealpost.toml s3://mail /backup/mail --json
@@ -192,7 +192,7 @@ impl Copy {
             let name = place.directory.account_name(name)?;
             let record = match place.directory.get(&name).await {
                 Err(e) if e.kind() == Kind::Corrupt => {
-                    self.note_unreadable(&place.directory.path_of(&name));
+                    self.note_unreadable(&place.directory.path_of(&name), Unreadable::Damaged);
                     continue;
                 }
                 record => record?,
@@ -296,7 +296,7 @@ impl Copy {
             };
             done.none_gone &= transfer != Transfer::Gone;
             // What was there already leaves no gap.
-            if transfer == Transfer::Unreadable && !known && !is_manifest(&object.path) {
+            if matches!(transfer, Transfer::Unreadable(_)) && !known && !is_manifest(&object.path) {
                 ended.insert(directory(object));
                 done.ends_before.get_or_insert_with(|| object.path.clone());
             }
@@ -365,20 +365,25 @@ impl Copy {
             Transfer::Same => self.summary.already += 1,
             Transfer::Gone => self.summary.gone += 1,
             Transfer::Differs => self.summary.differing.push(object.path.clone()),
-            Transfer::Unreadable => self.note_unreadable(&object.path),
+            Transfer::Unreadable(why) => self.note_unreadable(&object.path, why),
         }
         let Summary { copied, bytes, already, .. } = &self.summary;
         self.bar.set_message(format!("{copied} copied ({}), {already} were there", HumanBytes(*bytes)));
     }
 
     /// Names it, once.
-    fn note_unreadable(&mut self, path: &str) {
+    fn note_unreadable(&mut self, path: &str, why: Unreadable) {
         let (kept, what) = match is_derived(path) {
             true => (&mut self.summary.unreadable_derived, "cannot be read, and is made anew"),
             false => (&mut self.summary.unreadable, "cannot be read"),
         };
+        let why = match why {
+            Unreadable::Damaged => "it is damaged or missing",
+            Unreadable::NotAllowed => "this user may not read its file",
+            Unreadable::DiskFailed => "the disk fails to read it",
+        };
         if kept.insert(path.to_owned()) {
-            self.bar.suspend(|| warn(format!("{path}: {what}")));
+            self.bar.suspend(|| warn(format!("{path}: {what} ({why})")));
         }
     }
 }

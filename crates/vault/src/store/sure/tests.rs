@@ -9,7 +9,7 @@ use object_store::memory::InMemory;
 
 use crate::faulty::{Faulty, Plan};
 use crate::remote::lookalike::{Fault, Lookalike, Manners, Request, Tags};
-use crate::store::Transfer;
+use crate::store::{Transfer, Unreadable};
 use crate::{Patience, Sealed, Store};
 
 const PATIENCE: Patience =
@@ -154,7 +154,7 @@ async fn what_is_listed_and_missing_cannot_be_read_and_what_was_removed_is_gone(
             true => Fault::Refused(404),
             false => Fault::None,
         });
-        for expected in [Transfer::Unreadable, Transfer::Gone] {
+        for expected in [Transfer::Unreadable(Unreadable::Damaged), Transfer::Gone] {
             assert_eq!(from.transfer(path, size as u64, &to).await.unwrap(), expected, "{path}");
             assert_eq!(from.compare(path, size as u64, &to).await.unwrap(), expected, "{path}");
             from.delete(path).await.unwrap();
