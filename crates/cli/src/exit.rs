@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed, or `check` found damage |
 //! | 2 | the command line or the configuration is wrong; nothing was done |
-//! | 3 | there is no such account, alias, token or mailbox |
+//! | 3 | there is no such account, alias, token, mailbox or store |
 //! | 4 | wrong password |
 //! | 75 | a temporary failure, such as a full disk: the same command may work later |
 
@@ -16,7 +16,7 @@ use sealpost_base::{Error, Kind};
 
 /// For `--help`.
 pub const HELP: &str = "Exit status: 0 done; 1 failed, or damage found; 2 wrong command line or configuration; \
-                        3 no such account, alias, token or mailbox; 4 wrong password; 75 temporary failure.";
+                        3 no such account, alias, token, mailbox or store; 4 wrong password; 75 temporary failure.";
 
 /// Failed, or damage found.
 pub const FAILED: u8 = 1;

@@ -79,6 +79,14 @@ pub fn error(error: &anyhow::Error) {
     if error.chain().any(is_broken_pipe) {
         return;
     }
+    warn(format_args!("sealpost: {}", text(error)));
+    if let Some(advice) = advice(error) {
+        warn(format_args!("sealpost: {advice}"));
+    }
+}
+
+/// An error and what caused it, each thing said once.
+pub fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         // Some errors already say what caused them.
@@ -91,10 +99,7 @@ pub fn error(error: &anyhow::Error) {
         }
         text.push_str(&cause);
     }
-    warn(format_args!("sealpost: {}", without_numbers(&text)));
-    if let Some(advice) = advice(error) {
-        warn(format_args!("sealpost: {advice}"));
-    }
+    without_numbers(&text)
 }
 
 /// What to do about a place that cannot be written, whoever found that out: the system, or SQLite.

@@ -1,5 +1,7 @@
 //! `[store]`: where objects are, and how to get at them.
 
+mod refused;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,6 +179,10 @@ impl StoreConfig {
     /// # Errors
     /// As [`StoreConfig::open`].
     pub async fn unused(&self, url: &str) -> Result<Store> {
+        self.connected(url).await.map_err(|e| self.explained(url, e))
+    }
+
+    async fn connected(&self, url: &str) -> Result<Store> {
         let patience = Patience { requests: self.requests, timeout: self.timeout, ..Patience::default() };
         let random = Arc::new(SystemRandom);
         let store = match Location::parse(url).map_err(Usage)? {

@@ -1,7 +1,10 @@
-//! `store probe` and `store copy`, between local stores.
+//! `store probe` and `store copy`, between local stores; and what `store probe` says of buckets that cannot be used.
 
 #[path = "support/run.rs"]
 mod run;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 use run::{Home, mbox, tree};
 
@@ -25,6 +28,138 @@ fn a_probe_says_what_the_local_store_does() {
     assert!(home.ok(&["store", "probe"]).contains("conditional create  works"));
     assert_eq!(home.status(&["store", "probe", "ftp://x"]), 2);
     assert_eq!(home.status(&["store", "probe", "s3://no"]), 2);
+}
+
+#[test]
+fn a_probe_makes_no_store_where_there_is_none() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("empty")).unwrap();
+    for (path, says) in
+        [("nowhere", "there is no directory nowhere"), ("empty", "there is no store in empty")]
+    {
+        let (failed, status) = home.json(&["store", "probe", path]);
+        assert_eq!((status, &failed["store"], &failed["usable"]), (3, &path.into(), &false.into()));
+        assert!(failed["error"].as_str().unwrap().starts_with(says), "{failed}");
+    }
+    assert_eq!(home.json(&["store", "probe"]).1, 3, "nor where the configuration says");
+    assert_eq!(home.json(&["store", "probe", "ftp://x"]).1, 2);
+    assert!(!home.path("nowhere").exists() && !home.path("data").exists());
+    assert_eq!(std::fs::read_dir(home.path("empty")).unwrap().count(), 0);
+}
+
+/// Answers every request with the same, until the test ends; returns where.
+fn answering(status: &'static str, body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                while request(&mut stream) {
+                    let length = body.len();
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}");
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    endpoint
+}
+
+/// Takes a request; whether there was one.
+fn request(stream: &mut TcpStream) -> bool {
+    let (mut lines, mut length) = (BufReader::new(stream), 0);
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line).unwrap_or(0) == 0 {
+            return false;
+        }
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.is_empty() {
+            return std::io::copy(&mut lines.take(length), &mut std::io::sink()).is_ok();
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_bucket_is_said_in_plain_words() {
+    let home = Home::new();
+    let key =
+        home.file("key", "aws_access_key_id = id\naws_secret_access_key = secret\n").display().to_string();
+    let nobody = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let no_bucket =
+        "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
+    let no_key = "<Error><Code>InvalidAccessKeyId</Code><Message>The AWS Access Key Id</Message></Error>";
+    let no_secret =
+        "<Error><Code>SignatureDoesNotMatch</Code><Message>The request signature</Message></Error>";
+    let denied = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
+    let moved = "<Error><Code>PermanentRedirect</Code><Endpoint>mail.s3.example</Endpoint></Error>";
+    let malformed = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>garage</Region></Error>";
+    for (endpoint, status, says) in [
+        (
+            answering("404 Not Found", no_bucket),
+            3,
+            "there is no bucket named mail at ENDPOINT; create it, or correct [store] url".to_owned(),
+        ),
+        (
+            answering("403 Forbidden", no_key),
+            2,
+            format!("ENDPOINT does not know this access key; correct aws_access_key_id in {key}"),
+        ),
+        (
+            answering("403 Forbidden", no_secret),
+            2,
+            format!(
+                "the secret is not that of the access key, says ENDPOINT; correct aws_secret_access_key in {key}"
+            ),
+        ),
+        (
+            answering("403 Forbidden", denied),
+            1,
+            "the access key may not use the bucket named mail at ENDPOINT; allow it to read, write, list and delete \
+             objects there"
+                .to_owned(),
+        ),
+        (
+            answering("301 Moved Permanently", moved),
+            2,
+            "the bucket named mail is not in the region \"here\" of ENDPOINT; correct [store] region, or [store] \
+             endpoint"
+                .to_owned(),
+        ),
+        (
+            answering("400 Bad Request", malformed),
+            2,
+            "ENDPOINT wants requests for the region \"garage\", and not \"here\"; correct [store] region".to_owned(),
+        ),
+        (
+            answering("405 Not Allowed", "<html>What do you want?</html>"),
+            2,
+            "what listens at ENDPOINT answers \"405 Method Not Allowed\", and not as a store does; correct [store] \
+             endpoint"
+                .to_owned(),
+        ),
+        (nobody, 75, "nobody listens at ENDPOINT; start the store, or correct [store] endpoint".to_owned()),
+    ] {
+        let config = format!(
+            "[store]\nurl = \"s3://mail/a\"\nendpoint = \"{endpoint}\"\nregion = \"here\"\n\
+             credentials = \"{key}\"\ntimeout = \"2s\"\n"
+        );
+        home.file("sealpost.toml", config);
+        let says = says.replace("ENDPOINT", &endpoint);
+        let output = home.run(&["store", "probe", "--config", "sealpost.toml", "--json"]);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("sealpost: {says}\n"));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let expected = serde_json::json!({"store": "s3://mail/a", "usable": false, "error": says});
+        assert_eq!(document, expected);
+    }
 }
 
 #[test]

@@ -36,6 +36,6 @@ pub mod fuzz;
 
 pub use keys::{AccountKeys, PublicKey, RootKey};
 pub use metrics::StoreMetrics;
-pub use remote::{Addressing, Azure, Credentials, Gcs, Patience, S3};
+pub use remote::{Addressing, Azure, Credentials, Gcs, Patience, Refusal, S3};
 pub use sealed::{Hash, Sealed};
 pub use store::{Appends, Backend, Batch, Listed, Put, Store, StoreStats};

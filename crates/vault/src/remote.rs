@@ -12,6 +12,7 @@ mod attempts;
 mod azure;
 mod client;
 mod gcs;
+mod refusal;
 mod s3;
 mod upload;
 
@@ -36,6 +37,7 @@ pub use attempts::Patience;
 use attempts::{Attempts, conflicts};
 pub use azure::Azure;
 pub use gcs::Gcs;
+pub use refusal::Refusal;
 pub use s3::{Addressing, Credentials, S3};
 use upload::RemoteUpload;
 

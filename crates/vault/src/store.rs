@@ -149,6 +149,10 @@ impl Store {
                 Ok(Put::Created)
             }
             Err(object_store::Error::AlreadyExists { .. }) => Ok(Put::Exists),
+            // Nothing has to be there already, but the bucket.
+            Err(e @ object_store::Error::NotFound { .. }) => {
+                Err(Error::not_found(format!("there is no place for {path}")).with_source(e))
+            }
             Err(e) => Err(error(path, e)),
         }
     }

@@ -16,6 +16,9 @@ const ATTEMPTS: u32 = 5;
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// What is said of an answer that did not come in time.
+pub(super) const TOO_LATE: &str = "took longer than";
+
 /// How long to wait for a remote store, and for how many of its answers at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -66,7 +69,7 @@ impl Attempts {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(e)) if !may_pass(&e) => return Err(e),
                 Ok(Err(e)) => e,
-                Err(_) => generic(format!("{what} took longer than {:?}", self.patience.timeout)),
+                Err(_) => generic(format!("{what} {TOO_LATE} {:?}", self.patience.timeout)),
             };
             if attempt == ATTEMPTS || began.elapsed() >= self.patience.timeout * 2 {
                 return Err(failure);

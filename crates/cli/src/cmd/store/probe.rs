@@ -1,24 +1,29 @@
 //! `sealpost store probe`: what a store does, in plain words.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use sealpost_base::{Error, SystemClock, SystemRandom};
-use sealpost_vault::Appends;
 use sealpost_vault::probe::{self, Conditions, Probe};
+use sealpost_vault::{Appends, Store};
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::exit::FAILED;
 use crate::global::Global;
-use crate::store::Caching;
+use crate::output::text;
+use crate::store::is_store;
 
 /// Arguments of `sealpost store probe`.
 #[derive(clap::Args)]
 #[command(
     after_help = "It writes below probe/ and removes what it wrote; nothing else is touched, and the server may \
-                        run. Exit status 1 if the store lacks something that is needed.\n
+                        run. No store is made: at a local path there has to be one. Exit status 1 if the store lacks something that is \
+                        needed, or the access key may not do it; 2 if the key, the region or the endpoint is wrong; 3 if there \
+                        is no such bucket or directory; 75 if the store does not answer. With --json a failure is a document \
+                        as well, with \"usable\" and \"error\".\n
 Examples:
   sealpost store probe --config /etc/sealpost.toml
   sealpost store probe s3://mail-test --json"
@@ -55,32 +60,73 @@ struct Found {
     delete_us: u128,
 }
 
+/// Why nothing was found out.
+#[derive(Serialize)]
+struct Failed {
+    store: Option<String>,
+    usable: bool,
+    error: String,
+}
+
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let mut store = args.url.clone();
+    let found = find(args, global, &mut store).await;
+    if let Err(e) = &found
+        && global.json
+    {
+        global.output().json(&Failed { store, usable: false, error: text(e) })?;
+    }
+    let found = found?;
+    global.output().show(&found, Found::to_text)?;
+    Ok(if found.usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Looks what the store does; `name` becomes what it is called.
+async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<Found> {
     let config = Config::load(global)?;
-    let store = match args.url.as_deref() {
-        Some(url) => config.store.unused(url).await?,
-        None if config.store.directory(&config.directory).is_none() => {
-            config.store.unused(&config.store.url).await?
+    let directory = match args.url.as_deref() {
+        Some(url) => config.store.directory_of(url)?,
+        None => config.store.directory(&config.directory),
+    };
+    let url = args.url.unwrap_or_else(|| config.store.url.clone());
+    let shown = if url.is_empty() { config.directory.display().to_string() } else { url.clone() };
+    *name = Some(shown.clone());
+    let store = match &directory {
+        Some(directory) => {
+            require(directory)?;
+            Store::local(directory).await.with_context(|| format!("the store {shown}"))?
         }
-        None => config.store.open(&config.directory, Caching::No).await?,
+        None => config.store.unused(&url).await?,
     };
-    let name = match args.url {
-        Some(url) => url,
-        None if config.store.url.is_empty() => config.directory.display().to_string(),
-        None => config.store.url,
+    let found = look(&store, args.settle, shown).await;
+    found.map_err(|e| config.store.explained(&url, e))
+}
+
+/// Opening a local store makes it: what is to be looked at has to be there.
+fn require(directory: &Path) -> Result<()> {
+    let what = match directory {
+        _ if is_store(directory) => return Ok(()),
+        _ if directory.is_dir() => "there is no store in",
+        _ => "there is no directory",
     };
-    let probe = probe::probe(&store, &SystemClock::new(), &SystemRandom).await?;
-    if args.settle {
+    let shown = directory.display();
+    Err(Error::not_found(format!(
+        "{what} {shown}; correct the path (a server makes its store when it starts)"
+    ))
+    .into())
+}
+
+async fn look(store: &Store, settle: bool, name: String) -> Result<Found> {
+    let probe = probe::probe(store, &SystemClock::new(), &SystemRandom).await?;
+    if settle {
         // What it does is what was found when it was opened, and again now.
         if store.appends() != probe.conditions.appends() {
             return Err(Error::retry("it does now this and now that: nothing was written down").into());
         }
         store.settle().await?;
     }
-    let found = Found::new(name, &probe, &store.marks().await?);
-    global.output().show(&found, Found::to_text)?;
-    Ok(if found.usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(Found::new(name, &probe, &store.marks().await?))
 }
 
 impl Found {

@@ -1,0 +1,125 @@
+//! What is wrong with a store, in plain words, and what to do about it: for whoever has just set it up.
+
+use sealpost_base::Error;
+use sealpost_vault::Refusal;
+
+use super::{Location, StoreConfig};
+use crate::exit::Usage;
+
+/// What has to be known of a store to speak of it.
+struct Named<'a> {
+    config: &'a StoreConfig,
+    /// `bucket named mail`.
+    bucket: String,
+    /// Where it is: the endpoint, or whose.
+    at: String,
+    /// What names it: the configuration, or the command line.
+    url: &'static str,
+    /// The access key and its secret: what they are called, and where they are.
+    key: [String; 2],
+    /// What to do if something else is there, or nothing.
+    elsewhere: &'static str,
+}
+
+impl StoreConfig {
+    /// The same failure of the store at `url`, in words of the configuration if a remote store has refused something or cannot be
+    /// reached; what it said itself goes to the log.
+    pub fn explained(&self, url: &str, e: anyhow::Error) -> anyhow::Error {
+        let failure = e.chain().find_map(|cause| cause.downcast_ref::<Error>());
+        let (Some(refusal), Some(named)) = (failure.and_then(Refusal::of), self.named(url)) else { return e };
+        tracing::debug!(store = url, error = format!("{e:#}"), "the store failed");
+        named.error(refusal)
+    }
+
+    fn named(&self, url: &str) -> Option<Named<'_>> {
+        let whose = |owner: &str| self.endpoint.clone().unwrap_or_else(|| owner.to_owned());
+        let values = |key, secret| [self.place_of(key), self.place_of(secret)];
+        let mut elsewhere = match self.endpoint {
+            Some(_) => "correct [store] endpoint",
+            None => "name the store's server with [store] endpoint",
+        };
+        let (bucket, at, key) = match Location::parse(url).ok()? {
+            Location::Directory(_) => return None,
+            Location::S3 { bucket, .. } => (
+                format!("bucket named {bucket}"),
+                whose("Amazon S3"),
+                values("aws_access_key_id", "aws_secret_access_key"),
+            ),
+            Location::Gcs { bucket, .. } => {
+                elsewhere = "see to this machine's network";
+                let key = || "the key of the service account".to_owned();
+                (format!("bucket named {bucket}"), "Google Cloud Storage".to_owned(), [key(), key()])
+            }
+            Location::Azure { container, .. } => (
+                format!("container named {container}"),
+                whose("Azure"),
+                values("azure_storage_account_name", "azure_storage_account_key"),
+            ),
+        };
+        let url = if url == self.url { "[store] url" } else { "the URL" };
+        Some(Named { config: self, bucket, at, url, key, elsewhere })
+    }
+
+    /// The value of that name, and where it is.
+    fn place_of(&self, name: &str) -> String {
+        match self.credentials.as_os_str().is_empty() {
+            true => format!("{} in the environment", name.to_ascii_uppercase()),
+            false => format!("{name} in {}", self.credentials.display()),
+        }
+    }
+}
+
+impl Named<'_> {
+    /// The exit status is that of a wrong configuration if no waiting helps, that of a temporary failure if it may.
+    fn error(&self, refusal: Refusal) -> anyhow::Error {
+        let Named { config, bucket, at, url, key: [key, secret], elsewhere } = self;
+        let region = &config.region;
+        let temporary = |text: String| Error::retry(text).into();
+        let wrong = |text: String| Usage(text).into();
+        match refusal {
+            Refusal::NoBucket => {
+                Error::not_found(format!("there is no {bucket} at {at}; create it, or correct {url}")).into()
+            }
+            Refusal::UnknownKey => wrong(format!("{at} does not know this access key; correct {key}")),
+            Refusal::WrongSecret => {
+                wrong(format!("the secret is not that of the access key, says {at}; correct {secret}"))
+            }
+            Refusal::NotAllowed => Error::invalid(format!(
+                "the access key may not use the {bucket} at {at}; allow it to read, write, list and delete objects there"
+            ))
+            .into(),
+            Refusal::WrongRegion(Some(other)) => wrong(format!(
+                "{at} wants requests for the region {other:?}, and not {region:?}; correct [store] region"
+            )),
+            Refusal::WrongRegion(None) => wrong(format!(
+                "the {bucket} is not in the region {region:?} of {at}; correct [store] region, or [store] endpoint"
+            )),
+            Refusal::WrongClock => {
+                temporary(format!("the clocks of this machine and of {at} are too far apart; set them"))
+            }
+            Refusal::NobodyListens => {
+                temporary(format!("nobody listens at {at}; start the store, or {elsewhere}"))
+            }
+            Refusal::NoHost => temporary(format!("the host of {at} is not known here; {elsewhere}")),
+            Refusal::NoTls => {
+                wrong(format!("what listens at {at} speaks no TLS; begin [store] endpoint with http://"))
+            }
+            Refusal::BadCertificate(why) => {
+                wrong(format!("the certificate of {at} is not accepted ({why}); give it a valid one, or {elsewhere}"))
+            }
+            Refusal::NoAnswer => temporary(format!(
+                "{at} does not answer in time; see whether the store runs and can be reached from here, or {elsewhere}"
+            )),
+            Refusal::NoConnection(why) => temporary(format!(
+                "no connection to {at} ({why}); see whether the store runs and can be reached from here, or {elsewhere}"
+            )),
+            Refusal::NoStore(status) => {
+                wrong(format!("what listens at {at} answers {status:?}, and not as a store does; {elsewhere}"))
+            }
+            Refusal::Fails(status) => {
+                temporary(format!("{at} answers {status:?}: it fails itself; look at its log, and try again"))
+            }
+            Refusal::Other(said) => Error::invalid(format!("{at} refuses the request: {said}")).into(),
+        }
+    }
+}

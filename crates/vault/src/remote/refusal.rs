@@ -1,0 +1,200 @@
+//! What the failure of a remote store says of how it was set up, for whoever has to mend that.
+//!
+//! Servers say it with a status and a document (Amazon S3 API Reference, "Error responses"), and not all alike: for a key that it
+//! does not know Garage says AccessDenied, too. What the `object_store` crate makes of an answer has no public type, so its text is
+//! what is looked at. Nothing is decided on it but what a person is told.
+
+use std::error::Error as StdError;
+use std::iter::successors;
+
+use sealpost_base::Error;
+
+/// Why a store cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such bucket.
+    NoBucket,
+    /// The access key is not known there.
+    UnknownKey,
+    /// The secret is not that of the access key: the signature is wrong.
+    WrongSecret,
+    /// The access key is known, and may not do what was asked.
+    NotAllowed,
+    /// Requests have to be signed for another region: that one, if the server tells.
+    WrongRegion(Option<String>),
+    /// The clocks of the server and this machine are too far apart.
+    WrongClock,
+    /// Nobody listens there.
+    NobodyListens,
+    /// The host's name leads nowhere.
+    NoHost,
+    /// What listens there does not speak TLS.
+    NoTls,
+    /// The server's certificate is not accepted: why.
+    BadCertificate(String),
+    /// No answer came in time.
+    NoAnswer,
+    /// No connection came about, or one broke off: how.
+    NoConnection(String),
+    /// What listens there answers with that status, and is no store.
+    NoStore(String),
+    /// The store fails itself, with that status.
+    Fails(String),
+    /// Something else, in the server's words.
+    Other(String),
+}
+
+/// What comes before a status in the crate's text.
+const STATUS: &str = "status code: ";
+/// What comes before a failure of the connection.
+const CONNECTION: &str = "HTTP error: ";
+/// The most characters of a server's own words that are shown.
+const WORDS: usize = 200;
+
+impl Refusal {
+    /// What the failure of a request says; `None` if it is none that a remote store has caused.
+    pub fn of(e: &Error) -> Option<Self> {
+        // Some errors say what caused them, others do not.
+        let causes = successors(Some(e as &(dyn StdError + 'static)), |&e| e.source());
+        let text = causes.map(|cause| cause.to_string()).collect::<Vec<_>>().join(": ");
+        if let Some((_, answer)) = text.split_once(STATUS) {
+            return Some(Self::of_answer(answer));
+        }
+        // The crate keeps neither the body of a redirect nor the region that S3 names in a header.
+        if text.contains("redirect without LOCATION") {
+            return Some(Refusal::WrongRegion(None));
+        }
+        if let Some((_, why)) = text.split_once(CONNECTION) {
+            return Some(Self::of_connection(why));
+        }
+        text.contains(super::attempts::TOO_LATE).then_some(Refusal::NoAnswer)
+    }
+
+    /// `403 Forbidden: <Error>…`.
+    fn of_answer(answer: &str) -> Self {
+        let (status, body) = answer.split_once(':').unwrap_or((answer, ""));
+        let status = || words(status);
+        let message = element(body, "Message").unwrap_or_default();
+        match element(body, "Code") {
+            Some("NoSuchBucket" | "ContainerNotFound") => Refusal::NoBucket,
+            Some("InvalidAccessKeyId" | "InvalidToken" | "ExpiredToken") => Refusal::UnknownKey,
+            // Versity S3 Gateway 1.8.
+            Some("XAdminUserNotFound") => Refusal::UnknownKey,
+            Some("SignatureDoesNotMatch" | "AuthenticationFailed") => Refusal::WrongSecret,
+            Some("RequestTimeTooSkewed") => Refusal::WrongClock,
+            // Garage 2.5.
+            Some("AccessDenied") if message.contains("No such key") => Refusal::UnknownKey,
+            Some("AccessDenied") if message.contains("Invalid signature") => Refusal::WrongSecret,
+            Some("AccessDenied" | "AllAccessDisabled" | "AuthorizationFailure") => Refusal::NotAllowed,
+            Some(
+                "AuthorizationHeaderMalformed"
+                | "PermanentRedirect"
+                | "IllegalLocationConstraintException"
+                | "InvalidRegion",
+            ) => Refusal::WrongRegion(element(body, "Region").map(words)),
+            Some(code) => Refusal::Other(words(&format!("{code}: {message}"))),
+            None if answer.starts_with('5') => Refusal::Fails(status()),
+            None => Refusal::NoStore(status()),
+        }
+    }
+
+    /// `error sending request: client error (Connect): …`, the cause last.
+    fn of_connection(why: &str) -> Self {
+        let has = |words: &str| why.contains(words);
+        // What is in the text of an error is in that of its causes once more.
+        let cause = || words(why.rsplit(": ").next().unwrap_or(why));
+        if has("dns error") {
+            Refusal::NoHost
+        } else if has("Connection refused") {
+            Refusal::NobodyListens
+        } else if has("InvalidContentType") {
+            Refusal::NoTls
+        } else if has("certificate") {
+            Refusal::BadCertificate(cause())
+        } else if has("timed out") || has("Timeout") {
+            Refusal::NoAnswer
+        } else {
+            Refusal::NoConnection(cause())
+        }
+    }
+}
+
+/// What is in the first element of that name.
+fn element<'a>(document: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = document.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(content, _)| content)
+}
+
+/// A server's words as they can be shown at a terminal.
+fn words(text: &str) -> String {
+    text.trim().chars().filter(|c| !c.is_control()).take(WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_say_it_in_their_ways() {
+        let answered = |answer: &str| {
+            let text = format!(
+                "Error performing PUT http://h/b/p in 1ms - Server returned non-2xx {STATUS}{answer}"
+            );
+            Refusal::of(&Error::retry("store: probe/1").with_source(text)).unwrap()
+        };
+        let document = |status: &str, code: &str, more: &str| {
+            answered(&format!("{status}: <?xml version=\"1.0\"?><Error><Code>{code}</Code>{more}</Error>"))
+        };
+        for (status, code, more, expected) in [
+            ("404 Not Found", "NoSuchBucket", "", Refusal::NoBucket),
+            ("404 Not Found", "ContainerNotFound", "", Refusal::NoBucket),
+            ("403 Forbidden", "InvalidAccessKeyId", "", Refusal::UnknownKey),
+            ("404 Not Found", "XAdminUserNotFound", "", Refusal::UnknownKey),
+            (
+                "403 Forbidden",
+                "AccessDenied",
+                "<Message>Forbidden: No such key: G</Message>",
+                Refusal::UnknownKey,
+            ),
+            ("403 Forbidden", "SignatureDoesNotMatch", "", Refusal::WrongSecret),
+            (
+                "403 Forbidden",
+                "AccessDenied",
+                "<Message>Forbidden: Invalid signature</Message>",
+                Refusal::WrongSecret,
+            ),
+            ("403 Forbidden", "AccessDenied", "", Refusal::NotAllowed),
+            ("403 Forbidden", "RequestTimeTooSkewed", "", Refusal::WrongClock),
+            (
+                "400 Bad Request",
+                "AuthorizationHeaderMalformed",
+                "<Region>garage</Region>",
+                Refusal::WrongRegion(Some("garage".into())),
+            ),
+            ("301 Moved", "PermanentRedirect", "", Refusal::WrongRegion(None)),
+            ("400 Bad Request", "Odd", "<Message>a\u{1b}[2Jb</Message>", Refusal::Other("Odd: a[2Jb".into())),
+        ] {
+            assert_eq!(document(status, code, more), expected, "{code}");
+        }
+        assert_eq!(answered("503 Service Unavailable: "), Refusal::Fails("503 Service Unavailable".into()));
+        assert_eq!(answered("405 Not Allowed: <html>no</html>"), Refusal::NoStore("405 Not Allowed".into()));
+    }
+
+    #[test]
+    fn connections_fail_in_many_ways() {
+        let failed = |why: &str| {
+            let text = format!("{CONNECTION}error sending request: client error (Connect): {why}");
+            Refusal::of(&Error::retry("store: probe/1").with_source(text)).unwrap()
+        };
+        assert_eq!(failed("tcp connect error: Connection refused (os error 111)"), Refusal::NobodyListens);
+        assert_eq!(failed("dns error: failed to lookup address information"), Refusal::NoHost);
+        assert_eq!(failed("received corrupt message of type InvalidContentType"), Refusal::NoTls);
+        assert_eq!(
+            failed("invalid peer certificate: UnknownIssuer"),
+            Refusal::BadCertificate("UnknownIssuer".into())
+        );
+        assert_eq!(failed("operation timed out"), Refusal::NoAnswer);
+        assert_eq!(failed("Network is unreachable"), Refusal::NoConnection("Network is unreachable".into()));
+        assert_eq!(Refusal::of(&Error::corrupt("probe/1 is not what was written")), None);
+    }
+}
