@@ -9,7 +9,7 @@
 //!
 //! [`repair()`] fetches again what is missing, different or damaged, and compares once more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -464,11 +464,15 @@ fn choose(uids: &UidSet, sample: Sample, random: &dyn Random) -> UidSet {
         Sample::All => uids.clone(),
         Sample::Some(n) if n as usize >= count => uids.clone(),
         Sample::Some(n) => {
-            let nth = (0..n).filter_map(|_| uids.nth((random.next_u64() % count as u64) as usize));
-            nth.collect::<Vec<_>>().into_iter().fold(UidSet::new(), |mut set, uid| {
-                set.insert(uid);
-                set
-            })
+            // Floyd: each set of n places is as likely as any other, and n draws make n places.
+            let mut places = BTreeSet::new();
+            for last in count - n as usize..count {
+                let place = (random.next_u64() % (last as u64 + 1)) as usize;
+                if !places.insert(place) {
+                    places.insert(last);
+                }
+            }
+            places.into_iter().filter_map(|place| uids.nth(place)).collect()
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sealpost_base::SeededRandom;
+use sealpost_base::{SeededRandom, Uid, UidSet};
 
-use super::{FolderReport, Options, Sample, verify};
+use super::{FolderReport, Options, Sample, choose, verify};
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -71,4 +71,22 @@ async fn folders_that_a_pull_leaves_out_are_not_missing() {
     let folders: Vec<_> =
         report.folders.iter().map(|folder| (&*folder.name, folder.compared, folder.is_good())).collect();
     assert_eq!(folders, [("AllMail", 5, true)]);
+}
+
+#[test]
+fn a_sample_is_as_large_as_it_was_asked_for_and_nobody_is_preferred() {
+    let uids: UidSet = (1..=30).map(|n| Uid::new(n * 3).unwrap()).collect();
+    let mut times = [0; 30];
+    for seed in 0..1000 {
+        let random = SeededRandom::new(seed);
+        let chosen = choose(&uids, Sample::Some(20), &random);
+        assert_eq!((chosen.len(), chosen.difference(&uids).len()), (20, 0), "seed {seed}");
+        assert_eq!(chosen, choose(&uids, Sample::Some(20), &SeededRandom::new(seed)), "a seed decides");
+        chosen.iter().for_each(|uid| times[uid.get() as usize / 3 - 1] += 1);
+    }
+    // 667 are expected of each; five standard deviations are 75.
+    assert!(times.iter().all(|times| (592..=742).contains(times)), "{times:?}");
+    for (asked, chosen) in [(0, 0), (1, 1), (29, 29), (30, 30), (31, 30)] {
+        assert_eq!(choose(&uids, Sample::Some(asked), &SeededRandom::new(7)).len(), chosen);
+    }
 }
