@@ -343,6 +343,9 @@ pub struct Kept {
     pub gone: u64,
     /// What the last commit said about the server.
     pub resume: Resume,
+    /// Its files are as the last commit left them, as far as that is seen without reading them. Otherwise it has to be
+    /// opened, which finds out what is missing.
+    pub as_left: bool,
 }
 
 /// Up to where a folder is in step with the server.

@@ -19,7 +19,7 @@ use super::claim::{Claim, Claims};
 use super::digest::digest;
 use super::files::{make_directory, put_aside, replace, sync_directory_of};
 use super::folder::{Contents, FileFolder, Files};
-use super::journal::{Header, Journal, Record};
+use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::{Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another};
 use crate::io_error;
 
@@ -47,6 +47,9 @@ pub(super) trait Layout: Send + Sync + 'static {
     fn moved(&self, _root: &Path, _from: &str) -> Result<()> {
         Ok(())
     }
+
+    /// Whether a folder's files are as its last commit left them, as far as a stat of each tells.
+    fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
 
     /// What has to be there before a folder's journal is made.
     fn prepare(&self, root: &Path, place: &str) -> Result<()>;
@@ -136,7 +139,7 @@ impl<L: Layout> FileCopy<L> {
                     (header(&name, &Identity { uidvalidity, mailboxid: None }), false)
                 }
                 None => match Journal::peek(&self.journal(&place)) {
-                    Ok((header, _)) => (header, true),
+                    Ok(peeked) => (peeked.header, true),
                     // What is beside it may say enough.
                     Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
                         put_aside(&self.journal(&place))?;
@@ -320,9 +323,13 @@ impl<L: Layout> Copy for FileCopy<L> {
         let index = self.index();
         let mut kept = Vec::with_capacity(index.folders.len());
         for entry in index.folders.values() {
-            let (header, last) = match entry.ours {
-                true => Journal::peek(&self.journal(&entry.place))?,
-                false => (entry.header.clone(), Default::default()),
+            let (header, last, as_left) = match entry.ours {
+                true => {
+                    let Peeked { header, last, whole } = Journal::peek(&self.journal(&entry.place))?;
+                    let as_left = whole && self.layout.is_as_left(&self.root, &entry.place, &last)?;
+                    (header, last, as_left)
+                }
+                false => (entry.header.clone(), Commit::default(), true),
             };
             if header.uidvalidity == 0 {
                 continue;
@@ -333,6 +340,7 @@ impl<L: Layout> Copy for FileCopy<L> {
                 messages: last.present,
                 gone: last.gone,
                 resume: last.resume(),
+                as_left,
             });
         }
         Ok(kept)

@@ -50,6 +50,18 @@ impl SyncAhead {
     }
 }
 
+/// Bytes of a file; none if it is not there.
+///
+/// # Errors
+/// `Retry` if that cannot be known.
+pub fn length(path: &Path) -> Result<u64> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(io_error(path, e)),
+    }
+}
+
 /// Makes names in the directory of `path` durable.
 ///
 /// # Errors

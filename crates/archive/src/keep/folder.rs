@@ -41,8 +41,8 @@ pub(super) trait Files: Send {
     fn sync(&mut self) -> Result<u64>;
     /// The journal says that what was synced is valid.
     fn committed(&mut self, contents: &Contents, resume: &Resume) -> Result<()>;
-    /// The run ends: what other programs read is brought up to date.
-    fn close(&mut self, contents: &Contents) -> Result<()>;
+    /// The run ends: what other programs read is brought up to date; what a stat says of it then ([`Commit::shown`]).
+    fn close(&mut self, contents: &Contents) -> Result<u64>;
     /// The text of a message, and perhaps more of LF after it.
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>>;
     /// What was found and repaired when it was opened.
@@ -108,6 +108,25 @@ impl Contents {
             whole: resume.whole,
             ..Commit::default()
         })
+    }
+
+    /// Messages are no longer there, since `what` happened: they are forgotten, so that the next pull fetches them, and `data`
+    /// bytes are left of the data file. What the user is to be told.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn forget(&mut self, lost: &[u32], data: u64, what: &str) -> Result<String> {
+        let gone = lost.iter().filter(|uid| self.known.is_gone(**uid)).count();
+        for uid in lost {
+            self.push(Record::Vanished { uid: *uid })?;
+        }
+        self.commit(data, &Resume::default())?;
+        let (folder, again) = (&self.journal.header().folder, lost.len() - gone);
+        let mut text = format!("{folder}: {what}; {again} messages are fetched again");
+        if gone > 0 {
+            text.push_str(&format!(", and {gone} are lost that the server has no more"));
+        }
+        Ok(text)
     }
 
     /// The committed messages that are still kept, in the order in which they came.
@@ -369,11 +388,25 @@ impl<F: Files> Folder for FileFolder<F> {
         if self.writing.is_some() {
             self.abandon()?;
         }
-        self.files.close(&self.contents)
+        let shown = Some(self.files.close(&self.contents)?);
+        let (data, last) = (self.files.sync()?, *self.contents.journal.last());
+        if (data, shown) != (last.data, last.shown) {
+            self.contents.journal.commit(&Commit { data, shown, ..last })?;
+        }
+        Ok(())
     }
 
     fn notices(&mut self) -> Vec<String> {
-        self.files.notices()
+        let mut notices = self.files.notices();
+        let journal = &self.contents.journal;
+        if journal.cut() > 0 {
+            let (folder, bytes) = (&journal.header().folder, journal.cut());
+            notices.push(format!(
+                "{folder}: its journal ended in {bytes} bytes that are not whole, since a run was killed or the file was cut; what \
+                 they were about is fetched again"
+            ));
+        }
+        notices
     }
 
     fn messages(&self) -> Result<Box<dyn Iterator<Item = Result<Stored>> + '_>> {

@@ -49,6 +49,18 @@ pub struct Journal {
     digesting: Digesting,
     /// Writing failed: what is in the file is not known any more.
     broken: bool,
+    /// Bytes that followed the last commit when it was opened.
+    cut: u64,
+}
+
+/// What a look at a journal's end shows.
+pub struct Peeked {
+    /// The last header.
+    pub header: Header,
+    /// The last valid commit.
+    pub last: Commit,
+    /// Nothing follows that commit: neither was a run killed, nor was the file cut.
+    pub whole: bool,
 }
 
 impl Journal {
@@ -87,6 +99,7 @@ impl Journal {
             check: Check::default(),
             digesting,
             broken: false,
+            cut: 0,
         };
         journal.push(&Record::Header(header))?;
         Ok(journal)
@@ -135,6 +148,7 @@ impl Journal {
             check: found.check,
             digesting: seeded(&found.check),
             broken: false,
+            cut: length.saturating_sub(found.end),
         })
     }
 
@@ -143,13 +157,13 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::open`].
-    pub fn peek(path: &Path) -> Result<(Header, Commit)> {
+    pub fn peek(path: &Path) -> Result<Peeked> {
         let file = File::open(path).map_err(|e| io_error(path, e))?;
-        if let Some(found) = reader::last(&file, path)? {
-            return Ok(found);
+        if let Some((header, last)) = reader::last(&file, path)? {
+            return Ok(Peeked { header, last, whole: true });
         }
         let found = reader::scan(&file, path)?;
-        Ok((found.header, found.last))
+        Ok(Peeked { header: found.header, last: found.last, whole: false })
     }
 
     /// Whose copy it is.
@@ -160,6 +174,11 @@ impl Journal {
     /// The last commit.
     pub fn last(&self) -> &Commit {
         &self.last
+    }
+
+    /// Bytes that followed the last commit when it was opened, and are cut off.
+    pub fn cut(&self) -> u64 {
+        self.cut
     }
 
     /// Whether there are records that are not committed.

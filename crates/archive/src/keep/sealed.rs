@@ -232,6 +232,7 @@ impl Copy for SealedCopy {
             identity: Identity { uidvalidity: record.uidvalidity, mailboxid: record.mailboxid },
             messages: record.present,
             gone: record.gone.len() as u64,
+            as_left: true,
         });
         Ok(kept.collect())
     }

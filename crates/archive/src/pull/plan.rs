@@ -29,6 +29,8 @@ pub enum Reason {
     Renamed,
     /// The last pull did not finish it.
     Unfinished,
+    /// Something happened to its files since the last pull.
+    Touched,
     /// Its numbers changed.
     Changed,
     /// The copy has messages that are gone from the server, and is not to keep them.
@@ -90,6 +92,9 @@ fn look(found: &Found, kept: &Kept, condstore: bool) -> Option<(Reason, u64)> {
     if !resume.whole {
         return Some((Reason::Unfinished, more(found, kept)));
     }
+    if !kept.as_left {
+        return Some((Reason::Touched, more(found, kept)));
+    }
     if numbers.uidnext == 0
         || numbers.uidnext != resume.uidnext
         || u64::from(numbers.messages) != kept.messages
@@ -133,6 +138,7 @@ mod tests {
             messages: 10,
             gone: 0,
             resume: Resume { highestmodseq: 7, uidnext: 11, whole: true },
+            as_left: true,
         }
     }
 
@@ -167,6 +173,7 @@ mod tests {
         let mut unfinished = kept("a");
         unfinished.resume.whole = false;
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
+        assert_eq!(reason(numbers(), Kept { as_left: false, ..kept("a") }, true), Some(Reason::Touched));
         let some_gone = [Kept { gone: 3, ..kept("a") }];
         let planned =
             |delete| plan(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());

@@ -6,4 +6,5 @@ pub(crate) mod memory;
 mod ownership;
 pub(crate) mod pulled;
 pub(crate) mod server;
+mod touched;
 mod whole;

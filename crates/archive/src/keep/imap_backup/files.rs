@@ -320,8 +320,11 @@ impl Files for MboxFiles {
         Ok(())
     }
 
-    fn close(&mut self, contents: &Contents) -> Result<()> {
-        if self.published.is_none() { self.publish(contents) } else { Ok(()) }
+    fn close(&mut self, contents: &Contents) -> Result<u64> {
+        if self.published.is_none() {
+            self.publish(contents)?;
+        }
+        files::length(&self.json)
     }
 
     fn text(&self, message: &Message, _flags: &Flags) -> Result<Box<dyn Read + '_>> {

@@ -9,11 +9,11 @@ use super::adopt::{Paths, adopt, is_earlier};
 use super::files::{MboxFiles, is_published};
 use super::{json, name};
 use crate::io_error;
+use crate::keep::FolderName;
 use crate::keep::file_copy::{Found, Layout};
-use crate::keep::files::{make_directory, put_aside};
+use crate::keep::files::{length, make_directory, put_aside};
 use crate::keep::folder::Contents;
-use crate::keep::journal::{Header, Journal, Record};
-use crate::keep::{FolderName, Resume};
+use crate::keep::journal::{Commit, Header, Journal};
 
 /// `FOLDER.mbox`, `FOLDER.imap`, `FOLDER.sealpost`.
 pub struct ImapBackup;
@@ -42,11 +42,15 @@ impl Layout for ImapBackup {
         }
     }
 
+    fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool> {
+        let paths = self.paths(root, place);
+        let json = length(&paths.json)?;
+        let shown = last.shown.map_or(json > 0 || last.present + last.gone == 0, |shown| shown == json);
+        Ok(shown && length(&paths.mbox)? >= last.data)
+    }
+
     fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MboxFiles, Contents)> {
-        let mut parts = self.parts(root, place).into_iter();
-        let (mbox, json, _, journal) =
-            (parts.next(), parts.next(), parts.next(), parts.next().unwrap_or_default());
-        let paths = Paths { mbox: mbox.unwrap_or_default(), json: json.unwrap_or_default(), journal };
+        let paths = self.paths(root, place);
         if paths.journal.exists() {
             return open_ours(&paths, header);
         }
@@ -56,6 +60,15 @@ impl Layout for ImapBackup {
             }
             adopted => adopted,
         }
+    }
+}
+
+impl ImapBackup {
+    fn paths(&self, root: &Path, place: &str) -> Paths {
+        let mut parts = self.parts(root, place).into_iter();
+        let (mbox, json, _, journal) =
+            (parts.next(), parts.next(), parts.next(), parts.next().unwrap_or_default());
+        Paths { mbox: mbox.unwrap_or_default(), json: json.unwrap_or_default(), journal }
     }
 }
 
@@ -75,11 +88,7 @@ fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Co
 fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
     let mut contents = Contents::read(&paths.journal, |_, _| {})?;
     let uidvalidity = header.uidvalidity;
-    let length = match fs::metadata(&paths.mbox) {
-        Ok(metadata) => metadata.len(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => 0,
-        Err(e) => return Err(io_error(&paths.mbox, e)),
-    };
+    let (length, last) = (length(&paths.mbox)?, *contents.journal.last());
     let published = is_published(&paths.json, uidvalidity, &contents)?;
     if published.is_none() && is_earlier(&paths.json, &contents)? == Some(false) {
         return adopt(paths, header, Some(contents));
@@ -93,18 +102,16 @@ fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
         }
     }
     let some_lost = !lost.is_empty();
-    for uid in &lost {
-        contents.push(Record::Vanished { uid: *uid })?;
-    }
-    if some_lost {
-        contents.commit(end, &Resume::default())?;
-    }
     let published = published.filter(|_| !some_lost);
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, end, published)?;
     if some_lost {
-        let count = lost.len();
+        files.notice(contents.forget(&lost, end, "the mbox has become shorter")?);
+    } else if end < last.data {
+        contents.commit(end, &last.resume())?;
+    }
+    if last.shown.is_some() && published.is_none() && !some_lost {
         files.notice(format!(
-            "{}: the mbox has become shorter; {count} messages are fetched again",
+            "{}: its .imap was removed, or is not as it was left; written anew",
             header.folder
         ));
     }

@@ -186,6 +186,10 @@ pub struct Commit {
     #[n(8)]
     #[cbor(with = "minicbor::bytes")]
     pub before: Check,
+    /// What a stat says of the files that other programs look at, now that they are up to date with this; the format knows
+    /// which. Absent: they may be behind.
+    #[n(9)]
+    pub shown: Option<u64>,
 }
 
 impl Commit {

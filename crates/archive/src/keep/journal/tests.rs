@@ -75,20 +75,21 @@ fn wherever_it_is_cut_what_was_committed_is_there() {
         fs::write(&path, &whole[..cut]).unwrap();
         let complete = ends.iter().filter(|end| **end <= cut as u64).count();
         if complete == 0 {
-            assert_eq!(Journal::peek(&path).unwrap_err().kind(), sealpost_base::Kind::Corrupt);
+            assert_eq!(Journal::peek(&path).err().unwrap().kind(), sealpost_base::Kind::Corrupt);
             assert!(Journal::open(&path, |_, _| Ok(())).is_err());
             assert_eq!(fs::read(&path).unwrap(), &whole[..cut], "what is damaged is left as it is");
             continue;
         }
-        let (name, last) = Journal::peek(&path).unwrap();
-        assert_eq!((name, last.present), (header("INBOX"), (complete as u64 - 1) * 4));
+        let peeked = Journal::peek(&path).unwrap();
+        assert_eq!((peeked.header, peeked.last.present), (header("INBOX"), (complete as u64 - 1) * 4));
+        assert_eq!(peeked.whole, ends.contains(&(cut as u64)));
         let (mut journal, records) = read(&path);
         assert_eq!(uids(&records), (1..=(complete as u32 - 1) * 4).collect::<Vec<_>>(), "{cut}");
         assert_eq!(fs::metadata(&path).unwrap().len(), ends[complete - 1]);
         // And it goes on.
         journal.push(&message(99)).unwrap();
         journal.commit(&Commit { present: 99, ..*journal.last() }).unwrap();
-        assert_eq!(Journal::peek(&path).unwrap().1.present, 99);
+        assert_eq!(Journal::peek(&path).unwrap().last.present, 99);
         assert_eq!(uids(&read(&path).1).last(), Some(&99));
     }
 }
@@ -138,11 +139,11 @@ fn a_header_may_change() {
     let path = directory.path().join("a");
     let mut journal = Journal::create(&path, header("old")).unwrap();
     journal.push(&Record::Header(header("new"))).unwrap();
-    assert_eq!(Journal::peek(&path).unwrap().0.folder, "old");
+    assert_eq!(Journal::peek(&path).unwrap().header.folder, "old");
     journal.commit(&Commit::default()).unwrap();
     journal.push(&message(1)).unwrap();
     journal.commit(&Commit::default()).unwrap();
-    assert_eq!(Journal::peek(&path).unwrap().0.folder, "new");
+    assert_eq!(Journal::peek(&path).unwrap().header.folder, "new");
     assert_eq!(read(&path).0.header().folder, "new");
 }
 

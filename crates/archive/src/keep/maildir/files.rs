@@ -297,8 +297,8 @@ impl Files for MaildirFiles {
         if arrived.is_empty() && changes.is_empty() { Ok(()) } else { sync_directory(&self.cur()) }
     }
 
-    fn close(&mut self, _contents: &Contents) -> Result<()> {
-        Ok(())
+    fn close(&mut self, _contents: &Contents) -> Result<u64> {
+        changed(&self.directory).map(Option::unwrap_or_default)
     }
 
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>> {
@@ -313,6 +313,22 @@ impl Files for MaildirFiles {
 
     fn notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
+    }
+}
+
+/// When a name in `cur` changed last, in nanoseconds since 1970: a message came, went or was marked. `None`: it is not there.
+///
+/// # Errors
+/// `Retry` if that cannot be known.
+pub fn changed(directory: &Path) -> Result<Option<u64>> {
+    let cur = directory.join("cur");
+    match fs::metadata(&cur).and_then(|metadata| metadata.modified()) {
+        Ok(time) => {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Ok(Some(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io_error(cur, e)),
     }
 }
 

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::Result;
 
-use super::files::MaildirFiles;
+use super::files::{MaildirFiles, changed};
 use super::name;
 use crate::io_error;
+use crate::keep::FolderName;
 use crate::keep::file_copy::{Found, Layout};
 use crate::keep::files::{make_directory, sync_directory};
 use crate::keep::folder::Contents;
-use crate::keep::journal::{Header, Record};
-use crate::keep::{FolderName, Resume};
+use crate::keep::journal::{Commit, Header, Record};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -70,6 +70,11 @@ impl Layout for Maildir {
         Ok(())
     }
 
+    fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool> {
+        let changed = changed(&root.join(place))?;
+        Ok(changed.is_some_and(|changed| last.shown.is_none_or(|shown| shown == changed)))
+    }
+
     fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MaildirFiles, Contents)> {
         let directory = root.join(place);
         // What the last transaction changed in file names.
@@ -90,7 +95,7 @@ impl Layout for Maildir {
         }
         let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents)?;
         files.redo(&last.0, &last.1, &contents.known)?;
-        forget_lost(&mut files, &directory, &header, &mut contents)?;
+        forget_lost(&mut files, &directory, header.uidvalidity, &mut contents)?;
         Ok((files, contents))
     }
 }
@@ -100,7 +105,7 @@ impl Layout for Maildir {
 fn forget_lost(
     files: &mut MaildirFiles,
     directory: &Path,
-    header: &Header,
+    uidvalidity: u32,
     contents: &mut Contents,
 ) -> Result<()> {
     let mut found = sealpost_base::UidSet::new();
@@ -110,7 +115,7 @@ fn forget_lost(
         for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
             let entry = entry.map_err(|e| io_error(&part, e))?;
             let name = entry.file_name();
-            uids.extend(name.to_str().and_then(|name| name::uid(name, header.uidvalidity)));
+            uids.extend(name.to_str().and_then(|name| name::uid(name, uidvalidity)));
         }
         uids.sort_unstable();
         found = found.union(&uids.into_iter().filter_map(sealpost_base::Uid::new).collect());
@@ -119,14 +124,8 @@ fn forget_lost(
     if lost.is_empty() {
         return Ok(());
     }
-    for uid in lost.iter() {
-        contents.push(Record::Vanished { uid: uid.get() })?;
-    }
-    contents.commit(0, &Resume::default())?;
-    files.notice(format!(
-        "{}: {} files are gone; their messages are fetched again",
-        header.folder,
-        lost.len()
-    ));
+    let what = format!("{} files are gone", lost.len());
+    let lost: Vec<u32> = lost.iter().map(sealpost_base::Uid::get).collect();
+    files.notice(contents.forget(&lost, 0, &what)?);
     Ok(())
 }

@@ -67,6 +67,7 @@ impl Copy for Memory {
                 messages: contents.messages.len() as u64 - gone,
                 gone,
                 resume: contents.resume,
+                as_left: true,
             })
         });
         Ok(kept.collect())

@@ -369,6 +369,7 @@ impl<'a> Folder<'a> {
                 Some(Reason::Begun) => "another UIDVALIDITY",
                 Some(Reason::Renamed) => "renamed",
                 Some(Reason::Unfinished) => "unfinished",
+                Some(Reason::Touched) => "its files in the copy changed",
                 Some(Reason::Changed) => "changed",
                 Some(Reason::Again) => "to be fetched again",
                 Some(Reason::Gone) => "has messages that are gone",

@@ -1,0 +1,182 @@
+//! What happened to a copy's files between two pulls is noticed although the server has nothing new.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull};
+use super::pulled::{options, tools};
+use super::server::{Box_, Script};
+use super::whole::{QRESYNC, texts};
+use crate::keep::testing::read_all;
+use crate::keep::{Copy, FolderName, imap_backup, maildir};
+
+type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn begins(&self, _: &str, _: u64) {}
+    fn stored(&self, _: &str, _: u64, _: u64) {}
+    fn ended(&self, _: &FolderReport) {}
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+/// What leaves a copy behind lets go of it a moment later.
+async fn opened(open: Open, root: &Path) -> Box<dyn Copy> {
+    loop {
+        match open(root) {
+            Err(e) if e.kind() == sealpost_base::Kind::Conflict => tokio::task::yield_now().await,
+            copy => break copy.unwrap(),
+        }
+    }
+}
+
+/// Pulls; the report, and what was told.
+async fn told(script: &Script, open: Open, root: &Path, options: Options) -> (Report, String) {
+    let copy: Arc<dyn Copy> = opened(open, root).await.into();
+    let notes = Arc::new(Notes::default());
+    let (_stop, tools) = tools();
+    let tools = Tools { observer: notes.clone(), ..tools };
+    let report = pull(&script.server(), copy, &options, &tools).await.unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    let notes = notes.0.lock().unwrap().join("\n");
+    (report, notes)
+}
+
+fn cut(path: &Path, by: impl Fn(u64) -> u64) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(by(length)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
+    type Damage = (Open, &'static str, fn(&Path), &'static str, u64);
+    let damages: [Damage; 9] = [
+        (imap_backup::open, "cut mbox", |root| cut(&root.join("INBOX.mbox"), |n| n - 1), "shorter; 1 ", 1),
+        (
+            imap_backup::open,
+            "no mbox",
+            |root| fs::remove_file(root.join("INBOX.mbox")).unwrap(),
+            "shorter; 19 messages are fetched again, and 1 are lost",
+            19,
+        ),
+        (
+            imap_backup::open,
+            "cut .imap",
+            |root| cut(&root.join("INBOX.imap"), |n| n - 1),
+            ".imap was removed",
+            0,
+        ),
+        (
+            imap_backup::open,
+            "no .imap",
+            |root| fs::remove_file(root.join("INBOX.imap")).unwrap(),
+            ".imap was removed",
+            0,
+        ),
+        (
+            imap_backup::open,
+            "cut journal",
+            |root| cut(&root.join("INBOX.sealpost"), |n| n - 1),
+            "journal ended in",
+            0,
+        ),
+        (
+            imap_backup::open,
+            "half a journal",
+            |root| cut(&root.join("INBOX.sealpost"), |n| n / 2),
+            "took over 20",
+            0,
+        ),
+        (
+            imap_backup::open,
+            "no journal",
+            |root| fs::remove_file(root.join("INBOX.sealpost")).unwrap(),
+            "took over 20",
+            0,
+        ),
+        (
+            maildir::open,
+            "no cur",
+            |root| fs::remove_dir_all(root.join("cur")).unwrap(),
+            "20 files are gone; 19 ",
+            19,
+        ),
+        (
+            maildir::open,
+            "a file less",
+            |root| {
+                let mut files: Vec<_> =
+                    fs::read_dir(root.join("cur")).unwrap().map(|e| e.unwrap().path()).collect();
+                files.sort();
+                fs::remove_file(files.last().unwrap()).unwrap();
+            },
+            "1 files are gone; 1 ",
+            1,
+        ),
+    ];
+    for (open, what, damage, said, again) in damages {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
+        told(&script, open, root, options()).await;
+        script.inbox(|inbox| inbox.expunge(3));
+        told(&script, open, root, options()).await;
+        let selected = script.asked("EXAMINE");
+        let (report, notes) = told(&script, open, root, options()).await;
+        assert_eq!((report.of.len(), &*notes), (0, ""), "{what}");
+        damage(root);
+        let (planned, _) = told(&script, open, root, Options { dry_run: true, ..options() }).await;
+        let reason = planned.of[0].reason;
+        assert!(matches!(reason, Some(Reason::Touched | Reason::Unfinished)), "{what}: {reason:?}");
+        let (report, notes) = told(&script, open, root, options()).await;
+        assert!(notes.contains(said), "{what}: {notes}");
+        assert_eq!(report.new_messages().0, again, "{what}");
+        let copy = opened(open, root).await;
+        let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+        let mut kept: Vec<(u32, String)> = read_all(&*folder)
+            .into_iter()
+            .map(|(uid, mail)| (uid, String::from_utf8(mail.octets).unwrap()))
+            .collect();
+        drop((folder, copy));
+        // The server has it no more, so it may be kept or not.
+        kept.retain(|(uid, _)| *uid != 3);
+        let mut expected = texts((1..=2).chain(4..=20));
+        if said.starts_with("took over") {
+            // The mbox alone does not say how a message's last line ends.
+            let trimmed = |(_, text): &mut (u32, String)| text.truncate(text.trim_end().len());
+            kept.iter_mut().chain(&mut expected).for_each(trimmed);
+        }
+        assert_eq!(kept, expected, "{what}");
+        // And then all is well.
+        let before = script.asked("EXAMINE");
+        let (report, notes) = told(&script, open, root, options()).await;
+        assert_eq!((report.of.len(), &*notes), (0, ""), "{what}");
+        assert_eq!((script.asked("EXAMINE"), before), (before, selected + 1), "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_pull_itself_makes_shorter_is_no_alarm() {
+    for open in [imap_backup::open as Open, maildir::open as Open] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
+        let delete = || Options { delete: true, ..options() };
+        told(&script, open, root, delete()).await;
+        for last in (0..=20).rev() {
+            script.inbox(|inbox| match last {
+                0 => assert_eq!(inbox.add(None), 21),
+                last => inbox.expunge(last),
+            });
+            assert_eq!(told(&script, open, root, delete()).await.1, "");
+            let (report, notes) = told(&script, open, root, delete()).await;
+            assert_eq!((report.of.len(), &*notes), (0, ""), "{last}");
+        }
+    }
+}
