@@ -3,7 +3,7 @@
 //! [`Connection`] is one connection, logged in. It holds a bounded number of bytes however much a server sends: a message
 //! of any size comes in pieces ([`sealpost_imap::client`]), a response that is too long ends the connection. What a
 //! server does wrong is an error of kind `Retry` as long as a new connection may do better: whoever uses a connection
-//! makes a new one then, after a while ([`Backoff`]), and goes on where it was.
+//! makes a new one then, after a while ([`Backoff`]), and goes on where it was; unless there never was a server ([`Reached`]).
 
 mod answers;
 mod backoff;
@@ -14,6 +14,7 @@ mod io;
 mod listing;
 mod login;
 mod pinned;
+mod reached;
 mod refusal;
 mod select;
 mod server;
@@ -23,6 +24,7 @@ pub use backoff::Backoff;
 pub use capabilities::Capabilities;
 pub use connection::{Connection, Done};
 pub use listing::{Found, Listing, Numbers};
+pub use reached::Reached;
 pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
 pub use server::{Compress, Credential, Credentials, Patience, Security, Server};

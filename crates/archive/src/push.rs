@@ -23,7 +23,7 @@ mod target;
 mod tried;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sealpost_base::{Error, Random};
 
+use super::reached::is_unreached;
 use super::suggested_wait;
 
 /// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew after progress. What a
@@ -29,10 +30,10 @@ impl Backoff {
         self.attempts = 0;
     }
 
-    /// How long to wait after `error`; `None`: it has failed too often.
+    /// How long to wait after `error`; `None`: it has failed too often, or there never was a server.
     pub fn next(&mut self, error: &Error, random: &dyn Random) -> Option<Duration> {
         self.attempts += 1;
-        if self.attempts >= Self::ATTEMPTS {
+        if self.attempts >= Self::ATTEMPTS || is_unreached(error) {
             return None;
         }
         let doubled = self.first.saturating_mul((1 << (self.attempts - 1).min(20)).min(Self::LONGEST));

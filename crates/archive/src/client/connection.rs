@@ -1,7 +1,7 @@
 //! [`Connection`]: one connection to a server: commands out, events in.
 
 use bytes::BytesMut;
-use sealpost_base::{Error, Result, limits};
+use sealpost_base::{Error, Kind, Result, limits};
 use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Code, Response, Status, Tag};
 use sealpost_imap::write::{Literals, Writer};
@@ -9,8 +9,9 @@ use tokio::time::timeout;
 
 use super::answers::Answers;
 use super::io::Io;
+use super::reached::unreached;
 use super::refusal;
-use super::{Capabilities, Compress, Security, Server, login};
+use super::{Capabilities, Compress, Reached, Security, Server, login};
 
 /// Bytes that are gathered before they are sent.
 const TOGETHER: usize = 32 * 1024;
@@ -56,33 +57,12 @@ impl Connection {
     /// Connects, secures the connection as `server` says, logs in, and compresses where it helps.
     ///
     /// # Errors
-    /// `Retry` if a later attempt may do better; `Denied` if the login is refused; `Invalid` if the server cannot what
+    /// `Retry` if a later attempt may do better, and if there never was a server ([`Reached`]); `Denied` if the login is refused; `Invalid` if the server cannot what
     /// was asked for, or its certificate is not trusted.
     pub async fn open(server: &Server) -> Result<Self> {
-        let patience = server.patience;
-        let io = Io::connect(&server.host, server.port, patience.connect, patience.answer).await?;
-        let limits = Limits {
-            inline_bytes: limits::ARCHIVE_INLINE_BYTES,
-            response_bytes: limits::ARCHIVE_RESPONSE_BYTES,
-        };
-        let mut connection = Connection {
-            io,
-            decoder: ResponseDecoder::new(limits),
-            answers: Answers::default(),
-            writer: Writer::with_literals(Literals::Synchronizing),
-            tag: 0,
-            capabilities: Capabilities::default(),
-            qresync: false,
-        };
-        if server.security == Security::Implicit {
-            connection.io.start_tls(&server.host, server.tls.clone(), patience.connect).await?;
-        }
-        // Whoever answers connections and says nothing is known for it sooner than one who works on a command.
-        let authenticated = match timeout(patience.greeting, connection.greeting()).await {
-            Ok(greeted) => greeted?,
-            Err(_) => {
-                return Err(Error::retry(format!("{} does not greet: is this its IMAP port?", server.host)));
-            }
+        let (mut connection, authenticated) = match Self::greeted(server).await {
+            Err(e) if !server.reached.is_set() => return Err(unreached(&server.host, server.port, e)),
+            greeted => greeted?,
         };
         if server.security == Security::StartTls {
             if authenticated {
@@ -100,6 +80,65 @@ impl Connection {
             connection.writer = Writer::with_literals(Literals::NonSynchronizing);
         }
         Ok(connection)
+    }
+
+    /// A connection that was greeted, and whether that says it is authenticated.
+    async fn greeted(server: &Server) -> Result<(Self, bool)> {
+        let mut patience = server.patience;
+        if !server.reached.is_set() {
+            let first = patience.first.saturating_mul(3);
+            (patience.connect, patience.greeting) =
+                (patience.connect.min(first), patience.greeting.min(first));
+        }
+        let io = Self::tcp(server).await?;
+        let limits = Limits {
+            inline_bytes: limits::ARCHIVE_INLINE_BYTES,
+            response_bytes: limits::ARCHIVE_RESPONSE_BYTES,
+        };
+        let mut connection = Connection {
+            io,
+            decoder: ResponseDecoder::new(limits),
+            answers: Answers::default(),
+            writer: Writer::with_literals(Literals::Synchronizing),
+            tag: 0,
+            capabilities: Capabilities::default(),
+            qresync: false,
+        };
+        if server.security == Security::Implicit {
+            connection.io.start_tls(&server.host, server.tls.clone(), patience.connect).await?;
+        }
+        // Whoever answers connections and says nothing is known for it sooner than one who works on a command.
+        match timeout(patience.greeting, connection.greeting(&server.reached)).await {
+            Ok(greeted) => Ok((connection, greeted?)),
+            Err(_) => Err(Error::retry(format!("{} does not greet: is this its IMAP port?", server.host))),
+        }
+    }
+
+    /// A connection over TCP: tried a few times, quickly, if the server was never reached.
+    async fn tcp(server: &Server) -> Result<Io> {
+        let patience = server.patience;
+        let connect = || Io::connect(&server.host, server.port, patience.connect, patience.answer);
+        if server.reached.is_set() {
+            return connect().await;
+        }
+        let mut last = None;
+        let tries = async {
+            for pause in [patience.retry / 2, patience.retry] {
+                match connect().await {
+                    Err(e) if e.kind() == Kind::Retry => last = Some(e),
+                    connected => return connected,
+                }
+                tokio::time::sleep(pause).await;
+            }
+            connect().await
+        };
+        match timeout(patience.first, tries).await {
+            Ok(tried) => tried,
+            Err(_) => {
+                Err(last
+                    .unwrap_or_else(|| Error::retry(format!("no answer in {} s", patience.first.as_secs()))))
+            }
+        }
     }
 
     /// What the server can do.
@@ -257,9 +296,11 @@ impl Connection {
     }
 
     /// Whether the session is authenticated already.
-    async fn greeting(&mut self) -> Result<bool> {
+    async fn greeting(&mut self, reached: &Reached) -> Result<bool> {
         match self.next().await? {
             Event::Response(Response::Status { tag: None, status, code, text }) => {
+                // Also if it has no time.
+                reached.set();
                 if let Some(Code::Capability(names)) = code {
                     self.capabilities = Capabilities::new(&names);
                 }

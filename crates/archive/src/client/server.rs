@@ -8,6 +8,7 @@ use rustls::ClientConfig;
 use sealpost_base::Result;
 use sealpost_imap::types::Secret;
 
+use super::Reached;
 use crate::keep::Source;
 
 /// When TLS begins.
@@ -61,6 +62,9 @@ impl Credentials for Credential {
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
+    /// For TCP before the server has greeted for the first time, all tries together; for TLS and the greeting then, three times
+    /// that.
+    pub first: Duration,
     /// For a connection, its TLS included.
     pub connect: Duration,
     /// For the greeting.
@@ -75,6 +79,7 @@ impl Default for Patience {
     fn default() -> Self {
         // Servers have been seen to take minutes for the SELECT of a large mailbox.
         Patience {
+            first: Duration::from_secs(5),
             connect: Duration::from_secs(30),
             greeting: Duration::from_secs(60),
             answer: Duration::from_secs(300),
@@ -102,6 +107,8 @@ pub struct Server {
     pub compress: Compress,
     /// How long to wait.
     pub patience: Patience,
+    /// Whether it has greeted in this run.
+    pub reached: Reached,
 }
 
 impl Server {

@@ -7,4 +7,5 @@ mod ownership;
 pub(crate) mod pulled;
 pub(crate) mod server;
 mod touched;
+mod unreached;
 mod whole;

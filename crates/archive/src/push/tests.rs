@@ -16,7 +16,7 @@ use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
 
-struct Nobody;
+pub(crate) struct Nobody;
 
 impl Observer for Nobody {
     fn begins(&self, _: &str, _: u64) {}
@@ -25,7 +25,7 @@ impl Observer for Nobody {
     fn ended(&self, _: &FolderReport) {}
 }
 
-fn options(stop: &watch::Receiver<bool>) -> Options {
+pub(crate) fn options(stop: &watch::Receiver<bool>) -> Options {
     Options {
         wanted: Arc::new(|_| true),
         below: Vec::new(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use self::session::Session;
-use crate::client::{Compress, Credential, Patience, Security, Server, Trust};
+use crate::client::{Compress, Credential, Patience, Reached, Security, Server, Trust};
 
 /// A mailbox of the script.
 #[derive(Debug, Clone, Default)]
@@ -195,7 +195,9 @@ impl Script {
                 b"secret".to_vec(),
             ))),
             compress: Compress::Never,
+            reached: Reached::default(),
             patience: Patience {
+                first: Duration::from_secs(60),
                 connect: Duration::from_secs(60),
                 greeting: Duration::from_secs(60),
                 answer: Duration::from_secs(60),

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use sealpost_archive::client::{Compress, Credential, Credentials, Patience, Security, Server, Trust};
+use sealpost_archive::client::{
+    Compress, Credential, Credentials, Patience, Reached, Security, Server, Trust,
+};
 use sealpost_base::{Error, limits};
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};
@@ -169,6 +171,7 @@ impl Place {
             credentials,
             compress: Compress::Auto,
             patience: Patience::default(),
+            reached: Reached::default(),
         })
     }
 }

@@ -1,0 +1,60 @@
+//! [`Reached`]: whether a server was there at all.
+//!
+//! A server that greeted once and is gone comes back, and is worth minutes of waiting. Where nobody ever greeted, the name, the
+//! port or the kind of TLS is probably wrong, and whoever typed it waits for the answer: a few quick tries, and an error that says
+//! what to look at and that nobody tries again ([`super::Backoff`]).
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sealpost_base::{Error, Kind};
+
+/// Whether a server has greeted since the run began; the same for all clones.
+#[derive(Debug, Clone, Default)]
+pub struct Reached(Arc<AtomicBool>);
+
+impl Reached {
+    /// It has greeted.
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a server that never greeted was not reached.
+#[derive(Debug)]
+struct Unreached(Error);
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Unreached {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
+    }
+}
+
+/// What to say of an error before a server greeted for the first time. An error that says itself what is wrong stays as it is.
+pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
+    if error.kind() != Kind::Retry {
+        return error;
+    }
+    let why = format!(
+        "no IMAP server is reached at {host} port {port}: check the name, the port and --tls, and whether it is up and not behind a firewall"
+    );
+    Error::retry(why).with_source(Unreached(error))
+}
+
+/// Whether the error is that a server never greeted: to wait does not help.
+pub(super) fn is_unreached(error: &Error) -> bool {
+    error.source().is_some_and(|source| source.is::<Unreached>())
+}

@@ -1,0 +1,98 @@
+//! A server that never was there is given up soon, by whoever asks for it; one that was is waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Kind, SeededRandom};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use super::super::pull;
+use super::memory::Memory;
+use super::pulled::{options, tools};
+use super::server::{Box_, Script};
+use crate::client::{Backoff, Connection, Patience, Reached, Server};
+use crate::push::tests::{Nobody, options as put};
+use crate::push::{migrate, mirror, restore};
+use crate::verify::{self, verify};
+
+/// Patience of which eight attempts would take 12 seconds at least.
+fn patient(server: Server) -> Server {
+    let patience = Patience { retry: Duration::from_millis(100), ..server.patience };
+    Server { patience, reached: Reached::default(), ..server }
+}
+
+/// Where nobody listens.
+async fn nowhere() -> Server {
+    let script = Script::start(Box_::with(0), "", &[]).await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    patient(Server { port: free, ..script.server() })
+}
+
+#[tokio::test]
+async fn who_was_never_there_is_given_up_soon_and_told_what_to_check() {
+    let script = Script::start(Box_::with(3), "", &[]).await;
+    let copy = Arc::new(Memory::default());
+    let (_stop, tools) = tools();
+    let random = SeededRandom::new(1);
+    let options_of_verify = verify::Options { sample: verify::Sample::All, wanted: Arc::new(|_| true) };
+    let (puts, nobody) = (put(&tools.stop), Arc::new(Nobody));
+    // What is to be put there.
+    pull(&script.server(), copy.clone(), &options(), &tools).await.unwrap();
+    for what in ["pull", "verify", "restore", "from", "to", "mirror", "open"] {
+        let (there, nowhere) = (script.server(), nowhere().await);
+        let attempt = async {
+            match what {
+                "pull" => pull(&nowhere, copy.clone(), &options(), &tools).await.map(drop),
+                "verify" => verify(&nowhere, copy.clone(), &options_of_verify, &random).await.map(drop),
+                "restore" => restore(copy.clone(), &nowhere, &puts, nobody.clone()).await.map(drop),
+                "from" => migrate(&nowhere, &there, &puts, nobody.clone()).await.map(drop),
+                "to" => migrate(&there, &nowhere, &puts, nobody.clone()).await.map(drop),
+                "mirror" => {
+                    mirror(&there, &nowhere, &puts, Default::default(), nobody.clone()).await.map(drop)
+                }
+                _ => Connection::open(&nowhere).await.map(drop),
+            }
+        };
+        let error = timeout(Duration::from_secs(8), attempt).await.expect(what).expect_err(what);
+        assert_eq!(error.kind(), Kind::Retry, "{what}: {error}");
+        let told = error.to_string();
+        assert!(
+            told.contains("check the name, the port and --tls") && told.contains("refused"),
+            "{what}: {told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_listens_and_is_no_imap_server_is_asked_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let script = Script::start(Box_::with(0), "", &[]).await;
+    let server = patient(Server { port: listener.local_addr().unwrap().port(), ..script.server() });
+    let patience = Patience { first: Duration::from_millis(100), ..server.patience };
+    let silent = Server { patience, ..server };
+    let (_stop, tools) = tools();
+    let copy = Arc::new(Memory::default());
+    let options = options();
+    let pulled = pull(&silent, copy, &options, &tools);
+    let error = timeout(Duration::from_secs(8), pulled).await.expect("soon").unwrap_err();
+    assert!(error.to_string().contains("is this its IMAP port?"), "{error}");
+    listener.accept().await.unwrap();
+    assert!(timeout(Duration::from_millis(300), listener.accept()).await.is_err(), "it was asked twice");
+}
+
+#[tokio::test]
+async fn who_was_there_once_is_waited_for() {
+    let script = Script::start(Box_::with(3), "", &[]).await;
+    let was_there = script.server();
+    Connection::open(&was_there).await.unwrap();
+    let gone = Server { port: nowhere().await.port, ..was_there.clone() };
+    let (mut backoff, random) = (Backoff::new(Duration::from_secs(1)), SeededRandom::new(1));
+    for _ in 1..Backoff::ATTEMPTS {
+        let error = Connection::open(&gone).await.err().unwrap();
+        assert!(!error.to_string().contains("check the name"), "{error}");
+        assert!(backoff.next(&error, &random).is_some());
+    }
+    let never = Connection::open(&nowhere().await).await.err().unwrap();
+    assert_eq!(Backoff::new(Duration::from_secs(1)).next(&never, &random), None);
+}
