@@ -64,6 +64,15 @@ pub trait Copy: Send + Sync {
     /// `NotFound` if the copy does not have it; as [`Copy::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
 
+    /// Messages, and octets on disk, of a folder that another program left here and no pull has taken over: [`Copy::folders`]
+    /// knows none of them. `None` for other folders, or if what is there cannot be read. Changes nothing.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read.
+    fn untaken(&self, _folder: &FolderName) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+
     /// Whose mail it is; `None`: nobody has said so yet.
     ///
     /// # Errors

@@ -51,6 +51,11 @@ pub(super) trait Layout: Send + Sync + 'static {
     /// Whether a folder's files are as its last commit left them, as far as a stat of each tells.
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
 
+    /// Messages, and octets on disk, of what another program left at a place; `None`: it cannot be read.
+    fn untaken(&self, _root: &Path, _place: &str) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+
     /// What has to be there before a folder's journal is made.
     fn prepare(&self, root: &Path, place: &str) -> Result<()>;
 
@@ -344,6 +349,14 @@ impl<L: Layout> Copy for FileCopy<L> {
             });
         }
         Ok(kept)
+    }
+
+    fn untaken(&self, folder: &FolderName) -> Result<Option<(u64, u64)>> {
+        let index = self.index();
+        match index.folders.get(folder.as_str()).filter(|entry| !entry.ours) {
+            Some(entry) => self.layout.untaken(&self.root, &entry.place),
+            None => Ok(None),
+        }
     }
 
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {

@@ -49,6 +49,15 @@ impl Layout for ImapBackup {
         Ok(shown && length(&paths.mbox)? >= last.data)
     }
 
+    fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
+        let paths = self.paths(root, place);
+        let file = File::open(&paths.json).map_err(|e| io_error(&paths.json, e))?;
+        let mut messages = 0;
+        let read = json::read(file, |_| messages += 1);
+        let octets = length(&paths.mbox)?;
+        Ok(read.is_ok().then_some((messages, octets)))
+    }
+
     fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MboxFiles, Contents)> {
         let paths = self.paths(root, place);
         if paths.journal.exists() {

@@ -32,7 +32,7 @@ pub struct Args {
 #[derive(Serialize, Default)]
 struct Stats {
     account: String,
-    /// Whether there is a copy.
+    /// Whether there is a copy. Another program's files are none before the first pull.
     pulled: bool,
     messages: u64,
     /// Messages that the server no longer has.
@@ -50,6 +50,8 @@ struct Folder {
     messages: u64,
     gone: u64,
     complete: bool,
+    /// Whether a pull has been there; otherwise another program says how many messages there are.
+    pulled: bool,
 }
 
 /// Runs it.
@@ -86,23 +88,27 @@ async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: 
 /// What the copy says.
 async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
     let copy = target.open(global).await?;
-    let look = move || Ok::<_, sealpost_base::Error>((copy.folders()?, copy.bodies()?));
-    let (kept, bodies) = tokio::task::spawn_blocking(look).await??;
-    let mut folders: Vec<Folder> = kept
-        .into_iter()
-        .map(|kept| Folder {
-            name: kept.name.to_string(),
-            uidvalidity: kept.identity.uidvalidity,
-            messages: kept.messages,
-            gone: kept.gone,
-            complete: kept.resume.whole,
-        })
-        .collect();
+    let look = move || {
+        let mut folders = Vec::new();
+        for kept in copy.folders()? {
+            let untaken = copy.untaken(&kept.name)?;
+            folders.push(Folder {
+                name: kept.name.to_string(),
+                uidvalidity: kept.identity.uidvalidity,
+                messages: untaken.map_or(kept.messages, |(messages, _)| messages),
+                gone: kept.gone,
+                complete: kept.resume.whole,
+                pulled: untaken.is_none(),
+            });
+        }
+        Ok::<_, sealpost_base::Error>((folders, copy.bodies()?))
+    };
+    let (mut folders, bodies) = tokio::task::spawn_blocking(look).await??;
     folders.sort_by(|a, b| a.name.cmp(&b.name));
     let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
     Ok(Stats {
         account,
-        pulled: true,
+        pulled: folders.is_empty() || folders.iter().any(|folder| folder.pulled),
         messages: sum(|f| f.messages),
         gone: sum(|f| f.gone),
         bodies: bodies.as_ref().map(Bodies::of),
@@ -112,10 +118,15 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
 
 impl Stats {
     fn text(&self) -> String {
-        if !self.pulled {
-            return format!("{}: not pulled yet", self.account);
-        }
-        let mut text = format!("{}: {} messages", self.account, HumanCount(self.messages));
+        let messages = HumanCount(self.messages);
+        let mut text = match (self.pulled, self.folders.is_empty()) {
+            (true, _) => format!("{}: {messages} messages", self.account),
+            (false, true) => format!("{}: not pulled yet", self.account),
+            (false, false) => format!(
+                "{}: not pulled yet; the files of another program have {messages} messages, which the first pull takes over",
+                self.account
+            ),
+        };
         if self.gone > 0 {
             text.push_str(&format!(", and {} that the server no longer has", HumanCount(self.gone)));
         }
@@ -123,7 +134,11 @@ impl Stats {
             text.push_str(&bodies.text());
         }
         for folder in &self.folders {
-            let mark = if folder.complete { "" } else { "  (incomplete: pull again)" };
+            let mark = match (folder.pulled, folder.complete) {
+                (true, true) => "",
+                (true, false) => "  (incomplete: pull again)",
+                (false, _) => "  (not pulled yet)",
+            };
             let messages = HumanCount(folder.messages + folder.gone).to_string();
             text.push_str(&format!("\n{messages:>10}  {}{mark}", folder.name));
         }
