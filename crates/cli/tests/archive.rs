@@ -58,3 +58,72 @@ fn stats_counts_what_another_program_left() {
     home.file("copy/INBOX.imap", r#"{"version":3,"uid_validity":7,"messages":["#);
     assert_eq!(home.json(&stats).0["messages"], 1);
 }
+
+#[test]
+fn a_dry_run_of_export_says_what_would_be_written_and_changes_nothing() {
+    let home = Home::new();
+    imap_backup(&home);
+    let export = ["archive", "export", "--from", "copy", "--from-format", "mbox", "--folder", "INBOX"];
+    let into = |to: &'static str| [&export[..], &["--format", "maildir", "--into", to]].concat();
+    let dry = |to| [&into(to)[..], &["--dry-run"]].concat();
+    // What was never pulled is not taken over either.
+    let before = files(&home.path("copy"));
+    let (document, status) = home.json(&dry("new"));
+    assert_eq!(
+        (status, &document["messages"], &document["dry_run"]),
+        (0, &2.into(), &true.into()),
+        "{document}"
+    );
+    assert_eq!((files(&home.path("copy")), home.path("new").exists()), (before, false));
+    let octets = 2 * "Subject: one\r\n\r\ntext\r\n".len();
+    let (done, _) = home.json(&into("old"));
+    assert_eq!(
+        (&done["messages"], &done["octets"], &done["dry_run"]),
+        (&2.into(), &octets.into(), &false.into())
+    );
+    let before = (files(&home.path("copy")), files(&home.path("old")));
+    let (document, _) = home.json(&dry("new"));
+    assert_eq!((&document["messages"], &document["octets"]), (&2.into(), &octets.into()), "{document}");
+    assert!(home.ok(&dry("new")).starts_with("INBOX: would export 2 messages, "));
+    let (document, _) = home.json(&dry("old"));
+    assert_eq!((&document["messages"], &document["present"]), (&0.into(), &2.into()), "{document}");
+    // What would be mended is left alone.
+    home.file("copy/INBOX.mbox", TEXT);
+    let (document, status) = home.json(&dry("new"));
+    assert!(status == 1 && document["failed"][0]["reason"].as_str().unwrap().contains("pull"), "{document}");
+    home.file("copy/INBOX.mbox", TEXT.repeat(2));
+    assert_eq!((files(&home.path("copy")), files(&home.path("old"))), before);
+    assert!(!home.path("new").exists());
+}
+
+#[test]
+fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
+    let home = Home::new();
+    home.file("secret", "one and two");
+    home.ok(&[
+        "archive",
+        "add",
+        "work",
+        "--host",
+        "imap.example.org",
+        "--user",
+        "jane",
+        "--password-file",
+        "secret",
+        "--format",
+        "mbox",
+        "--into",
+        "copy",
+        "--untried",
+    ]);
+    let before = files(&home.path("data"));
+    let (document, status) = home.json(&["archive", "remove", "work", "--dry-run"]);
+    let named: Vec<_> =
+        document["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    assert!(status == 0 && named.len() == 1 && named[0].ends_with("work.toml"), "{document}");
+    assert!(home.ok(&["archive", "remove", "work", "--dry-run"]).starts_with("would forget work"));
+    assert_eq!(files(&home.path("data")), before);
+    assert_eq!(home.status(&["archive", "remove", "none", "--dry-run"]), 3);
+    assert!(home.ok(&["archive", "remove", "work"]).starts_with("forgot work"));
+    assert_eq!(home.status(&["archive", "remove", "work"]), 3);
+}

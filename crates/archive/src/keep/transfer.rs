@@ -7,7 +7,7 @@ use std::io::Read;
 
 use sealpost_base::{Error, Result};
 
-use super::{Arrived, Folder, received_or_sent};
+use super::{Arrived, Folder, Known, received_or_sent};
 
 /// Messages of one commit.
 const COMMIT_MESSAGES: usize = 4096;
@@ -79,6 +79,25 @@ pub fn transfer(
     Ok(done)
 }
 
+/// What [`transfer`] would do, as far as it is known without reading a message. `there`: what the other folder has.
+///
+/// # Errors
+/// As [`Folder::messages`]. A message that is known to be damaged is reported, and the next one follows.
+pub fn planned(from: &dyn Folder, there: &Known) -> Result<Transferred> {
+    let mut planned = Transferred::default();
+    for stored in from.messages()? {
+        match stored {
+            Ok(stored) if there.contains(stored.uid) => planned.present += 1,
+            Ok(stored) => {
+                planned.messages += 1;
+                planned.octets += stored.size;
+            }
+            Err(e) => planned.failed.push((0, e.to_string())),
+        }
+    }
+    Ok(planned)
+}
+
 /// One message; the inner error is about reading it.
 fn message(
     from: &dyn Folder,
@@ -137,13 +156,17 @@ mod tests {
         folder.commit(&resume(6)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
         let mut seen = 0;
+        let plan = planned(&*folder, &Known::new()).unwrap();
         let to = target.open(&name, &identity(7)).unwrap();
         let done = transfer(&*folder, to, &mut |octets| seen += octets).unwrap();
         assert_eq!((done.messages, done.octets, done.failed.len()), (3, seen, 0));
+        assert_eq!(plan, done);
         let there = target.look(&name).unwrap();
         assert_eq!(read_all(&*there), mails);
         assert!(there.known().is_gone(2));
         assert_eq!(there.resume(), resume(6));
+        let plan = planned(&*folder, there.known()).unwrap();
+        assert_eq!((plan.messages, plan.octets, plan.present), (0, 0, 3));
         drop(there);
         let again = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
         assert_eq!((again.messages, again.present), (0, 3));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
-use sealpost_archive::keep::Copy;
-use sealpost_archive::keep::transfer::{Transferred, transfer};
+use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
+use sealpost_archive::keep::{Copy, Kept, Known};
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
@@ -47,11 +47,16 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
+    /// Say what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Serialize)]
 struct Exported {
     folder: String,
+    /// Nothing was written.
+    dry_run: bool,
     messages: u64,
     octets: u64,
     /// Messages that were there already.
@@ -75,14 +80,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     {
         return Err(Usage("--into is where the copy is: name another directory".into()).into());
     }
-    let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make: Some(&user) };
-    let to = to.open(global).await?;
+    let dry_run = args.dry_run;
+    let make = Some(&*user).filter(|_| !dry_run);
+    let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make };
+    let to = to.open_for(dry_run, global, None).await?;
     let mut code = ExitCode::SUCCESS;
     let listing = from.clone();
     let written = to.clone();
     let kept = move || {
         // A pull into it goes on for the same account.
-        if let (Some(source), None) = (listing.source()?, written.source()?) {
+        if let (Some(source), None, false) = (listing.source()?, written.source()?, dry_run) {
             written.set_source(&source)?;
         }
         listing.folders()
@@ -95,6 +102,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let folder = kept.name.to_string();
         let (from, to) = (from.clone(), to.clone());
         let work = move || {
+            if dry_run {
+                return plan(&*from, &*to, &kept);
+            }
             let source = from.look(&kept.name)?;
             let target = to.open(&kept.name, &kept.identity)?;
             transfer(&*source, target, &mut |_| {})
@@ -103,11 +113,34 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         if !done.failed.is_empty() {
             code = ExitCode::from(FAILED);
         }
-        global.output().show(&Exported::of(folder, done), Exported::text)?;
+        global.output().show(&Exported::of(folder, dry_run, done), Exported::text)?;
     }
     end(from).await;
     chosen.check()?;
     Ok(code)
+}
+
+/// What would be done with a folder. Nothing is changed, so what opening a folder would take over or mend is not opened.
+fn plan(from: &dyn Copy, to: &dyn Copy, kept: &Kept) -> sealpost_base::Result<Transferred> {
+    if let Some((messages, octets)) = from.untaken(&kept.name)? {
+        return Ok(Transferred { messages, octets, ..Transferred::default() });
+    }
+    let same = |there: &&Kept| {
+        let id = &kept.identity.mailboxid;
+        there.identity.uidvalidity == kept.identity.uidvalidity
+            && (there.name == kept.name || id.is_some() && there.identity.mailboxid == *id)
+    };
+    let there = to.folders()?;
+    let there = there.iter().find(same);
+    if !kept.as_left || there.is_some_and(|there| !there.as_left) {
+        let why = "its files are not as the last run left them, and a look into them would mend them: pull, or export, first";
+        return Ok(Transferred { failed: vec![(0, why.to_owned())], ..Transferred::default() });
+    }
+    let source = from.look(&kept.name)?;
+    match there {
+        Some(there) => planned(&*source, to.look(&there.name)?.known()),
+        None => planned(&*source, &Known::new()),
+    }
 }
 
 /// The copy to export, what an account for it may be called, and which folders.
@@ -128,14 +161,22 @@ async fn source(args: &Args, global: &Global) -> Result<(Arc<dyn Copy>, String, 
 }
 
 impl Exported {
-    fn of(folder: String, done: Transferred) -> Self {
+    fn of(folder: String, dry_run: bool, done: Transferred) -> Self {
         let failed = done.failed.into_iter().map(|(uid, reason)| Failed { uid, reason }).collect();
-        Exported { folder, messages: done.messages, octets: done.octets, present: done.present, failed }
+        Exported {
+            folder,
+            dry_run,
+            messages: done.messages,
+            octets: done.octets,
+            present: done.present,
+            failed,
+        }
     }
 
     fn text(&self) -> String {
         let (messages, octets) = (HumanCount(self.messages), HumanBytes(self.octets));
-        let mut text = format!("{}: exported {messages} messages, {octets}", self.folder);
+        let verb = if self.dry_run { "would export" } else { "exported" };
+        let mut text = format!("{}: {verb} {messages} messages, {octets}", self.folder);
         if self.present > 0 {
             text.push_str(&format!("; {} were there already", HumanCount(self.present)));
         }

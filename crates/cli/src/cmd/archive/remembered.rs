@@ -168,15 +168,22 @@ impl Accounts {
     ///
     /// # Errors
     /// As [`Accounts::get`].
-    pub fn remove(&self, name: &str) -> Result<Remembered> {
-        let account = self.get(name)?;
-        let path = self.path(name)?;
-        let password = path.with_extension("password");
-        if password.exists() {
-            fs::remove_file(&password)?;
+    pub fn remove(&self, name: &str) -> Result<()> {
+        for file in self.files(name)? {
+            fs::remove_file(&file).with_context(|| file.display().to_string())?;
         }
-        fs::remove_file(&path)?;
-        Ok(account)
+        Ok(())
+    }
+
+    /// The files that are removed when one is forgotten.
+    ///
+    /// # Errors
+    /// As [`Accounts::get`].
+    pub fn files(&self, name: &str) -> Result<Vec<PathBuf>> {
+        self.get(name)?;
+        let path = self.path(name)?;
+        let password = Some(path.with_extension("password")).filter(|password| password.exists());
+        Ok(password.into_iter().chain([path]).collect())
     }
 
     /// Where to keep which message of `from` got which UID in `to`; both are remembered.
