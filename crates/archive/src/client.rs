@@ -18,6 +18,7 @@ mod reached;
 mod refusal;
 mod select;
 mod server;
+mod sets;
 mod tls;
 
 pub use backoff::Backoff;
@@ -28,4 +29,5 @@ pub use reached::Reached;
 pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
 pub use server::{Compress, Credential, Credentials, Patience, Security, Server};
+pub use sets::commands;
 pub use tls::Trust;

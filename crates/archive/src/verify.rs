@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
-use crate::client::{Backoff, Connection, Found, Server, is_later};
+use crate::client::{Backoff, Connection, Found, Server, commands, is_later};
 use crate::keep::{Copy, FolderName, Kept, ownership};
 use crate::pull::gmail;
 
@@ -27,7 +27,7 @@ mod tests;
 
 pub use repair::repair;
 
-use asked::{commands, finish, hashes, sizes_of};
+use asked::{finish, hashes, sizes_of};
 
 /// What to compare.
 #[derive(Clone)]

@@ -7,11 +7,6 @@ use sealpost_imap::types::{Response, Status};
 
 use crate::client::{Connection, Done, lowest};
 
-/// Ranges of one command.
-const RANGES: usize = 200;
-/// Messages of one command.
-const MESSAGES: usize = 500;
-
 /// UIDs and sizes of all messages of the selected mailbox.
 pub(super) async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {
     let mut last = None;
@@ -78,19 +73,6 @@ pub(super) async fn hashes(
             _ => {}
         }
     }
-}
-
-/// The set divided into what one command asks for.
-pub(super) fn commands(set: &UidSet) -> impl Iterator<Item = UidSet> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let mut part = set.slice(at..set.len().min(at + MESSAGES));
-        if part.range_count() > RANGES {
-            part = UidSet::from_ranges(part.ranges().take(RANGES));
-        }
-        at += part.len();
-        (!part.is_empty()).then_some(part)
-    })
 }
 
 pub(super) fn finish(hash: Context) -> [u8; 32] {
