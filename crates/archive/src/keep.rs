@@ -195,6 +195,15 @@ pub trait Folder: Send {
     /// Whether a message of this UID is taken: it is not there, or to be replaced.
     fn takes(&self, uid: u32) -> bool;
 
+    /// Messages that were taken over from a program that keeps no dates, and whose date nobody has told: as many as one run may
+    /// tell of.
+    fn undated(&self) -> UidSet {
+        UidSet::new()
+    }
+
+    /// When the server received a message of [`Folder::undated`]. Kept once the folder is closed.
+    fn date(&mut self, _uid: u32, _received: DateTime) {}
+
     /// What the server has of the folder is known by now: everything that it has no more was told ([`Folder::gone`]).
     fn in_step(&mut self) {}
 

@@ -7,8 +7,9 @@
 //! ([`Files::committed`]). What a crash leaves undone of the last step is done when the folder is opened.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
+use std::path::Path;
 
 use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::{Date, DateTime};
@@ -22,6 +23,9 @@ use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among};
 
 /// Bytes of noted line ends that are gathered before they go to the journal.
 const RUNS_BYTES: usize = 8 * 1024;
+
+/// Dates that are gathered before the journal is written anew, some megabytes; a later run gathers more.
+const DATES: usize = 200_000;
 
 /// What a format does with messages. Text has LF at its line ends.
 pub(super) trait Files: Send {
@@ -55,6 +59,8 @@ pub(super) trait Files: Send {
 pub(super) struct Contents {
     pub journal: Journal,
     pub known: Known,
+    /// Messages of another program, which kept no date.
+    undated: UidSet,
     /// UIDs that were removed.
     removed: UidSet,
     /// Of UIDs that came more than once: where the last one's record begins.
@@ -67,20 +73,23 @@ impl Contents {
     ///
     /// # Errors
     /// As [`Journal::open`].
-    pub fn read(path: &std::path::Path, mut each: impl FnMut(u64, &Record)) -> Result<Self> {
-        let (mut known, mut removed, mut again) = (Known::new(), UidSet::new(), BTreeMap::new());
+    pub fn read(path: &Path, mut each: impl FnMut(u64, &Record)) -> Result<Self> {
+        let (mut known, mut undated) = (Known::new(), UidSet::new());
+        let (mut removed, mut again) = (UidSet::new(), BTreeMap::new());
         let journal = Journal::open(path, |at, record| {
             each(at, &record);
+            note_date(&mut undated, &record);
             take(&mut known, &mut removed, &mut again, at, record);
             Ok(())
         })?;
-        Ok(Contents { journal, known, removed, again, index: OnceCell::new() })
+        Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new() })
     }
 
     /// An empty journal.
     pub fn new(journal: Journal) -> Self {
-        let (known, removed, again) = (Known::new(), UidSet::new(), BTreeMap::new());
-        Contents { journal, known, removed, again, index: OnceCell::new() }
+        let (known, undated) = (Known::new(), UidSet::new());
+        let (removed, again) = (UidSet::new(), BTreeMap::new());
+        Contents { journal, known, undated, removed, again, index: OnceCell::new() }
     }
 
     /// Adds a record, and what it says.
@@ -89,6 +98,7 @@ impl Contents {
     /// As [`Journal::push`].
     pub fn push(&mut self, record: Record) -> Result<()> {
         let at = self.journal.push(&record)?;
+        note_date(&mut self.undated, &record);
         take(&mut self.known, &mut self.removed, &mut self.again, at, record);
         self.index = OnceCell::new();
         Ok(())
@@ -127,6 +137,46 @@ impl Contents {
             text.push_str(&format!(", and {gone} are lost that the server has no more"));
         }
         Ok(text)
+    }
+
+    /// Writes the journal anew, with these dates of messages that have none: it takes the place of the old one when it is
+    /// complete. Everything in it stays in its order.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`: the old one is there then.
+    fn date(&mut self, dates: &HashMap<u32, DateTime>, path: &Path) -> Result<()> {
+        let last = *self.journal.last();
+        let mut new = Contents::new(Journal::begin(path, self.journal.header().clone())?);
+        let mut line_ends = 0;
+        for record in self.journal.records()? {
+            match record?.1 {
+                // The new one begins with the last header, and ends with the last commit.
+                Record::Header(_) | Record::Commit(_) => {}
+                record @ Record::LineEnds { .. } => {
+                    let at = new.journal.push(&record)?;
+                    line_ends = if line_ends == 0 { at } else { line_ends };
+                }
+                Record::Message(mut message) => {
+                    let ends = std::mem::take(&mut line_ends);
+                    message.line_ends = if message.line_ends == 0 { 0 } else { ends };
+                    if let (None, Some(date)) = (message.received, dates.get(&message.uid)) {
+                        (message.received, message.zone) =
+                            (Some(date.timestamp().seconds()), date.zone_minutes());
+                    }
+                    new.push(Record::Message(message))?;
+                }
+                record => {
+                    if record == Record::Abandoned {
+                        line_ends = 0;
+                    }
+                    new.push(record)?;
+                }
+            }
+        }
+        new.journal.commit(&last)?;
+        new.journal.put_in_place(path, true)?;
+        *self = new;
+        Ok(())
     }
 
     /// The committed messages that are still kept, in the order in which they came.
@@ -177,6 +227,24 @@ impl Contents {
     }
 }
 
+/// Keeps account of which messages of another program have no date.
+fn note_date(undated: &mut UidSet, record: &Record) {
+    match record {
+        Record::Message(message) => {
+            let Some(uid) = Uid::new(message.uid) else { return };
+            if message.foreign && message.received.is_none() {
+                undated.push(uid);
+            } else if !undated.is_empty() {
+                undated.remove(uid);
+            }
+        }
+        Record::Vanished { uid } if !undated.is_empty() => {
+            Uid::new(*uid).map(|uid| undated.remove(uid));
+        }
+        _ => {}
+    }
+}
+
 fn take(known: &mut Known, removed: &mut UidSet, again: &mut BTreeMap<u32, u64>, at: u64, record: Record) {
     match record {
         Record::Message(message) => {
@@ -209,6 +277,8 @@ pub(super) struct FileFolder<F> {
     text: Vec<u8>,
     /// Messages that the next ones of their UIDs replace.
     replace: UidSet,
+    /// Dates of messages that have none, until the folder is closed.
+    dates: HashMap<u32, DateTime>,
     /// Something failed after which it is not known what is on disk.
     broken: bool,
     /// Nobody else has the folder open.
@@ -229,8 +299,16 @@ struct Writing {
 impl<F: Files> FileFolder<F> {
     /// A folder whose journal was read and whose files are as it says.
     pub fn new(files: F, contents: Contents, claim: Claim) -> Self {
-        let replace = UidSet::new();
-        FileFolder { files, contents, writing: None, text: Vec::new(), replace, broken: false, _claim: claim }
+        FileFolder {
+            files,
+            contents,
+            writing: None,
+            text: Vec::new(),
+            replace: UidSet::new(),
+            dates: HashMap::new(),
+            broken: false,
+            _claim: claim,
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -370,6 +448,16 @@ impl<F: Files> Folder for FileFolder<F> {
         !self.contents.known.contains(uid) || is_among(&self.replace, uid)
     }
 
+    fn undated(&self) -> UidSet {
+        self.contents.undated.slice(0..self.contents.undated.len().min(DATES))
+    }
+
+    fn date(&mut self, uid: u32, received: DateTime) {
+        if self.dates.len() < DATES && Uid::new(uid).is_some_and(|uid| self.contents.undated.contains(uid)) {
+            self.dates.insert(uid, received);
+        }
+    }
+
     fn commit(&mut self, resume: &Resume) -> Result<()> {
         self.check()?;
         if !self.contents.journal.is_dirty() && *resume == self.resume() {
@@ -387,6 +475,10 @@ impl<F: Files> Folder for FileFolder<F> {
         self.check()?;
         if self.writing.is_some() {
             self.abandon()?;
+        }
+        if !self.dates.is_empty() {
+            let path = self.contents.journal.path().to_owned();
+            self.contents.date(&self.dates, &path)?;
         }
         let shown = Some(self.files.close(&self.contents)?);
         let (data, last) = (self.files.sync()?, *self.contents.journal.last());

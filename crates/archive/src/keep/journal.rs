@@ -166,6 +166,11 @@ impl Journal {
         Ok(Peeked { header: found.header, last: found.last, whole: false })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whose copy it is.
     pub fn header(&self) -> &Header {
         &self.header

@@ -31,6 +31,8 @@ pub(super) struct Before {
     pub(super) all: UidSet,
     /// Those that are to be fetched again, and others that it ought to have.
     pub(super) again: UidSet,
+    /// Those whose date the server is to be asked for.
+    pub(super) undated: UidSet,
 }
 
 #[derive(Default)]
@@ -106,7 +108,8 @@ impl Job {
             let mut folder = copy.open(&name, &server)?;
             folder.replace(&again);
             let (resume, known) = (folder.resume(), folder.known());
-            let before = Before { resume, present: known.present_uids(), all: known.uids(), again };
+            let (present, undated) = (known.present_uids(), folder.undated());
+            let before = Before { resume, undated, all: known.uids(), present, again };
             Ok((folder, before))
         })
         .await?;

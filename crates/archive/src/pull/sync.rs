@@ -4,18 +4,22 @@
 //! all UIDs and flags are compared. Nothing is taken for gone unless the server named as many messages as it said it has.
 
 use sealpost_base::{Error, Result, Uid, UidSet, limits};
-use sealpost_imap::client::Event;
+use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, SearchData, SequenceSet, Status};
 
 use super::incoming::{Came, Incoming};
 use super::job::{Before, Todo, range};
 use super::stopped;
 use super::writer::Work;
-use crate::client::{Connection, Done, Selected, lowest};
+use crate::client::{Connection, Done, Selected, commands, lowest};
 use crate::keep::Resume;
 
 /// More UIDs than messages that may be in a range are asked for without looking which there are.
 const LOOSE: u64 = 256;
+/// Commands that ask for dates and are at the server at a time.
+const AT_ONCE: usize = 4;
+/// Dates that are handed over together.
+const DATES_TOGETHER: usize = 1024;
 /// Messages above which all UIDs of a server without ESEARCH come as FETCH responses instead of one line.
 const SEARCH_LINE: u32 = 500_000;
 
@@ -38,9 +42,10 @@ impl Sync<'_> {
     /// # Errors
     /// `Retry` if the connection is lost: then it can be done again. `Limit` beyond
     /// [`limits::ARCHIVE_FOLDER_MESSAGES`].
-    pub(super) async fn run(self) -> Result<Todo> {
+    pub(super) async fn run(mut self) -> Result<Todo> {
         let before = self.before;
         let mut todo = self.compare().await?;
+        self.dates().await?;
         // An empty copy gets everything: it may be of another UIDVALIDITY than what was to be fetched again.
         if !before.all.is_empty() && !before.again.is_empty() {
             let missing = todo.missing.len();
@@ -51,7 +56,7 @@ impl Sync<'_> {
         Ok(todo)
     }
 
-    async fn compare(mut self) -> Result<Todo> {
+    async fn compare(&mut self) -> Result<Todo> {
         let (selected, before) = (self.selected, self.before);
         let (messages, most) = (selected.messages, limits::ARCHIVE_FOLDER_MESSAGES);
         if messages > most {
@@ -207,6 +212,43 @@ impl Sync<'_> {
         let command =
             |last: &str| format!("UID FETCH 1:{last} (UID FLAGS{labels}) (CHANGEDSINCE {since}{vanished})");
         self.fetch_to(&last.to_string(), command, |_| {}).await
+    }
+
+    /// Asks for the dates of messages that were taken over without one, and hands them to the writer. What is not answered stays
+    /// without, and is asked for again when there is another reason to look into the folder.
+    async fn dates(&mut self) -> Result<()> {
+        let undated = self.before.undated.intersection(&self.before.present);
+        let mut left = commands(&undated);
+        let (mut under_way, mut dates) = (0usize, Vec::new());
+        let (mut uid, mut date) = (None, None);
+        loop {
+            while under_way < AT_ONCE
+                && let Some(set) = left.next()
+            {
+                self.connection.queue(|w| w.raw(format!("UID FETCH {set} (UID INTERNALDATE)")));
+                under_way += 1;
+            }
+            if under_way == 0 {
+                return Ok(());
+            }
+            self.connection.flush().await?;
+            let event = self.next().await?;
+            let completed = Connection::completion(&event).is_some();
+            under_way = under_way.saturating_sub(usize::from(completed));
+            if completed || dates.len() >= DATES_TOGETHER {
+                self.incoming.then(Work::Dates(std::mem::take(&mut dates))).await?;
+            }
+            match &event {
+                Event::FetchBegin(_) => (uid, date) = (None, None),
+                Event::UidFetchBegin(its) => (uid, date) = (Some(*its), None),
+                Event::Fetch(FetchData::Uid(its)) => uid = Some(*its),
+                Event::Fetch(FetchData::InternalDate(its)) => date = Some(*its),
+                Event::FetchEnd => dates.extend(uid.take().zip(date.take())),
+                _ => {}
+            }
+            // Changes of flags come whenever they like.
+            self.incoming.take(event).await?;
+        }
     }
 
     fn labels(&self) -> &'static str {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sealpost_base::{Clock, Error, Kind, Result, UidSet};
+use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
 use super::report::{Failure, Observer, UNREAD_TOLD};
@@ -38,6 +39,8 @@ pub(super) enum Work {
     Large(u64, mpsc::Receiver<Piece>),
     /// Flags of messages that are known.
     Flags(Vec<(u32, Flags)>),
+    /// Dates of messages that are known without one.
+    Dates(Vec<(u32, DateTime)>),
     /// What is kept without some of its flags, or its date.
     Unread(Vec<Failure>),
     /// The server no longer has these.
@@ -163,6 +166,11 @@ impl Writer {
             Work::Flags(changes) => {
                 for (uid, flags) in changes {
                     self.flags(uid, &flags)?;
+                }
+            }
+            Work::Dates(dates) => {
+                for (uid, received) in dates {
+                    self.folder.date(uid, received);
                 }
             }
             Work::Unread(unread) => {

@@ -214,6 +214,11 @@ impl Script {
         self.change(|world| change(world.boxes.get_mut("INBOX").unwrap()));
     }
 
+    /// How many commands have this in them.
+    pub(crate) fn asked_for(&self, part: &str) -> usize {
+        self.world.lock().unwrap().asked.iter().filter(|line| line.contains(part)).count()
+    }
+
     /// How many commands began with this.
     pub(crate) fn asked(&self, begin: &str) -> usize {
         self.world.lock().unwrap().asked.iter().filter(|line| line.starts_with(begin)).count()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull};
 use super::pulled::{options, tools};
-use super::server::{Box_, Script};
+use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
 use crate::keep::testing::read_all;
 use crate::keep::{Copy, FolderName, imap_backup, maildir};
@@ -158,6 +158,47 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
         let (report, notes) = told(&script, open, root, options()).await;
         assert_eq!((report.of.len(), &*notes), (0, ""), "{what}");
         assert_eq!((script.asked("EXAMINE"), before), (before, selected + 1), "{what}");
+    }
+}
+
+/// What was taken over from imap-backup has no dates, and gets them by the pull that takes it over, or by the next one that can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dates_that_another_program_did_not_keep_are_asked_for_once() {
+    for capabilities in ["", "ESEARCH LIST-STATUS", QRESYNC] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let odd = [Fault::Date(3, "NIL"), Fault::CutOnceAt(1201)];
+        let mut inbox = Box_::with(1200);
+        inbox.messages.get_mut(&5).unwrap().1 = b"A: b\r\n\r\nLF\nand\r\nCRLF\n".to_vec();
+        inbox.expunge(4);
+        let script = Script::start(inbox, capabilities, &[]).await;
+        told(&script, imap_backup::open, root, options()).await;
+        fs::remove_file(root.join("INBOX.sealpost")).unwrap();
+        script.change(|world| world.faults = odd.to_vec());
+        script.inbox(|inbox| {
+            inbox.expunge(7);
+            // With line ends that the journal knows, in the one that is written anew.
+            assert_eq!(inbox.add(Some(b"A: b\r\n\r\nLF\nand\r\nCRLF\n".to_vec())), 1201);
+        });
+        told(&script, imap_backup::open, root, options()).await;
+        let copy = opened(imap_backup::open, root).await;
+        let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+        let mails = read_all(&*folder);
+        let undated: Vec<u32> = mails.iter().filter(|(_, m)| m.date.is_none()).map(|(uid, _)| *uid).collect();
+        assert_eq!((mails.len(), &*undated), (1200, &[3, 7][..]), "{capabilities}");
+        assert!(mails.values().filter_map(|mail| mail.date).all(|date| date.zone_minutes() == -420));
+        assert_eq!(mails[&1201].octets, b"A: b\r\n\r\nLF\nand\r\nCRLF\n");
+        assert!(folder.known().is_gone(7));
+        drop((folder, copy));
+        let commands = 1199usize.div_ceil(500);
+        assert_eq!(script.asked_for("(UID INTERNALDATE)"), commands, "{capabilities}");
+        // The date that could not be read is asked for when the folder is looked into, and nothing else.
+        script.change(|world| world.faults.clear());
+        script.inbox(|inbox| inbox.set_flags(9, "\\Flagged"));
+        told(&script, imap_backup::open, root, options()).await;
+        told(&script, imap_backup::open, root, options()).await;
+        assert_eq!(script.asked_for("UID FETCH 3 (UID INTERNALDATE)"), 1, "{capabilities}");
+        assert_eq!(script.asked_for("(UID INTERNALDATE)"), commands + 1, "{capabilities}");
     }
 }
 

@@ -42,6 +42,9 @@ impl Session {
         if command.contains("HEADER.FIELDS") {
             return self.headers(mailbox, set, command);
         }
+        if command.ends_with("(UID INTERNALDATE)") {
+            return self.internal_dates(mailbox, set);
+        }
         if command.contains("VANISHED") {
             let gone: Vec<String> = mailbox
                 .vanished
@@ -58,6 +61,16 @@ impl Session {
             if contains(set, *uid) && changed && !(half && uid % 2 == 1) {
                 out.push_str(&format!("* {} FETCH (UID {uid} FLAGS ({flags}))\r\n", nth + 1));
             }
+        }
+        (out.into_bytes(), Some("OK fetched".into()))
+    }
+
+    fn internal_dates(&self, mailbox: &Box_, set: &str) -> (Vec<u8>, Option<String>) {
+        let (mut out, others) = (String::new(), self.dates());
+        for (nth, uid) in mailbox.messages.keys().enumerate().filter(|(_, uid)| contains(set, **uid)) {
+            let other = others.iter().find(|(of, _)| of == uid).map(|(_, date)| *date);
+            let date = other.unwrap_or("\"17-Jul-1996 02:44:25 -0700\"");
+            out.push_str(&format!("* {} FETCH (UID {uid} INTERNALDATE {date})\r\n", nth + 1));
         }
         (out.into_bytes(), Some("OK fetched".into()))
     }
