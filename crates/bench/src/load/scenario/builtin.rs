@@ -19,6 +19,7 @@ macro_rules! built_in {
 
 built_in!(
     "fill",
+    "fill-lmtp",
     "fetch",
     "search",
     "flags",
