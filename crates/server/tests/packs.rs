@@ -21,7 +21,8 @@ use imap_world::{Client, NOW, World, dial};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutPayload};
-use sealpost_base::{FakeClock, MemoryDivision, Random, SeededRandom};
+use sealpost_account::{MessageNumber, PackReads, Packed};
+use sealpost_base::{Budget, FakeClock, MemoryDivision, Random, SeededRandom};
 use sealpost_server::net::Stream;
 use sealpost_server::smtp::Protocol;
 use sealpost_server::{Context, Settings};
@@ -168,25 +169,29 @@ async fn a_search_reads_each_segment_once() {
     }
 }
 
-/// What they have read of packs is a part of what the account may read.
+/// Packs are opened in the memory that is given for them, and in no other; what does not fit is done without.
 #[tokio::test]
-async fn clients_that_do_not_read_leave_memory_for_others() {
-    let bucket = Bucket::new(MESSAGES).await;
-    let (ctx, first) = bucket.cold_with(settings_with(96 << 20)).await;
-    let mut clients = vec![first];
-    for _ in 0..12 {
-        let (mut client, _) = dial(&ctx);
-        client.login().await;
-        client.ok("SELECT INBOX").await;
-        clients.push(client);
-    }
-    for client in &mut clients {
-        client.send(b"x FETCH 1:* (BODY.PEEK[])\r\n").await;
-        // It is under way.
-        client.line().await;
-    }
-    let reading = ctx.budget.in_use();
-    assert!(reading > 0 && reading <= ctx.budget.common() / 4, "{reading}");
+async fn packs_are_opened_where_there_is_room() {
+    let account = Bucket::new(500).await.world.account().await;
+    let numbers: Vec<MessageNumber> = account.state().messages().map(|(number, _)| number).collect();
+    let (first, second, other) = (numbers[0], numbers[1], numbers[300]);
+    let memory = Budget::new(3 << 20);
+    let packs = PackReads::new(&account, Packed::Messages, &memory);
+    packs.expect(numbers).await;
+    assert!(packs.are_together(first, second) && !packs.are_together(first, other));
+    assert!(packs.has_room(first) && packs.has_room(other));
+    let message = account.state().message(first).unwrap();
+    let reader = packs.reader(first, &message).await;
+    assert!(memory.in_use() > 2 << 20);
+    assert!(packs.has_room(second) && !packs.has_room(other), "one pack fits");
+    drop(reader);
+    packs.make_room(other);
+    assert!(packs.has_room(other) && memory.in_use() == 0);
+    // Somebody else has all of it.
+    let _all = memory.try_acquire_large(3 << 20).unwrap();
+    assert!(!packs.has_room(other));
+    packs.make_room(other);
+    assert!(packs.has_room(other) && !packs.has_room(first));
 }
 
 /// Deliveries have only the public key. Whoever logs in next has the other one.
