@@ -30,7 +30,7 @@ fn scenarios_are_listed_shown_and_run_again_from_a_file() {
     assert_eq!(status, 0);
     let names: Vec<_> =
         list["scenarios"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
-    assert!(names.len() == 13 && names.contains(&"thunderbird"), "{names:?}");
+    assert!(names.len() == 14 && names.contains(&"thunderbird"), "{names:?}");
     assert!(home.ok(&["bench", "list"]).contains("mailbox-100"));
     let (shown, _) = home.json(&["bench", "show", "refresh"]);
     assert_eq!(shown["toml"].as_str().unwrap().trim_end(), home.ok(&["bench", "show", "refresh"]).trim_end());
