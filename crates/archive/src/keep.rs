@@ -364,6 +364,8 @@ pub struct Kept {
     /// Its files are as the last commit left them, as far as that is seen without reading them. Otherwise it has to be
     /// opened, which finds out what is missing.
     pub as_left: bool,
+    /// The run that made the last commit also closed the folder: what other programs read is up to date with it.
+    pub closed: bool,
 }
 
 /// Up to where a folder is in step with the server.

@@ -334,7 +334,10 @@ impl<L: Layout> Copy for FileCopy<L> {
                     let as_left = whole && self.layout.is_as_left(&self.root, &entry.place, &last)?;
                     (header, last, as_left)
                 }
-                false => (entry.header.clone(), Commit::default(), true),
+                false => {
+                    let untaken = self.layout.untaken(&self.root, &entry.place)?;
+                    (entry.header.clone(), Commit::default(), untaken.is_some())
+                }
             };
             if header.uidvalidity == 0 {
                 continue;
@@ -346,6 +349,7 @@ impl<L: Layout> Copy for FileCopy<L> {
                 gone: last.gone,
                 resume: last.resume(),
                 as_left,
+                closed: !entry.ours || last.shown.is_some(),
             });
         }
         Ok(kept)

@@ -449,7 +449,8 @@ impl<F: Files> Folder for FileFolder<F> {
     }
 
     fn undated(&self) -> UidSet {
-        self.contents.undated.slice(0..self.contents.undated.len().min(DATES))
+        let undated = self.contents.undated.intersection(&self.contents.known.present_uids());
+        undated.slice(0..undated.len().min(DATES))
     }
 
     fn date(&mut self, uid: u32, received: DateTime) {
@@ -476,14 +477,18 @@ impl<F: Files> Folder for FileFolder<F> {
         if self.writing.is_some() {
             self.abandon()?;
         }
+        let shown = Some(self.files.close(&self.contents)?);
+        let (data, last) = (self.files.sync()?, *self.contents.journal.last());
+        let closed = Commit { data, shown, ..last };
+        if (data, shown) != (last.data, last.shown) {
+            self.contents.journal.commit(&closed)?;
+        }
+        // Last: whatever becomes of the dates, the rest is in order.
         if !self.dates.is_empty() {
             let path = self.contents.journal.path().to_owned();
             self.contents.date(&self.dates, &path)?;
-        }
-        let shown = Some(self.files.close(&self.contents)?);
-        let (data, last) = (self.files.sync()?, *self.contents.journal.last());
-        if (data, shown) != (last.data, last.shown) {
-            self.contents.journal.commit(&Commit { data, shown, ..last })?;
+            // A short transaction at the end is what the next run looks at.
+            self.contents.journal.commit(&closed)?;
         }
         Ok(())
     }

@@ -233,6 +233,7 @@ impl Copy for SealedCopy {
             messages: record.present,
             gone: record.gone.len() as u64,
             as_left: true,
+            closed: true,
         });
         Ok(kept.collect())
     }

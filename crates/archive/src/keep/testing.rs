@@ -7,6 +7,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::journal::{Commit, Journal};
 use super::*;
 
 /// A message of a test.
@@ -48,6 +49,14 @@ pub fn give(folder: &mut dyn Folder, uid: u32, mail: &Mail, piece: usize) -> Res
         folder.write(piece)?;
     }
     folder.finish(&Arrived { uid, flags: mail.flags.clone(), internaldate: mail.date })
+}
+
+/// Leaves a folder as a run does that ends after its last commit, and before it has closed the folder.
+pub fn leave_unclosed(journal: &Path) {
+    let mut journal = Journal::open(journal, |_, _| Ok(())).unwrap();
+    let last = *journal.last();
+    assert!(last.resume().whole);
+    journal.commit(&Commit { shown: None, ..last }).unwrap();
 }
 
 /// Everything in a folder, read.

@@ -141,10 +141,15 @@ impl Job {
         self.state().before = Some(before);
     }
 
-    /// What the copy had before, if what to fetch is not known yet.
+    /// What the copy had before, if what to fetch is not known yet. Dates are asked for by the first attempt alone: a message whose
+    /// date ends the connection must not keep new ones away.
     pub(super) fn before_sync(&self) -> Option<Before> {
-        let state = self.state();
-        if state.synced { None } else { state.before.clone() }
+        let mut state = self.state();
+        let before = state.before.clone().filter(|_| !state.synced)?;
+        if let Some(left) = &mut state.before {
+            left.undated = UidSet::new();
+        }
+        Some(before)
     }
 
     /// From now on there is something to fetch.

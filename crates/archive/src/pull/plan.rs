@@ -92,7 +92,7 @@ fn look(found: &Found, kept: &Kept, condstore: bool) -> Option<(Reason, u64)> {
     if !resume.whole {
         return Some((Reason::Unfinished, more(found, kept)));
     }
-    if !kept.as_left {
+    if !kept.as_left || !kept.closed {
         return Some((Reason::Touched, more(found, kept)));
     }
     if numbers.uidnext == 0
@@ -139,6 +139,7 @@ mod tests {
             gone: 0,
             resume: Resume { highestmodseq: 7, uidnext: 11, whole: true },
             as_left: true,
+            closed: true,
         }
     }
 

@@ -217,8 +217,7 @@ impl Sync<'_> {
     /// Asks for the dates of messages that were taken over without one, and hands them to the writer. What is not answered stays
     /// without, and is asked for again when there is another reason to look into the folder.
     async fn dates(&mut self) -> Result<()> {
-        let undated = self.before.undated.intersection(&self.before.present);
-        let mut left = commands(&undated);
+        let mut left = commands(&self.before.undated);
         let (mut under_way, mut dates) = (0usize, Vec::new());
         let (mut uid, mut date) = (None, None);
         loop {

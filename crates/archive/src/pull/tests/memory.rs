@@ -68,6 +68,7 @@ impl Copy for Memory {
                 gone,
                 resume: contents.resume,
                 as_left: true,
+                closed: true,
             })
         });
         Ok(kept.collect())

@@ -8,7 +8,7 @@ use super::super::{FolderReport, Observer, Options, Reason, Report, Tools, pull}
 use super::pulled::{options, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
-use crate::keep::testing::read_all;
+use crate::keep::testing::{leave_unclosed, read_all};
 use crate::keep::{Copy, FolderName, imap_backup, maildir};
 
 type Open = fn(&Path) -> sealpost_base::Result<Box<dyn Copy>>;
@@ -220,4 +220,71 @@ async fn what_a_pull_itself_makes_shorter_is_no_alarm() {
             assert_eq!((report.of.len(), &*notes), (0, ""), "{last}");
         }
     }
+}
+
+/// A server that ends the connection when it is asked for the date of a message that was taken over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_date_that_ends_the_connection_keeps_no_new_message_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
+    told(&script, imap_backup::open, root, options()).await;
+    fs::remove_file(root.join("INBOX.sealpost")).unwrap();
+    script.change(|world| world.faults = vec![Fault::CutAt(3)]);
+    script.inbox(|inbox| {
+        inbox.add(None);
+    });
+    let copy: Arc<dyn Copy> = opened(imap_backup::open, root).await.into();
+    let (_stop, tools) = tools();
+    pull(&script.server(), copy, &options(), &tools).await.unwrap();
+    let copy = opened(imap_backup::open, root).await;
+    let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+    assert!(folder.known().contains(21));
+}
+
+/// A run that ended after its last commit, and before it had closed the folder.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_did_not_close_the_next_one_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
+    told(&script, imap_backup::open, root, options()).await;
+    let before = fs::read(root.join("INBOX.imap")).unwrap();
+    script.inbox(|inbox| {
+        inbox.add(None);
+    });
+    told(&script, imap_backup::open, root, options()).await;
+    let after = fs::read(root.join("INBOX.imap")).unwrap();
+    leave_unclosed(&root.join("INBOX.sealpost"));
+    fs::write(root.join("INBOX.imap"), &before).unwrap();
+    let (report, _) = told(&script, imap_backup::open, root, options()).await;
+    assert_eq!((report.of.len(), fs::read(root.join("INBOX.imap")).unwrap()), (1, after));
+    let (report, _) = told(&script, imap_backup::open, root, options()).await;
+    assert_eq!(report.of.len(), 0);
+
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
+    told(&script, maildir::open, root, options()).await;
+    leave_unclosed(&root.join("sealpost.journal"));
+    // Not yet where readers look.
+    for entry in fs::read_dir(root.join("cur")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        fs::rename(entry.path(), root.join("tmp").join(name.split(":2,").next().unwrap())).unwrap();
+    }
+    told(&script, maildir::open, root, options()).await;
+    assert_eq!(fs::read_dir(root.join("tmp")).unwrap().count(), 0);
+}
+
+/// Looking for what a copy has takes nothing over and puts nothing aside.
+#[test]
+fn a_copy_that_cannot_be_read_is_not_as_it_was_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    fs::write(root.join("INBOX.imap"), r#"{"version":3,"uid_validity":7,"messages":["#).unwrap();
+    fs::write(root.join("INBOX.mbox"), "From a@b Mon Nov 16 09:05:07 2020\nSubject: one\n\ntext\n\n")
+        .unwrap();
+    let kept = imap_backup::open(root).unwrap().folders().unwrap();
+    assert!(kept.len() == 1 && !kept[0].as_left);
 }

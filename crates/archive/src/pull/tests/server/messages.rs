@@ -68,6 +68,11 @@ impl Session {
     fn internal_dates(&self, mailbox: &Box_, set: &str) -> (Vec<u8>, Option<String>) {
         let (mut out, others) = (String::new(), self.dates());
         for (nth, uid) in mailbox.messages.keys().enumerate().filter(|(_, uid)| contains(set, **uid)) {
+            if self.has(&Fault::CutAt(*uid)) {
+                let mut out = out.into_bytes();
+                out.extend_from_slice(CUT);
+                return (out, None);
+            }
             let other = others.iter().find(|(of, _)| of == uid).map(|(_, date)| *date);
             let date = other.unwrap_or("\"17-Jul-1996 02:44:25 -0700\"");
             out.push_str(&format!("* {} FETCH (UID {uid} INTERNALDATE {date})\r\n", nth + 1));
