@@ -92,8 +92,14 @@ impl Refusal {
                 | "IllegalLocationConstraintException"
                 | "InvalidRegion",
             ) => Refusal::WrongRegion(element(body, "Region").map(words)),
+            _ if ["5", "408", "429"].iter().any(|begin| answer.starts_with(begin)) => {
+                Refusal::Fails(status())
+            }
             Some(code) => Refusal::Other(words(&format!("{code}: {message}"))),
-            None if answer.starts_with('5') => Refusal::Fails(status()),
+            // Google, of a service account.
+            None if body.trim_start().starts_with('{') => {
+                Refusal::Other(words(answer.split(": Error performing").next().unwrap_or(answer)))
+            }
             None => Refusal::NoStore(status()),
         }
     }
@@ -177,6 +183,8 @@ mod tests {
             assert_eq!(document(status, code, more), expected, "{code}");
         }
         assert_eq!(answered("503 Service Unavailable: "), Refusal::Fails("503 Service Unavailable".into()));
+        let json = "400 Bad Request: {\"error\":\"invalid_grant\"}";
+        assert_eq!(answered(json), Refusal::Other(json.into()));
         assert_eq!(answered("405 Not Allowed: <html>no</html>"), Refusal::NoStore("405 Not Allowed".into()));
     }
 
@@ -196,5 +204,17 @@ mod tests {
         assert_eq!(failed("operation timed out"), Refusal::NoAnswer);
         assert_eq!(failed("Network is unreachable"), Refusal::NoConnection("Network is unreachable".into()));
         assert_eq!(Refusal::of(&Error::corrupt("probe/1 is not what was written")), None);
+    }
+
+    #[test]
+    fn a_store_that_fails_says_so_with_a_document_too() {
+        for (status, code) in
+            [("503 Service Unavailable", "SlowDown"), ("500 Internal Server Error", "InternalError")]
+        {
+            let text =
+                format!("Server returned non-2xx {STATUS}{status}: <Error><Code>{code}</Code></Error>");
+            let refusal = Refusal::of(&Error::retry("store: probe/1").with_source(text));
+            assert_eq!(refusal, Some(Refusal::Fails(status.into())), "{code}");
+        }
     }
 }
