@@ -6,7 +6,7 @@ mod world;
 
 use futures::StreamExt;
 use sealpost_account::{Event, Parts, ReadOrder};
-use sealpost_base::{Budget, Kind, MailboxId, UidSet, limits};
+use sealpost_base::{Budget, Kind, MailboxId, Random, SeededRandom, UidSet, limits};
 use sealpost_vault::message;
 use std::time::Duration;
 
@@ -153,6 +153,25 @@ async fn short_texts_are_kept_and_long_ones_are_not() {
     }
 }
 
+/// Looking for what segments cannot have takes no more memory than looking for what they have.
+#[tokio::test]
+async fn texts_that_are_too_long_for_segments_are_not_made_ready_again() {
+    let w = World::new(32);
+    let budget = Budget::with_largest(20 << 20, 12 << 20);
+    let p = w.process_with(budget.clone()).await;
+    let noise = |n: u64| -> String {
+        let random = SeededRandom::new(n);
+        (0..limits::SEGMENT_TEXT_BYTES / 8).map(|_| format!("{:016x} ", random.next_u64())).collect()
+    };
+    let mails: Vec<_> = (0..300).map(|n| format!("Subject: {n}\r\n\r\n{}\r\n", noise(n))).collect();
+    p.append("INBOX", &mails).await;
+    p.texts("INBOX").await;
+    p.settle().await;
+    let _others = budget.try_acquire_large(14 << 20).unwrap();
+    let texts = tokio::time::timeout(Duration::from_secs(30), p.texts("INBOX"));
+    assert_eq!(texts.await.expect("it does not wait for memory to make segments with"), [0, 0]);
+}
+
 /// Every object but the segments could be gone: that is what they are for.
 #[tokio::test]
 async fn what_segments_hold_is_not_read_from_messages() {
@@ -188,6 +207,27 @@ async fn messages_that_were_moved_about_are_found_in_the_order_of_their_uids() {
         p.account.commit(|_| Ok((vec![Event::Copied { from, uids: uids.clone(), to }], ()))).await.unwrap();
     }
     assert_told(&p).await;
+}
+
+/// In the order of UIDs, too: what fits into a window is known after the first.
+#[tokio::test]
+async fn messages_in_another_order_than_they_are_stored_take_few_reads() {
+    let w = World::new(31);
+    let p = w.process().await;
+    let ids = "<0123456789.0123456789@example.org> ".repeat(25);
+    let mails: Vec<_> = (0..2400).map(|n| format!("Subject: {n}\r\nReferences: {ids}\r\n\r\n")).collect();
+    p.append("INBOX", &mails).await;
+    let (from, to) = (p.mailbox("INBOX"), p.mailbox("Archive"));
+    for n in 1..=60 {
+        let uids: UidSet = (0..40).map(|i| uid(n + 60 * i)).collect();
+        p.account.commit(|_| Ok((vec![Event::Copied { from, uids: uids.clone(), to }], ()))).await.unwrap();
+    }
+    p.summaries("INBOX", all(), Parts::ALL).await;
+    p.settle().await;
+    assert!(w.segments().await.len() > 3);
+    let before = w.faults.calls();
+    assert_eq!(p.summaries("Archive", all(), Parts::ALL).await.len(), 2400);
+    assert!(w.faults.calls() - before <= 40, "{} requests", w.faults.calls() - before);
 }
 
 /// Random deliveries, copies, moves, expunges and purges, with two processes that both make and tidy segments, some of

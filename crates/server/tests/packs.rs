@@ -99,10 +99,11 @@ impl Bucket {
         (ctx, client)
     }
 
-    /// How many requests a command takes, and what is answered.
+    /// How many requests a command takes, and what is answered, but for how far it is.
     async fn requests(&self, client: &mut Client, command: &str) -> (u64, Vec<String>) {
         let before = self.calls.calls();
-        let lines = client.ok(command).await;
+        let mut lines = client.ok(command).await;
+        lines.retain(|line| !line.starts_with("* OK [INPROGRESS"));
         let requests = self.calls.calls() - before;
         eprintln!("{command}: {requests} requests");
         (requests, lines)
@@ -161,7 +162,9 @@ async fn a_search_reads_each_segment_once() {
         let set: Vec<_> = (0..20).map(|i| (1 + n + 50 * i).to_string()).collect();
         client.ok(&format!("COPY {} Archive", set.join(","))).await;
     }
-    for (command, lines) in [("SEARCH BODY \"is number 77.\"", 1), ("SEARCH SUBJECT \"message 77\"", 1)] {
+    let search =
+        ["SEARCH BODY \"is number 77.\"", "SEARCH SUBJECT \"message 77\"", "SORT (SUBJECT) UTF-8 ALL"];
+    for (command, lines) in search.into_iter().zip([1, 1, 1]) {
         let (_ctx, mut client) = bucket.cold_with(settings()).await;
         client.ok("EXAMINE Archive").await;
         let (requests, found) = bucket.requests(&mut client, command).await;

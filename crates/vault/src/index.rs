@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, Random, Result};
 
-use crate::chunk::{self, MAX_SEALED_BYTES};
+use crate::chunk;
 use crate::cipher::{ObjectCipher, Place, sha256};
 use crate::{AccountKeys, Sealed};
 
@@ -119,7 +119,8 @@ impl SegmentReader {
             Some(section) => &section[..],
             None => return Err(Error::corrupt("an index segment lacks a section")),
         };
-        let mut out = Vec::new();
+        // At once: a section that grows leaves holes in the memory of the process.
+        let mut out = Vec::with_capacity(limit.min(chunks(sealed)? * CHUNK_BYTES));
         for chunk in 0u32.. {
             let size = chunk::sealed_size(sealed)?;
             let (first, rest) = sealed
@@ -136,9 +137,6 @@ impl SegmentReader {
             if !rest.is_empty() && plain.len() != CHUNK_BYTES {
                 return Err(Error::corrupt("a chunk before the last is not full"));
             }
-            if chunk == 0 {
-                out.reserve(limit.min((rest.len() / MAX_SEALED_BYTES + 2) * CHUNK_BYTES));
-            }
             out.extend_from_slice(&plain);
             if rest.is_empty() {
                 break;
@@ -147,6 +145,16 @@ impl SegmentReader {
         }
         Ok(out)
     }
+}
+
+/// How many chunks a section has.
+fn chunks(mut sealed: &[u8]) -> Result<usize> {
+    let mut count = 0;
+    while !sealed.is_empty() {
+        sealed = sealed.get(chunk::sealed_size(sealed)?..).unwrap_or_default();
+        count += 1;
+    }
+    Ok(count)
 }
 
 fn cipher(keys: &AccountKeys, account: AccountId, path: &str, salt: &[u8]) -> ObjectCipher {

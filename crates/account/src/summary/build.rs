@@ -120,15 +120,12 @@ impl Account {
                 }
                 each(number, object, entry);
                 if segment.is_full() {
-                    stored = stored.and(
-                        self.write_segment(&std::mem::replace(&mut segment, SegmentWriter::new(content)))
-                            .await
-                            .map(drop),
-                    );
+                    let full = std::mem::replace(&mut segment, SegmentWriter::new(content));
+                    stored = stored.and(self.write_segment(full).await.map(drop));
                 }
             }
         }
-        stored.and(self.write_segment(&segment).await.map(drop))
+        stored.and(self.write_segment(segment).await.map(drop))
     }
 
     async fn make_group(

@@ -22,31 +22,61 @@ const AT_ONCE: usize = 8;
 /// A segment is made for somebody who waits if at least this part of its messages is asked for.
 const WANTED_PART: usize = 4;
 
+/// Whether segments are to be made first: enough of what is wanted is in none.
+pub(super) async fn builds(account: &Account, content: Content, wanted: &[Wanted]) -> bool {
+    uncovered(&*known(account, content).await, wanted) * WANTED_PART >= WORTH_MESSAGES
+}
+
 /// The summaries of `wanted`, in order; as many as fit into a window, at least one if there is one. Texts that no segment has
-/// are errors.
+/// are errors. If it `builds`, the memory for that is there ([`Reads::begin_building`]), and is given back when segments are made.
 pub(super) async fn gather(
     account: &Arc<Account>,
     content: Content,
     wanted: &[Wanted],
     parts: Parts,
+    builds: bool,
     reads: &mut Reads,
 ) -> Vec<Result<Summary>> {
-    let mut gathered = Gathered::new(content, wanted, reads.block(parts), reads.window);
-    let known = match account.segments(content).await {
-        Ok(known) => known,
-        Err(e) => {
-            tracing::debug!(account = %account.id(), error = %e, "the segments of summaries cannot be listed");
-            Arc::default()
+    // Whether a segment is worth making depends on all that it would have.
+    let wanted = if builds { wanted } else { &wanted[..wanted.len().min(reads.messages)] };
+    let mut gathered = Gathered::new(content, wanted, reads.block(parts, wanted.len()), reads.window);
+    let known = match builds {
+        false => known(account, content).await,
+        true => {
+            // In this order, as everywhere: who has the lock waits for no memory.
+            let _change = account.index(content).change.lock().await;
+            // Also what others made while this waited.
+            let known = known(account, content).await;
+            gathered.build_missing(account, &known).await;
+            reads.end_building();
+            known
         }
     };
     gathered.read_segments(account, &known, reads).await;
-    if let Some(known) = gathered.build_segments(account, &known, reads).await {
-        gathered.read_segments(account, &known, reads).await;
-    }
     if content == Content::Summaries {
         gathered.read_messages(account).await;
     }
     gathered.finish(reads)
+}
+
+async fn known(account: &Account, content: Content) -> Arc<Known> {
+    account.segments(content).await.unwrap_or_else(|e| {
+        tracing::debug!(account = %account.id(), error = %e, "the segments of summaries cannot be listed");
+        Arc::default()
+    })
+}
+
+/// How many of them no segment covers.
+fn uncovered(known: &Known, wanted: &[Wanted]) -> usize {
+    let mut last: Option<SegmentName> = None;
+    let is_uncovered = |wanted: &&Wanted| {
+        let number = wanted.number.0;
+        if !last.is_some_and(|segment| segment.covers(number)) {
+            last = known.covering(number);
+        }
+        last.is_none()
+    };
+    wanted.iter().filter(is_uncovered).count()
 }
 
 /// What was found so far.
@@ -143,42 +173,15 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Makes segments where most of what they would hold is asked for anyway. What is known now, if others made some of them
-    /// meanwhile.
-    async fn build_segments(
-        &mut self,
-        account: &Arc<Account>,
-        before: &Known,
-        reads: &mut Reads,
-    ) -> Option<Arc<Known>> {
+    /// Makes segments where most of what they would hold is asked for anyway.
+    async fn build_missing(&mut self, account: &Arc<Account>, known: &Known) {
         let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, wanted) in self.missing() {
-            missing.entry(wanted.number.0).or_default().push(at);
+            let number = wanted.number.0;
+            if known.covering(number).is_none() {
+                missing.entry(number).or_default().push(at);
+            }
         }
-        if missing.len() * WANTED_PART < WORTH_MESSAGES {
-            return None;
-        }
-        let messages: Vec<u32> = missing.keys().copied().collect();
-        // In this order, as everywhere: who has the lock waits for no memory.
-        reads.begin_building(account).await;
-        let change = account.index(self.content).change.lock().await;
-        let known = account.segments(self.content).await.ok();
-        if let Some(known) = &known {
-            self.build_missing(account, known, missing).await;
-        }
-        drop(change);
-        reads.end_building();
-        let is_new =
-            |known: &Known, number| before.covering(number).is_none() && known.covering(number).is_some();
-        known.filter(|known| messages.iter().any(|number| is_new(known, *number)))
-    }
-
-    async fn build_missing(
-        &mut self,
-        account: &Arc<Account>,
-        known: &Known,
-        mut missing: BTreeMap<u32, Vec<usize>>,
-    ) {
         while let Some((&first, _)) = missing.first_key_value() {
             let (messages, worth) = build::uncovered(&account.state(), known, first);
             let (Some(&(from, _)), Some(&(to, _))) = (messages.first(), messages.last()) else { return };
@@ -216,6 +219,7 @@ impl<'a> Gathered<'a> {
     }
 
     fn finish(self, reads: &mut Reads) -> Vec<Result<Summary>> {
+        reads.learn(self.block.entries.len(), self.end, self.block.text.len());
         let block = reads.share(self.block);
         let missing = || Err(Error::not_found("no segment has it"));
         let places = self.places.into_iter().take(self.end).map(|place| place.unwrap_or_else(missing));

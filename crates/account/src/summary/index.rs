@@ -165,7 +165,7 @@ impl Account {
     }
 
     /// Writes a segment, unless it is empty. Whoever wrote one of the same name had the same to say.
-    pub(super) async fn write_segment(&self, writer: &SegmentWriter) -> Result<Option<SegmentName>> {
+    pub(super) async fn write_segment(&self, writer: SegmentWriter) -> Result<Option<SegmentName>> {
         let Some(name) = writer.name() else { return Ok(None) };
         let content = writer.content();
         let path = name.path(content, self.id());

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::build::BUILD_BYTES;
 use super::content::Content;
 use super::segment::{Segment, SegmentName};
-use super::stream::WINDOW_BYTES;
+use super::stream::{WINDOW_BYTES, WINDOW_MESSAGES};
 use super::{Block, Parts};
 use crate::account::Account;
 
@@ -25,6 +25,8 @@ pub(super) struct Reads {
     usual: usize,
     /// Summaries of one window, in bytes; there are two windows.
     pub(super) window: usize,
+    /// Messages of the next window: as many as will probably fit, so that few are read for a window that has no room for them.
+    pub(super) messages: usize,
     /// How many segments there may be.
     room: usize,
     reads: Vec<(SegmentName, Read)>,
@@ -32,6 +34,8 @@ pub(super) struct Reads {
     blocks: VecDeque<Arc<Block>>,
 }
 
+/// What a window is expected to have of a message, in bytes.
+const USUAL_BYTES: usize = 512;
 /// Windows at once: the caller has one, and one is read ahead.
 const WINDOWS: usize = 2;
 
@@ -63,18 +67,30 @@ impl Reads {
         let room = (permit.bytes().saturating_sub(WINDOWS * window) / segment).clamp(1, MOST);
         let usual = permit.bytes();
         let (reads, blocks) = (Vec::new(), VecDeque::new());
-        Reads { permit, usual, window, room, reads, blocks }
+        Reads { permit, usual, window, messages: WINDOW_MESSAGES, room, reads, blocks }
     }
 
-    /// An empty block, where an earlier window was if nobody has that any more: fresh memory costs more than what is copied to it.
-    pub(super) fn block(&mut self, parts: Parts) -> Block {
+    /// An empty block for a window of so many messages, where an earlier one was if nobody has that any more: fresh memory costs
+    /// more than what is copied to it.
+    pub(super) fn block(&mut self, parts: Parts, messages: usize) -> Block {
         let free = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let block = free.and_then(|at| self.blocks.remove(at)).and_then(Arc::into_inner);
         let mut block = block.unwrap_or_default();
         block.parts = parts;
         block.entries.clear();
         block.text.clear();
+        block.text.reserve(self.window.min(messages * USUAL_BYTES));
         block
+    }
+
+    /// Notes how many summaries were read for a window, how many of them it had room for, and their bytes. In the order of UIDs a
+    /// segment may be read for messages that only a later window has.
+    pub(super) fn learn(&mut self, read: usize, had: usize, bytes: usize) {
+        if had < read {
+            self.messages = (read * 3 / 4).max(1);
+        } else if bytes < self.window / 2 {
+            self.messages = (self.messages * 2).min(WINDOW_MESSAGES);
+        }
     }
 
     /// A window's block, for those who are given its summaries.
@@ -91,6 +107,7 @@ impl Reads {
     /// [`Reads::end_building`].
     pub(super) async fn begin_building(&mut self, account: &Account) {
         self.keep(&[]);
+        self.blocks.clear();
         let bytes = BUILD_BYTES + WINDOWS * self.window;
         if self.permit.bytes() >= bytes {
             return;
@@ -171,7 +188,7 @@ mod tests {
     fn no_more_segments_are_kept_than_there_is_room_for() {
         let permit = Budget::new(8).try_acquire(1).unwrap();
         let (reads, blocks) = (Vec::new(), VecDeque::new());
-        let mut reads = Reads { permit, usual: 1, window: 1, room: 2, reads, blocks };
+        let mut reads = Reads { permit, usual: 1, window: 1, messages: 1, room: 2, reads, blocks };
         for first in 0..9 {
             let [directory, ..] = SegmentWriter::new(Content::Summaries).sections();
             let segment = Segment::decode(&directory, [None, None, None]).unwrap();

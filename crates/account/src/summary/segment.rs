@@ -77,6 +77,7 @@ pub(crate) fn prefix(content: Content, account: AccountId) -> String {
 }
 
 /// A segment that is being filled, in the order of message numbers.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct SegmentWriter {
     content: Content,
     rows: Vec<Row>,
@@ -141,7 +142,7 @@ impl SegmentWriter {
     }
 
     /// The sections of the segment.
-    pub(crate) fn sections(&self) -> [Vec<u8>; 4] {
+    pub(crate) fn sections(self) -> [Vec<u8>; 4] {
         let mut directory = Vec::with_capacity(HEAD_BYTES + self.rows.len() * ROW_BYTES);
         directory.push(VERSION);
         directory.extend((self.rows.len() as u32).to_le_bytes());
@@ -160,7 +161,7 @@ impl SegmentWriter {
                 start = row.ends[part];
             }
         }
-        let [fields, ids, headers] = self.texts.each_ref().map(|text| text.as_bytes().to_vec());
+        let [fields, ids, headers] = self.texts.map(String::into_bytes);
         [directory, fields, ids, headers]
     }
 }
@@ -172,6 +173,7 @@ pub(crate) struct Segment {
 }
 
 /// A message, and where its parts end in the texts; they begin where those of the row before end.
+#[cfg_attr(test, derive(Clone))]
 struct Row {
     number: u32,
     object: ObjectId,
@@ -320,7 +322,7 @@ mod tests {
     }
 
     fn decode(writer: &SegmentWriter, wanted: [bool; 3]) -> Result<Segment> {
-        let [directory, texts @ ..] = writer.sections();
+        let [directory, texts @ ..] = writer.clone().sections();
         let mut wanted = wanted.into_iter();
         Segment::decode(&directory, texts.map(|text| wanted.next().unwrap().then_some(text)))
     }

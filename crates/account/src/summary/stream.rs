@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use sealpost_base::{Error, MailboxId, ObjectId, Result, Uid, UidSet};
 
 use super::content::Content;
-use super::gather::gather;
+use super::gather;
 use super::reads::{Reads, Task};
 use super::{Parts, Summary};
 use crate::account::Account;
@@ -17,7 +17,7 @@ use crate::state::MessageNumber;
 pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
 /// Messages of one window. Many, because messages that were moved about are scattered over the segments, and each
 /// segment is opened once for a window.
-const WINDOW_MESSAGES: usize = 8192;
+pub(super) const WINDOW_MESSAGES: usize = 8192;
 
 /// In which order a stream gives what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,12 +145,21 @@ impl Rest {
 }
 
 async fn window(scope: Arc<Scope>, mut rest: Rest, mut reads: Reads) -> (Window, Reads) {
+    let Scope { account, content, parts, .. } = &*scope;
+    let mut builds = false;
     if rest.wanted.is_empty()
         && let Some(from) = rest.next
     {
         rest = wanted(&scope, from);
+        builds = gather::builds(account, *content, &rest.wanted).await;
+        if builds {
+            // Nothing is kept while this waits: it has given back what it drew.
+            drop(rest);
+            reads.begin_building(account).await;
+            rest = wanted(&scope, from);
+        }
     }
-    let gathered = gather(&scope.account, scope.content, &rest.wanted, scope.parts, &mut reads).await;
+    let gathered = gather::gather(account, *content, &rest.wanted, *parts, builds, &mut reads).await;
     let uids: Vec<Uid> = rest.wanted.drain(..gathered.len()).map(|wanted| wanted.uid).collect();
     (Window { summaries: uids.into_iter().zip(gathered).collect(), rest }, reads)
 }

@@ -184,12 +184,11 @@ impl Account {
                 OwnedRow::Elsewhere(signature) => writer.push_elsewhere(*number, *object, signature),
             }
             if writer.is_full() {
-                written.extend(
-                    self.write_segment(&std::mem::replace(&mut writer, SegmentWriter::new(content))).await?,
-                );
+                let full = std::mem::replace(&mut writer, SegmentWriter::new(content));
+                written.extend(self.write_segment(full).await?);
             }
         }
-        written.extend(self.write_segment(&writer).await?);
+        written.extend(self.write_segment(writer).await?);
         for name in group.into_iter().filter(|name| !written.contains(name)) {
             self.remove_segment(content, name).await?;
         }
