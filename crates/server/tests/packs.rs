@@ -164,11 +164,11 @@ async fn a_search_reads_each_segment_once() {
     }
     let search =
         ["SEARCH BODY \"is number 77.\"", "SEARCH SUBJECT \"message 77\"", "SORT (SUBJECT) UTF-8 ALL"];
-    for (command, lines) in search.into_iter().zip([1, 1, 1]) {
+    for command in search {
         let (_ctx, mut client) = bucket.cold_with(settings()).await;
         client.ok("EXAMINE Archive").await;
         let (requests, found) = bucket.requests(&mut client, command).await;
-        assert!(found.len() == lines + 1 && requests <= 20, "{command}: {requests} requests");
+        assert!(found.len() == 2 && requests <= 20, "{command}: {requests} requests");
     }
 }
 

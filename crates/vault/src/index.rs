@@ -119,8 +119,7 @@ impl SegmentReader {
             Some(section) => &section[..],
             None => return Err(Error::corrupt("an index segment lacks a section")),
         };
-        // At once: a section that grows leaves holes in the memory of the process.
-        let mut out = Vec::with_capacity(limit.min(chunks(sealed)? * CHUNK_BYTES));
+        let mut out = Vec::new();
         for chunk in 0u32.. {
             let size = chunk::sealed_size(sealed)?;
             let (first, rest) = sealed
@@ -136,6 +135,10 @@ impl SegmentReader {
             }
             if !rest.is_empty() && plain.len() != CHUNK_BYTES {
                 return Err(Error::corrupt("a chunk before the last is not full"));
+            }
+            if chunk == 0 {
+                // At once: a section that grows leaves holes in the memory of the process.
+                out.reserve_exact(limit.min((1 + chunks(rest)?) * CHUNK_BYTES));
             }
             out.extend_from_slice(&plain);
             if rest.is_empty() {

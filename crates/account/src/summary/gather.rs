@@ -68,15 +68,27 @@ async fn known(account: &Account, content: Content) -> Arc<Known> {
 
 /// How many of them no segment covers.
 fn uncovered(known: &Known, wanted: &[Wanted]) -> usize {
-    let mut last: Option<SegmentName> = None;
-    let is_uncovered = |wanted: &&Wanted| {
-        let number = wanted.number.0;
-        if !last.is_some_and(|segment| segment.covers(number)) {
-            last = known.covering(number);
+    let mut cover = Cover::new(known);
+    wanted.iter().filter(|wanted| cover.of(wanted.number).is_none()).count()
+}
+
+/// Finds the segments of messages one after the other: mostly it is that of the one before.
+struct Cover<'a> {
+    known: &'a Known,
+    last: Option<SegmentName>,
+}
+
+impl<'a> Cover<'a> {
+    fn new(known: &'a Known) -> Self {
+        Cover { known, last: None }
+    }
+
+    fn of(&mut self, number: MessageNumber) -> Option<SegmentName> {
+        if !self.last.is_some_and(|segment| segment.covers(number.0)) {
+            self.last = self.known.covering(number.0);
         }
-        last.is_none()
-    };
-    wanted.iter().filter(is_uncovered).count()
+        self.last
+    }
 }
 
 /// What was found so far.
@@ -125,13 +137,9 @@ impl<'a> Gathered<'a> {
     async fn read_segments(&mut self, account: &Arc<Account>, known: &Known, reads: &mut Reads) {
         let mut members: HashMap<SegmentName, Vec<usize>> = HashMap::new();
         let mut order = Vec::new();
-        let mut last: Option<SegmentName> = None;
+        let mut cover = Cover::new(known);
         for (at, wanted) in self.missing() {
-            let number = wanted.number.0;
-            if !last.is_some_and(|segment| segment.covers(number)) {
-                last = known.covering(number);
-            }
-            let Some(segment) = last else { continue };
+            let Some(segment) = cover.of(wanted.number) else { continue };
             let members = members.entry(segment).or_insert_with(|| {
                 order.push(segment);
                 Vec::new()
@@ -176,10 +184,10 @@ impl<'a> Gathered<'a> {
     /// Makes segments where most of what they would hold is asked for anyway.
     async fn build_missing(&mut self, account: &Arc<Account>, known: &Known) {
         let mut missing: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let mut cover = Cover::new(known);
         for (at, wanted) in self.missing() {
-            let number = wanted.number.0;
-            if known.covering(number).is_none() {
-                missing.entry(number).or_default().push(at);
+            if cover.of(wanted.number).is_none() {
+                missing.entry(wanted.number.0).or_default().push(at);
             }
         }
         while let Some((&first, _)) = missing.first_key_value() {

@@ -84,10 +84,7 @@ async fn what_was_kept_is_found_at_once_and_after_a_restart() {
 async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), 8 * MIB);
-    for n in 0..400 {
-        cache.keep_whole(&path(n), bytes(n as u8, 50_000)).await;
-    }
-    settle(&cache).await;
+    keep_several(&cache, 0..400, 50_000).await;
     let taken = cache.bytes();
     assert!(taken <= 4 * MIB, "half is for the log of writes: {taken}");
     assert!(taken >= 2 * MIB, "not more went than had to: {taken}");
@@ -102,6 +99,14 @@ async fn it_keeps_to_its_size_and_what_was_not_used_goes_first() {
     assert!(on_disk(dir.path()) <= 24 * MIB, "{}", on_disk(dir.path()));
 }
 
+/// Keeps objects of that size, and waits until they are written.
+async fn keep_several(cache: &Cache, numbers: impl IntoIterator<Item = usize>, size: usize) {
+    for n in numbers {
+        cache.keep_whole(&path(n), bytes(n as u8, size)).await;
+    }
+    settle(cache).await;
+}
+
 /// Bytes of all files in a directory.
 fn on_disk(dir: &Path) -> u64 {
     std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).sum()
@@ -112,10 +117,7 @@ async fn one_that_may_take_less_now_is_begun_anew_and_one_of_the_same_size_is_no
     let dir = tempfile::tempdir().unwrap();
     {
         let cache = open(dir.path(), 64 * MIB);
-        for n in 0..800 {
-            cache.keep_whole(&path(n), bytes(n as u8, 60_000)).await;
-        }
-        settle(&cache).await;
+        keep_several(&cache, 0..800, 60_000).await;
     }
     assert!(on_disk(dir.path()) > 40 * MIB);
     {
@@ -136,10 +138,7 @@ async fn a_damaged_block_is_noticed_and_can_be_kept_again() {
     let dir = tempfile::tempdir().unwrap();
     {
         let cache = open(dir.path(), 64 * MIB);
-        for n in 1..=5 {
-            cache.keep_whole(&path(n), bytes(n as u8, 200_000)).await;
-        }
-        settle(&cache).await;
+        keep_several(&cache, 1..=5, 200_000).await;
     }
     rusqlite::Connection::open(dir.path().join("blocks.sqlite"))
         .unwrap()

@@ -35,6 +35,14 @@ async fn opened(open: Open, root: &Path) -> Box<dyn Copy> {
     }
 }
 
+/// A directory with a copy of twenty messages, and their server.
+async fn pulled(open: Open) -> (tempfile::TempDir, Script) {
+    let directory = tempfile::tempdir().unwrap();
+    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
+    told(&script, open, directory.path(), options()).await;
+    (directory, script)
+}
+
 /// Pulls; the report, and what was told.
 async fn told(script: &Script, open: Open, root: &Path, options: Options) -> (Report, String) {
     let copy: Arc<dyn Copy> = opened(open, root).await.into();
@@ -121,10 +129,8 @@ async fn files_that_were_cut_or_removed_are_noticed_and_mended() {
         ),
     ];
     for (open, what, damage, said, again) in damages {
-        let directory = tempfile::tempdir().unwrap();
+        let (directory, script) = pulled(open).await;
         let root = directory.path();
-        let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
-        told(&script, open, root, options()).await;
         script.inbox(|inbox| inbox.expunge(3));
         told(&script, open, root, options()).await;
         let selected = script.asked("EXAMINE");
@@ -225,10 +231,8 @@ async fn what_a_pull_itself_makes_shorter_is_no_alarm() {
 /// A server that ends the connection when it is asked for the date of a message that was taken over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_date_that_ends_the_connection_keeps_no_new_message_away() {
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, script) = pulled(imap_backup::open).await;
     let root = directory.path();
-    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
-    told(&script, imap_backup::open, root, options()).await;
     fs::remove_file(root.join("INBOX.sealpost")).unwrap();
     script.change(|world| world.faults = vec![Fault::CutAt(3)]);
     script.inbox(|inbox| {
@@ -245,10 +249,8 @@ async fn a_date_that_ends_the_connection_keeps_no_new_message_away() {
 /// A run that ended after its last commit, and before it had closed the folder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_run_did_not_close_the_next_one_does() {
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, script) = pulled(imap_backup::open).await;
     let root = directory.path();
-    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
-    told(&script, imap_backup::open, root, options()).await;
     let before = fs::read(root.join("INBOX.imap")).unwrap();
     script.inbox(|inbox| {
         inbox.add(None);
@@ -262,10 +264,8 @@ async fn what_a_run_did_not_close_the_next_one_does() {
     let (report, _) = told(&script, imap_backup::open, root, options()).await;
     assert_eq!(report.of.len(), 0);
 
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, script) = pulled(maildir::open).await;
     let root = directory.path();
-    let script = Script::start(Box_::with(20), QRESYNC, &[]).await;
-    told(&script, maildir::open, root, options()).await;
     leave_unclosed(&root.join("sealpost.journal"));
     // Not yet where readers look.
     for entry in fs::read_dir(root.join("cur")).unwrap() {

@@ -141,7 +141,8 @@ impl Pipeline {
                 }
                 None => {
                     let Some(next) = self.waiting.front() else { return Ok(None) };
-                    let (next, cost) = (next.number, self.cost());
+                    let (next, len) = (next.number, self.group_len());
+                    let cost = self.cost(len);
                     let permit = self.budget.try_acquire(cost);
                     self.packs.make_room(next);
                     if permit.is_none() && !self.plan.reads_octets() {
@@ -157,7 +158,7 @@ impl Pipeline {
                                 draw(&self.account, &self.budget, cost).await?
                             }
                         };
-                        let group = self.group();
+                        let group = self.group(len);
                         self.prepare(group, Some(permit), true).await
                     }
                 }
@@ -169,7 +170,8 @@ impl Pipeline {
     fn read_ahead(&mut self) {
         let most = if self.plan.reads_octets() { AHEAD_OCTETS } else { AHEAD_GROUPS };
         while self.running.len() < most && !self.waiting.is_empty() {
-            let cost = self.cost();
+            let len = self.group_len();
+            let cost = self.cost(len);
             let ahead: usize = self.running.iter().map(|running| running.cost).sum();
             if self.plan.reads_octets() && ahead + cost > AHEAD_BYTES {
                 return;
@@ -179,7 +181,7 @@ impl Pipeline {
                 // There will be when what was read of another pack is sent.
                 return;
             }
-            let group = self.group();
+            let group = self.group(len);
             let rows = group.clone();
             let prepared = self.prepare(group, Some(permit), true);
             let work = if self.plan.begins_with_all() {
@@ -215,12 +217,12 @@ impl Pipeline {
         len
     }
 
-    fn group(&mut self) -> Vec<FetchRow> {
-        self.waiting.drain(..self.group_len()).collect()
+    fn group(&mut self, len: usize) -> Vec<FetchRow> {
+        self.waiting.drain(..len).collect()
     }
 
-    /// Memory that reading the next group takes, if its structures are small.
-    fn cost(&self) -> usize {
+    /// Memory that reading the next so many messages takes, if their structures are small.
+    fn cost(&self, len: usize) -> usize {
         let structure = if self.plan.reads_structure() { SMALL_STRUCTURE } else { 0 };
         let octets = |row: &FetchRow| match self.plan.reads_octets() {
             true => {
@@ -229,7 +231,7 @@ impl Pipeline {
             }
             false => 0,
         };
-        self.waiting.iter().take(self.group_len()).map(|row| structure + octets(row)).sum()
+        self.waiting.iter().take(len).map(|row| structure + octets(row)).sum()
     }
 
     /// Reads a message again, with memory for its structure: everything that was read ahead is let go of, and read again later.
