@@ -67,8 +67,8 @@ if [ "$connections" = yes ]; then
     say idle --connections 1000 --tls
     # That many are let in by a server with more memory than it has by default.
     say idle --connections 10000 --memory 768MiB
-    say crowd --hold 10
-    say crowd --hold 10 --memory 64MiB
+    say crowd --hold 10 --rounds 3
+    say crowd --hold 10 --rounds 3 --memory 64MiB
     put connections
 fi
 if [ "$million" = yes ]; then

@@ -31,7 +31,7 @@ const HONEST: &str = "honest@localhost";
 const VICTIM: &str = "victim@localhost";
 /// How long it rests between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long the honest client is watched before the first attack.
+/// How long the honest client is watched before the attacks of a round.
 const QUIET: Duration = Duration::from_secs(10);
 /// What an attacker sends at once, and how long it rests then at least.
 const PIECE: usize = 8 * 1024;
@@ -56,6 +56,9 @@ pub struct Options {
     pub half_open: usize,
     /// How long each attack lasts.
     pub hold: Duration,
+    /// How often all attacks are run. The honest client's visits count together: its 99th percentile in ten seconds is
+    /// its fifth longest visit, which is chance.
+    pub rounds: usize,
     /// The server's `memory`.
     pub memory: String,
     /// The most the resident set may be, in MiB; `memory` unless it is said.
@@ -101,7 +104,17 @@ const ATTACKS: [(Attack, &str); 12] = [
     (Attack::EmptyString, "SEARCH for the empty string"),
 ];
 
-/// Runs all attacks, one after the other.
+/// What came of an attack, in all rounds.
+#[derive(Default)]
+struct Outcome {
+    honest: Honest,
+    /// Attackers that the server had sent away in the end.
+    refused: usize,
+    /// The server's peak, in MiB.
+    peak: u64,
+}
+
+/// Runs all attacks, one after the other, as often as wanted.
 ///
 /// # Errors
 /// Those that hurt, by name.
@@ -112,6 +125,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     };
     let visitor = Visitor::start(options.patience)?;
     rustix::process::setpriority_process(None, NICER).context("give way to the honest client")?;
+    ensure!(options.rounds > 0, "there is nothing to run in no rounds");
     let most = options.crowd.max(options.half_open);
     ensure!(most + 256 <= idle::open_files(), "too few open files are allowed for {most} attackers");
     let lines = format!("memory = \"{}\"\n", options.memory);
@@ -120,37 +134,66 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     let accounts = [VICTIM.to_owned(), HONEST.to_owned()];
     let mut server = server::start(&configured, &dir.join("data"), &accounts).await?;
     prepare(&server).await?;
-    let quiet = visitor.watch(server.imap, QUIET).await?;
-    println!("crowd: nobody else: {}", quiet.summary());
-    ensure!(quiet.failed == 0, "the honest client is not served: {:?}", quiet.last_error);
-    let mut failures = Vec::new();
-    for (attack, name) in ATTACKS {
-        if options.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
-            continue;
-        }
-        let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };
-        server.tree.reset_peak();
-        let (honest, refused) = under(attack, count, options.hold, &visitor, &server).await?;
-        server.alive().with_context(|| name.to_owned())?;
-        let peak = server.tree.peak_bytes() >> 20;
-        let ratio = honest.percentile(99).as_secs_f64() / quiet.percentile(99).as_secs_f64();
-        println!(
-            "crowd: {count} × {name}: {}, {ratio:.1} times as long; {refused} sent away; peak {peak} MiB",
-            honest.summary()
-        );
-        if peak > limit_mib {
-            failures.push(format!("{name}: {peak} MiB, more than {limit_mib}"));
-        }
-        if honest.failed > 0 || honest.took.is_empty() {
-            failures.push(format!("{name}: the honest client was turned away: {:?}", honest.last_error));
-        }
-        if options.ratio.is_some_and(|most| ratio > most) {
-            failures.push(format!("{name}: the honest client took {ratio:.1} times as long"));
+    let wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let attacks: Vec<_> = ATTACKS.into_iter().filter(|(_, name)| wanted(name)).collect();
+    let mut quiet = Honest::default();
+    let mut outcomes: Vec<_> = attacks.iter().map(|_| Outcome::default()).collect();
+    for round in 1..=options.rounds {
+        // What the last round says is the result.
+        let say = |line: String| match round == options.rounds {
+            true => println!("crowd: {line}"),
+            false => eprintln!("crowd, so far: {line}"),
+        };
+        quiet.add(visitor.watch(server.imap, QUIET).await?);
+        say(format!("nobody else: {}", quiet.summary()));
+        ensure!(quiet.failed == 0, "the honest client is not served: {:?}", quiet.last_error);
+        for ((attack, name), outcome) in attacks.iter().zip(&mut outcomes) {
+            let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };
+            server.tree.reset_peak();
+            let (honest, refused) = under(*attack, count, options.hold, &visitor, &server).await?;
+            server.alive().with_context(|| (*name).to_owned())?;
+            outcome.honest.add(honest);
+            outcome.refused = outcome.refused.max(refused);
+            outcome.peak = outcome.peak.max(server.tree.peak_bytes() >> 20);
+            let Outcome { honest, refused, peak } = &*outcome;
+            let (fared, ratio) = (honest.summary(), honest.times_as_long_as(&quiet));
+            say(format!(
+                "{count} × {name}: {fared}, {ratio:.1} times as long; {refused} sent away; peak {peak} MiB"
+            ));
         }
     }
     server.stop(Duration::from_secs(20)).await?;
+    let failures: Vec<_> = attacks
+        .iter()
+        .zip(&outcomes)
+        .flat_map(|((_, name), outcome)| {
+            outcome.failures(&quiet, limit_mib, options.ratio).map(move |why| format!("{name}: {why}"))
+        })
+        .collect();
     ensure!(failures.is_empty(), "{} attacks hurt:\n  {}", failures.len(), failures.join("\n  "));
     Ok(())
+}
+
+impl Outcome {
+    /// How it hurt.
+    fn failures(
+        &self,
+        quiet: &Honest,
+        limit_mib: u64,
+        most: Option<f64>,
+    ) -> impl Iterator<Item = String> + use<> {
+        let Outcome { honest, peak, .. } = self;
+        let ratio = honest.times_as_long_as(quiet);
+        let turned_away = honest.failed > 0 || honest.took.is_empty();
+        [
+            (*peak > limit_mib).then(|| format!("{peak} MiB, more than {limit_mib}")),
+            turned_away.then(|| format!("the honest client was turned away: {:?}", honest.last_error)),
+            most.filter(|most| ratio > *most)
+                .map(|_| format!("the honest client took {ratio:.1} times as long")),
+        ]
+        .into_iter()
+        .flatten()
+    }
 }
 
 /// 23 MB of mail for those who read slowly.
@@ -280,6 +323,18 @@ impl Honest {
             }
         }
         tokio::time::sleep(PAUSE).await;
+    }
+
+    /// Counts `other`'s visits too.
+    fn add(&mut self, other: Honest) {
+        self.took.extend(other.took);
+        self.failed += other.failed;
+        self.last_error = other.last_error.or(self.last_error.take());
+    }
+
+    /// By their 99th percentiles.
+    fn times_as_long_as(&self, other: &Honest) -> f64 {
+        self.percentile(99).as_secs_f64() / other.percentile(99).as_secs_f64()
     }
 
     fn percentile(&self, percent: usize) -> Duration {

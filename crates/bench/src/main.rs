@@ -137,6 +137,9 @@ enum Command {
         /// How long each attack lasts, in seconds.
         #[arg(long, default_value_t = 15)]
         hold: u64,
+        /// How often all attacks are run; the honest client's visits of all rounds count together.
+        #[arg(long, default_value_t = 1)]
+        rounds: usize,
         /// The server's bound on memory.
         #[arg(long, default_value = "256MiB")]
         memory: String,
@@ -261,6 +264,7 @@ async fn run(command: Command) -> Result<()> {
             crowd,
             half_open,
             hold,
+            rounds,
             memory,
             limit_mib,
             patience,
@@ -275,6 +279,7 @@ async fn run(command: Command) -> Result<()> {
                 crowd,
                 half_open,
                 hold,
+                rounds,
                 memory,
                 limit_mib,
                 patience: std::time::Duration::from_secs(patience),
