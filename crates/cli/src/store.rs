@@ -3,15 +3,18 @@
 mod refused;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_base::{Error, SystemClock, SystemRandom};
 use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store};
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::exit::Usage;
+use crate::output::warn;
 
 /// What the configuration says of the store.
 #[derive(Debug, Clone)]
@@ -61,6 +64,8 @@ impl Default for StoreConfig {
 
 /// The directory of a bucket's cache, in the data directory.
 const CACHE: &str = "cache";
+/// How long nothing is said of a store that cannot be used.
+const SOON: Duration = Duration::from_secs(3);
 /// Largest file with an access key that is read, in bytes.
 const CREDENTIALS_BYTES: u64 = 64 * 1024;
 
@@ -179,7 +184,15 @@ impl StoreConfig {
     /// # Errors
     /// As [`StoreConfig::open`].
     pub async fn unused(&self, url: &str) -> Result<Store> {
-        self.connected(url).await.map_err(|e| self.explained(url, e))
+        let mut connected = pin!(self.connected(url));
+        let store = match timeout(SOON, &mut connected).await {
+            Ok(store) => store,
+            Err(_) => {
+                warn(format!("sealpost: the store {url} cannot be used yet; still trying"));
+                connected.await
+            }
+        };
+        store.map_err(|e| self.explained(url, e))
     }
 
     async fn connected(&self, url: &str) -> Result<Store> {

@@ -155,11 +155,32 @@ fn what_is_wrong_with_a_bucket_is_said_in_plain_words() {
         let says = says.replace("ENDPOINT", &endpoint);
         let output = home.run(&["store", "probe", "--config", "sealpost.toml", "--json"]);
         assert_eq!(output.status.code(), Some(status), "{output:?}");
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("sealpost: {says}\n"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().last(), Some(format!("sealpost: {says}").as_str()));
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let expected = serde_json::json!({"store": "s3://mail/a", "usable": false, "error": says});
         assert_eq!(document, expected);
     }
+}
+
+#[test]
+fn who_waits_for_a_store_is_told_so() {
+    let home = Home::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    home.file("key", "aws_access_key_id = AK\naws_secret_access_key = SK\n");
+    home.file(
+        "sealpost.toml",
+        format!(
+            "[store]\nurl = \"s3://mail/a\"\nendpoint = \"{endpoint}\"\ncredentials = \"key\"\ntimeout = \"1s\"\n"
+        ),
+    );
+    let output = home.run(&["store", "probe", "--config", "sealpost.toml"]);
+    assert_eq!(output.status.code(), Some(75), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let (first, last) = said.split_once('\n').unwrap();
+    assert_eq!(first, "sealpost: the store s3://mail/a cannot be used yet; still trying");
+    assert!(last.starts_with(&format!("sealpost: {endpoint} does not answer in time;")), "{last}");
 }
 
 #[test]
