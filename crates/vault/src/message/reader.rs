@@ -1,27 +1,26 @@
 //! Opens a message object: each section by itself, and any range of the raw bytes as a stream.
 
+pub(super) mod source;
 mod walk;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
 use tokio::sync::OnceCell;
-use tokio::task::spawn_blocking;
 
 use crate::Store;
-use crate::chunk::{self, MAX_SEALED_BYTES};
-use crate::cipher::{ObjectCipher, Place};
-use crate::message::thin::{Elsewhere, Known};
-use crate::message::{
-    self, FOOTER_BYTES, INDEX, INDEX_ENTRY_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT,
-};
+use crate::chunk::MAX_SEALED_BYTES;
+use crate::cipher::ObjectCipher;
+use crate::message::thin::Elsewhere;
+use crate::message::{self, FOOTER_BYTES, Layout, MessageKey, RAW, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::pack::Piece;
+use source::Source;
 use walk::Walk;
 
 /// Chunks that a stream reads and opens in one go.
@@ -30,26 +29,10 @@ const BATCH_CHUNKS: usize = 8;
 pub const READER_BYTES: usize = 2 * BATCH_CHUNKS * (CHUNK_BYTES + MAX_SEALED_BYTES);
 /// Texts that are looked at, in bytes, before others have a turn.
 const TEXT_BYTES_AT_ONCE: usize = 64 * 1024;
-/// Sealed bytes that are opened where they arrive; more are opened on a thread that may block.
-const INLINE_BYTES: usize = MAX_SEALED_BYTES;
 
 /// Reads one message object. Cloning shares what was read of its index.
 #[derive(Clone)]
 pub struct MessageReader(Arc<Source>);
-
-pub(super) struct Source {
-    pub(super) store: Store,
-    pub(super) path: String,
-    pub(super) cipher: ObjectCipher,
-    pub(super) layout: Layout,
-    index: OnceCell<Vec<u32>>,
-    /// What of the object is here already.
-    piece: Option<Piece>,
-    /// Where to look for a message whose body was given up; those of the spool are not.
-    pub(super) elsewhere: Option<Elsewhere>,
-    /// What its thin object says, read once.
-    pub(super) thin: OnceCell<Known>,
-}
 
 impl MessageReader {
     /// A reader of the object `object` of `account`. Reads nothing yet.
@@ -360,281 +343,7 @@ impl MessageReader {
     }
 }
 
-impl Source {
-    /// The sealed octets `range`, if they are here.
-    fn in_hand(&self, range: &Range<u64>) -> Option<Bytes> {
-        let piece = self.piece.as_ref()?;
-        let from = usize::try_from(range.start.checked_sub(piece.start())?).ok()?;
-        let to = usize::try_from(range.end.checked_sub(piece.start())?).ok()?;
-        (from <= to && to <= piece.bytes().len()).then(|| piece.bytes().slice(from..to))
-    }
-
-    /// The sealed octets `range`.
-    async fn sealed(&self, range: Range<u64>) -> Result<Bytes> {
-        match self.in_hand(&range) {
-            Some(sealed) => Ok(sealed),
-            None => self.store.read_range(&self.path, range).await,
-        }
-    }
-
-    /// What `open` makes of the sealed octets `range`: of those that are here, or else of those in the store.
-    async fn opened<T: Send + 'static>(
-        self: Arc<Self>,
-        range: Range<u64>,
-        open: impl Fn(&Source, &[u8]) -> Result<T> + Clone + Send + 'static,
-    ) -> Result<T> {
-        let large = range.end - range.start > INLINE_BYTES as u64;
-        let run = async |sealed: Bytes| {
-            let (source, open) = (self.clone(), open.clone());
-            if large { aside(move || open(&source, &sealed)).await } else { open(&source, &sealed) }
-        };
-        if let Some(sealed) = self.in_hand(&range)
-            && let Ok(opened) = run(sealed).await
-        {
-            return Ok(opened);
-        }
-        let read = async || run(self.store.read_range(&self.path, range.clone()).await?).await;
-        match read().await {
-            Err(e) if self.forgets(&self.path, &e).await => read().await,
-            opened => opened,
-        }
-    }
-
-    /// Whether reading `path` again may help after `e`: one answer of a remote store may be wrong, and the cache has it then. It
-    /// forgets it.
-    pub(super) async fn forgets(&self, path: &str, e: &Error) -> bool {
-        let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
-        if again {
-            tracing::warn!(path, error = %e, "what was read could not be opened; it is read once more");
-        }
-        again
-    }
-
-    /// The plaintext of a section, of `limit` bytes at most; `path`: the object that it was read from.
-    pub(super) fn open_section(
-        &self,
-        section: u8,
-        sealed: &[u8],
-        limit: usize,
-        path: &str,
-    ) -> Result<Vec<u8>> {
-        let mut plain =
-            chunk::open_section(&self.cipher, section, sealed, limit).map_err(|e| e.context(path))?;
-        Ok(std::mem::take(&mut *plain))
-    }
-
-    pub(super) fn check_section(&self, section: u8, sealed: &[u8], limit: usize) -> Result<()> {
-        chunk::open_section(&self.cipher, section, sealed, limit).map(drop).map_err(|e| e.context(&self.path))
-    }
-
-    /// Whether `object` is the whole of it as it was sealed, but for its footer.
-    fn check_object(&self, object: &Bytes) -> Result<()> {
-        self.layout.check()?;
-        let size = self.layout.object_bytes();
-        if object.len() as u64 != size {
-            let why = format!("{} has {} bytes instead of {size}", self.path, object.len());
-            return Err(Error::corrupt(why));
-        }
-        let part = |section| {
-            let range = self.layout.range(section);
-            object.slice(range.start as usize..range.end as usize)
-        };
-        self.check_section(STRUCTURE, &part(STRUCTURE), SECTION_BYTES)?;
-        self.check_section(TEXT, &part(TEXT), SECTION_BYTES)?;
-        let chunks = self.layout.raw_chunks() as usize;
-        if !self.layout.is_compact() {
-            self.check_section(INDEX, &part(INDEX), chunks * INDEX_ENTRY_BYTES)?;
-        }
-        if self.layout.raw_bytes == 0 {
-            return self.check_section(RAW, &part(RAW), 0);
-        }
-        let (raw, until) = (part(RAW), (chunks - 1) as u32);
-        let mut cursor = Cursor { number: 0, until, offset: 0, window: 0 };
-        while cursor.number <= until {
-            cursor = self.open_batch(raw.slice(cursor.offset as usize..), cursor)?.next;
-        }
-        Ok(())
-    }
-
-    /// The sizes of the raw chunks; read once.
-    async fn index(&self) -> Result<&Vec<u32>> {
-        self.index.get_or_try_init(|| self.read_index()).await
-    }
-
-    async fn read_index(&self) -> Result<Vec<u32>> {
-        match self.read_index_once().await {
-            Err(e) if self.forgets(&self.path, &e).await => self.read_index_once().await,
-            index => index,
-        }
-    }
-
-    async fn read_index_once(&self) -> Result<Vec<u32>> {
-        self.layout.check()?;
-        let expected = self.layout.raw_chunks() as usize * INDEX_ENTRY_BYTES;
-        let sealed = self.sealed(self.layout.range(INDEX)).await?;
-        let plain =
-            chunk::open_section(&self.cipher, INDEX, &sealed, expected).map_err(|e| e.context(&self.path))?;
-        let sizes: Vec<u32> = plain
-            .chunks_exact(INDEX_ENTRY_BYTES)
-            .map(|s| u32::from_be_bytes([0, s[0], s[1], s[2]]))
-            .collect();
-        let total: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
-        if plain.len() != expected || total != self.layout.sealed_raw {
-            return Err(Error::corrupt(format!("{} has an index that does not fit it", self.path)));
-        }
-        Ok(sizes)
-    }
-
-    /// Where the raw chunk `number` begins within the object.
-    async fn offset(&self, number: u32) -> Result<u64> {
-        let start = self.layout.range(RAW).start;
-        if number == 0 {
-            return Ok(start);
-        }
-        if !self.layout.is_compact() {
-            let before = &self.index().await?[..number as usize];
-            return Ok(start + before.iter().map(|&size| u64::from(size)).sum::<u64>());
-        }
-        // A compact object has no index, but all its chunk headers are in reach.
-        let sealed = self.sealed(self.layout.range(RAW)).await?;
-        let mut at = 0;
-        for _ in 0..number {
-            at += chunk::sealed_size(sealed.get(at..).unwrap_or_default())
-                .map_err(|e| e.context(&self.path))?;
-        }
-        Ok(start + at as u64)
-    }
-
-    /// Reads and opens the chunks from `cursor` on, [`BATCH_CHUNKS`] at most and one at least. It begins now.
-    fn batch(self: Arc<Self>, cursor: Cursor) -> BoxFuture<'static, Result<Batch>> {
-        let end = self.layout.range(RAW).end;
-        let range = cursor.offset..end.min(cursor.offset + cursor.window);
-        let Some(sealed) = self.in_hand(&range) else { return self.batch_from_store(range, cursor) };
-        let opened = async move {
-            let source = self.clone();
-            match aside(move || source.open_batch(sealed, cursor)).await {
-                Ok(batch) => Ok(batch),
-                Err(_) => self.batch_from_store(range, cursor).await,
-            }
-        };
-        opened.boxed()
-    }
-
-    fn batch_from_store(
-        self: Arc<Self>,
-        range: Range<u64>,
-        cursor: Cursor,
-    ) -> BoxFuture<'static, Result<Batch>> {
-        let begin = {
-            let (source, store) = (self.clone(), self.store.clone());
-            move || {
-                let (source, wanted) = (source.clone(), vec![(source.path.clone(), range.clone())]);
-                let opened = store.begin_ranges(wanted, move |mut found| match found.pop() {
-                    Some(sealed) => source.open_batch(sealed?, cursor),
-                    None => Err(Error::internal("a read without an answer")),
-                });
-                opened.map(|opened| opened.and_then(|batch| batch))
-            }
-        };
-        let first = begin();
-        let opened = async move {
-            match first.await {
-                Err(e) if self.forgets(&self.path, &e).await => begin().await,
-                batch => batch,
-            }
-        };
-        opened.boxed()
-    }
-
-    /// The batch that `range` of the message begins with.
-    async fn first(self: Arc<Self>, range: Range<u64>) -> Result<Batch> {
-        match self.clone().first_once(range.clone()).await {
-            // Of a compact object, where the batch begins may have been read wrong too.
-            Err(e) if self.forgets(&self.path, &e).await => self.first_once(range).await,
-            batch => batch,
-        }
-    }
-
-    async fn first_once(self: Arc<Self>, range: Range<u64>) -> Result<Batch> {
-        self.layout.check()?;
-        let number = (range.start / CHUNK_BYTES as u64) as u32;
-        let until = ((range.end - 1) / CHUNK_BYTES as u64) as u32;
-        let offset = self.offset(number).await?;
-        let chunks = u64::from(until - number) + 1;
-        let window = WINDOW_BYTES.min(chunks.saturating_mul(MAX_SEALED_BYTES as u64));
-        self.batch(Cursor { number, until, offset, window }).await
-    }
-
-    /// All pieces of a small message.
-    fn open_whole(&self, sealed: Bytes) -> Result<Vec<Bytes>> {
-        self.layout.check()?;
-        if self.layout.raw_bytes == 0 {
-            return Ok(Vec::new());
-        }
-        let chunks = self.layout.raw_chunks() as usize;
-        let until = (chunks - 1) as u32;
-        let batch = self.open_batch(sealed, Cursor { number: 0, until, offset: 0, window: 0 })?;
-        if batch.pieces.len() != chunks {
-            return Err(Error::corrupt(format!("{} ends within a chunk", self.path)));
-        }
-        Ok(batch.pieces)
-    }
-
-    fn open_batch(&self, sealed: Bytes, mut cursor: Cursor) -> Result<Batch> {
-        // The only handle on bytes that were just read: no copy, except for stores that keep one.
-        let mut sealed = sealed.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-        let last = (self.layout.raw_chunks() - 1) as u32;
-        let start = cursor.offset;
-        let mut pieces = Vec::with_capacity(BATCH_CHUNKS);
-        while pieces.len() < BATCH_CHUNKS && cursor.number <= cursor.until {
-            let size = match chunk::sealed_size(&sealed) {
-                Ok(size) if size <= sealed.len() => size,
-                // The rest of this chunk is in the next window.
-                _ if !pieces.is_empty() => break,
-                Ok(_) => return Err(Error::corrupt(format!("{} ends within a chunk", self.path))),
-                Err(e) => return Err(e.context(&self.path)),
-            };
-            let place = Place { section: RAW, number: cursor.number, last: cursor.number == last };
-            let piece =
-                chunk::open(&self.cipher, place, sealed.split_to(size)).map_err(|e| e.context(&self.path))?;
-            let expected = self.layout.raw_bytes - u64::from(cursor.number) * CHUNK_BYTES as u64;
-            if piece.len() as u64 != expected.min(CHUNK_BYTES as u64) {
-                return Err(Error::corrupt(format!("{} has a chunk of a wrong size", self.path)));
-            }
-            pieces.push(piece);
-            cursor.offset += size as u64;
-            cursor.number += 1;
-        }
-        // Well compressed chunks need a smaller window; a whole chunk must always fit.
-        let used = cursor.offset - start;
-        cursor.window = (used + used / 8).clamp(MAX_SEALED_BYTES as u64, WINDOW_BYTES);
-        Ok(Batch { pieces, next: cursor })
-    }
-}
-
-const WINDOW_BYTES: u64 = (BATCH_CHUNKS * MAX_SEALED_BYTES) as u64;
-
-/// The next chunk to read, the last one that is wanted, and how much to read at once.
-#[derive(Clone, Copy)]
-struct Cursor {
-    number: u32,
-    until: u32,
-    offset: u64,
-    window: u64,
-}
-
-struct Batch {
-    pieces: Vec<Bytes>,
-    next: Cursor,
-}
-
 /// The same error once more, without its cause.
 pub(super) fn again(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
-}
-
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    spawn_blocking(work)
-        .await
-        .unwrap_or_else(|e| Err(Error::internal("opening a message panicked").with_source(e)))
 }

@@ -17,7 +17,8 @@ use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
 
 use crate::chunk::{self, MAX_SEALED_BYTES};
 use crate::cipher::{ObjectCipher, sha256_of};
-use crate::message::reader::{Source, again};
+use crate::message::reader::again;
+use crate::message::reader::source::Source;
 use crate::message::writer::put_own;
 use crate::message::{FOOTER_BYTES, HEAD, Layout, MessageReader, SECTION_BYTES, STRUCTURE, TEXT};
 use crate::spool::Spooled;

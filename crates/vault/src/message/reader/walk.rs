@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Kind, Result};
 
-use super::{Batch, Source};
+use super::source::{Batch, Source};
 
 /// A stream under way.
 pub(super) struct Walk {
