@@ -318,6 +318,17 @@ impl<F: Files> FileFolder<F> {
         }
     }
 
+    /// Before the first change the journal says that a run is at work: what that leaves in the data file if it is killed is told
+    /// by it from what another program puts there.
+    fn at_work(&mut self) -> Result<()> {
+        let last = *self.contents.journal.last();
+        if last.shown.is_none() || self.contents.journal.is_dirty() {
+            return Ok(());
+        }
+        let journal = &mut self.contents.journal;
+        journal.commit(&Commit { shown: None, ..last }).inspect_err(|_| self.broken = true)
+    }
+
     fn note_runs(&mut self, least: usize) -> Result<()> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         if writing.runs.len() > least {
@@ -345,6 +356,7 @@ impl<F: Files> Folder for FileFolder<F> {
         if self.writing.is_some() {
             self.abandon()?;
         }
+        self.at_work()?;
         self.files.begin()?;
         self.writing = Some(Writing::default());
         Ok(())
@@ -416,10 +428,11 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         self.check()?;
-        let Some(before) = self.contents.known.flags(uid).filter(|before| *before != flags) else {
+        let Some(before) = self.contents.known.flags(uid).filter(|before| *before != flags).cloned() else {
             return Ok(());
         };
-        self.files.flags(uid, before, flags)?;
+        self.at_work()?;
+        self.files.flags(uid, &before, flags)?;
         let mut flags = FlagsRecord::of(flags);
         flags.bound();
         self.contents.push(Record::Flags { uid, flags })
@@ -427,8 +440,9 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn vanished(&mut self, uid: u32) -> Result<()> {
         self.check()?;
-        let Some(flags) = self.contents.known.flags(uid) else { return Ok(()) };
-        self.files.vanished(uid, flags)?;
+        let Some(flags) = self.contents.known.flags(uid).cloned() else { return Ok(()) };
+        self.at_work()?;
+        self.files.vanished(uid, &flags)?;
         self.contents.push(Record::Vanished { uid })
     }
 
@@ -437,6 +451,7 @@ impl<F: Files> Folder for FileFolder<F> {
         if !self.contents.known.contains(uid) || self.contents.known.is_gone(uid) {
             return Ok(());
         }
+        self.at_work()?;
         self.contents.push(Record::Gone { uid })
     }
 
