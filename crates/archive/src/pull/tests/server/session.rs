@@ -131,7 +131,7 @@ impl Session {
         }
         let worded = |flags: &str| flags.split(' ').any(|flag| !flag.is_empty() && !flag.starts_with('\\'));
         if no_keywords && messages.iter().any(|(flags, _)| worded(flags)) {
-            return "NO [CANNOT] no keywords here".into();
+            return "NO Too many user flags in mailbox".into();
         }
         if room.is_some_and(|room| mailbox.messages.len() + messages.len() > room) {
             return "NO [OVERQUOTA] no room".into();
