@@ -207,6 +207,9 @@ impl Session {
             "UID" => self.uid(command),
             "CREATE" => {
                 let name = self.named(command.split(' ').nth(1));
+                if self.has(&Fault::NoDots) && name.contains('.') {
+                    return (Vec::new(), done("NO [CANNOT] Character not allowed in mailbox name: '.'"));
+                }
                 if self.world.lock().unwrap().boxes.contains_key(&name) {
                     return (Vec::new(), done("NO [ALREADYEXISTS] it is there"));
                 }
