@@ -279,6 +279,8 @@ pub(super) struct FileFolder<F> {
     replace: UidSet,
     /// Dates of messages that have none, until the folder is closed.
     dates: HashMap<u32, DateTime>,
+    /// What is to be told besides what the files say.
+    notice: Option<String>,
     /// Something failed after which it is not known what is on disk.
     broken: bool,
     /// Nobody else has the folder open.
@@ -306,9 +308,15 @@ impl<F: Files> FileFolder<F> {
             text: Vec::new(),
             replace: UidSet::new(),
             dates: HashMap::new(),
+            notice: None,
             broken: false,
             _claim: claim,
         }
+    }
+
+    /// Something that the user is to be told.
+    pub fn notice(&mut self, text: Option<String>) {
+        self.notice = text;
     }
 
     fn check(&self) -> Result<()> {
@@ -510,6 +518,7 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn notices(&mut self) -> Vec<String> {
         let mut notices = self.files.notices();
+        notices.extend(self.notice.take());
         let journal = &self.contents.journal;
         if journal.cut() > 0 {
             let (folder, bytes) = (&journal.header().folder, journal.cut());
