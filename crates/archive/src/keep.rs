@@ -265,6 +265,15 @@ pub trait Folder: Send {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
+/// What to tell when a folder was put aside: it is no folder of the copy any more, and nothing is restored from it.
+fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
+    let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
+    format!(
+        "{folder}: the server has another mailbox of this name now{became}; what the copy has of the old one is in {place}, unless the \
+         server has that one under another name"
+    )
+}
+
 /// Whether a message is one of those that are to be replaced.
 fn is_among(uids: &UidSet, uid: u32) -> bool {
     Uid::new(uid).is_some_and(|uid| uids.contains(uid))

@@ -127,3 +127,22 @@ fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
     assert!(home.ok(&["archive", "remove", "work"]).starts_with("forgot work"));
     assert_eq!(home.status(&["archive", "remove", "work"]), 3);
 }
+
+#[test]
+fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
+    let home = Home::new();
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    for account in ["one", "two"] {
+        home.ok(&[&["archive", "add", account, "--format", "mbox", "--into", account], &server[..]].concat());
+    }
+    home.file("data/archive/broken.toml", "format = ");
+    for (command, tried) in [(&["pull"][..], "two: "), (&["pull", "unknown", "two"][..], "two: ")] {
+        let output = home.run(&[&["archive"], command].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && told.contains(tried), "{told}");
+    }
+    let listed = home.run(&["archive", "list"]);
+    let (shown, told) = (String::from_utf8_lossy(&listed.stdout), String::from_utf8_lossy(&listed.stderr));
+    assert_eq!((shown.lines().count(), listed.status.code()), (2, Some(1)), "{shown}{told}");
+    assert!(told.contains("broken.toml"), "{told}");
+}

@@ -18,6 +18,8 @@ const LATER: [&str; 10] = [
     "unavailable",
     "bandwidth",
 ];
+/// With these, "too many" is said of what a message has, and no waiting helps: Cyrus takes so many keywords for a mailbox.
+const OF_A_MESSAGE: [&str; 2] = ["flag", "keyword"];
 /// The longest that is waited because a server says so.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
@@ -58,7 +60,8 @@ fn kind(status: Status, code: Option<&Code>, text: &str) -> Kind {
 /// Whether the text says that the same may work later.
 pub fn is_later(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    LATER.iter().any(|word| text.contains(word))
+    let of_a_message = OF_A_MESSAGE.iter().any(|word| text.contains(word));
+    LATER.iter().any(|word| text.contains(word) && !(*word == "too many" && of_a_message))
 }
 
 /// How long the server wants to be left alone: `Suggested Backoff Time: 92415 milliseconds` (Exchange).
@@ -100,6 +103,7 @@ mod tests {
         let gmail = "Account exceeded command or bandwidth limits. (Failure)";
         assert_eq!(kind(Status::No, Some(&Code::OverQuota), gmail), Kind::Retry);
         assert_eq!(kind(Status::No, None, "Too many simultaneous connections"), Kind::Retry);
+        assert_eq!(kind(Status::No, None, "Too many user flags in mailbox"), Kind::Invalid);
         assert_eq!(kind(Status::No, Some(&Code::OverQuota), "Quota exceeded"), Kind::Limit);
         assert_eq!(kind(Status::No, Some(&Code::AuthenticationFailed), "wrong"), Kind::Denied);
         assert_eq!(kind(Status::Bad, None, "Unknown command"), Kind::Invalid);

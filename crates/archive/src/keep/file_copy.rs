@@ -20,7 +20,7 @@ use super::digest::digest;
 use super::files::{make_directory, put_aside, replace, sync_directory_of};
 use super::folder::{Contents, FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
-use super::{Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another};
+use super::{Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another, put_aside_notice};
 use crate::io_error;
 
 /// How a format arranges its files.
@@ -242,9 +242,11 @@ impl<L: Layout> FileCopy<L> {
         }
     }
 
-    /// Makes sure that the folder is in the index with the server's identity; what it was before is put aside or renamed.
-    fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<()> {
+    /// Makes sure that the folder is in the index with the server's identity; what it was before is put aside or renamed. What
+    /// to tell of it.
+    fn identify(&self, index: &mut Index, folder: &FolderName, server: &Identity) -> Result<Option<String>> {
         let name = folder.as_str();
+        let mut notice = None;
         if let Some(entry) = index.folders.get_mut(name)
             && entry.header.uidvalidity == 0
         {
@@ -259,6 +261,7 @@ impl<L: Layout> FileCopy<L> {
             let to: Arc<str> = self.free_aside(index, &entry.place, old).into();
             let header = Header { aside: true, ..entry.header.clone() };
             self.relocate(&entry.place, &to, header.clone())?;
+            notice = Some(put_aside_notice(folder, old, server.uidvalidity, &to));
             index.taken.insert(to.to_lowercase(), to.clone());
             index.set_aside(to, header);
             if let Some(entry) = index.folders.remove(name) {
@@ -277,7 +280,7 @@ impl<L: Layout> FileCopy<L> {
                 .folders
                 .insert(name.to_owned(), Entry { place, header: header(folder, server), ours: true });
         }
-        Ok(())
+        Ok(notice)
     }
 
     /// As imap-backup names what it puts aside: with the UIDVALIDITY, and a number if there is one already.
@@ -370,7 +373,7 @@ impl<L: Layout> Copy for FileCopy<L> {
         }
         let claim = self.claims.claim(name)?;
         let mut index = self.index();
-        self.identify(&mut index, folder, server)?;
+        let notice = self.identify(&mut index, folder, server)?;
         if !index.folders.contains_key(name) {
             let place: Arc<str> = self.free(&index, &self.layout.place(folder), name).into();
             self.layout.prepare(&self.root, &place)?;
@@ -395,7 +398,9 @@ impl<L: Layout> Copy for FileCopy<L> {
             contents.push(Record::Header(header))?;
             contents.commit(data, &resume)?;
         }
-        Ok(Box::new(FileFolder::new(files, contents, claim)))
+        let mut folder = FileFolder::new(files, contents, claim);
+        folder.notice(notice);
+        Ok(Box::new(folder))
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {

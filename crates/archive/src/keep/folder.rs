@@ -279,6 +279,8 @@ pub(super) struct FileFolder<F> {
     replace: UidSet,
     /// Dates of messages that have none, until the folder is closed.
     dates: HashMap<u32, DateTime>,
+    /// What is to be told besides what the files say.
+    notice: Option<String>,
     /// Something failed after which it is not known what is on disk.
     broken: bool,
     /// Nobody else has the folder open.
@@ -306,9 +308,15 @@ impl<F: Files> FileFolder<F> {
             text: Vec::new(),
             replace: UidSet::new(),
             dates: HashMap::new(),
+            notice: None,
             broken: false,
             _claim: claim,
         }
+    }
+
+    /// Something that the user is to be told.
+    pub fn notice(&mut self, text: Option<String>) {
+        self.notice = text;
     }
 
     fn check(&self) -> Result<()> {
@@ -316,6 +324,17 @@ impl<F: Files> FileFolder<F> {
             true => Err(Error::retry("the folder has to be opened again after what failed")),
             false => Ok(()),
         }
+    }
+
+    /// Before the first change the journal says that a run is at work: what that leaves in the data file if it is killed is told
+    /// by it from what another program puts there.
+    fn at_work(&mut self) -> Result<()> {
+        let last = *self.contents.journal.last();
+        if last.shown.is_none() || self.contents.journal.is_dirty() {
+            return Ok(());
+        }
+        let journal = &mut self.contents.journal;
+        journal.commit(&Commit { shown: None, ..last }).inspect_err(|_| self.broken = true)
     }
 
     fn note_runs(&mut self, least: usize) -> Result<()> {
@@ -345,6 +364,7 @@ impl<F: Files> Folder for FileFolder<F> {
         if self.writing.is_some() {
             self.abandon()?;
         }
+        self.at_work()?;
         self.files.begin()?;
         self.writing = Some(Writing::default());
         Ok(())
@@ -416,10 +436,11 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         self.check()?;
-        let Some(before) = self.contents.known.flags(uid).filter(|before| *before != flags) else {
+        let Some(before) = self.contents.known.flags(uid).filter(|before| *before != flags).cloned() else {
             return Ok(());
         };
-        self.files.flags(uid, before, flags)?;
+        self.at_work()?;
+        self.files.flags(uid, &before, flags)?;
         let mut flags = FlagsRecord::of(flags);
         flags.bound();
         self.contents.push(Record::Flags { uid, flags })
@@ -427,8 +448,9 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn vanished(&mut self, uid: u32) -> Result<()> {
         self.check()?;
-        let Some(flags) = self.contents.known.flags(uid) else { return Ok(()) };
-        self.files.vanished(uid, flags)?;
+        let Some(flags) = self.contents.known.flags(uid).cloned() else { return Ok(()) };
+        self.at_work()?;
+        self.files.vanished(uid, &flags)?;
         self.contents.push(Record::Vanished { uid })
     }
 
@@ -437,6 +459,7 @@ impl<F: Files> Folder for FileFolder<F> {
         if !self.contents.known.contains(uid) || self.contents.known.is_gone(uid) {
             return Ok(());
         }
+        self.at_work()?;
         self.contents.push(Record::Gone { uid })
     }
 
@@ -495,6 +518,7 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn notices(&mut self) -> Vec<String> {
         let mut notices = self.files.notices();
+        notices.extend(self.notice.take());
         let journal = &self.contents.journal;
         if journal.cut() > 0 {
             let (folder, bytes) = (&journal.header().folder, journal.cut());

@@ -21,7 +21,10 @@ use tokio::runtime::Handle;
 
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
-use super::{BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, is_another};
+use super::{
+    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, is_another,
+    put_aside_notice,
+};
 use crate::refetch::Refetch;
 pub use keeping::KeepBodies;
 use keeping::Keeping;
@@ -206,6 +209,18 @@ impl SealedCopy {
         Ok(lost)
     }
 
+    /// What to tell if [`identify`] is to put aside what has the folder's name.
+    fn would_be_put_aside(&self, folder: &FolderName, server: &Identity) -> Option<String> {
+        let state = self.account.state();
+        let records = records(&state);
+        let (id, record) = records.iter().find(|(_, record)| record.name == folder.as_str())?;
+        let mailbox = state.mailbox(*id)?;
+        is_another(record.uidvalidity, record.mailboxid.as_deref(), server).then(|| {
+            let place = free(&state, &aside(mailbox, record));
+            put_aside_notice(folder, record.uidvalidity, server.uidvalidity, &place)
+        })
+    }
+
     fn folder_of(&self, name: &str) -> Option<MailboxId> {
         let state = self.account.state();
         records(&state).into_iter().find(|(_, record)| record.name == name).map(|(mailbox, _)| mailbox)
@@ -245,6 +260,7 @@ impl Copy for SealedCopy {
         let claim = self.claims.claim(folder.as_str())?;
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = self.would_be_lost(folder, server)?;
+        let notice = self.would_be_put_aside(folder, server);
         // What has the name is put out of the way first, then what has the MAILBOXID gets it.
         for _ in 0..2 {
             self.commit(|state| Ok((identify(state, folder, server)?, ())))?;
@@ -252,7 +268,9 @@ impl Copy for SealedCopy {
         self.commit(|state| Ok((make(state, folder, server)?, ())))?;
         let missing = || Error::retry(format!("the mailbox of {folder} was removed just now"));
         let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
-        Ok(Box::new(self.folder(mailbox, claim, lost)?))
+        let mut folder = self.folder(mailbox, claim, lost)?;
+        folder.notice(notice);
+        Ok(Box::new(folder))
     }
 
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
@@ -295,7 +313,7 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
         let Some(mailbox) = state.mailbox(*id).filter(|_| another) else {
             return Ok(Vec::new());
         };
-        let plain = format!("{}-{}", mailbox.name(), record.uidvalidity);
+        let plain = aside(mailbox, record);
         if record.mailboxid.is_some() && record.mailboxid != server.mailboxid && mailbox.name() != "INBOX" {
             // It may have another name now, by which the server is asked for it later.
             let plain = free(state, &plain);
@@ -333,6 +351,11 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
     }
     events.push(new.put(id));
     Ok(events)
+}
+
+/// The mailbox for what is put aside, if that name is free.
+fn aside(mailbox: &Mailbox, record: &FolderRecord) -> String {
+    format!("{}-{}", mailbox.name(), record.uidvalidity)
 }
 
 /// Makes the folder if it is not there.

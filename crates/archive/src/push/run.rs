@@ -205,9 +205,18 @@ impl<'a> Run<'a> {
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
         let mut place = self.place(from).await?;
         let stop = &self.options.stop;
-        let was_there = place.wire.is_some();
-        if !self.options.dry_run {
-            self.target.make(&mut place).await?;
+        let (mut was_there, wanted) = (place.wire.is_some(), place.name.clone());
+        if self.options.dry_run {
+            let map = locked(&self.options.map);
+            self.target.find_instead(&mut place, |there| map.known(from.name().as_str(), there).is_some());
+        } else {
+            was_there = self.target.make(&mut place).await?;
+        }
+        if place.name != wanted {
+            self.observer.note(&format!(
+                "{wanted} is called {} at the destination, which refuses that name",
+                place.name
+            ));
         }
         let there = unless(stop, self.target.contents(&place)).await?;
         let contents = unless(stop, self.origin.contents(from, !there.messages.is_empty())).await?;

@@ -11,6 +11,9 @@ use super::contents::Contents;
 use crate::client::{Connection, Listing, Patience, Server};
 use crate::keep::FolderName;
 
+/// Characters that one server or another refuses in names of folders.
+const REFUSED: &str = ".~%*\"\\/{};^";
+
 /// Where it is, and what there is.
 pub(super) struct Target {
     server: Server,
@@ -20,6 +23,8 @@ pub(super) struct Target {
     delimiter: Option<char>,
     /// What stands before the names of all folders but INBOX (RFC 2342).
     prefix: String,
+    /// Names that it refused, and what these folders are called instead.
+    instead: HashMap<String, FolderName>,
 }
 
 /// A folder there.
@@ -42,7 +47,8 @@ impl Target {
     /// Nothing is asked yet.
     pub(super) fn new(server: &Server) -> Self {
         let server = server.clone();
-        Target { server, connection: None, folders: HashMap::new(), delimiter: None, prefix: String::new() }
+        let (folders, instead) = (HashMap::new(), HashMap::new());
+        Target { server, connection: None, folders, delimiter: None, prefix: String::new(), instead }
     }
 
     /// The connection, made if there is none.
@@ -119,18 +125,49 @@ impl Target {
     pub(super) async fn place(&mut self, levels: &[String]) -> Result<Place> {
         self.connection().await?;
         let name = self.name(levels);
-        let wire = self.folders.get(name.as_str()).cloned();
-        Ok(Place { name, wire })
+        Ok(self.known(self.instead.get(name.as_str()).cloned().unwrap_or(name)))
     }
 
-    /// Makes the folder if it is not there.
+    fn known(&self, name: FolderName) -> Place {
+        let wire = self.folders.get(name.as_str()).cloned();
+        Place { name, wire }
+    }
+
+    /// Makes the folder if it is not there; whether it was. If the server refuses its name, `place` becomes the one that the
+    /// folder has instead.
     ///
     /// # Errors
     /// `Retry` if the connection is lost; what the server says.
-    pub(super) async fn make(&mut self, place: &mut Place) -> Result<Box<[u8]>> {
-        if let Some(wire) = &place.wire {
-            return Ok(wire.clone());
+    pub(super) async fn make(&mut self, place: &mut Place) -> Result<bool> {
+        if place.wire.is_some() {
+            return Ok(true);
         }
+        let Err(refused) = self.create(place).await else { return Ok(false) };
+        let plain = FolderName::new(self.plain(place.name.as_str()), self.delimiter);
+        if refused.kind() != Kind::Invalid || plain == place.name {
+            return Err(refused);
+        }
+        let mut instead = self.known(plain);
+        let was_there = instead.wire.is_some();
+        if !was_there && let Err(e) = self.create(&mut instead).await {
+            return Err(if e.kind() == Kind::Retry { e } else { refused });
+        }
+        self.instead.insert(place.name.as_str().to_owned(), instead.name.clone());
+        *place = instead;
+        Ok(was_there)
+    }
+
+    /// For a dry run, which makes nothing: `place` becomes the folder that was made before because its name was refused, if
+    /// there is one and `ours` says so of its name.
+    pub(super) fn find_instead(&mut self, place: &mut Place, ours: impl Fn(&str) -> bool) {
+        let instead = self.known(FolderName::new(self.plain(place.name.as_str()), self.delimiter));
+        if place.wire.is_none() && instead.wire.is_some() && ours(instead.name.as_str()) {
+            self.instead.insert(place.name.as_str().to_owned(), instead.name.clone());
+            *place = instead;
+        }
+    }
+
+    async fn create(&mut self, place: &mut Place) -> Result<()> {
         let wire = place.encoded();
         let connection = self.connection().await?;
         let created = connection.run(|w| w.raw(b"CREATE ").astring(&wire), |_| Ok(())).await?;
@@ -141,8 +178,16 @@ impl Target {
         // A folder that is not subscribed to is not shown by many clients.
         connection.run(|w| w.raw(b"SUBSCRIBE ").astring(&wire), |_| Ok(())).await?;
         self.folders.insert(place.name.as_str().to_owned(), wire.clone());
-        place.wire = Some(wire.clone());
-        Ok(wire)
+        place.wire = Some(wire);
+        Ok(())
+    }
+
+    /// The name with `_` for what servers are known to refuse: what means something in their directories, or in LIST.
+    fn plain(&self, name: &str) -> String {
+        let refused = |c: char| Some(c) != self.delimiter && (c.is_control() || REFUSED.contains(c));
+        let below = name.strip_prefix(&*self.prefix).unwrap_or(name);
+        let at = name.len() - below.len();
+        format!("{}{}", &name[..at], below.replace(refused, "_"))
     }
 
     /// What is in the folder; it is selected afterwards.

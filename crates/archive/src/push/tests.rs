@@ -166,6 +166,21 @@ async fn keywords_that_are_refused_cost_no_message() {
 }
 
 #[tokio::test]
+async fn a_folder_whose_name_is_refused_gets_another_one() {
+    let from = Script::start(mailbox(), "", &[]).await;
+    from.change(|world| drop(world.boxes.insert("v1.2".into(), Box_::with(10))));
+    let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
+    let (_stop, watched) = watch::channel(false);
+    let options = options(&watched);
+    let dry = Options { dry_run: true, ..options.clone() };
+    for (options, counted) in [(&options, (63, 0, 0)), (&options, (0, 63, 0)), (&dry, (0, 63, 0))] {
+        let report = migrate(&from.server(), &to.server(), options, Arc::new(Nobody)).await.unwrap();
+        assert_eq!(counts(&report), counted, "{report:?}");
+        assert_eq!(octets(&to, "v1_2"), octets(&from, "v1.2"));
+    }
+}
+
+#[tokio::test]
 async fn a_folder_that_cannot_be_selected_is_made() {
     let from = Script::start(mailbox(), "", &[]).await;
     from.change(|world| drop(world.boxes.insert("Work".into(), Box_::with(10))));

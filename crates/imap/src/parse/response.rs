@@ -281,19 +281,28 @@ fn mailbox_status(cursor: &mut Cursor<'_>) -> Parsed<Response> {
         let item = StatusItem::from_name(cursor.atom()?.as_str());
         cursor.space()?;
         match item {
-            Some(item) => Ok(Some(StatusValue { item, value: status_data(cursor)? })),
+            Some(item) => Ok(status_data(cursor)?.map(|value| StatusValue { item, value })),
             None => value(cursor).map(|_| None),
         }
     })?;
     Ok(Response::MailboxStatus { mailbox, values: values.into_iter().flatten().collect() })
 }
 
-/// The value of an item: a number, `(objectid)` (RFC 8474 §7) or `NIL` (RFC 7889 §5).
-fn status_data(cursor: &mut Cursor<'_>) -> Parsed<StatusData> {
+/// The value of an item: a number, `(objectid)` (RFC 8474 §7) or `NIL` (RFC 7889 §5). `None`: brackets with something else in
+/// them. Cyrus 3.6 says octets of its memory for a MAILBOXID that it is asked for with other items, which stay good.
+fn status_data(cursor: &mut Cursor<'_>) -> Parsed<Option<StatusData>> {
     match cursor.peek() {
-        Some(b'(') => bracketed_id(cursor).map(StatusData::Id),
-        Some(b'0'..=b'9') => cursor.number().map(StatusData::Number),
-        _ if cursor.nil() => Ok(StatusData::Nil),
+        Some(b'(') => {
+            let mut probe = cursor.clone();
+            if let Ok(id) = bracketed_id(&mut probe) {
+                *cursor = probe;
+                return Ok(Some(StatusData::Id(id)));
+            }
+            cursor.take_while(|b| b != b')');
+            cursor.expect(b')', "an object id is in brackets").map(|()| None)
+        }
+        Some(b'0'..=b'9') => cursor.number().map(|number| Some(StatusData::Number(number))),
+        _ if cursor.nil() => Ok(Some(StatusData::Nil)),
         _ => Err(Failure::Bad("not the value of a STATUS item")),
     }
 }

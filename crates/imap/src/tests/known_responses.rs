@@ -135,6 +135,14 @@ fn what_servers_do() {
             StatusValue { item: StatusItem::Messages, value: StatusData::Number(1) },
         ]
     );
+    for id in [&b"(\xe3e\xafU9V)"[..], b"()", b"(\0 \"{3})", b"(((a b)"] {
+        let line = [b"* STATUS a (MESSAGES 1 MAILBOXID ", id, b" HIGHESTMODSEQ 7)\r\n"].concat();
+        let Response::MailboxStatus { values, .. } = response(&line, false).unwrap() else {
+            panic!("{id:?}")
+        };
+        let items: Vec<_> = values.iter().map(|value| value.item).collect();
+        assert_eq!(items, [StatusItem::Messages, StatusItem::HighestModSeq], "{id:?}");
+    }
     assert!(matches!(parse("a OK\r\n"), Response::Status { text, .. } if text.is_empty()));
     assert!(
         matches!(parse("a OK [unclosed\r\n"), Response::Status { code: None, text, .. } if text == "[unclosed")

@@ -18,7 +18,7 @@ use super::quote::Unquoting;
 use super::segments::segments;
 use crate::io_error;
 use crate::keep::digest::Digesting;
-use crate::keep::files::{put_aside, replace};
+use crate::keep::files::{length, put_aside, replace};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
@@ -78,8 +78,7 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     let taken = new.known.present();
     new.commit(end, &Resume::default())?;
     let lost = entries.len() as u64 - taken;
-    let tail = mbox.metadata().map_err(error)?.len().saturating_sub(end);
-    let orphans = save_orphans(paths, &mut mbox, end, tail, old.is_none())?;
+    let orphans = save_orphans(paths, end, old.is_none())?;
     new.journal.put_in_place(&paths.journal, true)?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, end, None)?;
     files.notice(format!("{}: took over {taken} messages that imap-backup kept", header.folder));
@@ -198,17 +197,15 @@ fn copy_line_ends(new: &mut Contents, old: &Contents, at: u64) -> Result<u64> {
     Ok(first)
 }
 
-/// What follows the last message: copied to a file of its own if it may be another program's.
-fn save_orphans(
-    paths: &Paths,
-    mbox: &mut File,
-    end: u64,
-    tail: u64,
-    foreign: bool,
-) -> Result<Option<PathBuf>> {
-    if tail == 0 || !foreign {
+/// What the mbox has from `end` on: copied to a file of its own if it may be another program's; where.
+///
+/// # Errors
+/// `Retry` if that fails.
+pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<PathBuf>> {
+    if !foreign || length(&paths.mbox)? <= end {
         return Ok(None);
     }
+    let mut mbox = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
     let mut orphans = paths.mbox.clone().into_os_string();
     orphans.push(".orphans");
     let orphans = PathBuf::from(orphans);
@@ -217,7 +214,7 @@ fn save_orphans(
     let mut temporary = orphans.clone().into_os_string();
     temporary.push(".new");
     replace(&orphans, temporary.into(), |out| {
-        std::io::copy(mbox, out).map(|_| ()).map_err(|e| io_error(&orphans, e))
+        std::io::copy(&mut mbox, out).map(|_| ()).map_err(|e| io_error(&orphans, e))
     })?;
     Ok(Some(orphans))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, limits};
 
-use super::adopt::{Paths, adopt, is_earlier};
+use super::adopt::{Paths, adopt, is_earlier, save_orphans};
 use super::files::{MboxFiles, is_published};
 use super::{json, name};
 use crate::io_error;
@@ -45,8 +45,11 @@ impl Layout for ImapBackup {
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool> {
         let paths = self.paths(root, place);
         let json = length(&paths.json)?;
-        let shown = last.shown.map_or(json > 0 || last.present + last.gone == 0, |shown| shown == json);
-        Ok(shown && length(&paths.mbox)? >= last.data)
+        let mbox = length(&paths.mbox)?;
+        Ok(match last.shown {
+            Some(shown) => shown == json && mbox == last.data,
+            None => (json > 0 || last.present + last.gone == 0) && mbox >= last.data,
+        })
     }
 
     fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
@@ -112,11 +115,21 @@ fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
     }
     let some_lost = !lost.is_empty();
     let published = published.filter(|_| !some_lost);
+    // A run that is done with a folder leaves nothing behind its last message.
+    let ours = if length < last.data { end } else { last.data };
+    let orphans = save_orphans(paths, ours, last.shown.is_some())?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, end, published)?;
     if some_lost {
         files.notice(contents.forget(&lost, end, "the mbox has become shorter")?);
     } else if end < last.data {
         contents.commit(end, &last.resume())?;
+    }
+    if let Some(orphans) = orphans {
+        files.notice(format!(
+            "{}: the mbox was changed by another program; what follows the last message of the copy is in {}",
+            header.folder,
+            orphans.display()
+        ));
     }
     if last.shown.is_some() && published.is_none() && !some_lost {
         files.notice(format!(

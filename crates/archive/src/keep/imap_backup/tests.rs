@@ -179,6 +179,40 @@ fn an_interrupted_run_keeps_what_was_committed() {
 
 /// 2: A run that was killed, and the next one, leave messages that read back wrong.
 #[test]
+fn what_another_program_puts_behind_the_last_message_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mut mails = three(root);
+    let foreign = "From me@example.org Thu Jan  1 00:00:10 2015\nSubject: mine\n\nsaved here\n\n";
+    let append = |text: &str| {
+        let mut mbox = fs::File::options().append(true).open(root.join("INBOX.mbox")).unwrap();
+        std::io::Write::write_all(&mut mbox, text.as_bytes()).unwrap();
+    };
+    append(foreign);
+    assert!(!open(root).unwrap().folders().unwrap()[0].as_left, "a pull has to look into it");
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    assert!(folder.notices().iter().any(|notice| notice.contains("INBOX.mbox.orphans")));
+    assert_eq!(text(root, "INBOX.mbox.orphans"), foreign);
+    assert_eq!(read_all(&*folder), mails);
+    folder.close().unwrap();
+    drop(copy);
+    assert!(open(root).unwrap().folders().unwrap()[0].as_left);
+
+    // What a run of ours leaves that was killed is fetched again, and kept nowhere else.
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    give(&mut *folder, 11, &mail("A: b\r\n\r\nnever committed\r\n"), 5).unwrap();
+    drop((folder, copy));
+    append("From \nA: b\n\nnever committed\n\n");
+    fs::remove_file(root.join("INBOX.mbox.orphans")).unwrap();
+    let (_copy, mut folder) = opened(root, INBOX, 7);
+    assert!(!root.join("INBOX.mbox.orphans").exists());
+    mails.insert(12, mail("A: b\r\n\r\ntwelve\r\n"));
+    give(&mut *folder, 12, &mails[&12], 5).unwrap();
+    folder.commit(&resume(13)).unwrap();
+    assert_eq!(read_all(&*folder), mails);
+}
+
+#[test]
 fn orphans_of_killed_runs_are_found_out() {
     let all = [(1, "A: 1\n\none"), (2, "A: 2\n\ntwo"), (3, "A: 3\n\nthr"), (4, "A: 4\n\nfour")];
     for torn in ["", "From a@b Mo", "From a@b Mon Nov 16 09:05:07 2020\nA: 3\n"] {
@@ -327,6 +361,9 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
         |mailboxid: &str| crate::keep::Identity { uidvalidity: 8, mailboxid: Some(mailboxid.into()) };
     let mut folder = copy.open(&folder_name(INBOX), &server("F1")).unwrap();
     assert!(folder.known().uids().is_empty());
+    assert!(
+        folder.notices().iter().any(|notice| notice.contains("7 became 8") && notice.contains(" INBOX-7,"))
+    );
     assert!(root.join("INBOX.mbox").exists());
     let aside = (fs::read(root.join("INBOX-7.mbox")).unwrap(), fs::read(root.join("INBOX-7.imap")).unwrap());
     assert_eq!(aside, before);

@@ -67,6 +67,8 @@ pub struct SealedFolder {
     refetch: Option<Arc<Refetch>>,
     /// Bodies that are nowhere any more since it was opened.
     lost: u64,
+    /// What is to be told of how it was opened.
+    notice: Option<String>,
     _claim: Claim,
 }
 
@@ -146,8 +148,14 @@ impl SealedFolder {
             keeping,
             refetch,
             lost,
+            notice: None,
             _claim: claim,
         })
+    }
+
+    /// Something that the user is to be told.
+    pub(super) fn notice(&mut self, text: Option<String>) {
+        self.notice = text;
     }
 
     fn check(&self) -> Result<()> {
@@ -585,5 +593,9 @@ impl Folder for SealedFolder {
 
     fn lost(&self) -> u64 {
         self.lost
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.notice.take().into_iter().collect()
     }
 }

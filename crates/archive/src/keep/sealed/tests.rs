@@ -165,8 +165,11 @@ fn another_uidvalidity_puts_aside_and_a_mailboxid_renames() {
         give(&mut *folder, 1, &mail(name), 9).unwrap();
         folder.commit(&resume(2)).unwrap();
     }
-    let folder = copy.open(&folder_name(INBOX), &server(8, "F3")).unwrap();
+    let mut folder = copy.open(&folder_name(INBOX), &server(8, "F3")).unwrap();
     assert!(folder.known().uids().is_empty());
+    assert!(
+        folder.notices().iter().any(|notice| notice.contains("7 became 8") && notice.contains(" INBOX-7,"))
+    );
     drop(folder);
     assert_eq!(account.state().mailbox_named("INBOX-7").unwrap().len(), 1);
     let folder = copy.open(&folder_name("b/c"), &server(7, "F2")).unwrap();

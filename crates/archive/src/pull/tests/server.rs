@@ -61,6 +61,8 @@ pub(crate) enum Fault {
     Date(u32, &'static str),
     /// APPEND with a keyword is refused.
     NoKeywords,
+    /// CREATE of a name with a dot is refused.
+    NoDots,
     /// So many logins are refused with "too many connections".
     Busy(usize),
     /// SEARCH and FETCH of flags leave out half of the messages.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::remembered::Accounts;
+use super::remembered::{Accounts, status_of};
 use super::target::Format;
 use crate::global::Global;
 
@@ -27,10 +27,17 @@ pub fn run(global: &Global) -> Result<ExitCode> {
     if names.is_empty() {
         global.output().note("no account is remembered yet: `sealpost archive add` makes one");
     }
-    for name in names {
-        let account = accounts.get(&name)?;
+    let mut worst = 0;
+    for name in &names {
+        let account = match accounts.get(name) {
+            Ok(account) => account,
+            Err(e) => {
+                worst = worst.max(status_of(name, names.len(), Err(e))?);
+                continue;
+            }
+        };
         let shown = Shown {
-            account: name,
+            account: name.clone(),
             user: account.server.user,
             host: account.server.host,
             port: account.server.port,
@@ -41,5 +48,5 @@ pub fn run(global: &Global) -> Result<ExitCode> {
             format!("{:<20} {} at {} port {} in {}", s.account, s.user, s.host, s.port, s.into.display())
         })?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(worst))
 }

@@ -167,7 +167,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         .into());
     }
     for name in &names {
-        let done = remembered(name, &accounts.get(name)?, &args, &stop, global).await;
+        let done = match accounts.get(name) {
+            Ok(account) => remembered(name, &account, &args, &stop, global).await,
+            Err(e) => Err(e),
+        };
         worst = worst.max(status_of(name, names.len(), done)?);
         if *stop.borrow() {
             break;

@@ -102,15 +102,29 @@ fn cron(command: &str, every: u32) -> Result<String> {
 fn systemd(command: &str, account: &str, every: u32) -> String {
     // `%` begins a specifier, `$` a variable.
     let command = command.replace('%', "%%").replace('$', "$$");
+    let unit = unit(account);
+    let timer = quoted(&format!("{unit}.timer"));
     format!(
-        "# ~/.config/systemd/user/sealpost-archive-{account}.service\n[Unit]\nDescription=Pull mail of {account}\n\
+        "# ~/.config/systemd/user/{unit}.service\n[Unit]\nDescription=Pull mail of {account}\n\
          \n[Service]\nType=oneshot\nExecStart={command}\n\
          # Interrupted, or the server cannot be reached: the next run goes on.\nSuccessExitStatus=75\n\
-         \n# ~/.config/systemd/user/sealpost-archive-{account}.timer\n[Unit]\nDescription=Pull mail of {account} \
+         \n# ~/.config/systemd/user/{unit}.timer\n[Unit]\nDescription=Pull mail of {account} \
          every {every} minutes\n\n[Timer]\nOnBootSec=2min\nOnUnitInactiveSec={every}min\nRandomizedDelaySec=30\n\
          \n[Install]\nWantedBy=timers.target\n\
-         \n# then: systemctl --user daemon-reload && systemctl --user enable --now sealpost-archive-{account}.timer"
+         \n# then: systemctl --user daemon-reload && systemctl --user enable --now {timer}"
     )
+}
+
+/// What the units are called, without an ending: what cannot be in such a name is written as `systemd-escape` does.
+fn unit(account: &str) -> String {
+    let mut unit = "sealpost-archive-".to_owned();
+    for byte in account.bytes() {
+        match byte {
+            b if b.is_ascii_alphanumeric() || b"._-@".contains(&b) => unit.push(b.into()),
+            b => unit.push_str(&format!("\\x{b:02x}")),
+        }
+    }
+    unit
 }
 
 fn quoted(word: &str) -> String {
@@ -136,5 +150,14 @@ mod tests {
             assert!(cron("a", uneven).is_err(), "{uneven}");
         }
         assert_eq!(quoted("a b'c"), "'a b'\\''c'");
+    }
+
+    #[test]
+    fn units_have_names_that_systemd_takes() {
+        let text = systemd("pull", "jane+work@ü.example", 15);
+        let unit = r"sealpost-archive-jane\x2bwork@\xc3\xbc.example";
+        assert!(text.contains(&format!("/{unit}.service\n")) && text.contains(&format!("/{unit}.timer\n")));
+        assert!(text.ends_with(&format!(" enable --now '{unit}.timer'")), "{text}");
+        assert_eq!(super::unit("a.b-c_d@e"), "sealpost-archive-a.b-c_d@e");
     }
 }

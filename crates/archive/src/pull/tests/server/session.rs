@@ -131,7 +131,7 @@ impl Session {
         }
         let worded = |flags: &str| flags.split(' ').any(|flag| !flag.is_empty() && !flag.starts_with('\\'));
         if no_keywords && messages.iter().any(|(flags, _)| worded(flags)) {
-            return "NO [CANNOT] no keywords here".into();
+            return "NO Too many user flags in mailbox".into();
         }
         if room.is_some_and(|room| mailbox.messages.len() + messages.len() > room) {
             return "NO [OVERQUOTA] no room".into();
@@ -207,6 +207,9 @@ impl Session {
             "UID" => self.uid(command),
             "CREATE" => {
                 let name = self.named(command.split(' ').nth(1));
+                if self.has(&Fault::NoDots) && name.contains('.') {
+                    return (Vec::new(), done("NO [CANNOT] Character not allowed in mailbox name: '.'"));
+                }
                 if self.world.lock().unwrap().boxes.contains_key(&name) {
                     return (Vec::new(), done("NO [ALREADYEXISTS] it is there"));
                 }
