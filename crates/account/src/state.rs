@@ -58,6 +58,9 @@ const MESSAGE_BYTES: usize = 64;
 const ROW_BYTES: usize = 12;
 const BURIED_BYTES: usize = 8;
 
+/// About what a name takes beside its octets, in bytes.
+const NAME_BYTES: usize = 32;
+
 /// A signed number so that smaller ones are smaller, for packing.
 fn from_signed(number: i64) -> u64 {
     number as u64 ^ 1 << 63
@@ -342,7 +345,9 @@ impl AccountState {
     /// About how much memory this state takes, in bytes.
     pub fn memory(&self) -> usize {
         let rows: usize = self.mailboxes.values().map(Mailbox::memory).sum();
-        rows + self.messages.heap_bytes() + self.graveyard.heap_bytes() + self.objects_bytes() + 4096
+        let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
+        let packed = self.messages.heap_bytes() + self.graveyard.heap_bytes();
+        rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
     }
 
     /// The next UIDVALIDITY; never given twice in an account.

@@ -282,6 +282,7 @@ impl Mailbox {
         MAILBOX_BYTES
             + self.rows.heap_bytes()
             + self.name.len() * 2
+            + self.keywords.heap_bytes()
             + heap_bytes(self.vanished.capacity() * size_of::<Vanished>())
     }
 
