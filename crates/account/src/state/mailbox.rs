@@ -286,6 +286,12 @@ impl Mailbox {
             + heap_bytes(self.vanished.capacity() * size_of::<Vanished>())
     }
 
+    /// What so many of its placements take on average, in bytes.
+    pub(super) fn rows_bytes(&self, rows: usize) -> usize {
+        // In 64 bits both factors are far from overflowing.
+        (self.rows.heap_bytes() as u64 * rows as u64).div_ceil(self.rows.len().max(1) as u64) as usize
+    }
+
     /// The rows of UIDs that are `uids` when divided by `divisor`, for a chunk of a checkpoint.
     pub(crate) fn block(&self, block: u32, divisor: u32) -> impl Iterator<Item = Row> + '_ {
         let first = u64::from(block) * u64::from(divisor);
