@@ -211,8 +211,14 @@ impl Mailbox {
 
     /// Rows placed or changed after `modseq`, ascending by UID.
     pub fn changed_since(&self, modseq: ModSeq) -> impl Iterator<Item = Row> + '_ {
+        self.changed_since_from(modseq, Uid::MIN)
+    }
+
+    /// Those of them that have this UID or a higher one.
+    pub fn changed_since_from(&self, modseq: ModSeq, first: Uid) -> impl Iterator<Item = Row> + '_ {
         let any = self.highest_modseq > modseq;
-        any.then(|| self.rows.above::<MODSEQ>(modseq.0)).into_iter().flatten().map(Row::unpack)
+        let from = self.rows.lower_bound(u64::from(first.get()));
+        any.then(|| self.rows.above::<MODSEQ>(modseq.0, from)).into_iter().flatten().map(Row::unpack)
     }
 
     /// UIDs that went away after `modseq`. `None` if that is further back than the mailbox remembers.
