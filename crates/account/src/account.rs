@@ -243,7 +243,8 @@ impl Account {
     /// is written.
     ///
     /// # Errors
-    /// What `decide` says; `Retry` when the store does not take it (it may then still turn up).
+    /// What `decide` says; `Limit` if the account would be too large to be loaded; `Retry` when the store does not take it (it
+    /// may then still turn up).
     pub async fn commit<T>(
         &self,
         mut decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, T)> + Send,
@@ -258,6 +259,7 @@ impl Account {
             if events.is_empty() {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             }
+            self.accounts.may_grow(self.weight(), self.state().growth(&events))?;
             let batch = Batch { at: self.accounts.clock().now(), events };
             let plaintext = batch.encode();
             match self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await {

@@ -307,6 +307,18 @@ impl Accounts {
         Ok(())
     }
 
+    /// Whether an account that takes so much may grow by `growth`: one that is larger than all of the room could not be loaded
+    /// again.
+    ///
+    /// # Errors
+    /// `Limit` if it would be.
+    pub(crate) fn may_grow(&self, bytes: usize, growth: usize) -> Result<()> {
+        if growth > 0 && bytes.saturating_add(growth) > self.0.room.bytes() {
+            return Err(Error::limit("the account would be too large for the memory of this server"));
+        }
+        Ok(())
+    }
+
     /// Unloads accounts until that much is free, if as many are not in use.
     fn unload(&self, bytes: usize) {
         if bytes > 0 {

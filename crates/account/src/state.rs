@@ -32,7 +32,7 @@ pub use mailbox::{Mailbox, Row};
 pub use messages::MessageNumber;
 use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Timestamp, UidValidity};
 
-use crate::event::{Flags, Message, SpecialUse};
+use crate::event::{Event, FlagAction, Flags, Message, SpecialUse};
 use crate::metadata::Change;
 use crate::name;
 use flags::FlagTable;
@@ -57,6 +57,11 @@ const FIRST_MAILBOXES: [(&str, SpecialUse); 5] = [
 const MESSAGE_BYTES: usize = 64;
 const ROW_BYTES: usize = 12;
 const BURIED_BYTES: usize = 8;
+
+/// About what a set of some flags takes, in bytes.
+const FLAG_SET_BYTES: usize = 256;
+/// About what a name takes beside its octets, in bytes.
+const NAME_BYTES: usize = 32;
 
 /// A signed number so that smaller ones are smaller, for packing.
 fn from_signed(number: i64) -> u64 {
@@ -342,7 +347,33 @@ impl AccountState {
     /// About how much memory this state takes, in bytes.
     pub fn memory(&self) -> usize {
         let rows: usize = self.mailboxes.values().map(Mailbox::memory).sum();
-        rows + self.messages.heap_bytes() + self.graveyard.heap_bytes() + self.objects_bytes() + 4096
+        let subscriptions: usize = self.subscriptions.iter().map(|name| NAME_BYTES + name.len()).sum();
+        let packed = self.messages.heap_bytes() + self.graveyard.heap_bytes();
+        rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
+    }
+
+    /// About how much more it may take once these events are applied, in bytes: what clients add again and again.
+    pub(crate) fn growth(&self, events: &[Event]) -> usize {
+        events.iter().map(|event| self.growth_by(event)).sum()
+    }
+
+    fn growth_by(&self, event: &Event) -> usize {
+        match event {
+            Event::Appended { .. } => MESSAGE_BYTES + ROW_BYTES,
+            Event::Copied { from, uids, .. } => self.mailboxes.get(from).map_or(0, |from| {
+                let copied = from.uids().intersection(uids).len();
+                // As they are now; and whatever becomes of their flags later has to have room as well.
+                let placed: usize = self.mailboxes.values().map(Mailbox::len).sum();
+                from.rows_bytes(copied).max(((placed + copied) * ROW_BYTES).saturating_sub(self.memory()))
+            }),
+            // At most, each set of flags that these messages have becomes a new one.
+            Event::FlagsStored { uids, action, flags, .. }
+                if *action != FlagAction::Remove && !flags.keywords.is_empty() =>
+            {
+                uids.len().min(self.flag_set_count()) * FLAG_SET_BYTES
+            }
+            _ => 0,
+        }
     }
 
     /// The next UIDVALIDITY; never given twice in an account.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_account::{Account, Accounts, Delivery, Options};
+use sealpost_account::event::Event;
+use sealpost_account::{Account, AccountState, Accounts, Delivery, FlagAction, Flags, Options, SystemFlags};
 use sealpost_base::{AccountId, FakeClock, Kind, MemoryDivision, SeededRandom, Timestamp};
 use sealpost_vault::{AccountKeys, RootKey, Store};
 use tokio::time::sleep;
@@ -182,6 +183,50 @@ async fn an_account_that_is_too_large_is_refused_and_still_gets_mail() {
     drop(small.open(2).await);
     account.refresh().await.unwrap();
     assert_eq!(account.state().inbox().len(), 301);
+}
+
+#[tokio::test]
+async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
+    const ROOM: usize = 1 << 17;
+    let world = World::new(Store::memory(), ROOM);
+    world.deliver(1, 1).await;
+    let account = world.open(1).await;
+    let copy = |state: &AccountState| {
+        let (from, uids) = (state.inbox().id(), state.inbox().uids());
+        Ok((vec![Event::Copied { from, uids, to: from }], ()))
+    };
+    let refused = loop {
+        match account.commit(copy).await {
+            Ok(_) => assert!(account.weight() <= ROOM),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), Kind::Limit, "{refused}");
+    // Whatever their flags become, they have room: each placement a set of its own, as far as sets have.
+    let placed = account.state().inbox().len();
+    assert!(placed > ROOM / 40, "{placed}");
+    let mut refused = None;
+    for bit in 0..16 {
+        let stored = account.commit(|state| {
+            let uids = state.inbox().uids().iter().filter(|uid| uid.get() >> bit & 1 == 1).collect();
+            let flags = Flags { system: SystemFlags::NONE, keywords: vec![format!("k{bit}")] };
+            let (mailbox, action) = (state.inbox().id(), FlagAction::Add);
+            Ok((vec![Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None }], ()))
+        });
+        refused = refused.or(stored.await.err());
+        assert!(account.weight() <= ROOM, "{} with {bit}", account.weight());
+    }
+    assert_eq!(refused.map(|error| error.kind()), Some(Kind::Limit));
+    // What makes it smaller is done.
+    let expunge = |state: &AccountState| {
+        let (mailbox, uids) = (state.inbox().id(), state.inbox().uids());
+        Ok((vec![Event::Expunged { mailbox, uids }], ()))
+    };
+    account.commit(expunge).await.unwrap();
+    account.checkpoint().await.unwrap();
+    settled(&account).await;
+    drop(account);
+    assert!(world.open(1).await.state().inbox().is_empty());
 }
 
 #[tokio::test]

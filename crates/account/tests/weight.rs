@@ -7,7 +7,7 @@
 use sealpost_account::event::{Batch, Event};
 use sealpost_account::state::{AccountState, Restore};
 use sealpost_account::{FlagAction, Flags, Message, SystemFlags};
-use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Random, SeededRandom, Timestamp};
+use sealpost_base::{AccountId, MailboxId, ObjectId, Position, Random, SeededRandom, Timestamp, limits};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::{Layout, MessageKey};
 
@@ -93,10 +93,37 @@ impl Log {
     }
 }
 
+/// An account with one message in as many places as there may be sets of flags, each with a set of its own.
+fn sets_of_flags(random: &SeededRandom) -> Log {
+    let mut log = Log { state: AccountState::new(ACCOUNT), at: 0 };
+    let bits = limits::FLAG_SETS.ilog2();
+    let (grown, ()) = most(|| {
+        log.apply(Event::Delivered { mailbox: None, message: message(random, 0) });
+        let mailbox = log.state.inbox().id();
+        for _ in 0..bits {
+            let uids = log.state.inbox().uids();
+            log.apply(Event::Copied { from: mailbox, uids, to: mailbox });
+        }
+        for bit in 0..bits {
+            let uids = log.state.inbox().uids().iter().filter(|uid| uid.get() >> bit & 1 == 1).collect();
+            let flags = Flags { system: SystemFlags::NONE, keywords: vec![format!("keyword{bit}")] };
+            let action = FlagAction::Add;
+            log.apply(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since: None });
+        }
+    });
+    let (memory, sets) = (log.state.memory(), log.state.flag_set_count());
+    println!("{memory} counted with {sets} sets of flags, {grown} grown");
+    assert_eq!(sets, limits::FLAG_SETS);
+    assert!(grown < memory + memory / 8, "{memory} counted, {grown} taken");
+    log
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
     let random = SeededRandom::new(1);
+    // Kept until the end, so that nothing of what follows is in the place of what was freed.
+    let _flags = sets_of_flags(&random);
     let mut log = Log { state: AccountState::new(ACCOUNT), at: 0 };
     let (grown, ()) = most(|| {
         for n in 0..MESSAGES {

@@ -30,6 +30,9 @@ impl Range {
 }
 
 impl UidSet {
+    /// What a range takes, in bytes.
+    pub const RANGE_BYTES: usize = size_of::<Range>();
+
     /// The empty set.
     pub fn new() -> Self {
         Self::default()

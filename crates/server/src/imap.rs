@@ -19,6 +19,7 @@ mod append;
 mod append_limit;
 mod between;
 mod capability;
+mod changed;
 mod compress;
 mod condstore;
 mod connection;

@@ -8,6 +8,8 @@ mod deflate_wire;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod imap_world;
 
+use std::collections::BTreeSet;
+
 use sealpost_account::event::Event;
 use sealpost_account::{Flags, Message};
 use sealpost_base::{MemoryDivision, ObjectId, Random, SeededRandom, Timestamp};
@@ -24,11 +26,20 @@ const ACCOUNTS: usize = 79 * 1024 * 1024 / (1_000_000 / MESSAGES);
 /// threads, and what the allocator holds back.
 const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
 
+/// Clients that do not read what they are told.
+const SLOW: usize = 60;
+
 /// The most memory this process ever had, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// The number behind that in one of the lines.
+fn number(lines: &[String], before: &str) -> u64 {
+    let line = lines.iter().find_map(|line| line.split_once(before)).unwrap();
+    line.1.split(']').next().unwrap().parse().unwrap()
 }
 
 /// A message of which nothing is stored: nothing here reads any.
@@ -77,8 +88,7 @@ async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
     assert!(selected.contains(&format!("* {MESSAGES} EXISTS")), "{selected:?}");
     other.ok("ENABLE QRESYNC").await;
     let selected = other.ok("SELECT Archive").await;
-    let validity = selected.iter().find_map(|line| line.strip_prefix("* OK [UIDVALIDITY ")).unwrap();
-    let validity = validity.split(']').next().unwrap().to_owned();
+    let validity = number(&selected, "[UIDVALIDITY ");
     other.ok("UNSELECT").await;
     let lines = client.ok("SEARCH RETURN (COUNT) SMALLER 100000").await;
     assert!(lines[0].ends_with(&format!("COUNT {MESSAGES}")), "{lines:?}");
@@ -96,6 +106,33 @@ async fn very_many_messages_are_opened_searched_and_changed_in_little_memory() {
     assert!(missed.contains(&format!("* VANISHED (EARLIER) 1:{MESSAGES}")), "{missed:?}");
     let left = other.ok("STATUS Sent (MESSAGES UNSEEN)").await;
     assert_eq!(left[0], format!("* STATUS Sent (MESSAGES {MESSAGES} UNSEEN 0)"));
+
+    // Every second one changes. Whoever is told of it takes its time, and then hears all of it.
+    let mut waiting = Vec::new();
+    for _ in 0..SLOW {
+        let mut client = world.login().await;
+        client.ok("ENABLE QRESYNC").await;
+        let selected = client.ok("SELECT Sent").await;
+        waiting.push((client, number(&selected, "[UIDVALIDITY "), number(&selected, "[HIGHESTMODSEQ ")));
+    }
+    let second: Vec<String> = (1..=MESSAGES).step_by(2).map(|uid| uid.to_string()).collect();
+    client.ok("SELECT Sent").await;
+    client.ok(&format!("UID STORE {} +FLAGS.SILENT (\\Answered)", second.join(","))).await;
+    for (n, (client, validity, known)) in waiting.iter_mut().enumerate() {
+        let command = match n % 3 {
+            0 => "NOOP".to_owned(),
+            1 => format!("FETCH 1:* (FLAGS) (CHANGEDSINCE {known})"),
+            _ => format!("SELECT Sent (QRESYNC ({validity} {known}))"),
+        };
+        client.send(format!("x {command}\r\n").as_bytes()).await;
+        while !client.line().await.contains(" FETCH (") {}
+    }
+    for (client, ..) in waiting.iter_mut().take(3) {
+        let lines = client.answer().await;
+        let told = lines.iter().filter_map(|line| line.split_once(" FETCH (")).map(|(number, _)| number);
+        let told: BTreeSet<&str> = told.collect();
+        assert!((second.len() - 1..=second.len()).contains(&told.len()), "{}", told.len());
+    }
 
     let grown = peak() - before;
     assert!(grown < GROWTH, "{grown} bytes more than before, of {GROWTH}");

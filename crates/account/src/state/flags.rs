@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use minicbor::{Decode, Encode};
 use sealpost_base::limits;
 
+use super::table::heap_bytes;
 use crate::event::{FlagAction, Flags, SystemFlags};
 
 /// A set of flags of this account, valid while some placement has it.
@@ -70,6 +71,11 @@ impl KeywordSet {
         self.0[word] |= 1 << bit;
     }
 
+    /// What it takes on the heap, in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        heap_bytes(self.0.capacity() * size_of::<u64>())
+    }
+
     /// Ascending by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = KeywordId> + '_ {
         let bits = self.0.iter().zip(0u16..).flat_map(|(word, at)| {
@@ -91,6 +97,11 @@ impl FromIterator<KeywordId> for KeywordSet {
         set.extend(keywords);
         set
     }
+}
+
+/// What a hash table takes that has room for so many entries: an eighth of it is kept free, and each place has a byte besides.
+fn table_bytes<T>(capacity: usize) -> usize {
+    capacity * 8 / 7 * (size_of::<T>() + 1)
 }
 
 /// The account's keywords and sets of flags. Set 0 is the empty one and always there.
@@ -154,6 +165,17 @@ impl FlagTable {
     /// Keywords of all sets together.
     pub(crate) fn set_keywords(&self) -> usize {
         self.set_keywords
+    }
+
+    /// About what all of it takes on the heap, in bytes: names and sets are there twice, by number and to be found.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let names: usize = self.keywords.iter().map(|name| 2 * heap_bytes(name.len())).sum();
+        let sets = 2 * (self.used_sets() * heap_bytes(1) + self.set_keywords * size_of::<KeywordId>());
+        let numbered = self.keywords.capacity() * size_of::<String>()
+            + self.sets.capacity() * (size_of::<FlagSet>() + size_of::<u32>());
+        let found = table_bytes::<(String, KeywordId)>(self.by_name.capacity())
+            + table_bytes::<(FlagSet, u32)>(self.by_set.capacity());
+        names + sets + numbered + found
     }
 
     /// Whether there is such a set.

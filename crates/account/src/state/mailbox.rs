@@ -211,8 +211,14 @@ impl Mailbox {
 
     /// Rows placed or changed after `modseq`, ascending by UID.
     pub fn changed_since(&self, modseq: ModSeq) -> impl Iterator<Item = Row> + '_ {
+        self.changed_since_from(modseq, Uid::MIN)
+    }
+
+    /// Those of them that have this UID or a higher one.
+    pub fn changed_since_from(&self, modseq: ModSeq, first: Uid) -> impl Iterator<Item = Row> + '_ {
         let any = self.highest_modseq > modseq;
-        any.then(|| self.rows.above::<MODSEQ>(modseq.0)).into_iter().flatten().map(Row::unpack)
+        let from = self.rows.lower_bound(u64::from(first.get()));
+        any.then(|| self.rows.above::<MODSEQ>(modseq.0, from)).into_iter().flatten().map(Row::unpack)
     }
 
     /// UIDs that went away after `modseq`. `None` if that is further back than the mailbox remembers.
@@ -282,7 +288,14 @@ impl Mailbox {
         MAILBOX_BYTES
             + self.rows.heap_bytes()
             + self.name.len() * 2
+            + self.keywords.heap_bytes()
             + heap_bytes(self.vanished.capacity() * size_of::<Vanished>())
+    }
+
+    /// What so many of its placements take on average, in bytes.
+    pub(super) fn rows_bytes(&self, rows: usize) -> usize {
+        // In 64 bits both factors are far from overflowing.
+        (self.rows.heap_bytes() as u64 * rows as u64).div_ceil(self.rows.len().max(1) as u64) as usize
     }
 
     /// The rows of UIDs that are `uids` when divided by `divisor`, for a chunk of a checkpoint.

@@ -185,13 +185,19 @@ impl<const C: usize> Table<C> {
         packed.chain(self.waiting.iter().map(|row| row[N]))
     }
 
-    /// The rows of which that number is above `floor`.
-    pub(super) fn above<const N: usize>(&self, floor: u64) -> impl Iterator<Item = [u64; C]> + '_ {
-        let packed = self.blocks.iter().flat_map(move |block| {
-            let numbers = block.0[N].iter().enumerate().filter(move |(_, number)| *number > floor);
-            numbers.map(|(at, _)| block.row(at))
+    /// The rows from one place on of which that number is above `floor`.
+    pub(super) fn above<const N: usize>(
+        &self,
+        floor: u64,
+        from: Place,
+    ) -> impl Iterator<Item = [u64; C]> + '_ {
+        let before = move |block| if block == from.block { from.at } else { 0 };
+        let packed = self.blocks.iter().enumerate().skip(from.block).flat_map(move |(n, block)| {
+            let numbers = block.0[N].iter().enumerate().skip(before(n));
+            numbers.filter(move |(_, number)| *number > floor).map(|(at, _)| block.row(at))
         });
-        packed.chain(self.waiting.iter().copied().filter(move |row| row[N] > floor))
+        let waiting = self.waiting.iter().skip(before(self.blocks.len())).copied();
+        packed.chain(waiting.filter(move |row| row[N] > floor))
     }
 
     /// The rows from the `n`-th on, of a table that nothing was ever taken out of but by [`Table::retain`].

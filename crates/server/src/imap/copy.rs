@@ -17,6 +17,7 @@ use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
+use super::tell::room_for;
 
 /// Whether the messages stay where they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +70,8 @@ impl Session {
         if !Arc::ptr_eq(&account, &to.account) {
             return self.put_between(targets, uid, &to, kind).await;
         }
+        // The log entry has them, and the answer has both them and their new UIDs.
+        let _memory = room_for(&self.ctx.accounts, &[targets; 6])?;
         let room = match kind {
             Kind::Copy => Some(self.room_at(&to).await?),
             Kind::Move => None,

@@ -24,13 +24,14 @@ use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
 
+use super::changed::{self, Part};
 use super::connection::End;
 use super::flags;
 use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets::{self, Cursor};
-use super::tell::{Telling, announce_keywords};
+use super::tell::{Telling, announce_keywords, room_for};
 use super::view::Told;
 pub(super) use items::Octets;
 use items::{Item, Plan};
@@ -88,30 +89,49 @@ impl Session {
             targets = targets.slice(range.of(targets.len()));
         }
         let mut trouble = Trouble::default();
+        let plan = Arc::new(Plan::new(items, uid, since.is_some(), self.dialect));
+        let marks = plan.sets_seen() && !self.view()?.read_only();
+        // RFC 7162 §3.1.4.1: those that changed, some at a time unless one log entry is about all of them.
+        let mut changed_since = since;
         if let Some(since) = since {
             if vanished {
                 self.tell_earlier(since, set).await?;
             }
-            // RFC 7162 §3.1.4.1
-            (targets, trouble.gone) = self.changed_since(since, &targets)?;
+            trouble.gone = self.gone_of(&targets)?;
+            if marks {
+                targets = self.changed_since(since, &targets)?;
+                changed_since = None;
+            }
         }
-        let plan = Arc::new(Plan::new(items, uid, since.is_some(), self.dialect));
-        if plan.sets_seen() && !self.view()?.read_only() {
+        if marks {
+            // Those that are marked are some of them, and told of as long as the command takes.
+            telling.room = room_for(&self.ctx.accounts, &[&targets, &targets])?;
             telling.known = self.mark_seen(&targets).await?;
+        } else {
+            telling.room = room_for(&self.ctx.accounts, &[&targets])?;
         }
         let packs = self.packs_for(&plan)?;
-        let (goal, mut done) = (targets.len(), 0);
-        let mut cursor = Cursor::new(targets);
-        while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
-            self.progress.reach(done, goal);
-            done += uids.len();
-            let mut left = &uids[..];
-            while !left.is_empty() {
-                let (rows, next) = self.snapshot(left, &plan, &telling.known.uids)?;
-                trouble.gone += left.len() - next.len() - rows.len();
-                left = next;
-                self.fetch_rows(rows, &plan, &packs, &mut trouble).await?;
+        let mut part = match changed_since {
+            Some(since) => self.changed_from(since, Uid::MIN, &targets)?,
+            None => Part { uids: std::mem::take(&mut targets), next: None },
+        };
+        let goal = targets.len().max(part.uids.len());
+        loop {
+            let mut done = part.uids.first().map_or(0, |first| targets.count_below(first));
+            let mut cursor = Cursor::new(part.uids);
+            while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+                self.progress.reach(done, goal);
+                done += uids.len();
+                let mut left = &uids[..];
+                while !left.is_empty() {
+                    let (rows, next) = self.snapshot(left, &plan, &telling.known.uids)?;
+                    trouble.gone += left.len() - next.len() - rows.len();
+                    left = next;
+                    self.fetch_rows(rows, &plan, &packs, &mut trouble).await?;
+                }
             }
+            let (Some(since), Some(next)) = (changed_since, part.next) else { break };
+            part = self.changed_from(since, next, &targets)?;
         }
         Ok(trouble.reply(uid))
     }
@@ -157,13 +177,29 @@ impl Session {
         Ok(self.tell_vanished(&vanished, true).await?)
     }
 
-    /// Those of the messages that changed after `since`, and how many of all are gone.
-    fn changed_since(&self, since: ModSeq, targets: &UidSet) -> Result<(UidSet, usize), Failure> {
+    /// Those of the messages that changed after `since`.
+    fn changed_since(&self, since: ModSeq, targets: &UidSet) -> Result<UidSet, Failure> {
         let view = self.view()?;
         let state = view.account().state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
         let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
-        Ok((changed.intersection(targets), targets.difference(&mailbox.uids()).len()))
+        Ok(changed.intersection(targets))
+    }
+
+    /// The first of them from a UID on.
+    fn changed_from(&self, since: ModSeq, from: Uid, targets: &UidSet) -> Result<Part, Failure> {
+        let view = self.view()?;
+        let state = view.account().state();
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        Ok(changed::part(mailbox, since, from, |row| targets.contains(row.uid)))
+    }
+
+    /// How many of the messages are gone.
+    fn gone_of(&self, targets: &UidSet) -> Result<usize, Failure> {
+        let view = self.view()?;
+        let state = view.account().state();
+        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+        Ok(targets.difference(&mailbox.uids()).len())
     }
 
     /// Sets `\Seen` where it is not set; those messages. A store that takes no writes must not keep anybody from

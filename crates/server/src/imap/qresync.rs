@@ -17,8 +17,10 @@ use super::view::View;
 pub(super) struct Missed {
     /// UIDs that went.
     pub(super) vanished: UidSet,
-    /// Messages whose flags changed, or that came.
-    pub(super) changed: UidSet,
+    /// Since when messages came, or their flags changed.
+    pub(super) since: ModSeq,
+    /// Messages that are told of if they did.
+    pub(super) asked: UidSet,
 }
 
 impl Session {
@@ -83,8 +85,7 @@ pub(super) fn missed(view: &View, mailbox: &Mailbox, known: &QResync) -> Missed 
         // RFC 7162 §3.2.5.2: the client knows of everything that went up to here.
         vanished.remove_range(Uid::MIN, uid);
     }
-    let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
-    Missed { vanished, changed: changed.intersection(&asked) }
+    Missed { vanished, since, asked }
 }
 
 /// What of these UIDs went after `since`, for UID FETCH (VANISHED); not what the client still has in its view, which it

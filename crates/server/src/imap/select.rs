@@ -11,7 +11,7 @@ use super::place::Place;
 use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
-use super::tell::first_recent;
+use super::tell::{first_recent, room_for};
 use super::urlauth;
 use super::view::View;
 
@@ -50,6 +50,7 @@ impl Session {
         if !view.weigh(&self.ctx.accounts) {
             return Err(Reply::no(Code::Limit, "no memory for a mailbox with so many gaps now").into());
         }
+        let _room = room_for(&self.ctx.accounts, &[&missed.vanished, &missed.asked])?;
         let dialect = self.dialect;
         let out = self.connection.out();
         out.response(&Response::Flags(flags));
@@ -80,7 +81,7 @@ impl Session {
         self.key_resets = self.resets_of_selected();
         // RFC 7162 §3.2.5.1: after everything else, and what went before what changed.
         self.tell_vanished(&missed.vanished, true).await?;
-        self.tell_flags(&missed.changed).await?;
+        self.tell_missed(missed.since, &missed.asked).await?;
         self.log.count("selected", 1);
         Ok(if examine {
             Reply::ok_with(Code::ReadOnly, "EXAMINE completed")

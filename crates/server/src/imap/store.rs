@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sealpost_account::event::Event;
 use sealpost_account::state::{AccountState, FlagRoom, FlagSetId, Mailbox};
-use sealpost_account::{FlagAction, Flags};
+use sealpost_account::{Charge, FlagAction, Flags};
 use sealpost_base::{Error, UidSet};
 use sealpost_imap::types::{Code, Store};
 
@@ -13,7 +13,7 @@ use super::flags;
 use super::reply::{Outcome, Reply};
 use super::session::Session;
 use super::targets;
-use super::tell::Telling;
+use super::tell::{Telling, room_for};
 use super::view::Told;
 
 /// What STORE found.
@@ -28,6 +28,8 @@ struct Found {
     foreign: UidSet,
     /// How many of the messages are still there.
     present: usize,
+    /// Room for all of them, if they are much.
+    room: Option<Charge>,
 }
 
 impl Session {
@@ -38,6 +40,7 @@ impl Session {
         let wanted = flags::from_wire(&store.flags)?;
         let action = flags::action(store.action);
         let condition = Condition::of(&store.modifiers);
+        let accounts = self.ctx.accounts.clone();
         let committed = self
             .change_selected(|view, state| {
                 let m = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
@@ -64,10 +67,17 @@ impl Session {
                     m.changed_since(view.told()).map(|row| row.uid).filter(|uid| targets.contains(*uid));
                 let foreign = foreign.collect();
                 let present = present + modified.len();
-                Ok((events, Found { foreign, present, changing: changed, passing, modified }))
+                // Those that change are in the log entry too, and are told as known and with their mod-sequences.
+                let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
+                let room = match room_for(&accounts, &sets) {
+                    Ok(room) => room,
+                    Err(refused) => return Ok((Vec::new(), Err(refused))),
+                };
+                Ok((events, Ok(Found { foreign, present, changing: changed, passing, modified, room })))
             })
             .await?;
-        let Found { changing, passing, modified, foreign, present } = committed.value;
+        let Found { changing, passing, modified, foreign, present, room } = committed.value?;
+        telling.room = room;
         let reported = !store.silent || condition.is_some();
         if store.silent {
             // Only what this client did itself is silent (RFC 3501 §6.4.6).

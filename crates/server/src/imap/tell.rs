@@ -1,20 +1,21 @@
 //! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
 //! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
-use sealpost_account::AccountState;
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
 use sealpost_account::state::Mailbox;
+use sealpost_account::{AccountState, Accounts, Charge};
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 use sealpost_imap::write::Writer;
 
+use super::changed;
 use super::connection::End;
 use super::flags;
 use super::notify::Selected;
 use super::reply::{Failure, Reply};
 use super::session::Session;
-use super::view::{Changes, Told, View};
+use super::view::{Changes, SMALL_VIEW, Told, View};
 
 /// Rows looked at while the account's state is held.
 const BATCH_ROWS: usize = 256;
@@ -26,7 +27,7 @@ const BATCH_BYTES: usize = 32 * 1024;
 const VANISHED_RANGES: usize = 400;
 
 /// What the client may be told at the end of a command.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Telling {
     /// Nothing: SELECT says how the mailbox was when it was opened, and the next command what changed since.
     pub(super) nothing: bool,
@@ -44,6 +45,8 @@ pub(super) struct Telling {
     pub(super) takes_out: bool,
     /// The command is one that changes something: what is new by one log entry is the client's own doing.
     pub(super) own: bool,
+    /// Room for the sets, if they are much.
+    pub(super) room: Option<Charge>,
 }
 
 /// What of a message is told.
@@ -121,6 +124,10 @@ impl Session {
             (changes, own, gone, state.position())
         };
         let changes = changes.map_err(|_| End::MailboxGone)?;
+        // The numbers of those that are gone are a set too.
+        self.weigh_view()?;
+        let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
+        let _room = room_for(&self.ctx.accounts, &sets).map_err(|_| End::Crowded)?;
         // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
         self.tell_gone(gone).await?;
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
@@ -132,8 +139,18 @@ impl Session {
         if changes.keywords {
             self.tell_keywords()?;
         }
-        let flags = changes.flags.union(&telling.flags);
+        let flags = changes.flags.uids.union(&telling.flags);
         self.tell_rows(&flags, Items::Flags, telling.uid).await?;
+        let mut next = changes.flags.next;
+        while let (Some(from), Some(view)) = (next, &self.view) {
+            let part = {
+                let state = account.state();
+                let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+                view.flags_changed(mailbox, changes.since, from, &telling.known)
+            };
+            next = part.next;
+            self.tell_rows(&part.uids.difference(&telling.flags), Items::Flags, telling.uid).await?;
+        }
         if self.dialect.modseq() {
             self.tell_rows(&telling.modseqs.difference(&flags), Items::ModSeq, telling.uid).await?;
         }
@@ -247,9 +264,19 @@ impl Session {
         Ok(())
     }
 
-    /// `* n FETCH (FLAGS (…))` for each of these messages that is still there, as the dialect has it.
-    pub(super) async fn tell_flags(&mut self, uids: &UidSet) -> Result<(), End> {
-        self.tell_rows(uids, Items::Flags, true).await
+    /// `* n FETCH (FLAGS (…))` for each of these messages that changed after `since`, as the dialect has it.
+    pub(super) async fn tell_missed(&mut self, since: ModSeq, among: &UidSet) -> Result<(), End> {
+        let mut next = among.first();
+        while let (Some(from), Some(view)) = (next, &self.view) {
+            let part = {
+                let state = view.account().state();
+                let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+                changed::part(mailbox, since, from, |row| among.contains(row.uid))
+            };
+            next = part.next;
+            self.tell_rows(&part.uids, Items::Flags, true).await?;
+        }
+        Ok(())
     }
 
     async fn tell_rows(&mut self, uids: &UidSet, items: Items, with_uid: bool) -> Result<(), End> {
@@ -309,6 +336,20 @@ impl Session {
         view.wrote_modseq(highest);
         next
     }
+}
+
+/// Room for sets that a session holds while its client takes what is told of them; `None` if they are small.
+///
+/// # Errors
+/// `NO [LIMIT]` if there is none.
+pub(super) fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
+    let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
+    let bytes = ranges * UidSet::RANGE_BYTES;
+    if bytes <= SMALL_VIEW {
+        return Ok(None);
+    }
+    let none = || Reply::no(Code::Limit, "no memory for so many messages with gaps between them now");
+    accounts.charge(bytes).ok_or_else(none).map(Some)
 }
 
 /// Whether all that is new in a log since `before` is one entry, which this session made.

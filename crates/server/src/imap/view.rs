@@ -13,6 +13,7 @@ use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
+use super::changed::{self, Part};
 use super::contexts::{Contexts, Update};
 use super::place::Access;
 
@@ -54,8 +55,8 @@ pub(super) struct View<A = Arc<Account>> {
     charge: Option<Charge>,
 }
 
-/// A view up to this size is part of what a connection takes anyway, in bytes.
-const SMALL_VIEW: usize = 16 * 1024;
+/// A view up to this size is part of what a connection takes anyway, in bytes; and likewise the sets of a command.
+pub(super) const SMALL_VIEW: usize = 16 * 1024;
 
 /// Rights that a client which asked to look only does not use.
 const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
@@ -84,8 +85,10 @@ pub(super) struct Changes {
     pub(super) arrived: UidSet,
     /// There are new keywords, or others can be set than before.
     pub(super) keywords: bool,
-    /// Messages whose flags changed.
-    pub(super) flags: UidSet,
+    /// Messages whose flags changed after [`Changes::since`]: the first part of them.
+    pub(super) flags: Part,
+    /// Up to where the client knew flags.
+    pub(super) since: ModSeq,
 }
 
 impl View {
@@ -125,7 +128,7 @@ impl View {
     pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
         let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
         let ranges = sets.iter().sum::<usize>() + self.contexts.ranges();
-        let bytes = ranges * size_of::<(Uid, Uid)>();
+        let bytes = ranges * UidSet::RANGE_BYTES;
         if bytes <= SMALL_VIEW {
             self.charge = None;
             return true;
@@ -263,10 +266,11 @@ impl View {
             }
         }
         if highest > self.told {
-            changes.flags = self.flags_changed(mailbox, known);
-            if !flags && !changes.flags.is_empty() {
+            changes.since = self.told;
+            changes.flags = self.flags_changed(mailbox, self.told, Uid::MIN, known);
+            if !flags && !changes.flags.uids.is_empty() {
                 self.frozen = true;
-                changes.flags = UidSet::new();
+                changes.flags = Part::default();
             }
         }
         if mailbox.uid_next() > self.uid_next {
@@ -333,13 +337,12 @@ impl View {
         numbers
     }
 
-    fn flags_changed(&self, mailbox: &Mailbox, known: &Told) -> UidSet {
-        mailbox
-            .changed_since(self.told)
-            .filter(|row| row.modseq > known.position || !known.uids.contains(row.uid))
-            .map(|row| row.uid)
-            .filter(|uid| self.uids.contains(*uid))
-            .collect()
+    /// Messages from that UID on whose flags changed after `since`, but for those that are known: a part of them.
+    pub(super) fn flags_changed(&self, mailbox: &Mailbox, since: ModSeq, from: Uid, known: &Told) -> Part {
+        changed::part(mailbox, since, from, |row| {
+            let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
+            is_new && self.uids.contains(row.uid)
+        })
     }
 
     /// The HIGHESTMODSEQ up to which the client was told everything: flags, expunges and arrivals. At least 1, which
@@ -419,6 +422,6 @@ impl<A> View<A> {
 impl Changes {
     /// Whether there is nothing to tell.
     pub(super) fn is_empty(&self) -> bool {
-        self.expunged.is_empty() && self.arrived.is_empty() && !self.keywords && self.flags.is_empty()
+        self.expunged.is_empty() && self.arrived.is_empty() && !self.keywords && self.flags.uids.is_empty()
     }
 }

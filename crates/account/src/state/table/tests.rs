@@ -48,7 +48,7 @@ fn check(table: &Table<3>, model: &[[u64; 3]]) -> Result<(), TestCaseError> {
     let column: Vec<_> = model.iter().map(|row| row[1]).collect();
     prop_assert_eq!(table.column::<1>().collect::<Vec<_>>(), column);
     let above: Vec<_> = model.iter().copied().filter(|row| row[1] > 50).collect();
-    prop_assert_eq!(table.above::<1>(50).collect::<Vec<_>>(), above);
+    prop_assert_eq!(table.above::<1>(50, table.start()).collect::<Vec<_>>(), above);
     prop_assert_eq!(table.last_key(), model.last().map(|row| row[0]));
     let bytes: usize = table.blocks.iter().map(Block::heap_bytes).sum();
     prop_assert_eq!(table.packed_bytes, bytes, "the sum is kept");
@@ -61,6 +61,8 @@ fn check(table: &Table<3>, model: &[[u64; 3]]) -> Result<(), TestCaseError> {
         let between: Vec<_> =
             model.iter().copied().filter(|row| (key..key + 700).contains(&row[0])).collect();
         prop_assert_eq!(table.range(from, to).collect::<Vec<_>>(), between);
+        let above: Vec<_> = model.iter().copied().filter(|row| row[0] >= key && row[1] > 50).collect();
+        prop_assert_eq!(table.above::<1>(50, from).collect::<Vec<_>>(), above);
     }
     Ok(())
 }
