@@ -80,6 +80,46 @@ async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
     assert_eq!(other.state().message_count(), 1, "nothing refers to them");
 }
 
+/// The node that collects stands still while it does, at any moment, and mail comes meanwhile.
+#[tokio::test(start_paused = true)]
+async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
+    let slow = Duration::from_millis(100);
+    let quiet = Plan { fail: 0, wrong: 0, lose_reply: 0, repeat: 0, stick: 0, delay: slow, ..Plan::new(1) };
+    for moment in 10..13 {
+        let bucket = Bucket::new(quiet.clone(), moment);
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(moment));
+        let root = RootKey::generate(&*random);
+        let public = AccountKeys::derive(&root, ID).public();
+        let backend = Backend { appends: quiet.appends };
+        let nodes: Vec<_> =
+            (0..2).map(|_| Node::start(&bucket, backend, Instant::now(), 0, random.clone())).collect();
+        let (slept, awake) = (&nodes[0], &nodes[1]);
+        let deliver = async || {
+            let mut ingest = awake.accounts.ingest(ID).await.unwrap();
+            ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
+            let stored = ingest.finish().await.unwrap();
+            awake.accounts.deliver(ID, &public, stored, Delivery::default()).await.unwrap();
+        };
+        deliver().await;
+        let account = slept.open(ID, &root).await.unwrap();
+        let collecting = tokio::spawn(async move { account.collect_garbage().await });
+        sleep(slow * moment as u32 / 10).await;
+        slept.pause();
+        deliver().await;
+        sleep(8 * DAY).await;
+        deliver().await;
+        slept.resume();
+        assert_eq!(collecting.await.unwrap().unwrap().orphans, 0, "after {moment}");
+        let account = awake.open(ID, &root).await.unwrap();
+        account.refresh().await.unwrap();
+        let messages: Vec<_> = account.state().messages().map(|(_, message)| message).collect();
+        assert_eq!(messages.len(), 3);
+        for message in &messages {
+            account.structure(message).await.unwrap();
+        }
+    }
+}
+
 /// An account may have more objects than are remembered at a time.
 #[tokio::test(start_paused = true)]
 async fn many_objects_are_looked_at_a_few_at_a_time() {

@@ -200,14 +200,8 @@ impl Account {
 
     /// Removes some of the objects of that part of all ids to which no event has referred for `period`.
     async fn remove_orphans(&self, part: Part, most: usize, period: Duration) -> Result<usize> {
-        // An event that refers to an object older than that is old too: reading on now is enough to know it.
         self.refresh().await?;
-        let known = {
-            let state = self.state();
-            let mut known: Vec<ObjectId> = state.message_objects().filter(|id| part.has(*id)).collect();
-            known.sort_unstable();
-            known
-        };
+        let known = self.known_objects(part);
         // How old an object is, the store says: the time here may be wrong by more than any period. What the store wrote last
         // tells the time there; it was just now if this follows a checkpoint.
         let mut store_time =
@@ -224,12 +218,29 @@ impl Account {
                 unknown.extend(id.filter(|_| room).map(|id| (id, thin, object.modified)));
             }
         }
+        drop(known);
         unknown.retain(|(_, _, modified)| store_time.since(*modified) > period);
+        if unknown.is_empty() {
+            return Ok(0);
+        }
+        // An event that refers to an object as old as that is old too: reading on is enough to know it, but only when the object has
+        // been listed. Until then this node may have stood still for any time.
+        self.refresh().await?;
+        let known = self.known_objects(part);
+        unknown.retain(|(id, _, _)| known.binary_search(id).is_err());
+        drop(known);
         for (object, thin, _) in &unknown {
             let path = if *thin { message::thin_path } else { message::path };
             self.accounts.store().delete(&path(self.id, *object)).await?;
         }
         Ok(unknown.len())
+    }
+
+    /// The objects of that part that events refer to, sorted.
+    fn known_objects(&self, part: Part) -> Vec<ObjectId> {
+        let mut known: Vec<ObjectId> = self.state().message_objects().filter(|id| part.has(*id)).collect();
+        known.sort_unstable();
+        known
     }
 
     /// What was expunged before this has been gone for as long.
