@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
+pub(crate) use maintain::UNDER_WAY;
 
 use crate::accounts::{Accounts, Bell, Charge, Ticket};
 use crate::bodies::Bodies;

@@ -363,7 +363,9 @@ impl Accounts {
     ) -> Result<()> {
         let event =
             Event::Delivered { mailbox: delivery.mailbox, message: message.message(delivery.received) };
-        self.head(id).deliver(*to, event, self.0.clock.now()).await
+        message.check_age()?;
+        self.head(id).deliver(*to, event, self.0.clock.now()).await?;
+        message.check_age()
     }
 
     /// Gives an account a share, by its public key alone. Durable when it returns; with the account's next look at its
@@ -434,6 +436,10 @@ impl Accounts {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.0.clock
+    }
+
+    pub(crate) fn shared_clock(&self) -> Arc<dyn Clock> {
+        self.0.clock.clone()
     }
 
     /// The memory that they draw on.

@@ -3,6 +3,7 @@
 //! Whatever the message's size, an ingest holds a few chunks, the capped text and the structure. Nothing refers to
 //! the object until an event does; one that never gets an event is collected after the grace period.
 
+mod age;
 mod later;
 mod whole;
 
@@ -12,6 +13,7 @@ use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
 
 use crate::accounts::Accounts;
 use crate::event::Message;
+use age::Age;
 pub use later::Later;
 pub use whole::IngestBatch;
 
@@ -28,6 +30,7 @@ pub struct Ingest {
     scanner: Scanner<CappedText>,
     writer: MessageWriter,
     size: u64,
+    age: Age,
 }
 
 /// A message that is stored again, with the text and structure that it has.
@@ -36,6 +39,7 @@ pub(crate) struct Resealed {
     object: ObjectId,
     key: MessageKey,
     writer: MessageWriter,
+    age: Age,
 }
 
 /// A stored message that no event refers to yet.
@@ -46,6 +50,7 @@ pub struct Stored {
     layout: Layout,
     /// The object that it was sealed anew from.
     origin: Option<Box<ObjectId>>,
+    age: Age,
 }
 
 impl Ingest {
@@ -54,6 +59,7 @@ impl Ingest {
         let random = accounts.random();
         let object = ObjectId::random(random);
         let key = MessageKey::generate(random);
+        let age = Age::begin(accounts.shared_clock());
         let writer = MessageWriter::beside(
             accounts.store(),
             account,
@@ -63,7 +69,7 @@ impl Ingest {
             beside + SCANNED_BYTES,
         );
         let writer = writer.await?;
-        Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0 })
+        Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0, age })
     }
 
     /// Takes the next bytes of the message, exactly as they are.
@@ -88,7 +94,7 @@ impl Ingest {
     pub async fn finish(self) -> Result<Stored> {
         let (text, structure) = scanned(self.scanner);
         let layout = self.writer.finish(&text, &structure).await?;
-        Ok(Stored { object: self.object, key: self.key, layout, origin: None })
+        Ok(Stored { object: self.object, key: self.key, layout, origin: None, age: self.age })
     }
 }
 
@@ -103,8 +109,9 @@ impl Resealed {
     pub(crate) async fn new(accounts: &Accounts, account: AccountId, message: &Message) -> Result<Self> {
         let random = accounts.random();
         let (object, key) = (ObjectId::random(random), MessageKey::generate(random));
+        let age = Age::begin(accounts.shared_clock());
         let writer = MessageWriter::new(accounts.store(), account, object, &key, accounts.storing()).await?;
-        Ok(Resealed { origin: message.first_object(), object, key, writer })
+        Ok(Resealed { origin: message.first_object(), object, key, writer, age })
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -114,7 +121,7 @@ impl Resealed {
     pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
         let layout = self.writer.finish(text, structure).await?;
         let origin = Some(Box::new(self.origin));
-        Ok(Stored { object: self.object, key: self.key, layout, origin })
+        Ok(Stored { object: self.object, key: self.key, layout, origin, age: self.age })
     }
 }
 
@@ -132,6 +139,14 @@ impl Stored {
     /// The sealed object.
     pub fn object(&self) -> ObjectId {
         self.object
+    }
+
+    /// Whether an event may refer to it still.
+    ///
+    /// # Errors
+    /// `Retry` if it was stored so long ago that it may have been collected.
+    pub fn check_age(&self) -> Result<()> {
+        self.age.check()
     }
 
     /// The message as events carry it.

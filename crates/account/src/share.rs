@@ -23,6 +23,8 @@ const ABOUT: &str = "share/about";
 const ACL: &str = "share/acl";
 /// Own shares without a name, by id.
 const UNLINKED: &str = "share/unlinked/";
+/// Own shares that are being deleted for good, by id.
+const GIVEN_UP: &str = "share/given-up/";
 
 /// What leads from a mailbox's name to the share that its messages are in.
 #[derive(Clone, Encode, Decode)]
@@ -107,6 +109,11 @@ impl AccountState {
         self.objects(UNLINKED).filter_map(|(_, value)| minicbor::decode(value).ok())
     }
 
+    /// This account's own shares whose objects are being deleted: nothing links to them any more.
+    pub fn given_up_shares(&self) -> Vec<AccountId> {
+        self.objects(GIVEN_UP).filter_map(|(name, _)| name.strip_prefix(GIVEN_UP)?.parse().ok()).collect()
+    }
+
     /// The link of that mailbox.
     pub fn link(&self, mailbox: MailboxId) -> Option<&Link> {
         self.any_mailbox(mailbox)?.link()
@@ -139,7 +146,17 @@ pub fn removed(mailbox: MailboxId, link: &Link) -> Vec<Event> {
     events
 }
 
-/// The event that forgets a share that was deleted for good, or has a name now.
+/// The events that give up a share without a name, before its objects are deleted: whoever is making it just now may not link to it any more.
+pub fn given_up(share: AccountId) -> Vec<Event> {
+    vec![forgotten(share), Event::ObjectPut { name: format!("{GIVEN_UP}{share}"), value: Vec::new() }]
+}
+
+/// The event that forgets a share that was given up, when its objects are deleted.
+pub fn deleted(share: AccountId) -> Event {
+    Event::ObjectRemoved { name: format!("{GIVEN_UP}{share}") }
+}
+
+/// The event that forgets a share that has a name now.
 pub fn forgotten(share: AccountId) -> Event {
     Event::ObjectRemoved { name: format!("{UNLINKED}{share}") }
 }

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use sealpost_account::acl::Acl;
 use sealpost_account::rights::Rights;
-use sealpost_account::share::{About, Link};
+use sealpost_account::share::{About, Link, given_up, unlinked};
 use sealpost_account::{
     Account, Accounts, Delivery, Event, FlagAction, Flags, NewMessage, Offer, SystemFlags, ops,
 };
@@ -100,6 +100,7 @@ async fn content(account: &Account, mailbox: &str) -> Vec<(String, Flags, Timest
 async fn share(account: &Account, accounts: &Accounts, name: &str, link: &Link) -> Result<Arc<Account>> {
     let share = accounts.open(link.share, &link.root).await?;
     let mailbox = account.state().mailbox_named(name).unwrap().id();
+    account.commit(|_| Ok((vec![unlinked(link)], ()))).await?;
     account.move_into_share(mailbox, &share, link.clone(), &about(name), &acl()).await?;
     Ok(share)
 }
@@ -184,6 +185,25 @@ async fn the_inbox_cannot_be_shared_and_links_are_bounded() {
     assert_eq!(account.state().links().count(), limits::LINKS);
     let full = share(&account, &accounts, "Archive", &world.link(None)).await;
     assert_eq!(full.err().unwrap().kind(), Kind::Limit);
+}
+
+/// Another node deletes what is left over, and its clock is wrong by weeks, or this one stood still for as long.
+#[tokio::test]
+async fn a_share_that_was_given_up_while_it_was_made_gets_no_link() {
+    let world = World::over(Store::memory(), 1);
+    let accounts = world.accounts();
+    let account = accounts.open(OWNER, &world.owner).await.unwrap();
+    append(&account, "Archive", "mail", "$a").await.unwrap();
+    let (before, link) = (content(&account, "Archive").await, world.link(None));
+    let made = accounts.open(link.share, &link.root).await.unwrap();
+    let mailbox = account.state().mailbox_named("Archive").unwrap().id();
+    account.commit(|_| Ok((vec![unlinked(&link)], ()))).await.unwrap();
+    let elsewhere = world.accounts().open(OWNER, &world.owner).await.unwrap();
+    elsewhere.commit(|_| Ok((given_up(link.share), ()))).await.unwrap();
+    let moved = account.move_into_share(mailbox, &made, link.clone(), &about("Archive"), &acl()).await;
+    assert_eq!(moved.unwrap_err().kind(), Kind::Retry);
+    assert_eq!(content(&account, "Archive").await, before);
+    assert_eq!(account.state().given_up_shares(), [link.share]);
 }
 
 #[tokio::test]

@@ -421,6 +421,43 @@ fn what_is_another_stores_is_named_and_stays() {
     assert_eq!(other.check().1, 0);
 }
 
+/// A backup is restored and used, and then somebody copies over it what the first one has had since, and the other way round.
+#[test]
+fn a_log_that_went_on_differently_stays_as_it_is() {
+    let home = Home::with_account();
+    let import = |count: usize, to: &str| {
+        let name = home.file(&format!("{count}.mbox"), mbox(count, 300)).display().to_string();
+        home.ok(&["import", &name, "--account", run::ACCOUNT, "--password-file", "password", "--dir", to]);
+    };
+    import(5, "data");
+    assert_eq!(home.json(&["store", "copy", "data", "restored"]).1, 0);
+    std::fs::copy(home.path("data/server.key"), home.path("restored/server.key")).unwrap();
+    [20, 21, 22].into_iter().for_each(|count| import(count, "data"));
+    import(3, "restored");
+    for (from, to) in [("data", "restored"), ("restored", "data")] {
+        let before = paths(&home, to, "%");
+        let (copied, status) = home.json(&["store", "copy", from, to]);
+        assert_eq!((status, copied["differing"].as_array().unwrap().len()), (1, 1), "{copied}");
+        assert_eq!(paths(&home, to, "%"), before);
+        let checked = home.run(&["check", "--password-file", "password", "--dir", to]);
+        assert!(checked.status.success(), "{checked:?}");
+    }
+}
+
+/// Two made an account of the same name.
+#[test]
+fn a_record_that_went_on_differently_stays_in_force() {
+    let (home, other) = (Home::with_account(), Home::with_account());
+    home.file("new", "three and four");
+    let files = ["--password-file", "password", "--new-password-file", "new"];
+    home.ok(&[&["account", "passwd", run::ACCOUNT][..], &files].concat());
+    let to = other.path("data").display().to_string();
+    let (copied, status) = home.json(&["store", "copy", "data", &to]);
+    assert_eq!((status, copied["differing"].as_array().unwrap().len()), (1, 1), "{copied}");
+    assert_eq!(copied["held_back"].as_array().unwrap().len(), 1, "{copied}");
+    assert_eq!(other.check().1, 0);
+}
+
 #[test]
 fn what_the_disk_does_not_give_is_named_and_everything_else_is_copied() {
     let home = Home::with_account();

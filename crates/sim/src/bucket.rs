@@ -3,9 +3,10 @@
 //! What it promises, and all that it promises: a write that was acknowledged is seen by every request that begins after
 //! that. A write that is under way, or whose reply was an error, may happen now, later, twice or never. With
 //! [`Appends::Conditional`] creates are serialized. With [`Appends::Siblings`] a create overwrites, and a write that was not
-//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment. An answer to a read may have a wrong bit.
+//! acknowledged may be seen by one reader and not by the next. Lists come in pages, each of its own moment. An answer to a read may have a wrong bit,
+//! but not the same one twice in a row: that would be damage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -46,6 +47,8 @@ struct Shared {
 struct State {
     calm: bool,
     objects: BTreeMap<String, Object>,
+    /// The bit that was wrong last, of objects by their paths.
+    wrong: HashMap<String, (usize, u8)>,
     /// Everything that was ever written below a `log` folder.
     archive: Vec<(String, Bytes)>,
     faults: u64,
@@ -245,14 +248,20 @@ impl Bucket {
         }
     }
 
-    /// What comes of `bytes`: not always the same.
-    fn answered(&self, bytes: Bytes) -> Bytes {
+    /// What comes of the `bytes` of an object: not always the same.
+    fn answered(&self, path: &Path, bytes: Bytes) -> Bytes {
         if bytes.is_empty() || !self.faulty(self.0.plan.wrong) {
             return bytes;
         }
         let mut bytes = bytes.to_vec();
         let at = self.0.random.below(bytes.len() as u64) as usize;
-        bytes[at] ^= 1 << self.0.random.below(8);
+        let mut bit = 1 << self.0.random.below(8);
+        let mut state = self.lock();
+        if state.wrong.get(path.as_ref()) == Some(&(at, bit)) {
+            bit = bit.rotate_left(1);
+        }
+        state.wrong.insert(path.to_string(), (at, bit));
+        bytes[at] ^= bit;
         bytes.into()
     }
 
@@ -326,7 +335,7 @@ impl ObjectStore for Access {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         let found = self.through(self.bucket.read(|bucket| bucket.find(location))).await;
         let (meta, bytes) = found?;
-        let bytes = self.bucket.answered(bytes);
+        let bytes = self.bucket.answered(location, bytes);
         let len = bytes.len() as u64;
         let range = match options.range {
             None => 0..len,

@@ -33,6 +33,13 @@ pub(super) struct Waiting {
     done: oneshot::Sender<Answer>,
 }
 
+impl Waiting {
+    /// As [`Stored::check_age`], for all of them.
+    fn check_age(&self) -> Result<()> {
+        self.messages.iter().try_for_each(|new| new.stored.check_age())
+    }
+}
+
 /// Messages that were placed in a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
@@ -99,6 +106,7 @@ impl Account {
         let decide = |state: &AccountState| {
             state.mailbox(to).ok_or_else(|| Error::not_found("no such mailbox"))?;
             check(state)?;
+            new.stored.check_age()?;
             FlagRoom::new(state).add(&new.flags)?;
             let there = state.mailbox(from).is_some_and(|m| m.row(uid).is_some());
             let (message, flags) = (message.clone(), Flags::clone(&new.flags));
@@ -109,6 +117,7 @@ impl Account {
         if committed.applied.is_empty() {
             return Ok(None);
         }
+        new.stored.check_age()?;
         let placed = placed(committed.applied.into_iter(), Some(committed.position));
         Ok(Some(placed.map_err(|(kind, message)| Error::new(kind, message))?))
     }
@@ -137,6 +146,8 @@ impl Account {
                         Some(e) => Err((e.kind(), e.to_string())),
                         None => placed(applied.by_ref().take(waiting.messages.len()), alone),
                     };
+                    let aged = waiting.check_age().map_err(|e| (e.kind(), e.to_string()));
+                    let result = result.and_then(|placed| aged.map(|()| placed));
                     // Whoever stopped waiting does not need the answer.
                     let _ = waiting.done.send(result);
                 }
@@ -187,6 +198,7 @@ fn decide(
     if let Some(check) = &waiting.check {
         check(state, usage)?;
     }
+    waiting.check_age()?;
     for message in &waiting.messages {
         taken.flags.add(&message.flags)?;
     }

@@ -31,11 +31,12 @@ struct Copy<'a> {
 }
 
 impl Account {
-    /// Moves a mailbox into a share, which is an account that was never used, and links its name to it.
+    /// Moves a mailbox into a share, which is an account that was never used, and links its name to it. It is one of those that no name
+    /// leads to ([`crate::share::unlinked`]): whoever deletes those that are left over gives it up first.
     ///
     /// # Errors
     /// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if there are too many links, `Retry` if
-    /// the mailbox changes faster than it is copied, `Corrupt` if a message cannot be read, and what the store says. The mailbox
+    /// the mailbox changes faster than it is copied, or the share was given up meanwhile, `Corrupt` if a message cannot be read, and what the store says. The mailbox
     /// is then what it was, unless the store failed at the very last step: that may turn up as done.
     pub async fn move_into_share(
         &self,
@@ -60,6 +61,9 @@ impl Account {
                 let m = state.mailbox(mailbox).ok_or_else(gone)?;
                 if Some(m.uid_validity()) != uid_validity {
                     return Err(Error::retry("the mailbox was numbered anew while it was copied"));
+                }
+                if !state.unlinked_shares().any(|unlinked| unlinked.share == link.share) {
+                    return Err(Error::retry("the share was taken for one that is left over, and deleted"));
                 }
                 if m.highest_modseq() != copy.upto {
                     return Ok((Vec::new(), false));

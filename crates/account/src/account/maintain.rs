@@ -23,8 +23,9 @@ const MESSAGES_PER_EVENT: usize = 16;
 /// As [`MESSAGES_PER_EVENT`], for looking through all objects.
 const MESSAGES_PER_EVENT_COLLECTED: usize = 2;
 
-/// How long an object is left alone to which no event refers: a message may be stored for a command that takes long.
-const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
+/// How long an object is left alone to which no event refers: a message may be stored for a command that takes long, but not
+/// nearly as long ([`crate::ingest`]).
+pub(crate) const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Objects removed right after the end of their grace period. More than that are left to the next look at all objects, so that
 /// they need not all be remembered.
@@ -199,14 +200,8 @@ impl Account {
 
     /// Removes some of the objects of that part of all ids to which no event has referred for `period`.
     async fn remove_orphans(&self, part: Part, most: usize, period: Duration) -> Result<usize> {
-        // An event that refers to an object older than that is old too: reading on now is enough to know it.
         self.refresh().await?;
-        let known = {
-            let state = self.state();
-            let mut known: Vec<ObjectId> = state.message_objects().filter(|id| part.has(*id)).collect();
-            known.sort_unstable();
-            known
-        };
+        let known = self.known_objects(part);
         // How old an object is, the store says: the time here may be wrong by more than any period. What the store wrote last
         // tells the time there; it was just now if this follows a checkpoint.
         let mut store_time =
@@ -223,12 +218,29 @@ impl Account {
                 unknown.extend(id.filter(|_| room).map(|id| (id, thin, object.modified)));
             }
         }
+        drop(known);
         unknown.retain(|(_, _, modified)| store_time.since(*modified) > period);
+        if unknown.is_empty() {
+            return Ok(0);
+        }
+        // An event that refers to an object as old as that is old too: reading on is enough to know it, but only when the object has
+        // been listed. Until then this node may have stood still for any time.
+        self.refresh().await?;
+        let known = self.known_objects(part);
+        unknown.retain(|(id, _, _)| known.binary_search(id).is_err());
+        drop(known);
         for (object, thin, _) in &unknown {
             let path = if *thin { message::thin_path } else { message::path };
             self.accounts.store().delete(&path(self.id, *object)).await?;
         }
         Ok(unknown.len())
+    }
+
+    /// The objects of that part that events refer to, sorted.
+    fn known_objects(&self, part: Part) -> Vec<ObjectId> {
+        let mut known: Vec<ObjectId> = self.state().message_objects().filter(|id| part.has(*id)).collect();
+        known.sort_unstable();
+        known
     }
 
     /// What was expunged before this has been gone for as long.

@@ -259,6 +259,39 @@ async fn a_change_that_lost_the_race_is_decided_anew() {
     assert_eq!(here.get(&me).await.unwrap().quota, Some(10));
 }
 
+/// A process stands still between reading a record and writing the next version, and others change it meanwhile, so often that
+/// the version it writes was removed again.
+#[tokio::test]
+async fn whoever_slept_through_changes_of_a_record_makes_none_that_nobody_reads() {
+    let world = World::new();
+    let (here, there) = (world.directory(), world.directory());
+    let me = name("me@x");
+    here.create(&me, new("pw")).await.unwrap();
+    for others in 1..6 {
+        let mut runs = 0;
+        let slept = here
+            .update(&me, |record| {
+                runs += 1;
+                for n in (1..=others).take_while(|_| runs == 1) {
+                    let change = there.update(&me, |record| {
+                        record.quota = Some(n);
+                        Ok(())
+                    });
+                    futures::executor::block_on(change).unwrap();
+                }
+                record.quota_messages = Some(others);
+                Ok(())
+            })
+            .await;
+        let now = here.get(&me).await.unwrap();
+        assert_eq!(now.quota, Some(others), "what others changed stays");
+        match slept {
+            Ok(()) => assert_eq!(now.quota_messages, Some(others), "after {others} changes"),
+            Err(e) => assert_eq!(e.kind(), Kind::Retry),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_change_that_always_loses_gives_up() {
     let world = World::new();

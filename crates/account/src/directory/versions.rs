@@ -162,6 +162,9 @@ impl Versions {
 
     /// Writes `bytes` as the version after `version`; `false` if somebody else wrote that first. Old versions are
     /// removed as far as possible; what is left goes with the next change.
+    ///
+    /// # Errors
+    /// What the store says; `Retry` when it is unknown whether the version counts.
     pub(super) async fn put_after(&self, directory: &str, version: u64, bytes: &[u8]) -> Result<bool> {
         let next =
             version.checked_add(1).ok_or_else(|| Error::corrupt("the versions of a record have run out"))?;
@@ -178,8 +181,11 @@ impl Versions {
         if !written? {
             return Ok(false);
         }
-        if let Err(e) = self.prune(directory, next).await {
-            tracing::debug!(directory, error = %e, "old versions of a record were left");
+        // Whoever stood still before it wrote may have made again what others had made and removed meanwhile. Elsewhere no name
+        // is used twice.
+        let newest = self.prune(directory, next).await?;
+        if self.store.appends() == Appends::Conditional && is_old(next, newest) {
+            return Err(passed(&path));
         }
         Ok(true)
     }
@@ -205,9 +211,7 @@ impl Versions {
         match put {
             Put::Created => Ok(true),
             Put::Exists => match self.store.read_confirmed(path).await {
-                Err(e) if e.kind() == Kind::NotFound => Err(Error::retry(format!(
-                    "{path} was written and is gone again; the change may count or not"
-                ))),
+                Err(e) if e.kind() == Kind::NotFound => Err(passed(path)),
                 found => Ok(*found? == *object.as_ref()),
             },
         }
@@ -222,18 +226,23 @@ impl Versions {
         chains.get_or_insert(directory.to_owned(), new).clone()
     }
 
-    async fn prune(&self, directory: &str, newest: u64) -> Result<()> {
+    /// Removes old versions, as far as possible; the newest one, which is `written` or later.
+    async fn prune(&self, directory: &str, written: u64) -> Result<u64> {
+        let mut versions = Vec::new();
         let mut listed = self.store.list(directory, None);
         while let Some(object) = listed.next().await {
-            let object = object?;
-            let old = split(&object.path).is_some_and(|(d, version)| {
-                d == directory && version.saturating_add(KEPT_VERSIONS) <= newest
-            });
-            if old {
-                self.store.delete(&object.path).await?;
+            let path = object?.path;
+            let version = split(&path).filter(|(d, _)| *d == directory).map(|(_, version)| version);
+            versions.extend(version.map(|version| (version, path)));
+        }
+        let newest = versions.iter().map(|(version, _)| *version).fold(written, u64::max);
+        let old = versions.into_iter().filter(|(version, _)| is_old(*version, newest));
+        for (_, path) in old {
+            if let Err(e) = self.store.delete(&path).await {
+                tracing::debug!(path, error = %e, "an old version of a record was left");
             }
         }
-        Ok(())
+        Ok(newest)
     }
 
     /// The newest version of every record below `root`, by path, each with its directory. A record that cannot be
@@ -273,6 +282,15 @@ impl Versions {
 
 fn path(directory: &str, version: u64) -> String {
     format!("{directory}/{version:016x}")
+}
+
+/// Whether a version goes, or went already, when there is that newest one.
+fn is_old(version: u64, newest: u64) -> bool {
+    version.saturating_add(KEPT_VERSIONS) <= newest
+}
+
+fn passed(path: &str) -> Error {
+    Error::retry(format!("others went on while {path} was written; the change may count or not"))
 }
 
 fn place(version: u64) -> Place {

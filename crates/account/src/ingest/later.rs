@@ -62,6 +62,6 @@ impl Ingest {
                 layout
             }
         };
-        Ok(Stored { object: self.object, key: self.key, layout, origin: None })
+        Ok(Stored { object: self.object, key: self.key, layout, origin: None, age: self.age })
     }
 }

@@ -10,7 +10,7 @@ use sealpost_vault::Batch;
 use sealpost_vault::message::{MessageKey, Whole};
 use tokio::task::spawn_blocking;
 
-use super::{Ingest, SCANNED_BYTES, Stored, scanned};
+use super::{Age, Ingest, SCANNED_BYTES, Stored, scanned};
 use crate::accounts::Accounts;
 
 /// A message's text and structure, and its object, take at most this many times what the message does, give or take
@@ -76,6 +76,7 @@ fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sea
     let objects = ObjectId::consecutive(accounts.random(), messages.len());
     let (mut wholes, mut large) = (Vec::with_capacity(messages.len()), Vec::new());
     let mut stored = Vec::with_capacity(messages.len());
+    let age = Age::begin(accounts.shared_clock());
     for ((nth, message), object) in messages.into_iter().enumerate().zip(objects) {
         let key = MessageKey::generate(accounts.random());
         let whole = if message.len() <= Whole::MESSAGE_BYTES {
@@ -86,7 +87,10 @@ fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sea
         } else {
             None
         };
-        stored.push(whole.as_ref().map(|whole| Stored { object, key, layout: whole.layout(), origin: None }));
+        stored.push(whole.as_ref().map(|whole| {
+            let (layout, age) = (whole.layout(), age.clone());
+            Stored { object, key, layout, origin: None, age }
+        }));
         match whole {
             Some(whole) => wholes.push(whole),
             None => large.push((nth, message)),

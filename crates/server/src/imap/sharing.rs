@@ -213,16 +213,23 @@ impl Session {
             if changed.is_some_and(|changed| changed >= before) {
                 continue;
             }
-            // Another session may be making it right now: what is there is looked at when nothing can change it any more.
-            own.refresh().await?;
-            let still = own.state().unlinked_shares().any(|other| other.share == link.share);
-            let record = self.ctx.directory.shares_of(own.id()).await?;
-            let record =
-                record.into_iter().find(|record| record.share == link.share && record.created < before);
-            if let (true, Some(record)) = (still, record) {
-                self.ctx.directory.delete_share(&record).await?;
-                own.commit(|_| Ok((vec![share::forgotten(link.share)], ()))).await?;
+            let records = self.ctx.directory.shares_of(own.id()).await?;
+            if records.iter().any(|record| record.share == link.share && record.created < before) {
+                // Another session may be making it right now, whatever the clocks say: either it has linked to it, or it may not any more.
+                own.commit(|state| {
+                    let still = state.unlinked_shares().any(|other| other.share == link.share);
+                    Ok((if still { share::given_up(link.share) } else { Vec::new() }, ()))
+                })
+                .await?;
             }
+        }
+        let given_up = own.state().given_up_shares();
+        for share in given_up {
+            let records = self.ctx.directory.shares_of(own.id()).await?;
+            if let Some(record) = records.into_iter().find(|record| record.share == share) {
+                self.ctx.directory.delete_share(&record).await?;
+            }
+            own.commit(|_| Ok((vec![share::deleted(share)], ()))).await?;
         }
         Ok(())
     }

@@ -297,6 +297,7 @@ impl SealedFolder {
                     flags.keywords.clear();
                     room.add(&flags)?;
                 }
+                stored.check_age()?;
                 let message = stored.message(received(arrived));
                 events.push(Event::Appended { mailbox, message, flags });
             }

@@ -6,17 +6,21 @@
 //!
 //! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
 //! gap would be worse: checkpoints of what comes later stay away too. So does a record at a version that cannot be read.
+//!
+//! Where TO was used itself, and its log went on differently, nothing of that log is copied: it would end what TO has had since.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealpost_base::{AccountId, Error, Kind};
+use sealpost_base::{AccountId, Error, Kind, SystemRandom};
+use sealpost_journal::{Journal, Tail};
 use sealpost_vault::store::{Transfer, Unreadable};
 use sealpost_vault::{Listed, Store};
 use serde::Serialize;
@@ -220,6 +224,13 @@ impl Copy {
         self.summary.accounts += 1;
         self.bar.set_prefix(id.to_owned());
         for _ in 0..PASSES {
+            if let Some(end) = self.fork(id).await? {
+                self.bar.suspend(|| {
+                    warn(format!("{end}: the log went on differently there: nothing of it is copied"))
+                });
+                self.summary.differing.push(end);
+                return Ok(());
+            }
             let log = self.list(&format!("acct/{id}/log")).await?;
             let manifests = self.list(&format!("acct/{id}/manifest")).await?;
             for kind in self.from.names_below(&format!("acct/{id}")).await? {
@@ -239,6 +250,36 @@ impl Copy {
             }
         }
         anyhow::bail!("acct/{id} changed too quickly to be copied")
+    }
+
+    /// Where the log of an account at TO and the one at FROM went on differently; `None` if one of them is what the other was once.
+    async fn fork(&self, id: &str) -> Result<Option<String>> {
+        let Ok(account) = id.parse::<AccountId>() else { return Ok(None) };
+        let [from, to] = [&self.from, &self.to]
+            .map(|store| (store, Journal::new(store.clone(), account, Arc::new(SystemRandom))));
+        let mut missing = None;
+        // What is listed while it is trimmed may have a gap.
+        for _ in 0..2 {
+            let (here, there) =
+                (from.1.listed_after(&Tail::EMPTY).await?, to.1.listed_after(&Tail::EMPTY).await?);
+            let (Some(last), Some(other)) = (here.last(), there.last()) else { return Ok(None) };
+            let is_behind = other.position <= last.position;
+            let (end, longer, of) = if is_behind { (other, &here, from.0) } else { (last, &there, to.0) };
+            // What was before it was trimmed.
+            if longer.first().is_none_or(|first| first.position > end.position) {
+                return Ok(None);
+            }
+            let path = from.1.path(end);
+            let named = of.list(&format!("acct/{id}/log"), None);
+            let named = named.try_any(|object| std::future::ready(object.path == path)).await?;
+            if named {
+                // What cannot be read is another matter.
+                let read = (from.0.read_confirmed(&path).await, to.0.read_confirmed(&path).await);
+                return Ok(Some(path).filter(|_| matches!(read, (Ok(here), Ok(there)) if here != there)));
+            }
+            missing = Some(path);
+        }
+        Ok(missing)
     }
 
     /// Records: those that are gone were replaced by newer versions.
@@ -295,8 +336,13 @@ impl Copy {
                 _ => self.from.transfer(&object.path, object.size, &self.to).await?,
             };
             done.none_gone &= transfer != Transfer::Gone;
-            // What was there already leaves no gap.
-            if matches!(transfer, Transfer::Unreadable(_)) && !known && !is_manifest(&object.path) {
+            // What was there already leaves no gap; but versions that follow another one are not those of the record there.
+            let ends = match transfer {
+                Transfer::Unreadable(_) => !known && !is_manifest(&object.path),
+                Transfer::Differs => !object.path.starts_with("acct/"),
+                _ => false,
+            };
+            if ends {
                 ended.insert(directory(object));
                 done.ends_before.get_or_insert_with(|| object.path.clone());
             }
@@ -405,7 +451,7 @@ impl Summary {
         }
         let counted = [
             (self.unreadable.len(), "could not be copied: they cannot be read"),
-            (self.held_back.len(), "were not copied because they follow such a one"),
+            (self.held_back.len(), "were not copied because they follow such a one, or one that differs"),
             (self.unreadable_derived.len(), "were left out, and are made anew: they cannot be read"),
         ];
         for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {

@@ -1,0 +1,42 @@
+//! How old the object of a message is to which no event refers yet.
+//!
+//! Objects like that are collected when they are old ([`UNDER_WAY`](crate::account::UNDER_WAY)), by any node: a message whose
+//! delivery took longer, because this node stood still, may be gone when the event that refers to it is appended. So it is given up
+//! long before that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{Clock, Error, Result, Timestamp};
+
+use crate::account::UNDER_WAY;
+
+/// When the storing of a message began, by both clocks: one of them goes on while a process or a machine stands still.
+#[derive(Clone)]
+pub(crate) struct Age {
+    clock: Arc<dyn Clock>,
+    now: Timestamp,
+    monotonic: Duration,
+}
+
+impl Age {
+    /// It begins now, before anything is stored.
+    pub(crate) fn begin(clock: Arc<dyn Clock>) -> Self {
+        let (now, monotonic) = (clock.now(), clock.monotonic());
+        Age { clock, now, monotonic }
+    }
+
+    /// An event may refer to the message, or may have come to do so just now.
+    ///
+    /// # Errors
+    /// `Retry` if the object may be collected, or may have been: what was appended is not to be acknowledged.
+    pub(crate) fn check(&self) -> Result<()> {
+        let monotonic = self.clock.monotonic().saturating_sub(self.monotonic);
+        if self.clock.now().since(self.now).max(monotonic) < UNDER_WAY / 2 {
+            return Ok(());
+        }
+        Err(Error::retry(
+            "the message was stored so long ago that it may have been collected; it may turn up",
+        ))
+    }
+}
