@@ -36,7 +36,8 @@ fn mail(n: usize) -> Vec<u8> {
 async fn stream(account: &Arc<Account>, parts: Parts) -> Result<usize> {
     let inbox = account.state().inbox().id();
     let all = UidSet::range(Uid::MIN, Uid::new(u32::MAX).unwrap_or(Uid::MIN));
-    let mut stream = account.summaries(inbox, all, ReadOrder::Uids, parts);
+    let mut stream =
+        account.summaries(inbox, all, ReadOrder::Uids, parts, 256).flat_map(futures::stream::iter);
     let mut bytes = 0;
     while let Some((_, summary)) = stream.next().await {
         let summary = summary?;

@@ -32,6 +32,7 @@ pub(crate) use fuzz::{fuzz, fuzz_seed};
 pub(crate) use index::{Indexes, Known, Stored};
 pub(crate) use make::Entry;
 use packed::Packed;
+use sealpost_base::limits;
 pub(crate) use segment::SegmentName;
 pub use stream::ReadOrder;
 pub use texts::ShortText;
@@ -259,8 +260,19 @@ impl Place {
 }
 
 impl Block {
+    /// Bytes that these parts of a summary take in it.
+    fn bytes_of(&self, [fields, ids, headers]: [&str; 3]) -> usize {
+        let parts = [(Parts::FIELDS, fields), (Parts::IDS, ids), (Parts::HEADERS, headers)];
+        parts.iter().filter(|(part, _)| self.parts.contains(*part)).map(|(_, value)| value.len()).sum()
+    }
+
     fn push(&mut self, sent: Option<Sent>, headers_complete: bool, [fields, ids, headers]: [&str; 3]) {
+        let bytes = self.bytes_of([fields, ids, headers]);
         let text = &mut self.text;
+        if bytes > limits::SUMMARY_BYTES {
+            // As it grows usually, it may become twice as large.
+            text.reserve_exact(bytes);
+        }
         let start = text.len() as u32;
         let mut append = |part: Parts, value: &str| {
             if !self.parts.contains(part) {

@@ -49,7 +49,9 @@ async fn summaries_come_in_order_and_only_those_that_were_asked_for() {
     let found: Vec<_> =
         found.iter().map(|(uid, s)| (uid.get(), s.as_ref().unwrap().subject().unwrap().to_owned())).collect();
     assert_eq!(found, [2, 6, 20].map(|n| (n, format!("number {n}"))));
-    assert!(p.account.summaries(MailboxId(999), all(), ReadOrder::Stored, Parts::ALL).next().await.is_none());
+    assert!(
+        p.account.summaries(MailboxId(999), all(), ReadOrder::Stored, Parts::ALL, 8).next().await.is_none()
+    );
 }
 
 #[tokio::test]
@@ -354,7 +356,7 @@ async fn a_stream_draws_on_the_budget_while_it_runs() {
     let p = w.process().await;
     p.append("INBOX", &mails(&w.random, 600)).await;
     let budget = p.accounts.memory();
-    let mut stream = p.account.summaries(p.mailbox("INBOX"), all(), ReadOrder::Uids, Parts::ALL);
+    let mut stream = p.account.summaries(p.mailbox("INBOX"), all(), ReadOrder::Uids, Parts::ALL, 8);
     assert_eq!(budget.in_use(), 0);
     assert!(stream.next().await.is_some());
     assert!(budget.in_use() > 0 && budget.in_use() <= budget.fair_part());

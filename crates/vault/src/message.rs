@@ -122,6 +122,17 @@ impl Layout {
         start..start.saturating_add(size)
     }
 
+    /// Where structure and text are, which are neighbours.
+    fn structure_and_text(&self) -> Range<u64> {
+        let (structure, text) = (self.range(STRUCTURE), self.range(TEXT));
+        structure.start.min(text.start)..structure.end.max(text.end)
+    }
+
+    /// Sealed bytes of structure and text together.
+    pub fn structure_and_text_bytes(&self) -> u64 {
+        u64::from(self.sealed_structure) + u64::from(self.sealed_text)
+    }
+
     /// Refuses sizes that no writer produces, before anything is allocated by them.
     fn check(&self) -> Result<()> {
         let most = |plain: u64| {

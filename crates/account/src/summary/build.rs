@@ -7,6 +7,7 @@ use futures::StreamExt;
 use sealpost_base::{Error, ObjectId, Result, limits};
 use sealpost_mime::{Structure, Text};
 use sealpost_vault::message::MessageReader;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Entry;
 use super::content::Content;
@@ -24,7 +25,7 @@ const GROUP_MESSAGES: usize = 4;
 /// Tasks that read at once.
 const TASKS: usize = 2;
 /// Memory that making a segment takes: the segment, what is sealed of it, the texts that are read at once, twice while they are
-/// opened, and those of the group before.
+/// opened, and those of the group before. Of a message with more than that in its header one is opened at a time.
 pub(super) const BUILD_BYTES: usize =
     3 * limits::TEXT_SEGMENT_BYTES + (2 * TASKS + 1) * GROUP_MESSAGES * limits::TEXT_BYTES;
 
@@ -55,43 +56,45 @@ pub(super) fn uncovered(state: &AccountState, known: &Known, first: u32) -> (Vec
     (found, worth)
 }
 
+/// What was made of a message, and the turn in which it was: what was read for it is as long in memory.
+pub(super) type Made<'a, T> = (Result<T>, Option<SemaphorePermit<'a>>);
+
+/// The entry of a message.
+async fn make_entry<'a>(content: Content, reader: &MessageReader, turns: &'a Semaphore) -> Made<'a, Entry> {
+    let (read, turn) = reader.structure_and_text_in_turn(turns).await;
+    let made = read.and_then(|(structure, text)| {
+        let envelope = Structure::decode_envelope(&structure)?;
+        drop(structure);
+        let text = Text::decode(&text)?;
+        Ok(match content {
+            Content::Summaries => Entry::new(&envelope, &text),
+            Content::Texts | Content::LongTexts => Entry::of_text(&envelope, text),
+        })
+    });
+    (made, turn)
+}
+
 impl Account {
-    /// The summary of one message, from what is stored with it, or from the cache.
-    pub(super) async fn make_summary(&self, message: &Message) -> Result<Arc<Entry>> {
+    /// The summary of one message, from what is stored with it, or from the cache; with the turn in which it was made.
+    pub(super) async fn make_summary<'a>(
+        &self,
+        message: &Message,
+        turns: &'a Semaphore,
+    ) -> Made<'a, Arc<Entry>> {
         let cache = self.summary_cache();
         if let Some(entry) = cache.get(&message.object) {
-            return Ok(entry);
+            return (Ok(entry), None);
         }
-        let entry = Arc::new(self.make_entry(Content::Summaries, message).await?);
-        cache.put(message.object, entry.clone(), entry.bytes());
-        Ok(entry)
-    }
-
-    async fn make_entry(&self, content: Content, message: &Message) -> Result<Entry> {
-        self.make_entry_by(content, self.reader(message), message).await
-    }
-
-    async fn make_entry_by(
-        &self,
-        content: Content,
-        reader: MessageReader,
-        message: &Message,
-    ) -> Result<Entry> {
-        if content == Content::Summaries
-            && let Some(entry) = self.summary_cache().get(&message.object)
-        {
-            return Ok(Entry::clone(&entry));
+        let (entry, turn) = make_entry(Content::Summaries, &self.reader(message), turns).await;
+        let entry = entry.map(Arc::new);
+        if let Ok(entry) = &entry {
+            cache.put(message.object, entry.clone(), entry.bytes());
         }
-        let (structure, text) = reader.structure_and_text().await?;
-        let (structure, text) = (Structure::decode(&structure)?, Text::decode(&text)?);
-        Ok(match content {
-            Content::Summaries => Entry::new(&structure, &text),
-            Content::Texts | Content::LongTexts => Entry::of_text(&structure, text),
-        })
+        (entry, turn)
     }
 
-    /// Makes the summaries of `messages`, which ascend, hands out each, and stores them in segments. A message that cannot
-    /// be read is left out: whoever asks for it is told.
+    /// Makes the summaries of `messages`, which ascend, hands out each that a segment can hold, and stores them in segments. A message that
+    /// cannot be read is left out: whoever asks for it is told.
     ///
     /// # Errors
     /// If a segment could not be stored; all summaries were handed out nevertheless.
@@ -115,10 +118,16 @@ impl Account {
         while let Some(group) = groups.next().await {
             let group = group.map_err(|e| Error::internal("making summaries panicked").with_source(e))?;
             for (number, object, entry) in group {
-                if let Ok(entry) = &entry {
-                    segment.push(number, object, entry.sent, entry.headers_complete, entry.parts());
+                match &entry {
+                    Ok(None) => segment.push_elsewhere(number, object, ""),
+                    Ok(Some(entry)) => {
+                        segment.push(number, object, entry.sent, entry.headers_complete, entry.parts());
+                    }
+                    Err(_) => {}
                 }
-                each(number, object, entry);
+                if let Some(entry) = entry.transpose() {
+                    each(number, object, entry);
+                }
                 if segment.is_full() {
                     let full = std::mem::replace(&mut segment, SegmentWriter::new(content));
                     stored = stored.and(self.write_segment(full).await.map(drop));
@@ -133,11 +142,21 @@ impl Account {
         content: Content,
         group: Vec<Numbered>,
         packs: &PackReads,
-    ) -> Vec<(u32, ObjectId, Result<Entry>)> {
+    ) -> Vec<(u32, ObjectId, Result<Option<Entry>>)> {
+        let turns = &Semaphore::new(1);
         let made = futures::stream::iter(group).map(|(number, message)| async move {
-            let reader = packs.reader(MessageNumber(number), &message).await;
-            let entry = self.make_entry_by(content, reader, &message).await;
-            (number, message.object, entry)
+            let cached = self.summary_cache().get(&message.object);
+            let entry = match cached.filter(|_| content == Content::Summaries) {
+                Some(entry) => Ok(Entry::clone(&entry)),
+                None => {
+                    let reader = packs.reader(MessageNumber(number), &message).await;
+                    make_entry(content, &reader, turns).await.0
+                }
+            };
+            // A summary that no segment can hold may be a hundred times as long, and is not kept until it is its turn.
+            let fits =
+                |entry: &Entry| content != Content::Summaries || entry.bytes() <= limits::SUMMARY_BYTES;
+            (number, message.object, entry.map(|entry| Some(entry).filter(fits)))
         });
         made.buffered(GROUP_MESSAGES).collect().await
     }

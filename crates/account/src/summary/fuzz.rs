@@ -61,7 +61,7 @@ pub(crate) fn fuzz_seed(mails: &[&[u8]]) -> Vec<u8> {
         let mut scanner = Scanner::new();
         scanner.push(mail);
         let (structure, text) = scanner.finish();
-        let entry = Entry::new(&structure, &text.into_text());
+        let entry = Entry::new(&structure.envelope, &text.into_text());
         let number = number as u32;
         writer.push(number, ObjectId([number as u8; 16]), entry.sent, entry.headers_complete, entry.parts());
     }

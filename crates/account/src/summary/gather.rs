@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sealpost_base::{Error, ObjectId, Result};
+use futures::stream::FuturesUnordered;
+use sealpost_base::{Error, Result};
+use tokio::sync::Semaphore;
 
 use super::build::{self, WORTH_MESSAGES};
 use super::content::Content;
@@ -15,10 +17,13 @@ use super::segment::{Found, Segment, SegmentName};
 use super::stream::Wanted;
 use super::{Block, Entry, Parts, Sent, Summary};
 use crate::account::Account;
+use crate::event::Message;
 use crate::state::MessageNumber;
 
 /// Messages whose structure and text are read at once.
 const AT_ONCE: usize = 8;
+/// Sealed bytes of these; one message at least.
+const AT_ONCE_BYTES: u64 = 256 * 1024;
 /// A segment is made for somebody who waits if at least this part of its messages is asked for.
 const WANTED_PART: usize = 4;
 
@@ -54,7 +59,7 @@ pub(super) async fn gather(
     };
     gathered.read_segments(account, &known, reads).await;
     if content == Content::Summaries {
-        gathered.read_messages(account).await;
+        gathered.read_messages(account, reads).await;
     }
     gathered.finish(reads)
 }
@@ -110,7 +115,7 @@ impl<'a> Gathered<'a> {
     }
 
     fn note(&mut self, at: usize, sent: Option<Sent>, complete: bool, parts: [&str; 3]) {
-        if at > 0 && self.block.text.len() > self.bytes {
+        if at > 0 && self.block.text.len() + self.block.bytes_of(parts) > self.bytes {
             self.end = self.end.min(at);
         }
         if at < self.end {
@@ -213,15 +218,32 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Reads what is left from what is stored with each message.
-    async fn read_messages(&mut self, account: &Account) {
+    /// Reads what is left from what is stored with each message: several at once, but what comes out of them one at a time, in the
+    /// memory of the segments. A header may be a thousand times as long as what is stored of it.
+    async fn read_messages(&mut self, account: &Account, reads: &mut Reads) {
         let missing: Vec<_> = self.missing().collect();
-        let mut entries = futures::stream::iter(missing)
-            .map(|(at, wanted)| async move { (at, direct(account, wanted.number, wanted.object).await) })
-            .buffered(AT_ONCE);
-        while let Some((at, entry)) = entries.next().await {
-            if at < self.end {
-                self.note_entry(at, entry.as_deref().map_err(again));
+        if !missing.is_empty() {
+            reads.keep(&[]);
+        }
+        let mut missing = missing.into_iter().map(|(at, wanted)| (at, message(account, wanted))).peekable();
+        let turns = &Semaphore::new(1);
+        while missing.peek().is_some_and(|(at, _)| *at < self.end) {
+            let (mut entries, mut bytes) = (FuturesUnordered::new(), 0);
+            while let Some((at, message)) = missing.next_if(|(_, message)| {
+                bytes += message.as_ref().map_or(0, |m| m.layout.structure_and_text_bytes());
+                entries.is_empty() || entries.len() < AT_ONCE && bytes <= AT_ONCE_BYTES
+            }) {
+                entries.push(async move {
+                    match message {
+                        Ok(message) => (at, account.make_summary(&message, turns).await),
+                        Err(e) => (at, (Err(e), None)),
+                    }
+                });
+            }
+            while let Some((at, (entry, _turn))) = entries.next().await {
+                if at < self.end {
+                    self.note_entry(at, entry.as_deref().map_err(again));
+                }
             }
         }
     }
@@ -235,11 +257,9 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Makes the summary from what is stored with the message.
-async fn direct(account: &Account, number: MessageNumber, object: ObjectId) -> Result<Arc<Entry>> {
-    let message = account.state().message(number).filter(|m| m.object == object);
-    let message = message.ok_or_else(|| Error::not_found("the message is gone"))?;
-    account.make_summary(&message).await
+fn message(account: &Account, wanted: Wanted) -> Result<Message> {
+    let message = account.state().message(wanted.number).filter(|m| m.object == wanted.object);
+    message.ok_or_else(|| Error::not_found("the message is gone"))
 }
 
 /// The same error for somebody else.

@@ -17,9 +17,8 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The summary of the message with this structure and text.
-    pub(crate) fn new(structure: &Structure, text: &Text) -> Self {
-        let envelope = &structure.envelope;
+    /// The summary of the message with this envelope and text.
+    pub(crate) fn new(envelope: &Envelope, text: &Text) -> Self {
         Entry {
             sent: envelope.sent_date.map(|seconds| Sent { seconds, zone: envelope.sent_zone }),
             // Headers come first: with any body behind them they are complete.
@@ -31,8 +30,7 @@ impl Entry {
     }
 
     /// The entry of a segment of texts.
-    pub(crate) fn of_text(structure: &Structure, text: Text) -> Self {
-        let envelope = &structure.envelope;
+    pub(crate) fn of_text(envelope: &Envelope, text: Text) -> Self {
         Entry {
             sent: envelope.sent_date.map(|seconds| Sent { seconds, zone: envelope.sent_zone }),
             headers_complete: !text.truncated,
@@ -55,7 +53,7 @@ impl Entry {
 impl Summary {
     /// The summary of one message, from its structure and text.
     pub fn new(structure: &Structure, text: &Text) -> Self {
-        let entry = Entry::new(structure, text);
+        let entry = Entry::new(&structure.envelope, text);
         let mut block = Block { parts: Parts::ALL, ..Block::default() };
         block.push(entry.sent, entry.headers_complete, entry.parts());
         Summary { block: block.into(), at: 0 }

@@ -30,6 +30,8 @@ pub(super) struct Reads {
     /// How many segments there may be.
     room: usize,
     reads: Vec<(SegmentName, Read)>,
+    /// The last window is larger than it should be, and the next one is not to be read before it is gone.
+    pub(super) alone: bool,
     /// What the last windows are in. Whoever has those summaries lets go of them at some time.
     blocks: VecDeque<Arc<Block>>,
 }
@@ -67,7 +69,7 @@ impl Reads {
         let room = (permit.bytes().saturating_sub(WINDOWS * window) / segment).clamp(1, MOST);
         let usual = permit.bytes();
         let (reads, blocks) = (Vec::new(), VecDeque::new());
-        Reads { permit, usual, window, messages: WINDOW_MESSAGES, room, reads, blocks }
+        Reads { permit, usual, window, messages: WINDOW_MESSAGES, room, alone: false, reads, blocks }
     }
 
     /// An empty block for a window of so many messages, where an earlier one was if nobody has that any more: fresh memory costs
@@ -93,9 +95,14 @@ impl Reads {
         }
     }
 
-    /// A window's block, for those who are given its summaries.
+    /// A window's block, for those who are given its summaries. One that is larger than there is memory for comes alone.
     pub(super) fn share(&mut self, block: Block) -> Arc<Block> {
+        self.alone = block.text.capacity() > self.window;
         let block = Arc::new(block);
+        if self.alone {
+            self.blocks.clear();
+            return block;
+        }
         self.blocks.push_back(block.clone());
         if self.blocks.len() > WINDOWS {
             self.blocks.pop_front();
@@ -188,7 +195,8 @@ mod tests {
     fn no_more_segments_are_kept_than_there_is_room_for() {
         let permit = Budget::new(8).try_acquire(1).unwrap();
         let (reads, blocks) = (Vec::new(), VecDeque::new());
-        let mut reads = Reads { permit, usual: 1, window: 1, messages: 1, room: 2, reads, blocks };
+        let mut reads =
+            Reads { permit, usual: 1, window: 1, messages: 1, room: 2, alone: false, reads, blocks };
         for first in 0..9 {
             let [directory, ..] = SegmentWriter::new(Content::Summaries).sections();
             let segment = Segment::decode(&directory, [None, None, None]).unwrap();

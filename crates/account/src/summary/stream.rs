@@ -49,6 +49,9 @@ struct Scope {
 impl Account {
     /// The summaries of the messages of `mailbox` that are in `uids`. Messages that were expunged are passed over. A message whose stored structure or text is damaged has an error in its place and does not stop the rest.
     ///
+    /// They come in batches of at most `at_once`, each of one window: whoever is done with a batch before it asks for the next one
+    /// never has more of them in memory than was drawn.
+    ///
     /// Waits for some MiB of the budget when it begins, and for what making a segment takes when it has to, and gives them back at its
     /// end: begin it before holding any other part of it. A stream that is dropped stops reading.
     pub fn summaries(
@@ -57,8 +60,9 @@ impl Account {
         uids: UidSet,
         order: ReadOrder,
         parts: Parts,
-    ) -> BoxStream<'static, (Uid, Result<Summary>)> {
-        self.from_segments(Content::Summaries, mailbox, uids, order, parts)
+        at_once: usize,
+    ) -> BoxStream<'static, Vec<(Uid, Result<Summary>)>> {
+        self.from_segments(Content::Summaries, mailbox, uids, order, parts, at_once)
     }
 
     /// The same for either kind of segments.
@@ -69,11 +73,22 @@ impl Account {
         uids: UidSet,
         order: ReadOrder,
         parts: Parts,
-    ) -> BoxStream<'static, (Uid, Result<Summary>)> {
+        at_once: usize,
+    ) -> BoxStream<'static, Vec<(Uid, Result<Summary>)>> {
         let scope = Arc::new(Scope { account: self.clone(), content, mailbox, uids, order, parts });
         let start = Walk { scope, next: Next::Begin };
-        futures::stream::unfold(start, Walk::step).map(futures::stream::iter).flatten().boxed()
+        let windows = futures::stream::unfold(start, Walk::step);
+        windows.map(move |window| futures::stream::iter(batches(window, at_once))).flatten().boxed()
     }
+}
+
+/// The same in order, at most `most` at a time.
+fn batches<T>(window: Vec<T>, most: usize) -> impl Iterator<Item = Vec<T>> {
+    let mut rest = window.into_iter();
+    std::iter::from_fn(move || {
+        let batch: Vec<T> = rest.by_ref().take(most).collect();
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 /// A stream under way.
@@ -84,6 +99,8 @@ struct Walk {
 
 enum Next {
     Begin,
+    /// What is left, in this memory: the caller has a window that is too large for another one beside it.
+    Later(Rest, Reads),
     /// A window that is being read.
     Ahead(Task<(Window, Reads)>),
     /// The caller has the last window, in this memory.
@@ -113,6 +130,7 @@ impl Walk {
                 let rest = Rest { wanted: Vec::new(), next: Some(Uid::MIN) };
                 window(self.scope.clone(), rest, reads).await
             }
+            Next::Later(rest, reads) => window(self.scope.clone(), rest, reads).await,
             Next::Ahead(mut ahead) => match (&mut ahead.0).await {
                 Ok(window) => window,
                 Err(e) => {
@@ -132,6 +150,7 @@ impl Walk {
         let (window, reads) = window;
         self.next = match window.rest.is_empty() {
             true => Next::Last(reads),
+            false if reads.alone => Next::Later(window.rest, reads),
             false => Next::Ahead(Task(tokio::spawn(self::window(self.scope.clone(), window.rest, reads)))),
         };
         Some((window.summaries, self))

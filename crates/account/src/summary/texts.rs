@@ -57,14 +57,15 @@ impl Account {
     /// tells what they cannot hold. The others are passed over: their text is cut off, or there are too few of them to be
     /// worth a segment.
     ///
-    /// Draws on the budget as [`Account::summaries`] does.
+    /// Draws on the budget, and comes in batches, as [`Account::summaries`] does.
     pub fn short_texts(
         self: &Arc<Self>,
         mailbox: MailboxId,
         uids: UidSet,
         headers: bool,
-    ) -> BoxStream<'static, (Uid, ShortText)> {
-        self.texts_of(Content::Texts, mailbox, uids, headers)
+        at_once: usize,
+    ) -> BoxStream<'static, Vec<(Uid, ShortText)>> {
+        self.texts_of(Content::Texts, mailbox, uids, headers, at_once)
     }
 
     /// As [`Account::short_texts`], the texts themselves of those with up to `limits::SEGMENT_TEXT_BYTES` of it; the others are
@@ -74,8 +75,9 @@ impl Account {
         mailbox: MailboxId,
         uids: UidSet,
         headers: bool,
-    ) -> BoxStream<'static, (Uid, ShortText)> {
-        self.texts_of(Content::LongTexts, mailbox, uids, headers)
+        at_once: usize,
+    ) -> BoxStream<'static, Vec<(Uid, ShortText)>> {
+        self.texts_of(Content::LongTexts, mailbox, uids, headers, at_once)
     }
 
     fn texts_of(
@@ -84,11 +86,12 @@ impl Account {
         mailbox: MailboxId,
         uids: UidSet,
         headers: bool,
-    ) -> BoxStream<'static, (Uid, ShortText)> {
+        at_once: usize,
+    ) -> BoxStream<'static, Vec<(Uid, ShortText)>> {
         let bodies = Parts::IDS | Parts::HEADERS;
         let parts = if headers { Parts::FIELDS | bodies } else { bodies };
-        let found = self.from_segments(content, mailbox, uids, ReadOrder::Stored, parts);
-        let found = found.filter_map(async |(uid, text)| Some((uid, ShortText(text.ok()?))));
-        found.boxed()
+        let found = self.from_segments(content, mailbox, uids, ReadOrder::Stored, parts, at_once);
+        let text = |(uid, text): (Uid, sealpost_base::Result<Summary>)| Some((uid, ShortText(text.ok()?)));
+        found.map(move |batch| batch.into_iter().filter_map(text).collect()).boxed()
     }
 }

@@ -62,10 +62,10 @@ pub async fn verify(
         .map(|(message, entry)| async move {
             let reader = MessageReader::new(store, account, message.object, &message.key, message.layout);
             let (structure, text) = reader.structure_and_text().await.ok()?;
-            let (structure, text) = (Structure::decode(&structure).ok()?, Text::decode(&text).ok()?);
+            let (envelope, text) = (Structure::decode_envelope(&structure).ok()?, Text::decode(&text).ok()?);
             let made = match content {
-                Content::Summaries => Entry::new(&structure, &text),
-                Content::Texts | Content::LongTexts => Entry::of_text(&structure, text),
+                Content::Summaries => Entry::new(&envelope, &text),
+                Content::Texts | Content::LongTexts => Entry::of_text(&envelope, text),
             };
             Some((message.object, made == entry))
         })

@@ -117,7 +117,8 @@ impl Process {
     }
 
     pub async fn summaries(&self, mailbox: &str, uids: UidSet, parts: Parts) -> Vec<(Uid, Result<Summary>)> {
-        self.account.summaries(self.mailbox(mailbox), uids, ReadOrder::Uids, parts).collect().await
+        let summaries = self.account.summaries(self.mailbox(mailbox), uids, ReadOrder::Uids, parts, 64);
+        summaries.map(futures::stream::iter).flatten().collect().await
     }
 
     /// What the summaries of a mailbox are.
@@ -147,18 +148,18 @@ impl Process {
     pub async fn texts(&self, mailbox: &str) -> [usize; 2] {
         let id = self.mailbox(mailbox);
         let account = &self.account;
-        let short = self.check_texts(id, |headers| account.short_texts(id, all(), headers)).await;
-        let longer = self.check_texts(id, |headers| account.longer_texts(id, all(), headers)).await;
+        let short = self.check_texts(id, |headers| account.short_texts(id, all(), headers, 64)).await;
+        let longer = self.check_texts(id, |headers| account.longer_texts(id, all(), headers, 64)).await;
         [short, longer]
     }
 
     async fn check_texts(
         &self,
         id: MailboxId,
-        stream: impl Fn(bool) -> BoxStream<'static, (Uid, ShortText)>,
+        stream: impl Fn(bool) -> BoxStream<'static, Vec<(Uid, ShortText)>>,
     ) -> usize {
-        let texts: Vec<_> = stream(true).collect().await;
-        let bodies: Vec<_> = stream(false).collect().await;
+        let texts: Vec<_> = stream(true).collect::<Vec<_>>().await.concat();
+        let bodies: Vec<_> = stream(false).collect::<Vec<_>>().await.concat();
         let mut uids = HashSet::new();
         for (uid, text) in &texts {
             assert!(uids.insert(*uid));

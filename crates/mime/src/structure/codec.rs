@@ -43,6 +43,22 @@ struct Head {
     parts: Vec<FlatPart>,
 }
 
+/// As [`Stored`], of which everything but the envelope is passed over.
+#[derive(Decode)]
+struct StoredEnvelope {
+    #[n(0)]
+    version: u8,
+    #[n(1)]
+    head: EnvelopeHead,
+}
+
+#[derive(Decode)]
+#[cbor(map)]
+struct EnvelopeHead {
+    #[n(2)]
+    envelope: Envelope,
+}
+
 #[derive(Encode, Decode)]
 #[cbor(map)]
 struct FlatPart {
@@ -112,11 +128,8 @@ impl Structure {
 
     /// The structure that [`Structure::encode`] wrote; `Corrupt` if these bytes are something else.
     pub fn decode(bytes: &[u8]) -> Result<Structure> {
-        let corrupt = |why: &str| Error::corrupt(format!("stored message structure: {why}"));
-        let stored: Stored = minicbor::decode(bytes).map_err(|e| corrupt("not readable").with_source(e))?;
-        if stored.version != VERSION {
-            return Err(corrupt(&format!("version {} is not known", stored.version)));
-        }
+        let stored: Stored = minicbor::decode(bytes).map_err(unreadable)?;
+        check(stored.version)?;
         let head = stored.head;
         let mut parts = head.parts.into_iter();
         let root = unflatten(&mut parts, 0).map_err(corrupt)?;
@@ -133,6 +146,28 @@ impl Structure {
             limited: head.limited,
         })
     }
+
+    /// The envelope of a stored structure, without the parts, which may take much more.
+    ///
+    /// # Errors
+    /// As [`Structure::decode`], but for what is wrong with the parts.
+    pub fn decode_envelope(bytes: &[u8]) -> Result<Envelope> {
+        let stored: StoredEnvelope = minicbor::decode(bytes).map_err(unreadable)?;
+        check(stored.version)?;
+        Ok(stored.head.envelope)
+    }
+}
+
+fn corrupt(why: &str) -> Error {
+    Error::corrupt(format!("stored message structure: {why}"))
+}
+
+fn unreadable(e: minicbor::decode::Error) -> Error {
+    corrupt("not readable").with_source(e)
+}
+
+fn check(version: u8) -> Result<()> {
+    if version == VERSION { Ok(()) } else { Err(corrupt(&format!("version {version} is not known"))) }
 }
 
 fn flatten(part: &Part, out: &mut Vec<FlatPart>) {

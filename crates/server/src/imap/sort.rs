@@ -169,8 +169,7 @@ impl Session {
             return Ok(());
         };
         let uids: UidSet = found.iter().map(|found| found.uid).collect();
-        let stream = area.account.summaries(area.mailbox, uids, ReadOrder::Uids, parts);
-        let mut stream = stream.ready_chunks(BATCH_ROWS);
+        let mut stream = area.account.summaries(area.mailbox, uids, ReadOrder::Uids, parts, BATCH_ROWS);
         let (mut damaged, mut unavailable) = (Vec::new(), false);
         while let Some(batch) = self.patiently(stream.next()).await? {
             self.goes_on().await?;

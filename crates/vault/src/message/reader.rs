@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, Kind, ObjectId, Result};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::Store;
 use crate::chunk::MAX_SEALED_BYTES;
@@ -154,23 +154,29 @@ impl MessageReader {
     pub async fn structure_and_text(&self) -> Result<(Vec<u8>, Vec<u8>)> {
         let source = self.0.clone();
         source.layout.check()?;
-        let (structure, text) = (source.layout.range(STRUCTURE), source.layout.range(TEXT));
-        let both = structure.start.min(text.start)..structure.end.max(text.end);
-        let opened = source
-            .opened(both.clone(), move |source, sealed| {
-                let section = |section, range: Range<u64>| {
-                    let range = (range.start - both.start) as usize..(range.end - both.start) as usize;
-                    source.open_section(section, &sealed[range], SECTION_BYTES, &source.path)
-                };
-                Ok((section(STRUCTURE, structure.clone())?, section(TEXT, text.clone())?))
-            })
-            .await;
-        match opened {
+        let both = source.layout.structure_and_text();
+        match source.opened(both, Source::open_structure_and_text).await {
             Err(e) if e.kind() == Kind::NotFound => {
                 Ok((self.0.thin_section(STRUCTURE, again(&e)).await?, self.0.thin_section(TEXT, e).await?))
             }
             opened => opened,
         }
+    }
+
+    /// The same, opened when there is a turn, which comes with it: the caller bounds how many of them are in memory, however many are
+    /// being read, because what is read does not say how much will come out of it.
+    pub async fn structure_and_text_in_turn<'a>(
+        &self,
+        turns: &'a Semaphore,
+    ) -> (Result<(Vec<u8>, Vec<u8>)>, Option<SemaphorePermit<'a>>) {
+        let read = self.0.read_structure_and_text().await;
+        let turn = turns.acquire().await.ok();
+        let opened = match read {
+            Ok(sealed) => self.0.clone().open_aside(sealed, Source::open_structure_and_text).await,
+            Err(e) => Err(e),
+        };
+        // Whatever went wrong, it is known there what to do about it.
+        if opened.is_ok() { (opened, turn) } else { (self.structure_and_text().await, turn) }
     }
 
     /// The searchable texts of several messages of one store, as [`MessageReader::text`] gives each, in order. They are read

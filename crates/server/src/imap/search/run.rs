@@ -153,9 +153,9 @@ impl Session {
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
         let mut decided = UidSet::new();
-        let stream =
-            area.account.summaries(area.mailbox, undecided.clone(), ReadOrder::Stored, Parts::HEADERS);
-        let mut stream = stream.chunks(batch_rows(query));
+        let (uids, at_once) = (undecided.clone(), batch_rows(query));
+        let mut stream =
+            area.account.summaries(area.mailbox, uids, ReadOrder::Stored, Parts::HEADERS, at_once);
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
         while let Some(batch) = self.patiently(stream.next()).await? {
@@ -191,12 +191,13 @@ impl Session {
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
         let (account, mailbox) = (&area.account, area.mailbox);
-        let short = account.short_texts(mailbox, undecided.clone(), headers);
+        let at_once = batch_rows(query);
+        let short = account.short_texts(mailbox, undecided.clone(), headers, at_once);
         let undecided = self.by_texts_of(area, query, undecided, headers, short, found).await?;
         if undecided.len() <= MANY {
             return Ok(undecided);
         }
-        let longer = account.longer_texts(mailbox, undecided.clone(), headers);
+        let longer = account.longer_texts(mailbox, undecided.clone(), headers, at_once);
         self.by_texts_of(area, query, undecided, headers, longer, found).await
     }
 
@@ -206,11 +207,10 @@ impl Session {
         query: &Query,
         undecided: UidSet,
         headers: bool,
-        texts: BoxStream<'static, (Uid, ShortText)>,
+        mut texts: BoxStream<'static, Vec<(Uid, ShortText)>>,
         found: &mut Findings,
     ) -> Result<UidSet, Failure> {
         let mut decided = UidSet::new();
-        let mut texts = texts.ready_chunks(batch_rows(query));
         let (rows, before) = (area.uids.len(), area.uids.len() - undecided.len());
         self.progress.reach(before, rows);
         while let Some(batch) = self.patiently(texts.next()).await? {

@@ -62,11 +62,7 @@ impl Source {
         range: Range<u64>,
         open: impl Fn(&Source, &[u8]) -> Result<T> + Clone + Send + 'static,
     ) -> Result<T> {
-        let large = range.end - range.start > INLINE_BYTES as u64;
-        let run = async |sealed: Bytes| {
-            let (source, open) = (self.clone(), open.clone());
-            if large { aside(move || open(&source, &sealed)).await } else { open(&source, &sealed) }
-        };
+        let run = async |sealed: Bytes| self.clone().open_aside(sealed, open.clone()).await;
         if let Some(sealed) = self.in_hand(&range)
             && let Ok(opened) = run(sealed).await
         {
@@ -77,6 +73,35 @@ impl Source {
             Err(e) if self.forgets(&self.path, &e).await => read().await,
             opened => opened,
         }
+    }
+
+    /// What `open` makes of sealed octets; on another thread if they are many.
+    pub(super) async fn open_aside<T: Send + 'static>(
+        self: Arc<Self>,
+        sealed: Bytes,
+        open: impl Fn(&Source, &[u8]) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match sealed.len() > INLINE_BYTES {
+            true => aside(move || open(&self, &sealed)).await,
+            false => open(&self, &sealed),
+        }
+    }
+
+    /// The sealed structure and text, and what is between them.
+    pub(super) async fn read_structure_and_text(&self) -> Result<Bytes> {
+        self.layout.check()?;
+        self.sealed(self.layout.structure_and_text()).await
+    }
+
+    /// The two, from their sealed octets.
+    pub(super) fn open_structure_and_text(&self, sealed: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
+        let start = self.layout.structure_and_text().start;
+        let section = |section| {
+            let range = self.layout.range(section);
+            let sealed = &sealed[(range.start - start) as usize..(range.end - start) as usize];
+            self.open_section(section, sealed, SECTION_BYTES, &self.path)
+        };
+        Ok((section(STRUCTURE)?, section(TEXT)?))
     }
 
     /// Whether reading `path` again may help after `e`: one answer of a remote store may be wrong, and the cache has it then. It
