@@ -8,6 +8,8 @@ mod append;
 mod convert;
 mod load;
 mod maintain;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::ops::{Deref, Range};
@@ -19,6 +21,7 @@ use sealpost_base::{AccountId, Budget, MailboxId, Position, Random, Result, Uid,
 use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::decode::Encoding;
 use sealpost_mime::{Structure, Text};
+use sealpost_vault::entry::Origin;
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
 use tokio::sync::{Mutex as AsyncMutex, watch};
@@ -35,6 +38,7 @@ use crate::decoded::Decoded;
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::{Ingest, IngestBatch, Later};
+use crate::long_steps::{self, LONG_ROWS};
 use crate::packs::Packs;
 use crate::state::{AccountState, Applied, Mailbox};
 use crate::summary::{Entry, Indexes};
@@ -51,6 +55,8 @@ pub struct Account {
     keys: AccountKeys,
     head: Arc<Head>,
     state: RwLock<AccountState>,
+    /// The state is being changed in many rows: who wants to look at it waits for long.
+    changing_much: AtomicBool,
     /// What of the room for accounts this one takes.
     charge: Charge,
     /// Since when it is loaded.
@@ -163,7 +169,23 @@ impl Account {
 
     /// The state as it is now.
     pub fn state(&self) -> StateGuard<'_> {
-        StateGuard(self.state.read().unwrap_or_else(PoisonError::into_inner))
+        let wait = || self.state.read().unwrap_or_else(PoisonError::into_inner);
+        // Whoever serves other accounts too must not wait for long.
+        let much = self.changing_much.load(Ordering::Relaxed);
+        StateGuard(if much { long_steps::aside(wait) } else { wait() })
+    }
+
+    /// Shows the state to `change`, which goes through so many rows of it.
+    async fn change_state<T>(&self, rows: usize, change: impl FnOnce(&mut AccountState) -> T) -> T {
+        let step = || {
+            self.changing_much.store(rows >= LONG_ROWS, Ordering::Relaxed);
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let changed = change(&mut state);
+            drop(state);
+            self.changing_much.store(false, Ordering::Relaxed);
+            changed
+        };
+        self.accounts.long_steps().run(rows, step).await
     }
 
     /// Whether something stored was damaged when the account was loaded. It works, but nothing is removed from it.
@@ -248,6 +270,18 @@ impl Account {
     /// may then still turn up).
     pub async fn commit<T>(
         &self,
+        decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, T)> + Send,
+    ) -> Result<Committed<T>> {
+        self.commit_many(0, decide).await
+    }
+
+    /// As [`Account::commit`], for a decision that goes through about so many rows.
+    ///
+    /// # Errors
+    /// As [`Account::commit`].
+    pub async fn commit_many<T>(
+        &self,
+        rows: usize,
         mut decide: impl FnMut(&AccountState) -> Result<(Vec<Event>, T)> + Send,
     ) -> Result<Committed<T>> {
         let mut work = self.work.lock().await;
@@ -256,16 +290,24 @@ impl Account {
             if *self.head.bell.borrow() > work.tail.position {
                 self.follow(&mut work).await?;
             }
-            let (events, value) = decide(&self.state())?;
-            if events.is_empty() {
+            let decision = || -> Result<_> {
+                let state = self.state();
+                let (events, value) = decide(&state)?;
+                if events.is_empty() {
+                    return Ok((None, value));
+                }
+                self.accounts.may_grow(self.weight(), state.growth(&events))?;
+                let batch = Batch { at: self.accounts.clock().now(), events };
+                let plaintext = batch.encode();
+                Ok((Some((batch, plaintext)), value))
+            };
+            let (change, value) = self.accounts.long_steps().run(rows, decision).await?;
+            let Some((batch, plaintext)) = change else {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
-            }
-            self.accounts.may_grow(self.weight(), self.state().growth(&events))?;
-            let batch = Batch { at: self.accounts.clock().now(), events };
-            let plaintext = batch.encode();
+            };
             match self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await {
                 Ok(Append::Done(tail)) => {
-                    let applied = self.apply(&mut work, tail, &batch);
+                    let applied = self.apply(&mut work, tail, &batch).await;
                     self.head.appended(&mut known, tail);
                     drop(known);
                     self.checkpoint_if_due(&work);
@@ -447,10 +489,10 @@ impl Account {
         });
     }
 
-    fn apply(&self, work: &mut Work, tail: Tail, batch: &Batch) -> Vec<Applied> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let applied = state.apply(tail.position, sealpost_vault::entry::Origin::Owner, batch);
-        drop(state);
+    async fn apply(&self, work: &mut Work, tail: Tail, batch: &Batch) -> Vec<Applied> {
+        let rows = self.state().rows_of(&batch.events);
+        let change = |state: &mut AccountState| state.apply(tail.position, Origin::Owner, batch);
+        let applied = self.change_state(rows, change).await;
         self.applied_up_to(work, tail, batch.events.len());
         applied
     }

@@ -31,6 +31,7 @@ use crate::decoded::DecodedCache;
 use crate::event::{Event, Message};
 use crate::head::Head;
 use crate::ingest::{Ingest, Resealed, Stored};
+use crate::long_steps::LongSteps;
 use crate::metrics::AccountMetrics;
 use crate::share::Link;
 use crate::summary::Entry;
@@ -67,6 +68,7 @@ struct Shared {
     loaded: Mutex<HashMap<AccountId, Arc<Slot>>>,
     kept: Mutex<Kept>,
     turns: Turns,
+    long_steps: LongSteps,
     structures: Cache<Structure>,
     decoded: DecodedCache,
     summaries: Cache<Entry>,
@@ -141,6 +143,7 @@ impl Accounts {
             summaries: Cache::new(memory.summaries()),
             decoded: DecodedCache::new(memory.decoded()),
             turns: Turns::default(),
+            long_steps: LongSteps::default(),
             store,
             clock,
             random,
@@ -238,6 +241,11 @@ impl Accounts {
             account.stay();
         }
         self.reopen(ticket).await
+    }
+
+    /// Where what goes through thousands of rows at once is done.
+    pub fn long_steps(&self) -> &LongSteps {
+        &self.0.long_steps
     }
 
     /// Whether loaded accounts take so little that whoever waits may keep one loaded for a while.

@@ -352,6 +352,27 @@ impl AccountState {
         rows + subscriptions + packed + self.flags.heap_bytes() + self.objects_bytes() + 4096
     }
 
+    /// How many rows applying these events goes through, at most.
+    pub(crate) fn rows_of(&self, events: &[Event]) -> usize {
+        events.iter().map(|event| self.rows_of_one(event)).sum()
+    }
+
+    fn rows_of_one(&self, event: &Event) -> usize {
+        let all_of = |mailbox: &MailboxId| self.mailboxes.get(mailbox).map_or(0, Mailbox::len);
+        match event {
+            Event::Copied { from: mailbox, uids, .. }
+            | Event::Moved { from: mailbox, uids, .. }
+            | Event::Expunged { mailbox, uids } => uids.len().min(all_of(mailbox)),
+            // Some of them may be placed by the event before this one.
+            Event::FlagsStored { uids, .. } => uids.len(),
+            Event::MailboxDeleted { mailbox }
+            | Event::Linked { mailbox, .. }
+            | Event::UidValidityRaised { mailbox: Some(mailbox), .. } => all_of(mailbox),
+            Event::Purged { .. } | Event::Restored { .. } => self.graveyard.len(),
+            _ => 1,
+        }
+    }
+
     /// About how much more it may take once these events are applied, in bytes: what clients add again and again.
     pub(crate) fn growth(&self, events: &[Event]) -> usize {
         events.iter().map(|event| self.growth_by(event)).sum()

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use futures::{StreamExt, TryStreamExt};
 use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_journal::{Content, Entry, Journal, Tail};
+use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, RootKey};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
 
 use super::{Account, NOT_COLLECTED, Work};
 use crate::accounts::{Accounts, Charge};
-use crate::event::Batch;
+use crate::event::{Batch, Event};
 use crate::head::Head;
 use crate::packs::Packs;
 use crate::state::{self, AccountState, Restore};
@@ -59,6 +60,7 @@ impl Account {
             keys,
             head,
             state: RwLock::new(state),
+            changing_much: AtomicBool::new(false),
             charge,
             loaded: Instant::now(),
             new_since: (work.tail == Tail::EMPTY).then_some(began),
@@ -95,9 +97,9 @@ impl Account {
                     return self.reload(work).await;
                 }
                 let tail = entry.tail();
-                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-                let events = apply(self.id, &mut state, &entry);
-                drop(state);
+                let said = read(self.id, &entry);
+                let rows = self.state().rows_of(events_of(&said));
+                let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
                 if events.is_none() {
                     self.damaged.store(true, Ordering::Relaxed);
                 }
@@ -169,7 +171,9 @@ async fn load(
             if journal.was_trimmed(&entry).await? {
                 continue 'attempts;
             }
-            let events = apply(id, &mut state, &entry);
+            let said = read(id, &entry);
+            let rows = state.rows_of(events_of(&said));
+            let events = scale.accounts.long_steps().run(rows, || apply(&mut state, &entry, &said)).await;
             damaged |= events.is_none();
             work.tail = entry.tail();
             work.since_checkpoint += events.unwrap_or(1).max(1);
@@ -255,8 +259,8 @@ async fn restore_one(
     Ok(Some((restore.finish()?, checkpoint.tail)))
 }
 
-/// Applies one entry; how many events it had, `None` if it was not intact.
-fn apply(id: AccountId, state: &mut AccountState, entry: &Entry) -> Option<usize> {
+/// What an entry says, `None` if it cannot be read.
+fn read(id: AccountId, entry: &Entry) -> Option<(Origin, Batch)> {
     let position = entry.position;
     if !entry.chained {
         tracing::error!(account = %id, %position, "this log entry does not follow the one before it");
@@ -267,14 +271,22 @@ fn apply(id: AccountId, state: &mut AccountState, entry: &Entry) -> Option<usize
         }
         Content::Damaged(why) => Err(why.clone()),
     };
-    match read {
-        Ok((origin, batch)) => {
-            state.apply(position, origin, &batch);
+    read.inspect_err(|why| tracing::error!(account = %id, %position, why, "damaged log entry")).ok()
+}
+
+fn events_of(said: &Option<(Origin, Batch)>) -> &[Event] {
+    said.as_ref().map_or(&[], |(_, batch)| &batch.events)
+}
+
+/// Applies one entry; how many events it had, `None` if it was not intact.
+fn apply(state: &mut AccountState, entry: &Entry, said: &Option<(Origin, Batch)>) -> Option<usize> {
+    match said {
+        Some((origin, batch)) => {
+            state.apply(entry.position, *origin, batch);
             entry.chained.then_some(batch.events.len())
         }
-        Err(why) => {
-            tracing::error!(account = %id, %position, why, "damaged log entry");
-            state.apply_damage(position);
+        None => {
+            state.apply_damage(entry.position);
             None
         }
     }

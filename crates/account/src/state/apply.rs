@@ -359,13 +359,19 @@ impl AccountState {
         let (mut changed, mut modified) = (UidSet::new(), UidSet::new());
         let (position, table) = (self.position, &mut self.flags);
         let (mut unseen, mut deleted) = (Counts::default(), Counts::default());
+        // What the row before had, and what it has now: neighbours mostly have the same.
+        let mut before = None;
         for range in uids.ranges() {
             mailbox.change_flags(range, position, |row| {
                 if unchanged_since.is_some_and(|modseq| row.modseq > modseq) {
                     modified.push(row.uid);
                     return None;
                 }
-                let after = table.change(row.flags, action, &set)?;
+                let after = match before {
+                    Some((same, after)) if same == row.flags => table.retain(after),
+                    _ => table.change(row.flags, action, &set)?,
+                };
+                before = Some((row.flags, after));
                 let [old, new] = [row.flags, after].map(|id| table.set(id).system);
                 unseen.change(!old.contains(SystemFlags::SEEN), !new.contains(SystemFlags::SEEN));
                 deleted.change(old.contains(SystemFlags::DELETED), new.contains(SystemFlags::DELETED));

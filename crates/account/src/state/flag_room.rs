@@ -53,8 +53,10 @@ impl<'a> FlagRoom<'a> {
         };
         let Some(mailbox) = self.state.mailbox(mailbox) else { return Ok(()) };
         let mut seen: HashSet<FlagSetId> = HashSet::new();
+        let mut before = None;
         for row in uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last)) {
-            if seen.insert(row.flags) {
+            // Neighbours mostly have the same.
+            if before.replace(row.flags) != Some(row.flags) && seen.insert(row.flags) {
                 let before = self.state.flags(row.flags);
                 let after = before.after(action, &flags);
                 // A union that was cut is smaller than its parts.

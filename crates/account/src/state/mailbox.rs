@@ -209,6 +209,12 @@ impl Mailbox {
         self.rows.column::<UID>().filter_map(|n| Uid::new(n as u32)).collect()
     }
 
+    /// The UIDs from that one on.
+    pub fn uids_from(&self, first: Uid) -> UidSet {
+        let from = self.rows.lower_bound(u64::from(first.get()));
+        self.rows.column_from::<UID>(from).filter_map(|n| Uid::new(n as u32)).collect()
+    }
+
     /// Rows placed or changed after `modseq`, ascending by UID.
     pub fn changed_since(&self, modseq: ModSeq) -> impl Iterator<Item = Row> + '_ {
         self.changed_since_from(modseq, Uid::MIN)

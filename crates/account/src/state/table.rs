@@ -181,8 +181,16 @@ impl<const C: usize> Table<C> {
 
     /// One number of all rows.
     pub(super) fn column<const N: usize>(&self) -> impl Iterator<Item = u64> + '_ {
-        let packed = self.blocks.iter().flat_map(|block| block.0[N].iter());
-        packed.chain(self.waiting.iter().map(|row| row[N]))
+        self.column_from::<N>(self.start())
+    }
+
+    /// One number of the rows from one place on.
+    pub(super) fn column_from<const N: usize>(&self, from: Place) -> impl Iterator<Item = u64> + '_ {
+        let before = move |block| if block == from.block { from.at } else { 0 };
+        let packed = self.blocks.iter().enumerate().skip(from.block);
+        let packed = packed.flat_map(move |(n, block)| block.0[N].iter().skip(before(n)));
+        let waiting = self.waiting.iter().skip(before(self.blocks.len()));
+        packed.chain(waiting.map(|row| row[N]))
     }
 
     /// The rows from one place on of which that number is above `floor`.

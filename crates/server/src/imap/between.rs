@@ -85,7 +85,7 @@ impl Session {
 
     /// Expunges what is in another log now.
     pub(super) async fn take_out(&mut self, uids: &UidSet) -> Result<(), Failure> {
-        let taking = self.change_selected(|view, state| {
+        let taking = self.change_selected(0, |view, state| {
             if !view.rights(state).contains(Rights::EXPUNGE) {
                 return Err(Error::denied("they may not be taken out any more"));
             }

@@ -8,6 +8,8 @@ use sealpost_base::{ModSeq, Uid, UidSet};
 
 /// Ranges of one part: about what a connection may hold anyway.
 const RANGES: usize = 512;
+/// Rows that changed which are looked at for one part, whether or not they are kept: others have their turn then.
+const ROWS: usize = 4096;
 
 /// Some of the messages that changed.
 #[derive(Debug, Default)]
@@ -18,15 +20,24 @@ pub(super) struct Part {
     pub(super) next: Option<Uid>,
 }
 
+impl Part {
+    /// Whether there is nothing in it, nor in one after it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.uids.is_empty() && self.next.is_none()
+    }
+}
+
 /// The first of the messages from that UID on which changed after `since` and are to be kept.
 pub(super) fn part(mailbox: &Mailbox, since: ModSeq, from: Uid, keep: impl Fn(&Row) -> bool) -> Part {
     let mut part = Part::default();
-    for row in mailbox.changed_since_from(since, from).filter(keep) {
-        if part.uids.range_count() == RANGES {
+    for (looked, row) in mailbox.changed_since_from(since, from).enumerate() {
+        if looked == ROWS || part.uids.range_count() == RANGES {
             part.next = Some(row.uid);
             break;
         }
-        part.uids.push(row.uid);
+        if keep(&row) {
+            part.uids.push(row.uid);
+        }
     }
     part
 }

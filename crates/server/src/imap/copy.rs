@@ -77,7 +77,7 @@ impl Session {
             Kind::Move => None,
         };
         let committed = self
-            .change_selected(|view, state| {
+            .change_selected(targets.len(), |view, state| {
                 let Ok(source) = view.mailbox_in(state) else { return Ok((Vec::new(), Ok(0))) };
                 let decided = may_put(state, targets, source, uid, &to, room.as_ref());
                 let events = match &decided {

@@ -4,7 +4,7 @@
 use sealpost_account::event::Event;
 use sealpost_account::ops;
 use sealpost_account::rights::Rights;
-use sealpost_base::Error;
+use sealpost_base::{Error, UidSet};
 use sealpost_imap::types::SequenceSet;
 
 use super::reply::{Outcome, Reply};
@@ -16,8 +16,9 @@ impl Session {
     pub(super) async fn expunge(&mut self, uids: Option<&SequenceSet>) -> Outcome {
         let view = self.writable()?;
         let among = uids.map(|set| targets::by_uid(view, set));
+        let rows = among.as_ref().map_or(view.uids().len(), UidSet::len);
         let committed = self
-            .change_selected(|view, state| {
+            .change_selected(rows, |view, state| {
                 if !view.rights(state).contains(Rights::EXPUNGE) {
                     return Err(Error::denied("you do not have the right to expunge messages"));
                 }

@@ -23,6 +23,7 @@ use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
+use tokio::task::yield_now;
 
 use super::changed::{self, Part};
 use super::connection::End;
@@ -99,7 +100,7 @@ impl Session {
             }
             trouble.gone = self.gone_of(&targets)?;
             if marks {
-                targets = self.changed_since(since, &targets)?;
+                targets = self.changed_since(since, &targets).await?;
                 changed_since = None;
             }
         }
@@ -131,6 +132,7 @@ impl Session {
                 }
             }
             let (Some(since), Some(next)) = (changed_since, part.next) else { break };
+            yield_now().await;
             part = self.changed_from(since, next, &targets)?;
         }
         Ok(trouble.reply(uid))
@@ -178,12 +180,15 @@ impl Session {
     }
 
     /// Those of the messages that changed after `since`.
-    fn changed_since(&self, since: ModSeq, targets: &UidSet) -> Result<UidSet, Failure> {
+    async fn changed_since(&self, since: ModSeq, targets: &UidSet) -> Result<UidSet, Failure> {
         let view = self.view()?;
-        let state = view.account().state();
-        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-        let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
-        Ok(changed.intersection(targets))
+        let look = || {
+            let state = view.account().state();
+            let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+            let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
+            Ok(changed.intersection(targets))
+        };
+        self.ctx.accounts.long_steps().run(view.uids().len(), look).await
     }
 
     /// The first of them from a UID on.
@@ -208,7 +213,7 @@ impl Session {
         let view = self.view()?;
         let mailbox = view.mailbox();
         let seen = Flags::system(SystemFlags::SEEN);
-        let committed = view.account().commit(|state| {
+        let committed = view.account().commit_many(targets.len(), |state| {
             // RFC 4314 §4: MUST NOT be set without the right.
             if !view.rights(state).contains(Rights::SEEN) {
                 return Ok((Vec::new(), UidSet::new()));

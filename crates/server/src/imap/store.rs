@@ -42,7 +42,7 @@ impl Session {
         let condition = Condition::of(&store.modifiers);
         let accounts = self.ctx.accounts.clone();
         let committed = self
-            .change_selected(|view, state| {
+            .change_selected(targets.len(), |view, state| {
                 let m = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
                 let mailbox = m.id();
                 let modified = match condition {
@@ -63,9 +63,12 @@ impl Session {
                         events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since });
                     }
                 }
-                let foreign =
-                    m.changed_since(view.told()).map(|row| row.uid).filter(|uid| targets.contains(*uid));
-                let foreign = foreign.collect();
+                let foreign = if m.highest_modseq() > view.told() {
+                    let rows = targets.ranges().flat_map(|(first, last)| m.rows(first..=last));
+                    rows.filter(|row| row.modseq > view.told()).map(|row| row.uid).collect()
+                } else {
+                    UidSet::new()
+                };
                 let present = present + modified.len();
                 // Those that change are in the log entry too, and are told as known and with their mod-sequences.
                 let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
@@ -127,14 +130,19 @@ pub(super) fn changing(
     flags: &Flags,
 ) -> (UidSet, usize) {
     let mut verdicts: HashMap<FlagSetId, bool> = HashMap::new();
+    // Neighbours mostly have the same flags.
+    let mut before = None;
     let mut present = 0;
     let mut changing = UidSet::new();
     for (first, last) in targets.ranges() {
         for row in mailbox.rows(first..=last) {
             present += 1;
-            let changes =
-                verdicts.entry(row.flags).or_insert_with(|| changes(state, row.flags, action, flags));
-            if *changes {
+            let changes = match before {
+                Some((same, changes)) if same == row.flags => changes,
+                _ => *verdicts.entry(row.flags).or_insert_with(|| changes(state, row.flags, action, flags)),
+            };
+            before = Some((row.flags, changes));
+            if changes {
                 changing.push(row.uid);
             }
         }

@@ -8,6 +8,7 @@ use sealpost_account::{AccountState, Accounts, Charge};
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 use sealpost_imap::write::Writer;
+use tokio::task::yield_now;
 
 use super::changed;
 use super::connection::End;
@@ -150,6 +151,7 @@ impl Session {
             };
             next = part.next;
             self.tell_rows(&part.uids.difference(&telling.flags), Items::Flags, telling.uid).await?;
+            yield_now().await;
         }
         if self.dialect.modseq() {
             self.tell_rows(&telling.modseqs.difference(&flags), Items::ModSeq, telling.uid).await?;
@@ -162,15 +164,16 @@ impl Session {
         self.update_contexts(&changes.arrived, position).await
     }
 
-    /// Makes a change of the selected mailbox, decided on the state of its log, and tells the client meanwhile that it is
-    /// being worked on.
+    /// Makes a change of the selected mailbox, decided on the state of its log by going through about so many rows, and tells
+    /// the client meanwhile that it is being worked on.
     pub(super) async fn change_selected<T>(
         &mut self,
+        rows: usize,
         mut decide: impl FnMut(&View, &AccountState) -> sealpost_base::Result<(Vec<Event>, T)> + Send,
     ) -> Result<Committed<T>, Failure> {
         let Some(view) = &self.view else { return Err(Reply::bad("select a mailbox first").into()) };
         let log = view.account().clone();
-        let committing = log.commit(|state| decide(view, state));
+        let committing = log.commit_many(rows, |state| decide(view, state));
         let committed = self.progress.during(&mut self.connection, committing).await??;
         self.note_own(log.id(), &committed);
         Ok(committed)
@@ -275,6 +278,7 @@ impl Session {
             };
             next = part.next;
             self.tell_rows(&part.uids, Items::Flags, true).await?;
+            yield_now().await;
         }
         Ok(())
     }

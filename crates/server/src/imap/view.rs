@@ -268,14 +268,14 @@ impl View {
         if highest > self.told {
             changes.since = self.told;
             changes.flags = self.flags_changed(mailbox, self.told, Uid::MIN, known);
-            if !flags && !changes.flags.uids.is_empty() {
+            // Of very many it is not looked whether all are known: to be frozen is never wrong.
+            if !flags && !changes.flags.is_empty() {
                 self.frozen = true;
                 changes.flags = Part::default();
             }
         }
         if mailbox.uid_next() > self.uid_next {
-            let rows = mailbox.rows(self.uid_next..=mailbox.uid_next());
-            changes.arrived = rows.map(|row| row.uid).collect();
+            changes.arrived = mailbox.uids_from(self.uid_next);
             self.uids = self.uids.union(&changes.arrived);
             self.uid_next = mailbox.uid_next();
         }
@@ -422,6 +422,6 @@ impl<A> View<A> {
 impl Changes {
     /// Whether there is nothing to tell.
     pub(super) fn is_empty(&self) -> bool {
-        self.expunged.is_empty() && self.arrived.is_empty() && !self.keywords && self.flags.uids.is_empty()
+        self.expunged.is_empty() && self.arrived.is_empty() && !self.keywords && self.flags.is_empty()
     }
 }

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use bytes::{Bytes, BytesMut};
 use sealpost_base::limits;
 use tokio::io::AsyncWriteExt;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Connection, End, FLUSH_BYTES, ROOM_SLICE, ROOM_SLICE_BYTES, SLICE_BYTES, SLICES};
@@ -49,11 +50,13 @@ impl Connection {
         if self.out_memory.is_some() { FLUSH_BYTES } else { limits::IMAP_OUTPUT_FREE_BYTES }
     }
 
-    /// Sends what waits if it is much.
+    /// Sends what waits if it is much. To make that much took a while, and a client that takes it at once is not waited for:
+    /// so others have their turn.
     pub(in crate::imap) async fn relieve(&mut self) -> Result<(), End> {
         if self.out.len() > self.may_wait(0) {
             let waiting = self.take_output();
             self.send(&[&waiting]).await?;
+            yield_now().await;
         }
         Ok(())
     }

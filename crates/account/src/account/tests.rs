@@ -1,0 +1,59 @@
+use std::sync::mpsc::channel;
+
+use sealpost_base::{FakeClock, SeededRandom, Timestamp};
+
+use super::*;
+
+/// How long somebody is waited for who is expected at once.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn account() -> Arc<Account> {
+    let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(1)));
+    let root = RootKey::generate(&*random);
+    let accounts = Accounts::new(Store::memory(), clock, random, Budget::new(64 << 20));
+    accounts.open(AccountId([1; 16]), &root).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn others_go_on_while_a_change_of_many_rows_is_decided() {
+    let account = account().await;
+    let (say, said) = channel();
+    let deciding = tokio::spawn(async move {
+        let decide = move |_: &AccountState| {
+            let say = say.clone();
+            tokio::spawn(async move { say.send(()) });
+            Ok((Vec::new(), said.recv_timeout(PATIENCE).is_ok()))
+        };
+        account.commit_many(LONG_ROWS, decide).await
+    });
+    assert!(deciding.await.unwrap().unwrap().value);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_waits_for_a_change_of_many_rows_keeps_nobody_waiting() {
+    let account = account().await;
+    let (say, said) = channel();
+    let changing = tokio::spawn(async move {
+        let looking = account.clone();
+        let change = move |_: &mut AccountState| {
+            tokio::spawn(async move { looking.state().position() });
+            tokio::spawn(async move { say.send(()) });
+            said.recv_timeout(PATIENCE).is_ok()
+        };
+        account.change_state(LONG_ROWS, change).await
+    });
+    assert!(changing.await.unwrap());
+}
+
+#[tokio::test]
+async fn how_many_rows_a_change_goes_through() {
+    let account = account().await;
+    let state = account.state();
+    let inbox = state.inbox().id();
+    let uids = sealpost_base::UidSet::range(Uid::MIN, Uid::new(5000).unwrap());
+    let (action, flags) = (crate::FlagAction::Add, crate::Flags::default());
+    let stored =
+        Event::FlagsStored { mailbox: inbox, uids: uids.clone(), action, flags, unchanged_since: None };
+    let nothing = Event::Expunged { mailbox: inbox, uids };
+    assert_eq!(state.rows_of(&[stored, nothing]), 5000, "there is nothing to expunge");
+}

@@ -1,0 +1,91 @@
+//! Steps that take long: thousands of rows gone through without waiting for anything in between.
+//!
+//! The runtime has a worker for each processor, and the workers serve everybody. Who goes through half a million rows on one of
+//! them keeps it for a tenth of a second, and with as many of those as there are workers everybody waits. So a long step
+//! leaves the workers: its thread goes on beside them, another one takes its place, and the system divides the processors
+//! among them all. At most half as many steps as there are processors are under way at once; the others wait in the order in
+//! which they came, without a thread.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
+
+/// Rows that are a long step: to go through fewer takes about a millisecond at most, and leaving the workers some hundredth of that.
+pub const LONG_ROWS: usize = 4096;
+
+/// The long steps of a process.
+pub struct LongSteps(Semaphore);
+
+impl LongSteps {
+    /// With so many processors.
+    pub(crate) fn new(processors: usize) -> Self {
+        LongSteps(Semaphore::new((processors / 2).max(1)))
+    }
+
+    /// Does a step that goes through so many rows: at once if they are few. It must not wait for anything but a lock that is
+    /// held for steps only.
+    pub async fn run<T>(&self, rows: usize, step: impl FnOnce() -> T) -> T {
+        if rows < LONG_ROWS {
+            return step();
+        }
+        // Nobody closes it.
+        let _turn = self.0.acquire().await;
+        aside(step)
+    }
+}
+
+impl Default for LongSteps {
+    fn default() -> Self {
+        Self::new(std::thread::available_parallelism().map_or(1, |processors| processors.get()))
+    }
+}
+
+/// Does something that keeps the thread, beside the workers if there are several.
+pub(crate) fn aside<T>(step: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(step),
+        _ => step(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn few_rows_wait_for_nobody_and_many_for_those_who_came_before() {
+        let steps = LongSteps::new(4);
+        let held = [steps.0.acquire().now_or_never().unwrap(), steps.0.acquire().now_or_never().unwrap()];
+        assert_eq!(steps.run(LONG_ROWS - 1, || 1).now_or_never(), Some(1));
+        let mut first = Box::pin(steps.run(LONG_ROWS, || 1));
+        let mut second = Box::pin(steps.run(LONG_ROWS, || 2));
+        assert_eq!((first.as_mut().now_or_never(), second.as_mut().now_or_never()), (None, None));
+        let [one, other] = held;
+        drop(one);
+        assert_eq!(second.as_mut().now_or_never(), None, "the first one's turn");
+        assert_eq!(first.as_mut().now_or_never(), Some(1));
+        assert_eq!(second.now_or_never(), Some(2));
+        drop(other);
+        assert_eq!(LongSteps::new(1).run(LONG_ROWS, || 3).now_or_never(), Some(3));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_during_a_long_step() {
+        let (say, said) = mpsc::channel();
+        let steps = Arc::new(LongSteps::new(1));
+        // Both are tasks of the one worker: what waits here is only told once that goes on.
+        let long = tokio::spawn(async move {
+            steps
+                .run(LONG_ROWS, move || {
+                    tokio::spawn(async move { say.send(()) });
+                    said.recv_timeout(std::time::Duration::from_secs(30)).is_ok()
+                })
+                .await
+        });
+        assert!(long.await.unwrap());
+    }
+}
