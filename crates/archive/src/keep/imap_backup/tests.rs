@@ -548,3 +548,9 @@ fn what_is_no_good_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     messages_are_replaced(|| open(directory.path()).unwrap());
 }
+
+#[test]
+fn what_was_put_aside_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
+}
