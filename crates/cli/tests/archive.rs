@@ -182,3 +182,39 @@ fn what_was_put_aside_is_told_and_exported() {
     let exported = |folder: &str| fs::read_dir(home.path("new").join(folder).join("cur")).unwrap().count();
     assert_eq!((exported(""), exported(".INBOX-7")), (1, 2));
 }
+
+/// Of whatever ends the run: signals that it catches, and one that it cannot.
+#[test]
+fn a_token_command_and_its_children_end_with_the_run() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use sealpost_base::{Clock, SystemClock};
+    use std::io::Write;
+    use std::time::Duration;
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    std::thread::spawn(move || {
+        let greeting = b"* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=XOAUTH2] hello\r\n";
+        let greeted = server.incoming().map_while(Result::ok).map(|mut s| s.write_all(greeting).map(|()| s));
+        greeted.collect::<Vec<_>>()
+    });
+    let clock = SystemClock::new();
+    let by = |what: &dyn Fn() -> bool| {
+        let until = clock.monotonic() + Duration::from_secs(30);
+        while !what() {
+            assert!(clock.monotonic() < until);
+            std::thread::yield_now();
+        }
+    };
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let home = Home::new();
+        let command = "(sleep 600; :) & echo $! > new; mv new child; wait";
+        let place = ["--host", "127.0.0.1", "--port", &port, "--tls", "none", "--user", "jane"];
+        let copy = ["--token-command", command, "--format", "mbox", "--into", "copy"];
+        let mut run = home.command(&[&["archive", "pull"][..], &place, &copy].concat()).spawn().unwrap();
+        by(&|| home.path("child").exists());
+        let child = fs::read_to_string(home.path("child")).unwrap();
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        by(&|| fs::read(format!("/proc/{}/cmdline", child.trim())).unwrap_or_default().is_empty());
+        run.wait().unwrap();
+    }
+}
