@@ -8,6 +8,7 @@
 //! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there completely or not at all,
 //! whatever ends the process, and durable when `commit` returns. A folder that is dropped forgets what was not committed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
@@ -49,9 +50,17 @@ pub trait Copy: Send + Sync {
     /// `Retry` if it cannot be read, `Corrupt` if it is damaged.
     fn folders(&self) -> Result<Vec<Kept>>;
 
+    /// What was put aside, under names that no folder has: [`Copy::look`] opens it by these.
+    ///
+    /// # Errors
+    /// As [`Copy::folders`].
+    fn put_aside(&self) -> Result<Vec<Kept>> {
+        Ok(Vec::new())
+    }
+
     /// Opens a folder to change it, and makes it if it is not there. A folder that the copy has under another name with
     /// the same MAILBOXID was renamed, and is renamed here. With another UIDVALIDITY than the server's, what was kept is
-    /// put aside under another name and the folder begins anew.
+    /// put aside ([`Copy::put_aside`]) and the folder begins anew.
     ///
     /// # Errors
     /// `Conflict` if it is open already, by this process or another one; `Invalid` if the name cannot be kept; `Retry`,
@@ -265,13 +274,29 @@ pub trait Folder: Send {
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>>;
 }
 
-/// What to tell when a folder was put aside: it is no folder of the copy any more, and nothing is restored from it.
+/// What to tell when a folder was put aside: it is no folder of the copy any more, and restored from only if that is asked for.
 fn put_aside_notice(folder: &FolderName, before: u32, now: u32, place: &str) -> String {
     let became = if before == now { String::new() } else { format!(" (UIDVALIDITY {before} became {now})") };
     format!(
         "{folder}: the server has another mailbox of this name now{became}; what the copy has of the old one is in {place}, unless the \
-         server has that one under another name"
+         server has that one under another name; --put-aside restores and exports it, too"
     )
+}
+
+/// What is called what of what was put aside: its folder with the UIDVALIDITY, and a number if that is the name of something.
+fn name_aside<T>(
+    aside: impl Iterator<Item = (String, u32, T)>,
+    is_taken: impl Fn(&str) -> bool,
+) -> BTreeMap<String, T> {
+    let mut named = BTreeMap::new();
+    for (folder, uidvalidity, one) in aside {
+        let plain = format!("{folder}-{uidvalidity}");
+        let numbered = (1u32..).map(|n| format!("{plain}-{n}"));
+        let mut names = std::iter::once(plain.clone()).chain(numbered);
+        let name = names.find(|name| !is_taken(name) && !named.contains_key(name));
+        named.insert(name.unwrap_or(plain), one);
+    }
+    named
 }
 
 /// Whether a message is one of those that are to be replaced.
@@ -362,6 +387,8 @@ fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> b
 pub struct Kept {
     /// Its name.
     pub name: FolderName,
+    /// Which folder it was, if it was put aside.
+    pub was: Option<FolderName>,
     /// Which mailbox of the server it is.
     pub identity: Identity,
     /// Messages in the copy that the server has too, as far as the copy knows.

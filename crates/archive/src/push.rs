@@ -45,6 +45,8 @@ pub use mirror::{Removal, mirror};
 pub struct Options {
     /// Which folders, by their names.
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Of a copy: also what was put aside, into the folders that it was.
+    pub put_aside: bool,
     /// Put everything below this folder, in levels; empty: where it was.
     pub below: Vec<String>,
     /// Say what would be done, and do nothing.
@@ -131,7 +133,7 @@ pub async fn restore(
     options: &Options,
     observer: Arc<dyn Observer>,
 ) -> Result<Report> {
-    let mut run = Run::new(Origin::Copy(copy), server, options, observer);
+    let mut run = Run::new(Origin::Copy(copy, options.put_aside), server, options, observer);
     run.all().await?;
     Ok(run.end().await)
 }

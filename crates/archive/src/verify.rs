@@ -159,11 +159,11 @@ async fn compare(
             folders => break folders?,
         }
     };
-    let kept = {
+    let (kept, aside) = {
         let (copy, source) = (copy.clone(), server.source());
         blocking(move || {
             ownership::claim(&*copy, &source, false, true)?;
-            copy.folders()
+            Ok((copy.folders()?, copy.put_aside()?))
         })
         .await?
     };
@@ -208,9 +208,9 @@ async fn compare(
         reports.push(Compared { report: said, common: folder.common, done: folder.done });
     }
     there.logout().await;
-    let alone = kept.iter().filter(|kept| only.is_none() && (options.wanted)(kept.name.as_str()));
-    for kept in alone.filter(|kept| !folders.iter().any(|found| found.selectable && found.name == kept.name))
-    {
+    let is_found = |kept: &&Kept| folders.iter().any(|found| found.selectable && found.name == kept.name);
+    let alone = kept.iter().filter(|kept| !is_found(kept)).chain(&aside);
+    for kept in alone.filter(|kept| only.is_none() && (options.wanted)(kept.name.as_str())) {
         let report = compare_alone(&copy, kept, all.contains(&kept.name)).await;
         reports.push(Compared { report, common: UidSet::new(), done: UidSet::new() });
     }
@@ -225,10 +225,13 @@ async fn compare_alone(copy: &Arc<dyn Copy>, kept: &Kept, is_there: bool) -> Fol
         Ok(local) => {
             report.kept = local.messages.len() as u64;
             report.given_up = local.given_up.len() as u64;
-            if !is_there {
+            if kept.was.is_some() || !is_there {
                 report.gone = report.kept;
-                report.lost = local.given_up;
                 report.beyond_repair.clone_from(&local.damaged_uids);
+            }
+            // Of what was put aside, the server may have all under other UIDs.
+            if kept.was.is_none() && !is_there {
+                report.lost = local.given_up;
             }
             (report.damaged, report.damaged_uids) = (local.damaged, local.damaged_uids);
         }

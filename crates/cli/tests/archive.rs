@@ -146,3 +146,75 @@ fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
     assert_eq!((shown.lines().count(), listed.status.code()), (2, Some(1)), "{shown}{told}");
     assert!(told.contains("broken.toml"), "{told}");
 }
+
+#[test]
+fn what_was_put_aside_is_told_and_exported() {
+    use sealpost_archive::keep::{Arrived, Copy, Flags, FolderName, Identity, Resume, imap_backup};
+    let home = Home::new();
+    let copy: Box<dyn Copy> = imap_backup::open(&home.path("copy")).unwrap();
+    for (uidvalidity, messages) in [(7, 2), (8, 1)] {
+        let server = Identity { uidvalidity, mailboxid: None };
+        let mut folder = copy.open(&FolderName::new("INBOX", Some('/')), &server).unwrap();
+        for uid in 1..=messages {
+            let message = Arrived { uid, flags: Flags::default(), internaldate: None };
+            folder.put(&message, b"Subject: one\r\n\r\n".to_vec()).unwrap();
+        }
+        folder.commit(&Resume::default()).unwrap();
+        folder.close().unwrap();
+    }
+    drop(copy);
+    let stats = ["archive", "stats", "--from", "copy", "--format", "mbox"];
+    let (document, _) = home.json(&stats);
+    let aside = &document["put_aside"][0];
+    assert_eq!(
+        (&document["messages"], &aside["name"], &aside["messages"]),
+        (&1.into(), &"INBOX-7".into(), &2.into())
+    );
+    let text = home.ok(&stats);
+    assert!(text.contains("\n         2  INBOX-7  (put aside"), "{text}");
+    let export = ["archive", "export", "--from", "copy", "--from-format", "mbox"];
+    let export = [&export[..], &["--format", "maildir", "--into", "new"]].concat();
+    assert!(!home.ok(&export).contains("INBOX-7"));
+    for folders in [&["--folder", "INBOX"][..], &["--folder", "INBOX-7"], &[]] {
+        let text = home.ok(&[&export[..], &["--put-aside"], folders].concat());
+        assert!(text.contains("INBOX-7: exported "), "{text}");
+    }
+    let exported = |folder: &str| fs::read_dir(home.path("new").join(folder).join("cur")).unwrap().count();
+    assert_eq!((exported(""), exported(".INBOX-7")), (1, 2));
+}
+
+/// Of whatever ends the run: signals that it catches, and one that it cannot.
+#[test]
+fn a_token_command_and_its_children_end_with_the_run() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use sealpost_base::{Clock, SystemClock};
+    use std::io::Write;
+    use std::time::Duration;
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    std::thread::spawn(move || {
+        let greeting = b"* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=XOAUTH2] hello\r\n";
+        let greeted = server.incoming().map_while(Result::ok).map(|mut s| s.write_all(greeting).map(|()| s));
+        greeted.collect::<Vec<_>>()
+    });
+    let clock = SystemClock::new();
+    let by = |what: &dyn Fn() -> bool| {
+        let until = clock.monotonic() + Duration::from_secs(30);
+        while !what() {
+            assert!(clock.monotonic() < until);
+            std::thread::yield_now();
+        }
+    };
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let home = Home::new();
+        let command = "(sleep 600; :) & echo $! > new; mv new child; wait";
+        let place = ["--host", "127.0.0.1", "--port", &port, "--tls", "none", "--user", "jane"];
+        let copy = ["--token-command", command, "--format", "mbox", "--into", "copy"];
+        let mut run = home.command(&[&["archive", "pull"][..], &place, &copy].concat()).spawn().unwrap();
+        by(&|| home.path("child").exists());
+        let child = fs::read_to_string(home.path("child")).unwrap();
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        by(&|| fs::read(format!("/proc/{}/cmdline", child.trim())).unwrap_or_default().is_empty());
+        run.wait().unwrap();
+    }
+}

@@ -176,14 +176,23 @@ fn unknown(host: &str, error: std::io::Error) -> Error {
 
 /// A certificate that is not believed today will not be in a minute; anything else may be the network.
 fn tls_error(host: &str, error: std::io::Error) -> Error {
+    use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
     let cause = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     match cause {
-        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
+        Some(InvalidCertificate(_) | NoCertificatesPresented) => {
             // webpki says it only by the name of a variant.
-            let hint = if error.to_string().contains("CaUsedAsEndEntity") {
-                "it is marked as an issuer's, CA:TRUE: if it is the server's own, name that very certificate with --ca"
-            } else {
-                "--ca names other issuers to trust, or the server's own certificate"
+            let hint = match cause {
+                _ if error.to_string().contains("CaUsedAsEndEntity") => {
+                    "it is marked as an issuer's, CA:TRUE: if it is the server's own, name that very certificate with --ca"
+                }
+                Some(InvalidCertificate(Expired | ExpiredContext { .. })) => {
+                    "its time is over, or its issuer's, or the clock here is wrong: whoever runs the server has to renew it"
+                }
+                Some(InvalidCertificate(NotValidYet | NotValidYetContext { .. })) => {
+                    "its time has not begun, or its issuer's, or the clock here is wrong"
+                }
+                _ => "--ca names other issuers to trust, or the server's own certificate",
             };
             let why = format!("the certificate of {host} is not trusted ({hint})");
             Error::invalid(why).with_source(error)
@@ -199,6 +208,28 @@ mod tests {
     use sealpost_base::Kind;
 
     use super::*;
+
+    #[test]
+    fn a_certificate_whose_time_is_not_now_is_told_as_that() {
+        use rustls::CertificateError::{
+            Expired, ExpiredContext, NotValidYet, NotValidYetContext, UnknownIssuer,
+        };
+        use rustls::pki_types::UnixTime;
+        let (time, other) = (UnixTime::since_unix_epoch, std::time::Duration::from_secs);
+        let (time, other) = (time(other(5)), time(other(9)));
+        for (error, hint) in [
+            (Expired, "its time is over"),
+            (ExpiredContext { time: other, not_after: time }, "its time is over"),
+            (NotValidYet, "its time has not begun"),
+            (NotValidYetContext { time, not_before: other }, "its time has not begun"),
+            (UnknownIssuer, "--ca names other issuers"),
+        ] {
+            let told =
+                tls_error("imap.example.org", io::Error::other(rustls::Error::InvalidCertificate(error)));
+            assert_eq!(told.kind(), Kind::Invalid);
+            assert!(told.to_string().contains(hint), "{told}");
+        }
+    }
 
     #[test]
     fn a_name_that_nobody_has_is_told_from_one_that_cannot_be_looked_up_now() {

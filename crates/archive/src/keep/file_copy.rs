@@ -20,7 +20,9 @@ use super::digest::digest;
 use super::files::{make_directory, put_aside, replace, sync_directory_of};
 use super::folder::{Contents, FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
-use super::{Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another, put_aside_notice};
+use super::{
+    Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another, name_aside, put_aside_notice,
+};
 use crate::io_error;
 
 /// How a format arranges its files.
@@ -85,17 +87,18 @@ pub(super) struct FileCopy<L> {
 struct Index {
     /// By name.
     folders: BTreeMap<String, Entry>,
-    /// Folders that were put aside and whose mailbox may come back under some name: where, and what they were.
-    aside: Vec<(Arc<str>, Header)>,
+    /// Folders that were put aside, and whose mailbox may come back under some name: what they were, by where they are.
+    aside: BTreeMap<Arc<str>, Header>,
     /// All places in lower case, those of folders that were put aside too.
     taken: BTreeMap<String, Arc<str>>,
 }
 
 impl Index {
-    fn set_aside(&mut self, place: Arc<str>, header: Header) {
-        if header.mailboxid.is_some() {
-            self.aside.push((place, header));
-        }
+    /// What was put aside, by name.
+    fn asides(&self) -> BTreeMap<String, (&Arc<str>, &Header)> {
+        let aside = self.aside.iter();
+        let aside = aside.map(|(place, header)| (header.folder.clone(), header.uidvalidity, (place, header)));
+        name_aside(aside, |name| self.folders.contains_key(name))
     }
 
     /// Takes out where the mailbox was kept so far: under another name, or put aside when another one took its name.
@@ -108,8 +111,9 @@ impl Index {
             let name = name.clone();
             return self.folders.remove(&name).map(|entry| entry.place);
         }
-        let at = self.aside.iter().position(|(_, header)| same(header))?;
-        Some(self.aside.remove(at).0)
+        let place = self.aside.iter().find(|(_, header)| same(header))?.0.clone();
+        self.aside.remove(&place);
+        Some(place)
     }
 }
 
@@ -162,7 +166,7 @@ impl<L: Layout> FileCopy<L> {
             }
             index.taken.insert(place.to_lowercase(), place.clone());
             if header.aside {
-                index.set_aside(place, header);
+                index.aside.insert(place, header);
             } else {
                 index.folders.insert(header.folder.clone(), Entry { place, header, ours });
             }
@@ -180,6 +184,13 @@ impl<L: Layout> FileCopy<L> {
 
     fn journal(&self, place: &str) -> PathBuf {
         self.layout.parts(&self.root, place).pop().unwrap_or_default()
+    }
+
+    /// What the journal of a place, and a look at its files, say of it.
+    fn kept(&self, place: &str) -> Result<Kept> {
+        let Peeked { header, last, whole } = Journal::peek(&self.journal(place))?;
+        let as_left = whole && self.layout.is_as_left(&self.root, place, &last)?;
+        Ok(kept(header, &last, as_left, last.shown.is_some()))
     }
 
     /// A place where nothing is, made of `wanted`.
@@ -263,7 +274,7 @@ impl<L: Layout> FileCopy<L> {
             self.relocate(&entry.place, &to, header.clone())?;
             notice = Some(put_aside_notice(folder, old, server.uidvalidity, &to));
             index.taken.insert(to.to_lowercase(), to.clone());
-            index.set_aside(to, header);
+            index.aside.insert(to, header);
             if let Some(entry) = index.folders.remove(name) {
                 index.taken.remove(&entry.place.to_lowercase());
             }
@@ -329,33 +340,25 @@ impl<L: Layout> Copy for FileCopy<L> {
 
     fn folders(&self) -> Result<Vec<Kept>> {
         let index = self.index();
-        let mut kept = Vec::with_capacity(index.folders.len());
+        let mut folders = Vec::with_capacity(index.folders.len());
         for entry in index.folders.values() {
-            let (header, last, as_left) = match entry.ours {
-                true => {
-                    let Peeked { header, last, whole } = Journal::peek(&self.journal(&entry.place))?;
-                    let as_left = whole && self.layout.is_as_left(&self.root, &entry.place, &last)?;
-                    (header, last, as_left)
-                }
-                false => {
-                    let untaken = self.layout.untaken(&self.root, &entry.place)?;
-                    (entry.header.clone(), Commit::default(), untaken.is_some())
-                }
-            };
-            if header.uidvalidity == 0 {
-                continue;
+            if entry.ours {
+                folders.push(self.kept(&entry.place)?);
+            } else if entry.header.uidvalidity != 0 {
+                let untaken = self.layout.untaken(&self.root, &entry.place)?;
+                folders.push(kept(entry.header.clone(), &Commit::default(), untaken.is_some(), true));
             }
-            kept.push(Kept {
-                name: FolderName::new(header.folder, header.delimiter),
-                identity: Identity { uidvalidity: header.uidvalidity, mailboxid: header.mailboxid },
-                messages: last.present,
-                gone: last.gone,
-                resume: last.resume(),
-                as_left,
-                closed: !entry.ours || last.shown.is_some(),
-            });
         }
-        Ok(kept)
+        Ok(folders)
+    }
+
+    fn put_aside(&self) -> Result<Vec<Kept>> {
+        let index = self.index();
+        let kept = index.asides().into_iter().map(|(name, (place, header))| {
+            let kept = self.kept(place)?;
+            Ok(Kept { name: FolderName::new(name, header.delimiter), was: Some(kept.name), ..kept })
+        });
+        kept.filter(|kept| !kept.as_ref().is_ok_and(|kept| kept.messages + kept.gone == 0)).collect()
     }
 
     fn untaken(&self, folder: &FolderName) -> Result<Option<(u64, u64)>> {
@@ -408,8 +411,9 @@ impl<L: Layout> Copy for FileCopy<L> {
         let claim = self.claims.claim(name)?;
         let index = self.index();
         let missing = || Error::not_found(format!("the copy has no folder {name}"));
-        let entry = index.folders.get(name).ok_or_else(missing)?;
-        let (place, header) = (entry.place.clone(), entry.header.clone());
+        let entry = index.folders.get(name).map(|entry| (&entry.place, &entry.header));
+        let (place, header) = entry.or_else(|| index.asides().remove(name)).ok_or_else(missing)?;
+        let (place, header) = (place.clone(), header.clone());
         drop(index);
         if header.uidvalidity == 0 {
             let why = "what another program says of it cannot be read; the next pull puts it aside";
@@ -418,6 +422,19 @@ impl<L: Layout> Copy for FileCopy<L> {
         let folder = self.enter(&place, header, claim)?;
         self.has_journal(name);
         Ok(folder)
+    }
+}
+
+fn kept(header: Header, last: &Commit, as_left: bool, closed: bool) -> Kept {
+    Kept {
+        name: FolderName::new(header.folder, header.delimiter),
+        was: None,
+        identity: Identity { uidvalidity: header.uidvalidity, mailboxid: header.mailboxid },
+        messages: last.present,
+        gone: last.gone,
+        resume: last.resume(),
+        as_left,
+        closed,
     }
 }
 

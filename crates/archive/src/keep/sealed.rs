@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, is_another,
+    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, is_another, name_aside,
     put_aside_notice,
 };
 use crate::refetch::Refetch;
@@ -41,6 +41,9 @@ mod uids;
 pub const ENTRY_MESSAGES: usize = 4096;
 /// What the names of our objects begin with.
 const PREFIX: &str = "archive/";
+/// What the names of objects begin with that say what is known of a folder, or of one that was put aside.
+const FOLDER: &str = "archive/folder/";
+const ASIDE: &str = "archive/aside/";
 /// The object that says whose mail it is.
 const SOURCE: &str = "archive/source";
 
@@ -85,19 +88,52 @@ impl FolderRecord {
     }
 
     fn put(&self, mailbox: MailboxId) -> Event {
-        Event::ObjectPut { name: record_name(mailbox), value: minicbor::to_vec(self).unwrap_or_default() }
+        self.put_as(record_name(mailbox))
+    }
+
+    fn put_as(&self, name: String) -> Event {
+        Event::ObjectPut { name, value: minicbor::to_vec(self).unwrap_or_default() }
+    }
+
+    fn kept(self) -> Kept {
+        Kept {
+            resume: self.resume(),
+            name: FolderName::new(self.name, self.delimiter),
+            was: None,
+            identity: Identity { uidvalidity: self.uidvalidity, mailboxid: self.mailboxid },
+            messages: self.present,
+            gone: self.gone.len() as u64,
+            as_left: true,
+            closed: true,
+        }
     }
 }
 
 fn record_name(mailbox: MailboxId) -> String {
-    format!("{PREFIX}folder/{}", mailbox.0)
+    format!("{FOLDER}{}", mailbox.0)
+}
+
+/// As [`record_name`], of what was put aside.
+fn aside_name(mailbox: MailboxId) -> String {
+    format!("{ASIDE}{}", mailbox.0)
 }
 
 /// The folders of the account that are copies.
 fn records(state: &AccountState) -> BTreeMap<MailboxId, FolderRecord> {
-    let prefix = format!("{PREFIX}folder/");
-    let records = state.objects(&prefix).filter_map(|(name, value)| {
-        let mailbox = MailboxId(name.strip_prefix(&prefix)?.parse().ok()?);
+    records_below(state, FOLDER)
+}
+
+/// What was put aside, by name.
+fn asides(state: &AccountState) -> BTreeMap<String, (MailboxId, FolderRecord)> {
+    let records = records(state);
+    let aside = records_below(state, ASIDE).into_iter();
+    let aside = aside.map(|(id, record)| (record.name.clone(), record.uidvalidity, (id, record)));
+    name_aside(aside, |name| records.values().any(|record| record.name == name))
+}
+
+fn records_below(state: &AccountState, prefix: &str) -> BTreeMap<MailboxId, FolderRecord> {
+    let records = state.objects(prefix).filter_map(|(name, value)| {
+        let mailbox = MailboxId(name.strip_prefix(prefix)?.parse().ok()?);
         state.mailbox(mailbox)?;
         Some((mailbox, minicbor::decode(value).ok()?))
     });
@@ -241,14 +277,15 @@ impl Copy for SealedCopy {
 
     fn folders(&self) -> Result<Vec<Kept>> {
         let state = self.account.state();
-        let kept = records(&state).into_values().map(|record| Kept {
-            resume: record.resume(),
-            name: FolderName::new(record.name, record.delimiter),
-            identity: Identity { uidvalidity: record.uidvalidity, mailboxid: record.mailboxid },
-            messages: record.present,
-            gone: record.gone.len() as u64,
-            as_left: true,
-            closed: true,
+        Ok(records(&state).into_values().map(FolderRecord::kept).collect())
+    }
+
+    fn put_aside(&self) -> Result<Vec<Kept>> {
+        let state = self.account.state();
+        let kept = asides(&state).into_iter().map(|(name, (_, record))| {
+            let kept = record.kept();
+            let name = FolderName::new(name, kept.name.delimiter());
+            Kept { name, was: Some(kept.name), ..kept }
         });
         Ok(kept.collect())
     }
@@ -276,7 +313,8 @@ impl Copy for SealedCopy {
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
         let claim = self.claims.claim(folder.as_str())?;
         let missing = || Error::not_found(format!("the copy has no folder {folder}"));
-        let mailbox = self.folder_of(folder.as_str()).ok_or_else(missing)?;
+        let aside = || asides(&self.account.state()).remove(folder.as_str()).map(|(mailbox, _)| mailbox);
+        let mailbox = self.folder_of(folder.as_str()).or_else(aside).ok_or_else(missing)?;
         Ok(Box::new(self.folder(mailbox, claim, 0)?))
     }
 
@@ -316,21 +354,24 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
         let plain = aside(mailbox, record);
         if record.mailboxid.is_some() && record.mailboxid != server.mailboxid && mailbox.name() != "INBOX" {
             // It may have another name now, by which the server is asked for it later.
-            let plain = free(state, &plain);
-            let mut name = format!("{}-{}", record.name, record.uidvalidity);
-            while records.values().any(|record| record.name == name) {
-                name.push('\'');
-            }
-            let mut events = ops::rename_mailbox(state, mailbox.name(), &plain)?;
-            events.push(FolderRecord { name, ..record.clone() }.put(*id));
+            let mut events = ops::rename_mailbox(state, mailbox.name(), &free(state, &plain))?;
+            events.push(Event::ObjectRemoved { name: record_name(*id) });
+            events.push(record.put_as(aside_name(*id)));
             return Ok(events);
         }
-        let kept = uids::Uids::read(state, mailbox).locals();
+        let kept = uids::Uids::read(state, mailbox);
         let mut events = uids::remove(state, *id);
-        if !kept.is_empty() {
-            let to = state.next_mailbox_id();
-            events.extend(ops::create_mailbox(state, &free(state, &plain), Default::default())?);
-            events.push(Event::Moved { from: *id, uids: kept, to });
+        if !kept.locals().is_empty() {
+            let made = ops::create_mailbox(state, &free(state, &plain), Default::default())?;
+            let to = made_by(state, &made);
+            events.extend(made);
+            events.push(Event::Moved { from: *id, uids: kept.locals(), to });
+            // There they get new UIDs, in the order of those that they have here.
+            let mut both: Vec<(u32, u32)> = kept.iter().map(|(server, local)| (local, server)).collect();
+            both.sort_unstable();
+            let servers: Vec<u32> = both.into_iter().map(|(_, server)| server).collect();
+            events.extend(uids::Uids::default().put(to, &servers, 1));
+            events.push(record.put_as(aside_name(to)));
         }
         events.push(Event::ObjectRemoved { name: record_name(*id) });
         return Ok(events);
@@ -339,15 +380,17 @@ fn identify(state: &AccountState, folder: &FolderName, server: &Identity) -> Res
     let same = |record: &FolderRecord| {
         record.mailboxid.as_ref() == Some(wanted) && record.uidvalidity == server.uidvalidity
     };
-    let Some((id, record)) = records.into_iter().find(|(_, record)| same(record)) else {
+    let all = records.into_iter().chain(records_below(state, ASIDE));
+    let Some((id, record)) = all.into_iter().find(|(_, record)| same(record)) else {
         return Ok(Vec::new());
     };
     let Some(mailbox) = state.mailbox(id) else { return Ok(Vec::new()) };
     let new = FolderRecord { name: folder.as_str().to_owned(), delimiter: folder.delimiter(), ..record };
-    let mut events = Vec::new();
+    let aside = Some(aside_name(id)).filter(|name| state.object(name).is_some());
+    let mut events: Vec<Event> = aside.into_iter().map(|name| Event::ObjectRemoved { name }).collect();
     // RENAME of INBOX moves its messages (RFC 3501 §6.3.5): its mailbox stays what it is.
     if mailbox.name() != "INBOX" {
-        events = ops::rename_mailbox(state, mailbox.name(), &free(state, &mailbox_name(folder)))?;
+        events.extend(ops::rename_mailbox(state, mailbox.name(), &free(state, &mailbox_name(folder)))?);
     }
     events.push(new.put(id));
     Ok(events)
@@ -368,18 +411,25 @@ fn make(state: &AccountState, folder: &FolderName, server: &Identity) -> Result<
     }
     let record = FolderRecord::new(folder, server);
     let name = mailbox_name(folder);
-    let usable = |mailbox: &&Mailbox| mailbox.link().is_none() && !records.contains_key(&mailbox.id());
+    let usable = |mailbox: &&Mailbox| {
+        let id = mailbox.id();
+        mailbox.link().is_none() && !records.contains_key(&id) && state.object(&aside_name(id)).is_none()
+    };
     if let Some(mailbox) = state.mailbox_named(&name).filter(usable) {
         return Ok(vec![record.put(mailbox.id())]);
     }
     let name = free(state, &name);
     let mut events = ops::create_mailbox(state, &name, Default::default())?;
-    let made = events.iter().filter(|e| matches!(e, Event::MailboxCreated { .. })).count();
-    // Superiors are made first; the last one is the mailbox.
-    let id = MailboxId(state.next_mailbox_id().0 + u32::try_from(made.saturating_sub(1)).unwrap_or(0));
+    let id = made_by(state, &events);
     events.push(Event::Subscribed { name, on: true });
     events.push(record.put(id));
     Ok(events)
+}
+
+/// The mailbox that is made: superiors are made first, it is the last one.
+fn made_by(state: &AccountState, events: &[Event]) -> MailboxId {
+    let made = events.iter().filter(|e| matches!(e, Event::MailboxCreated { .. })).count();
+    MailboxId(state.next_mailbox_id().0 + u32::try_from(made.saturating_sub(1)).unwrap_or(0))
 }
 
 /// The mailbox for a folder: its levels, without what no mailbox name may have.

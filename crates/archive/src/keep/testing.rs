@@ -246,3 +246,50 @@ pub fn dates_are_kept(open: impl Fn() -> Box<dyn Copy>) {
     }
     assert_eq!(mails.len(), dates.len());
 }
+
+/// What was put aside is counted, read by its name, kept over a run that has another folder of that name, and no folder.
+pub fn what_was_put_aside_is_read(open: impl Fn() -> Box<dyn Copy>) {
+    let names = |kept: Vec<Kept>| kept.into_iter().map(|kept| kept.name.to_string()).collect::<Vec<_>>();
+    for (uidvalidity, text) in [(7, "seven"), (8, "eight"), (9, "nine")] {
+        let copy = open();
+        let mut folder = copy.open(&folder_name("a/b"), &identity(uidvalidity)).unwrap();
+        assert!(folder.known().uids().is_empty());
+        for uid in [1, 5, 3, 9] {
+            give(&mut *folder, uid, &mail(&format!("{text} {uid}")), 9).unwrap();
+        }
+        folder.commit(&resume(10)).unwrap();
+        folder.vanished(5).unwrap();
+        folder.gone(3).unwrap();
+        folder.commit(&resume(10)).unwrap();
+        folder.close().unwrap();
+    }
+    // What is empty is not told.
+    for uidvalidity in [7, 8] {
+        open().open(&folder_name("empty"), &identity(uidvalidity)).unwrap();
+    }
+    let check = |wanted: [&str; 2]| {
+        let copy = open();
+        let aside = copy.put_aside().unwrap();
+        assert!(aside.iter().all(|kept| kept.was == Some(folder_name("a/b"))), "{aside:?}");
+        assert!(aside.iter().all(|kept| (kept.messages, kept.gone) == (2, 1)), "{aside:?}");
+        assert_eq!(names(aside), wanted);
+        for (name, text) in wanted.into_iter().zip(["seven", "eight"]) {
+            let folder = copy.look(&folder_name(name)).unwrap();
+            let texts: Vec<_> =
+                read_all(&*folder).into_iter().map(|(uid, mail)| (uid, mail.octets)).collect();
+            assert_eq!(texts, [1, 3, 9].map(|uid| (uid, format!("{text} {uid}").into_bytes())));
+            assert!(folder.known().is_gone(3) && !folder.known().is_gone(9));
+        }
+    };
+    check(["a/b-7", "a/b-8"]);
+    assert_eq!(names(open().folders().unwrap()).len(), 2);
+    // The server has a folder of that name, too.
+    let copy = open();
+    let mut folder = copy.open(&folder_name("a/b-7"), &identity(7)).unwrap();
+    assert!(folder.known().uids().is_empty());
+    give(&mut *folder, 1, &mail("another"), 9).unwrap();
+    folder.commit(&resume(2)).unwrap();
+    drop((folder, copy));
+    check(["a/b-7-1", "a/b-8"]);
+    assert_eq!(read_all(&*open().look(&folder_name("a/b-7")).unwrap())[&1].octets, b"another");
+}

@@ -134,6 +134,7 @@ mod tests {
     fn kept(name: &str) -> Kept {
         Kept {
             name: FolderName::new(name, Some('/')),
+            was: None,
             identity: Identity { uidvalidity: 5, mailboxid: Some("M".into()) },
             messages: 10,
             gone: 0,

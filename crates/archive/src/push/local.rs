@@ -16,9 +16,16 @@ use crate::keep::{Copy, FolderName, Kept, received_or_sent, sent};
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// The copy's folders, sorted.
-pub(super) async fn folders(copy: Arc<dyn Copy>) -> Result<Vec<Kept>> {
-    let mut kept = blocking(move || copy.folders()).await?;
+/// The copy's folders, sorted; also what was `put_aside`, or not.
+pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<Kept>> {
+    let mut kept = blocking(move || {
+        let mut kept = copy.folders()?;
+        if put_aside {
+            kept.extend(copy.put_aside()?);
+        }
+        Ok(kept)
+    })
+    .await?;
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(kept)
 }

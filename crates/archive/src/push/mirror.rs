@@ -123,14 +123,28 @@ impl Run<'_> {
             report.removed = gone.len() as u64;
             return Ok(());
         }
+        let mut without_keywords = 0;
         for ((added, removed), set) in &changes {
-            for (sign, flags) in [("+", added), ("-", removed)] {
-                if !flags.is_empty() {
-                    let what = format!("{sign}FLAGS.SILENT ({})", flags.join(" "));
-                    change(connection, set, |set| format!("UID STORE {set} {what}")).await?;
+            let refused = match store(connection, set, '+', added).await {
+                Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) && added.iter().any(is_keyword) => {
+                    without_keywords += set.len() as u64;
+                    let rest: Vec<_> = added.iter().filter(|flag| !is_keyword(flag)).cloned().collect();
+                    store(connection, set, '+', &rest).await?;
+                    rest.is_empty()
                 }
+                stored => stored.map(|()| false)?,
+            };
+            store(connection, set, '-', removed).await?;
+            if !refused || !removed.is_empty() {
+                report.flags += set.len() as u64;
             }
-            report.flags += set.len() as u64;
+        }
+        // Those that were just put there without were told.
+        if without_keywords > report.without_keywords {
+            report.without_keywords = without_keywords;
+            let n = without_keywords;
+            self.observer
+                .note(&format!("{name}: {n} messages stay without keywords, which the server refuses"));
         }
         if gone.is_empty() {
             return Ok(());
@@ -284,6 +298,19 @@ fn changes(both: &Both<'_>, pairs: &Pairs, selected: &Selected) -> BTreeMap<Chan
         }
     }
     changes
+}
+
+fn is_keyword(flag: impl AsRef<str>) -> bool {
+    !flag.as_ref().starts_with('\\')
+}
+
+/// Adds (`+`) or takes away (`-`) flags of these messages.
+async fn store(connection: &mut Connection, set: &UidSet, sign: char, flags: &[String]) -> Result<()> {
+    if flags.is_empty() {
+        return Ok(());
+    }
+    let flags = flags.join(" ");
+    change(connection, set, |set| format!("UID STORE {set} {sign}FLAGS.SILENT ({flags})")).await
 }
 
 /// Runs a command for all of these messages.

@@ -13,7 +13,8 @@ use crate::keep::{Copy, FolderName, Kept};
 
 /// Where messages come from.
 pub(super) enum Origin {
-    Copy(Arc<dyn Copy>),
+    /// Whether also of what was put aside.
+    Copy(Arc<dyn Copy>, bool),
     Server(Box<Remote>),
 }
 
@@ -32,6 +33,14 @@ impl From {
             From::Server(found) => &found.name,
         }
     }
+
+    /// The name of the folder that its messages are put into.
+    pub(super) fn place(&self) -> &FolderName {
+        match self {
+            From::Copy(Kept { was: Some(was), .. }) => was,
+            from => from.name(),
+        }
+    }
 }
 
 impl Origin {
@@ -46,7 +55,9 @@ impl Origin {
     /// What the copy or the server says.
     pub(super) async fn folders(&mut self) -> Result<Vec<From>> {
         Ok(match self {
-            Origin::Copy(copy) => local::folders(copy.clone()).await?.into_iter().map(From::Copy).collect(),
+            Origin::Copy(copy, put_aside) => {
+                local::folders(copy.clone(), *put_aside).await?.into_iter().map(From::Copy).collect()
+            }
             Origin::Server(remote) => remote.folders().await?.into_iter().map(From::Server).collect(),
         })
     }
@@ -57,7 +68,7 @@ impl Origin {
     /// `Retry` if the connection is lost; what the copy or the server says.
     pub(super) async fn contents(&mut self, from: &From, keys: bool) -> Result<Contents> {
         match (self, from) {
-            (Origin::Copy(copy), From::Copy(kept)) => {
+            (Origin::Copy(copy, _), From::Copy(kept)) => {
                 // Another connection does not make it better.
                 local::contents(copy.clone(), kept.clone(), keys).await.map_err(of_the_folder)
             }
@@ -77,7 +88,7 @@ impl Origin {
         to: mpsc::Sender<Item>,
     ) -> Result<()> {
         match (self, from) {
-            (Origin::Copy(copy), From::Copy(kept)) => {
+            (Origin::Copy(copy, _), From::Copy(kept)) => {
                 let (copy, name, set) = (copy.clone(), kept.name.clone(), left.clone());
                 let sent = local::blocking(move || local::send(&*copy, &name, &set, &to)).await;
                 sent.map_err(of_the_folder)

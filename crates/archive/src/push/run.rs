@@ -14,6 +14,7 @@ use super::target::{Place, Target};
 use super::tried::{Room, Tried};
 use super::{FolderReport, Observer, Options, Put, Report, Told, locked};
 use crate::client::{Backoff, Server};
+use crate::keep::FolderName;
 
 /// Looks, two seconds apart, that must show no change for the server to be done; and how many there are at most.
 const SETTLE_QUIET: u32 = 4;
@@ -56,7 +57,8 @@ impl<'a> Run<'a> {
     /// Puts there what is missing in all folders that are wanted; these.
     pub(super) async fn all(&mut self) -> Result<Vec<From>> {
         let mut folders = self.folders().await?;
-        folders.retain(|from| (self.options.wanted)(from.name().as_str()));
+        let wanted = |name: &FolderName| (self.options.wanted)(name.as_str());
+        folders.retain(|from| wanted(from.name()) || wanted(from.place()));
         for from in &folders {
             self.folder(from).await?;
             if self.report.interrupted || self.room.is_full().is_some() {
@@ -175,7 +177,7 @@ impl<'a> Run<'a> {
             return Err(e);
         }
         let below = self.options.below.iter().cloned();
-        let levels: Vec<String> = below.chain(from.name().levels().map(str::to_owned)).collect();
+        let levels: Vec<String> = below.chain(from.place().levels().map(str::to_owned)).collect();
         self.target.place(&levels).await
     }
 

@@ -11,7 +11,7 @@ use super::deliver::Delivery;
 use super::tried::{Room, Tried};
 use super::{FolderReport, Head, Item, Observer, Options, Report, Told, UidMap, migrate, restore};
 use crate::client::Connection;
-use crate::keep::Flags;
+use crate::keep::{Copy, Flags};
 use crate::pull::tests::memory::Memory;
 use crate::pull::tests::pulled::copy_of;
 use crate::pull::tests::server::{Box_, Fault, Script};
@@ -28,6 +28,7 @@ impl Observer for Nobody {
 pub(crate) fn options(stop: &watch::Receiver<bool>) -> Options {
     Options {
         wanted: Arc::new(|_| true),
+        put_aside: false,
         below: Vec::new(),
         dry_run: false,
         map: Arc::new(Mutex::new(UidMap::default())),
@@ -88,6 +89,32 @@ async fn what_is_restored_is_there_once_however_often() {
         assert_eq!(counts(&report), (0, 53, 0));
         assert_eq!(octets(&to, "INBOX").len(), 53);
     }
+}
+
+/// A server was set up anew with less mail: what the copy had of the old one is put back, below what is there.
+#[tokio::test]
+async fn what_was_put_aside_is_put_back_once() {
+    use crate::keep::testing::{folder_name, give, identity, mail, resume};
+    let directory = tempfile::tempdir().unwrap();
+    let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
+    let message = |n: u32| mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}"));
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    for (uidvalidity, uids) in [(7, 1..=5), (8, 5..=6)] {
+        let folder = &mut *copy.open(&folder_name("INBOX"), &identity(uidvalidity)).unwrap();
+        uids.for_each(|uid| give(folder, uid, &message(uid), 99).unwrap());
+        folder.commit(&resume(9)).unwrap();
+    }
+    to.inbox(|inbox| _ = inbox.add(Some(message(6).octets)));
+    let (_stop, watched) = watch::channel(false);
+    let restored = async |put_aside| {
+        let options = Options { put_aside, ..options(&watched) };
+        restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap()
+    };
+    assert_eq!(counts(&restored(false).await), (1, 1, 0));
+    let report = restored(true).await;
+    assert_eq!(counts(&report), (4, 3, 0), "{report:?}");
+    assert_eq!((octets(&to, "INBOX").len(), octets(&to, "INBOX-7").len()), (6, 0));
+    assert_eq!(counts(&restored(true).await), (0, 7, 0));
 }
 
 /// What was taken over from a program that keeps no INTERNALDATE.

@@ -24,6 +24,7 @@ mod server;
 mod stats;
 mod stop;
 mod target;
+mod token_command;
 mod verify;
 
 use std::process::ExitCode;

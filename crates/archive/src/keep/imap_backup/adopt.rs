@@ -171,7 +171,10 @@ fn text(paths: &Paths, offset: u64, length: u64) -> Result<Unquoting<std::io::Ta
 }
 
 /// Whether the octets of before are what is there now.
-fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bool> {
+///
+/// # Errors
+/// `Retry` if the files cannot be opened.
+pub fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bool> {
     let text = Box::new(text(paths, message.offset, message.length)?);
     let mut octets = Octets::new(text, &old.journal, message)?;
     Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, limits};
 
-use super::adopt::{Paths, adopt, is_earlier, save_orphans};
+use super::adopt::{Paths, adopt, is_earlier, reads_back, save_orphans};
 use super::files::{MboxFiles, is_published};
 use super::{json, name};
 use crate::io_error;
@@ -105,28 +105,40 @@ fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
     if published.is_none() && is_earlier(&paths.json, &contents)? == Some(false) {
         return adopt(paths, header, Some(contents));
     }
-    let (mut end, mut lost) = (0, Vec::new());
+    // Since a run was done with it, another program wrote it anew: any message may be elsewhere, or another one.
+    let changed = last.shown.is_some() && length != last.data;
+    let (mut end, mut lost, mut first_lost, mut differ) = (0, Vec::new(), u64::MAX, false);
     for message in contents.messages()? {
         let (_, message) = message?;
-        match message.offset + message.length {
-            ends if ends > length => lost.push(message.uid),
-            ends => end = end.max(ends),
+        let ends = message.offset + message.length;
+        let differs = ends <= length && changed && !reads_back(paths, &contents, &message)?;
+        if differs || ends > length {
+            lost.push(message.uid);
+            first_lost = first_lost.min(message.offset);
+            differ |= differs;
+        } else {
+            end = end.max(ends);
         }
     }
     let some_lost = !lost.is_empty();
     let published = published.filter(|_| !some_lost);
     // A run that is done with a folder leaves nothing behind its last message.
     let ours = if length < last.data { end } else { last.data };
-    let orphans = save_orphans(paths, ours, last.shown.is_some())?;
+    let orphans = save_orphans(paths, ours.min(first_lost), last.shown.is_some())?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, end, published)?;
     if some_lost {
-        files.notice(contents.forget(&lost, end, "the mbox has become shorter")?);
+        let what = if differ {
+            "another program changed messages in the mbox"
+        } else {
+            "the mbox has become shorter"
+        };
+        files.notice(contents.forget(&lost, end, what)?);
     } else if end < last.data {
         contents.commit(end, &last.resume())?;
     }
     if let Some(orphans) = orphans {
         files.notice(format!(
-            "{}: the mbox was changed by another program; what follows the last message of the copy is in {}",
+            "{}: the mbox was changed by another program; what is not as the copy had it, and what follows, is in {}",
             header.folder,
             orphans.display()
         ));

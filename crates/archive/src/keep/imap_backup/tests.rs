@@ -213,6 +213,44 @@ fn what_another_program_puts_behind_the_last_message_is_kept() {
 }
 
 #[test]
+fn what_a_mail_program_wrote_anew_is_fetched_again_and_kept() {
+    let part = |text: &str| -> Vec<String> {
+        text.split_inclusive("\n\n").collect::<Vec<_>>().chunks(2).map(|parts| parts.concat()).collect()
+    };
+    let deleted: fn(&[String]) -> String = |parts| [&*parts[0], &parts[2]].concat();
+    let read: fn(&[String]) -> String = |parts| parts.concat().replacen("A: b\n", "A: b\nStatus: RO\n", 1);
+    let last: fn(&[String]) -> String =
+        |parts| [&*parts[0], &parts[1], &parts[2].replace("A: b\n", "A: b\nStatus: O\n")].concat();
+    for (rewrite, left) in [(deleted, "1"), (read, ""), (last, "1:2")] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let mails = three(root);
+        let parts = part(&text(root, "INBOX.mbox"));
+        assert_eq!(parts.len(), 3);
+        fs::write(root.join("INBOX.mbox"), rewrite(&parts)).unwrap();
+        let (copy, mut folder) = opened(root, INBOX, 7);
+        let notices = folder.notices();
+        assert!(notices.iter().any(|notice| notice.contains("are fetched again")), "{notices:?}");
+        assert!(notices.iter().any(|notice| notice.contains("INBOX.mbox.orphans")), "{notices:?}");
+        assert_eq!((folder.known().uids().to_string(), folder.resume().whole), (left.to_owned(), false));
+        let kept: String = parts[..folder.known().uids().len()].concat();
+        assert_eq!(kept + &text(root, "INBOX.mbox.orphans"), rewrite(&parts));
+        assert!(read_all(&*folder).iter().all(|(uid, mail)| mails[uid] == *mail));
+        for (uid, mail) in &mails {
+            give(&mut *folder, *uid, mail, 9).unwrap();
+        }
+        folder.commit(&resume(10)).unwrap();
+        assert_eq!(read_all(&*folder), mails);
+        folder.close().unwrap();
+        assert_eq!(imap_backup_reads(root, INBOX).len(), 3);
+        drop(copy);
+        let (_copy, mut folder) = opened(root, INBOX, 7);
+        assert!(folder.notices().is_empty());
+        assert_eq!(read_all(&*folder), mails);
+    }
+}
+
+#[test]
 fn orphans_of_killed_runs_are_found_out() {
     let all = [(1, "A: 1\n\none"), (2, "A: 2\n\ntwo"), (3, "A: 3\n\nthr"), (4, "A: 4\n\nfour")];
     for torn in ["", "From a@b Mo", "From a@b Mon Nov 16 09:05:07 2020\nA: 3\n"] {
@@ -547,4 +585,10 @@ fn dates_are_kept_whatever_they_are() {
 fn what_is_no_good_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     messages_are_replaced(|| open(directory.path()).unwrap());
+}
+
+#[test]
+fn what_was_put_aside_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
 }

@@ -289,3 +289,9 @@ fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
     assert_eq!(names(&root.join("cur")).len(), 1);
     assert_eq!(fs::read_to_string(root.join(file)).unwrap(), "new\n");
 }
+
+#[test]
+fn what_was_put_aside_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());
+}

@@ -19,7 +19,7 @@ use super::flags::{from_account, to_account};
 use super::keeping::Keeping;
 use super::read::Blocking;
 use super::uids::{Uids, check_room};
-use super::{AtServer, ENTRY_MESSAGES, FolderRecord, record_name};
+use super::{AtServer, ENTRY_MESSAGES, FolderRecord, aside_name, record_name};
 use crate::keep::claim::Claim;
 use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored, is_among};
 use crate::refetch::Refetch;
@@ -111,11 +111,13 @@ impl SealedFolder {
         let state = account.state();
         let missing = || Error::not_found("the mailbox of the folder is gone");
         let found = state.mailbox(mailbox).ok_or_else(missing)?;
-        let record: FolderRecord = match state.object(&record_name(mailbox)) {
-            Some(value) => minicbor::decode(value)
-                .map_err(|e| Error::corrupt("what is known of the folder cannot be read").with_source(e))?,
-            None => return Err(missing()),
-        };
+        let record: FolderRecord =
+            match state.object(&record_name(mailbox)).or_else(|| state.object(&aside_name(mailbox))) {
+                Some(value) => minicbor::decode(value).map_err(|e| {
+                    Error::corrupt("what is known of the folder cannot be read").with_source(e)
+                })?,
+                None => return Err(missing()),
+            };
         let uids = Uids::read(&state, found);
         let (mut known, mut names) = (Known::new(), HashMap::new());
         for (server, local) in uids.iter() {

@@ -220,3 +220,9 @@ fn whose_mail_it_is_stays_known() {
     assert_eq!(world.copy().source().unwrap(), Some(source));
     assert!(world.copy().folders().unwrap().is_empty());
 }
+
+#[test]
+fn what_was_put_aside_is_read() {
+    let world = World::new();
+    crate::keep::testing::what_was_put_aside_is_read(|| world.copy());
+}

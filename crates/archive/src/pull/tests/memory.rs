@@ -63,6 +63,7 @@ impl Copy for Memory {
             let gone = contents.messages.values().filter(|m| m.gone).count() as u64;
             Some(Kept {
                 name: FolderName::new(&**name, Some('/')),
+                was: None,
                 identity: contents.identity.clone()?,
                 messages: contents.messages.len() as u64 - gone,
                 gone,

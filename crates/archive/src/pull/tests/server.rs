@@ -59,7 +59,7 @@ pub(crate) enum Fault {
     More(u32),
     /// INTERNALDATE of this message.
     Date(u32, &'static str),
-    /// APPEND with a keyword is refused.
+    /// APPEND with a keyword, and STORE that adds one, are refused.
     NoKeywords,
     /// CREATE of a name with a dot is refused.
     NoDots,

@@ -72,6 +72,25 @@ async fn flags_follow_and_what_is_gone_goes_but_not_what_is_the_owners() {
 }
 
 #[tokio::test]
+async fn keywords_that_are_refused_keep_nothing_else_back() {
+    let pair = Pair::new(0).await;
+    pair.mirror(Removal::default()).await;
+    pair.to.change(|world| world.faults.push(Fault::NoKeywords));
+    pair.from.inbox(|inbox| {
+        inbox.expunge(3);
+        inbox.set_flags(1, "$alone");
+        inbox.set_flags(2, "$new \\Flagged");
+        inbox.set_flags(5, "\\Answered");
+    });
+    let first = pair.mirror(Removal::default()).await;
+    assert_eq!((first.flags, first.without_keywords, first.removed, first.error), (3, 2, 1, None));
+    let flags: Vec<String> = pair.there().into_iter().map(|(_, flags)| flags).take(4).collect();
+    assert_eq!(flags, ["", "\\Flagged", "\\Seen", "\\Answered"]);
+    let second = pair.mirror(Removal::default()).await;
+    assert_eq!((second.flags, second.without_keywords, second.error), (0, 2, None));
+}
+
+#[tokio::test]
 async fn a_source_that_is_suddenly_empty_empties_nothing() {
     let pair = Pair::new(20).await;
     pair.mirror(Removal::default()).await;

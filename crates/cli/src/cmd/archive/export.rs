@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
-use sealpost_archive::keep::{Copy, Kept, Known};
+use sealpost_archive::keep::{Copy, FolderName, Kept, Known};
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
@@ -47,6 +47,10 @@ pub struct Args {
     sealed: SealedArgs,
     #[command(flatten)]
     folders: FolderArgs,
+    /// Also what was put aside when the server gave its folder another UIDVALIDITY, as a folder of its own (INBOX-7). `--folder`
+    /// may name either
+    #[arg(long)]
+    put_aside: bool,
     /// Say what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -92,11 +96,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         if let (Some(source), None, false) = (listing.source()?, written.source()?, dry_run) {
             written.set_source(&source)?;
         }
-        listing.folders()
+        let mut kept = listing.folders()?;
+        if args.put_aside {
+            kept.extend(listing.put_aside()?);
+        }
+        Ok::<_, sealpost_base::Error>(kept)
     };
     let mut kept = tokio::task::spawn_blocking(kept).await??;
     let chosen = Chosen::new(folders);
-    kept.retain(|kept| chosen.wants(kept.name.as_str()));
+    let wants = |name: &FolderName| chosen.wants(name.as_str());
+    kept.retain(|kept| wants(&kept.name) || kept.was.as_ref().is_some_and(wants));
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     for kept in kept {
         let folder = kept.name.to_string();

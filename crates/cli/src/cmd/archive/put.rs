@@ -50,6 +50,7 @@ impl PutArgs {
         let options = Options {
             wanted: Arc::new(move |name| folders.wants(name)),
             below: self.below.map(|name| name.split('/').map(str::to_owned).collect()).unwrap_or_default(),
+            put_aside: false,
             dry_run: self.dry_run,
             map: Arc::new(Mutex::new(map)),
             random: Arc::new(SystemRandom),

@@ -46,6 +46,10 @@ pub struct Args {
     server: ServerArgs,
     #[command(flatten)]
     put: PutArgs,
+    /// Also what was put aside when the server gave its folder another UIDVALIDITY, into the folder that it was. `--folder` may
+    /// name either
+    #[arg(long)]
+    put_aside: bool,
     /// Add to FILE which message got which UID, a line of JSON each
     /// [default: sealpost.restored in the copy; between accounts that are remembered, ACCOUNT.copy-TO.uids beside what is
     /// remembered of them]
@@ -94,7 +98,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             (usable.then_some(map), "this copy".to_owned())
         }
     };
-    let (options, chosen) = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
+    let (mut options, chosen) = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
+    options.put_aside = args.put_aside;
     let report = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await?;
     end(copy).await;
     putting::show(global, &report, dry_run, &chosen)

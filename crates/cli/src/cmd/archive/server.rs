@@ -1,20 +1,17 @@
 //! Options that name a server and what opens the account there.
 
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sealpost_archive::client::{
     Compress, Credential, Credentials, Patience, Reached, Security, Server, Trust,
 };
-use sealpost_base::{Error, limits};
 use sealpost_imap::types::Secret;
 use serde::{Deserialize, Serialize};
 
+use super::token_command::TokenCommand;
 use crate::exit::Usage;
 use crate::secret;
 
@@ -120,7 +117,7 @@ impl Place {
     pub async fn server(&self) -> Result<Server> {
         let credentials: Arc<dyn Credentials> = match (&self.password_file, &self.token_command) {
             (Some(file), _) => Arc::new(password(secret::from_file(file)?.bytes())),
-            (None, Some(command)) => Arc::new(TokenCommand(command.clone())),
+            (None, Some(command)) => Arc::new(TokenCommand::new(command.clone())),
             (None, None) => {
                 let asked = secret::ask(format!("Password of {} at {}", self.user, self.host)).await?;
                 Arc::new(password(asked.bytes()))
@@ -136,7 +133,7 @@ impl Place {
                 let read = secret::from_file(file).map_err(|e| format!("{}: {e:#}", file.display()))?;
                 Arc::new(password(read.bytes()))
             }
-            (None, Some(command)) => Arc::new(TokenCommand(command.clone())),
+            (None, Some(command)) => Arc::new(TokenCommand::new(command.clone())),
             (None, None) => {
                 return Err(format!(
                     "the password of {} at {} is not stored: `sealpost archive add` stores it, or --password-file",
@@ -179,32 +176,4 @@ impl Place {
 /// A password as the client takes it.
 pub fn password(bytes: &[u8]) -> Credential {
     Credential::Password(Secret::new(bytes.to_vec()))
-}
-
-/// A command that prints a token.
-pub struct TokenCommand(pub String);
-
-/// How long such a command may take: a browser may have to be looked at.
-const TOKEN_PATIENCE: Duration = Duration::from_secs(120);
-
-impl Credentials for TokenCommand {
-    fn credential(&self) -> Pin<Box<dyn Future<Output = sealpost_base::Result<Credential>> + Send + '_>> {
-        Box::pin(async move {
-            let failed = |why: String| Error::denied(format!("the token command {why}"));
-            let mut command = tokio::process::Command::new("sh");
-            command.arg("-c").arg(&self.0).stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
-            let output = tokio::time::timeout(TOKEN_PATIENCE, command.output())
-                .await
-                .map_err(|_| failed(format!("takes longer than {} s", TOKEN_PATIENCE.as_secs())))?
-                .map_err(|e| failed("cannot be run".into()).with_source(e))?;
-            if !output.status.success() {
-                return Err(failed(format!("failed: {}", output.status)));
-            }
-            let line = output.stdout.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
-            if line.is_empty() || line.len() > limits::ARCHIVE_TOKEN_BYTES {
-                return Err(failed("prints no token in its first line".into()));
-            }
-            Ok(Credential::Token(Secret::new(line.to_vec())))
-        })
-    }
 }

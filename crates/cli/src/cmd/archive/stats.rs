@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::HumanCount;
+use sealpost_archive::keep::Kept;
 use serde::Serialize;
 
 use super::found;
@@ -41,6 +42,8 @@ struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     bodies: Option<Bodies>,
     folders: Vec<Folder>,
+    /// Of folders that the server has given another UIDVALIDITY: not counted in `messages`.
+    put_aside: Vec<Folder>,
 }
 
 #[derive(Serialize)]
@@ -89,21 +92,22 @@ async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: 
 async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
     let copy = target.open(global).await?;
     let look = move || {
-        let mut folders = Vec::new();
-        for kept in copy.folders()? {
+        let folder = |kept: Kept| {
             let untaken = copy.untaken(&kept.name)?;
-            folders.push(Folder {
+            Ok::<_, sealpost_base::Error>(Folder {
                 name: kept.name.to_string(),
                 uidvalidity: kept.identity.uidvalidity,
                 messages: untaken.map_or(kept.messages, |(messages, _)| messages),
                 gone: kept.gone,
                 complete: kept.resume.whole,
                 pulled: untaken.is_none(),
-            });
-        }
-        Ok::<_, sealpost_base::Error>((folders, copy.bodies()?))
+            })
+        };
+        let folders: Vec<_> = copy.folders()?.into_iter().map(folder).collect::<Result<_, _>>()?;
+        let aside: Vec<_> = copy.put_aside()?.into_iter().map(folder).collect::<Result<_, _>>()?;
+        Ok::<_, sealpost_base::Error>((folders, aside, copy.bodies()?))
     };
-    let (mut folders, bodies) = tokio::task::spawn_blocking(look).await??;
+    let (mut folders, put_aside, bodies) = tokio::task::spawn_blocking(look).await??;
     folders.sort_by(|a, b| a.name.cmp(&b.name));
     let sum = |of: fn(&Folder) -> u64| folders.iter().map(of).sum();
     Ok(Stats {
@@ -113,6 +117,7 @@ async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<S
         gone: sum(|f| f.gone),
         bodies: bodies.as_ref().map(Bodies::of),
         folders,
+        put_aside,
     })
 }
 
@@ -141,6 +146,11 @@ impl Stats {
             };
             let messages = HumanCount(folder.messages + folder.gone).to_string();
             text.push_str(&format!("\n{messages:>10}  {}{mark}", folder.name));
+        }
+        for folder in &self.put_aside {
+            let messages = HumanCount(folder.messages + folder.gone).to_string();
+            let mark = "put aside: `restore --put-aside` puts it back";
+            text.push_str(&format!("\n{messages:>10}  {}  ({mark})", folder.name));
         }
         text
     }

@@ -82,6 +82,11 @@ impl Session {
 
     /// `UID STORE set +FLAGS.SILENT (flags)` and `UID EXPUNGE set`.
     pub(super) fn store(&self, words: &[&str]) -> (Vec<u8>, Option<String>) {
+        let adds_keyword = words.get(3).is_some_and(|word| word.starts_with('+'))
+            && words[4..].iter().any(|word| !word.trim_matches(['(', ')']).starts_with('\\'));
+        if adds_keyword && self.has(&Fault::NoKeywords) {
+            return (Vec::new(), Some("NO Too many user flags in mailbox".into()));
+        }
         let mut world = self.world.lock().unwrap();
         let Some(mailbox) = self.selected.as_ref().and_then(|name| world.boxes.get_mut(name)) else {
             return (Vec::new(), Some("BAD nothing selected".into()));

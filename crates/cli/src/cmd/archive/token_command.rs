@@ -1,0 +1,140 @@
+//! `--token-command`: a shell command that prints an OAuth 2.0 token.
+//!
+//! Nothing of it outlives its use: it is a process group of its own, in which a watcher waits for the end of a pipe that this
+//! process holds. That end comes when the limit is over, when the login is given up, and when this process ends in whatever way;
+//! then all of the group end. A group of its own cannot read from the terminal.
+
+use std::pin::Pin;
+use std::process::Stdio;
+use std::time::Duration;
+
+use sealpost_archive::client::{Credential, Credentials};
+use sealpost_base::{Error, Result, limits};
+use sealpost_imap::types::Secret;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+/// A command that prints a token.
+pub struct TokenCommand {
+    command: String,
+    patience: Duration,
+}
+
+/// How long such a command may take: a browser may have to be looked at.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs `$1`. Whatever does not end when it is told to is killed a second later.
+const WATCHED: &str = r#"
+exec 3<&0 </dev/null
+{ trap '' TERM; read -r _ <&3; kill -TERM 0; sleep 1; kill -KILL 0; } >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+sh -c "$1"
+status=$?
+kill -KILL $watcher
+exit $status
+"#;
+
+impl TokenCommand {
+    /// This command.
+    pub fn new(command: String) -> Self {
+        TokenCommand { command, patience: PATIENCE }
+    }
+
+    /// What it prints, if it succeeds.
+    async fn output(&self) -> Result<Vec<u8>> {
+        let cannot = |e| failed("cannot be run").with_source(e);
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCHED, "sh", &self.command]).process_group(0);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+        // The watcher waits for its end.
+        let _pipe = child.stdin.take();
+        let stdout = child.stdout.take().ok_or_else(|| Error::internal("a pipe that was just made"))?;
+        let most = limits::ARCHIVE_TOKEN_BYTES;
+        let mut printed = Vec::new();
+        stdout.take(most as u64 + 1).read_to_end(&mut printed).await.map_err(cannot)?;
+        if printed.len() > most {
+            return Err(failed(&format!("prints more than {most} octets")));
+        }
+        let status = child.wait().await.map_err(cannot)?;
+        if status.success() { Ok(printed) } else { Err(failed(&format!("failed: {status}"))) }
+    }
+}
+
+fn failed(why: &str) -> Error {
+    Error::denied(format!("the token command {why}"))
+}
+
+impl Credentials for TokenCommand {
+    fn credential(&self) -> Pin<Box<dyn Future<Output = Result<Credential>> + Send + '_>> {
+        Box::pin(async move {
+            let too_long = |_| failed(&format!("takes longer than {} s", self.patience.as_secs()));
+            let printed = tokio::time::timeout(self.patience, self.output()).await.map_err(too_long)??;
+            match printed.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii() {
+                [] => Err(failed("prints no token in its first line")),
+                line => Ok(Credential::Token(Secret::new(line.to_vec()))),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    async fn token(command: &str, patience: u64) -> Result<Vec<u8>, String> {
+        let command = TokenCommand { command: command.into(), patience: Duration::from_secs(patience) };
+        match command.credential().await {
+            Ok(Credential::Token(token)) => Ok(token.as_bytes().to_vec()),
+            Ok(Credential::Password(_)) => Err("a password".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// Waits until the process whose number is in the file runs nothing any more.
+    async fn ended(file: &Path) {
+        let process = std::fs::read_to_string(file).unwrap();
+        let running = format!("/proc/{}/cmdline", process.trim());
+        let gone = async {
+            while !std::fs::read(&running).unwrap_or_default().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it runs still");
+    }
+
+    #[tokio::test]
+    async fn the_first_line_is_the_token() {
+        assert_eq!(token("printf ' a.b \\nmore'", 60).await.unwrap(), b"a.b");
+        assert_eq!(token("x=1; echo \"$x\"'2'", 60).await.unwrap(), b"12");
+        assert!(token("cat", 60).await.unwrap_err().contains("prints no token"), "nothing is to be read");
+        assert!(token("echo token; exit 3", 60).await.unwrap_err().contains("exit status: 3"));
+        assert!(token("yes", 60).await.unwrap_err().contains("prints more than"));
+    }
+
+    #[tokio::test]
+    async fn what_it_started_ends_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let command = |name: &str| {
+            let file = path(name).display().to_string();
+            format!("(trap '' TERM; sleep 600; :) & echo $! > '{file}'; echo token; wait")
+        };
+        assert!(token(&command("limit"), 1).await.unwrap_err().contains("longer than 1 s"));
+        ended(&path("limit")).await;
+        // Whoever asked does not wait any more.
+        let given_up =
+            tokio::time::timeout(Duration::from_secs(1), async { token(&command("given up"), 60).await });
+        assert!(given_up.await.is_err());
+        ended(&path("given up")).await;
+        // Too much is printed, by one that minds nothing.
+        let minds_nothing = format!(
+            "trap '' PIPE TERM; echo $$ > '{}'; while :; do echo a; done 2>/dev/null",
+            path("much").display()
+        );
+        assert!(token(&minds_nothing, 60).await.unwrap_err().contains("prints more than"));
+        ended(&path("much")).await;
+    }
+}
