@@ -307,8 +307,9 @@ impl Account {
             };
             match self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await {
                 Ok(Append::Done(tail)) => {
-                    let applied = self.apply(&mut work, tail, &batch).await;
+                    // Before there is anything to wait for: who gives up then has told the others.
                     self.head.appended(&mut known, tail);
+                    let applied = self.apply(&mut work, tail, &batch).await;
                     drop(known);
                     self.checkpoint_if_due(&work);
                     return Ok(Committed { value, position: tail.position, applied });

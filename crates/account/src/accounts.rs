@@ -128,6 +128,9 @@ pub struct Offer {
     pub below: Option<AccountId>,
 }
 
+/// The part of the room for accounts that no command fills with one account.
+const KEPT_FREE: usize = 8;
+
 impl Accounts {
     /// The accounts in `store`, with the default grace period and division of memory. Starts a task that listens to the
     /// store, so it must be called inside a tokio runtime.
@@ -316,12 +319,13 @@ impl Accounts {
     }
 
     /// Whether an account that takes so much may grow by `growth`: one that is larger than all of the room could not be loaded
-    /// again.
+    /// again. A part of it is left for what nobody is refused: deliveries, and the memory of what went away.
     ///
     /// # Errors
     /// `Limit` if it would be.
     pub(crate) fn may_grow(&self, bytes: usize, growth: usize) -> Result<()> {
-        if growth > 0 && bytes.saturating_add(growth) > self.0.room.bytes() {
+        let room = self.0.room.bytes() / KEPT_FREE * (KEPT_FREE - 1);
+        if growth > 0 && bytes.saturating_add(growth) > room {
             return Err(Error::limit("the account would be too large for the memory of this server"));
         }
         Ok(())

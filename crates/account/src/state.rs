@@ -380,9 +380,10 @@ impl AccountState {
 
     fn growth_by(&self, event: &Event) -> usize {
         match event {
-            Event::Appended { .. } => MESSAGE_BYTES + ROW_BYTES,
+            Event::Appended { .. } | Event::Replaced { .. } => MESSAGE_BYTES + ROW_BYTES,
             Event::Copied { from, uids, .. } => self.mailboxes.get(from).map_or(0, |from| {
-                let copied = from.uids().intersection(uids).len();
+                let copied =
+                    uids.ranges().map(|(first, last)| from.rows(first..=last).count()).sum::<usize>();
                 // As they are now; and whatever becomes of their flags later has to have room as well.
                 let placed: usize = self.mailboxes.values().map(Mailbox::len).sum();
                 from.rows_bytes(copied).max(((placed + copied) * ROW_BYTES).saturating_sub(self.memory()))

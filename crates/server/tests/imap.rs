@@ -113,6 +113,8 @@ transcripts![
 
 #[path = "imap/appends.rs"]
 mod appends;
+#[path = "imap/arrivals.rs"]
+mod arrivals;
 #[path = "imap/compress.rs"]
 mod compress;
 #[path = "imap/contexts.rs"]

@@ -97,7 +97,7 @@ impl Reads {
 
     /// A window's block, for those who are given its summaries. One that is larger than there is memory for comes alone.
     pub(super) fn share(&mut self, block: Block) -> Arc<Block> {
-        self.alone = block.text.capacity() > self.window;
+        self.alone = block.text.len() > self.window;
         let block = Arc::new(block);
         if self.alone {
             self.blocks.clear();

@@ -3,8 +3,8 @@
 //! Every second message of a large mailbox may have changed, which is a set of as many ranges, and a client takes as long as it
 //! likes to hear of them. So a session never holds more than a part of such a set: the mod-sequences say what comes next.
 
-use sealpost_account::state::{Mailbox, Row};
-use sealpost_base::{ModSeq, Uid, UidSet};
+use sealpost_account::state::Row;
+use sealpost_base::{Uid, UidSet};
 
 /// Ranges of one part: about what a connection may hold anyway.
 const RANGES: usize = 512;
@@ -27,10 +27,10 @@ impl Part {
     }
 }
 
-/// The first of the messages from that UID on which changed after `since` and are to be kept.
-pub(super) fn part(mailbox: &Mailbox, since: ModSeq, from: Uid, keep: impl Fn(&Row) -> bool) -> Part {
+/// The first of the rows that changed which are to be kept.
+pub(super) fn part(changed: impl Iterator<Item = Row>, keep: impl Fn(&Row) -> bool) -> Part {
     let mut part = Part::default();
-    for (looked, row) in mailbox.changed_since_from(since, from).enumerate() {
+    for (looked, row) in changed.enumerate() {
         if looked == ROWS || part.uids.range_count() == RANGES {
             part.next = Some(row.uid);
             break;

@@ -112,7 +112,7 @@ impl Session {
             let (mailbox, log) = (view.mailbox(), view.account().id());
             let committed = view
                 .account()
-                .commit(|state| {
+                .commit_many(view.uids().len(), |state| {
                     // RFC 4314 §4: without the right the mailbox is closed all the same.
                     let may = view.rights(state).contains(Rights::EXPUNGE);
                     let Some(m) = state.mailbox(mailbox).filter(|m| may && m.deleted() > 0) else {

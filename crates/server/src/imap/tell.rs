@@ -1,6 +1,8 @@
 //! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
 //! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
+use std::time::Duration;
+
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
 use sealpost_account::state::Mailbox;
@@ -9,6 +11,7 @@ use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 use sealpost_imap::write::Writer;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use super::changed;
 use super::connection::End;
@@ -18,6 +21,9 @@ use super::reply::{Failure, Reply};
 use super::session::Session;
 use super::view::{Changes, SMALL_VIEW, Told, View};
 
+/// How often room is asked for by who would have to end otherwise, and how long after each time.
+const ROOM_ROUNDS: usize = 10;
+const ROOM_ROUND: Duration = Duration::from_millis(100);
 /// Rows looked at while the account's state is held.
 const BATCH_ROWS: usize = 256;
 
@@ -128,7 +134,7 @@ impl Session {
         // The numbers of those that are gone are a set too.
         self.weigh_view()?;
         let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
-        let _room = room_for(&self.ctx.accounts, &sets).map_err(|_| End::Crowded)?;
+        let _room = room_to_tell(&self.ctx.accounts, &sets).await?;
         // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
         self.tell_gone(gone).await?;
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
@@ -147,7 +153,7 @@ impl Session {
             let part = {
                 let state = account.state();
                 let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-                view.flags_changed(mailbox, changes.since, from, &telling.known)
+                view.flags_changed(mailbox, changes.since, from, changes.below, &telling.known)
             };
             next = part.next;
             self.tell_rows(&part.uids.difference(&telling.flags), Items::Flags, telling.uid).await?;
@@ -274,7 +280,7 @@ impl Session {
             let part = {
                 let state = view.account().state();
                 let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-                changed::part(mailbox, since, from, |row| among.contains(row.uid))
+                changed::part(mailbox.changed_since_from(since, from), |row| among.contains(row.uid))
             };
             next = part.next;
             self.tell_rows(&part.uids, Items::Flags, true).await?;
@@ -354,6 +360,17 @@ pub(super) fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<C
     }
     let none = || Reply::no(Code::Limit, "no memory for so many messages with gaps between them now");
     accounts.charge(bytes).ok_or_else(none).map(Some)
+}
+
+/// As [`room_for`], for what has to be told: accounts that were asked to let go of some get the time for it.
+async fn room_to_tell(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, End> {
+    for _ in 0..ROOM_ROUNDS {
+        if let Ok(room) = room_for(accounts, sets) {
+            return Ok(room);
+        }
+        sleep(ROOM_ROUND).await;
+    }
+    Err(End::Crowded)
 }
 
 /// Whether all that is new in a log since `before` is one entry, which this session made.

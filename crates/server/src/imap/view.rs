@@ -89,6 +89,8 @@ pub(super) struct Changes {
     pub(super) flags: Part,
     /// Up to where the client knew flags.
     pub(super) since: ModSeq,
+    /// Below which UID: what is new is told with EXISTS.
+    pub(super) below: Option<Uid>,
 }
 
 impl View {
@@ -266,8 +268,8 @@ impl View {
             }
         }
         if highest > self.told {
-            changes.since = self.told;
-            changes.flags = self.flags_changed(mailbox, self.told, Uid::MIN, known);
+            (changes.since, changes.below) = (self.told, Some(self.uid_next));
+            changes.flags = self.flags_changed(mailbox, self.told, Uid::MIN, changes.below, known);
             // Of very many it is not looked whether all are known: to be frozen is never wrong.
             if !flags && !changes.flags.is_empty() {
                 self.frozen = true;
@@ -338,8 +340,18 @@ impl View {
     }
 
     /// Messages from that UID on whose flags changed after `since`, but for those that are known: a part of them.
-    pub(super) fn flags_changed(&self, mailbox: &Mailbox, since: ModSeq, from: Uid, known: &Told) -> Part {
-        changed::part(mailbox, since, from, |row| {
+    pub(super) fn flags_changed(
+        &self,
+        mailbox: &Mailbox,
+        since: ModSeq,
+        from: Uid,
+        below: Option<Uid>,
+        known: &Told,
+    ) -> Part {
+        let changed = mailbox
+            .changed_since_from(since, from)
+            .take_while(|row| below.is_none_or(|below| row.uid < below));
+        changed::part(changed, |row| {
             let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
             is_new && self.uids.contains(row.uid)
         })

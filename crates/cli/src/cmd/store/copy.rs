@@ -7,7 +7,8 @@
 //! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
 //! gap would be worse: checkpoints of what comes later stay away too. So does a record at a version that cannot be read.
 //!
-//! Where TO was used itself, and its log went on differently, nothing of that log is copied: it would end what TO has had since.
+//! Where TO was used itself, and its log went on differently, nothing of that log is copied: it would end what TO has had since. That
+//! cannot be told once FROM's log was trimmed beyond the end of TO's.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
