@@ -4,41 +4,74 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use sealpost_account::{Delivery, Flags, NewMessage};
+use sealpost_account::{Delivery, Flags, NewMessage, Stored};
 use sealpost_base::{Kind, Random, SeededRandom, Timestamp, Uid};
 use sealpost_sim::Plan;
 use sealpost_sim::bucket::Bucket;
 use sealpost_sim::node::Node;
 use sealpost_sim::world::ID;
-use sealpost_vault::{AccountKeys, Backend, RootKey};
+use sealpost_vault::{AccountKeys, Backend, PublicKey, RootKey};
 use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// What every one of these tests needs: nodes on one bucket, and an account.
+struct World {
+    bucket: Bucket,
+    random: Arc<dyn Random>,
+    root: RootKey,
+    public: PublicKey,
+}
+
+impl World {
+    /// With a bucket that is slow and wrong in the ways of `plan`.
+    fn new(plan: Plan, seed: u64) -> Self {
+        let bucket = Bucket::new(plan, seed);
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
+        let root = RootKey::generate(&*random);
+        let public = AccountKeys::derive(&root, ID).public();
+        Self { bucket, random, root, public }
+    }
+
+    /// With a bucket where nothing fails and nothing takes time.
+    fn calm() -> Self {
+        let world = Self::new(Plan::new(1), 1);
+        world.bucket.calm();
+        world
+    }
+
+    /// Starts a node whose clock is ahead by `skew`, in seconds.
+    fn node(&self, backend: Backend, skew: i64) -> Node {
+        Node::start(&self.bucket, backend, Instant::now(), skew, self.random.clone())
+    }
+
+    /// Delivers a message at `node`.
+    async fn deliver(&self, node: &Node) {
+        node.accounts.deliver(ID, &self.public, message(node).await, Delivery::default()).await.unwrap();
+    }
+}
+
+/// Stores a message at `node` that nothing refers to yet.
+async fn message(node: &Node) -> Stored {
+    let mut ingest = node.accounts.ingest(ID).await.unwrap();
+    ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
+    ingest.finish().await.unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() {
-    let bucket = Bucket::new(Plan::new(1), 1);
-    bucket.calm();
-    let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
-    let root = RootKey::generate(&*random);
-    let public = AccountKeys::derive(&root, ID).public();
+    let world = World::calm();
     // A clock that is ahead by a year.
-    let skew = 365 * DAY.as_secs() as i64;
-    let node = Node::start(&bucket, Backend::default(), Instant::now(), skew, random);
-    let message = || async {
-        let mut ingest = node.accounts.ingest(ID).await.unwrap();
-        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
-        ingest.finish().await.unwrap()
-    };
+    let node = world.node(Backend::default(), 365 * DAY.as_secs() as i64);
     let objects = || async { node.store.list(&format!("acct/{ID}/msg"), None).count().await };
-    message().await;
-    node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
-    let account = node.open(ID, &root).await.unwrap();
+    message(&node).await;
+    world.deliver(&node).await;
+    let account = node.open(ID, &world.root).await.unwrap();
     assert_eq!(account.collect_garbage().await.unwrap().orphans, 0);
     assert_eq!(objects().await, 2);
     sleep(8 * DAY).await;
     // It is the store that says how late it is.
-    node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
+    world.deliver(&node).await;
     assert_eq!(account.collect_garbage().await.unwrap().orphans, 1);
     assert_eq!(objects().await, 2);
 }
@@ -46,28 +79,17 @@ async fn objects_that_no_event_refers_to_are_collected_after_the_grace_period() 
 /// A node stands still between storing a message and the entry that refers to it, for longer than others leave such objects alone.
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
-    let bucket = Bucket::new(Plan::new(1), 1);
-    bucket.calm();
-    let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
-    let root = RootKey::generate(&*random);
-    let public = AccountKeys::derive(&root, ID).public();
-    let nodes: Vec<_> =
-        (0..2).map(|_| Node::start(&bucket, Backend::default(), Instant::now(), 0, random.clone())).collect();
-    let message = async |node: &Node| {
-        let mut ingest = node.accounts.ingest(ID).await.unwrap();
-        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
-        ingest.finish().await.unwrap()
-    };
-    let (slept, awake) = (&nodes[0], &nodes[1]);
-    let (delivered, appended) = (message(slept).await, message(slept).await);
-    let account = slept.open(ID, &root).await.unwrap();
+    let world = World::calm();
+    let (slept, awake) = (world.node(Backend::default(), 0), world.node(Backend::default(), 0));
+    let (delivered, appended) = (message(&slept).await, message(&slept).await);
+    let account = slept.open(ID, &world.root).await.unwrap();
     slept.pause();
     sleep(8 * DAY).await;
-    let other = awake.open(ID, &root).await.unwrap();
-    awake.accounts.deliver(ID, &public, message(awake).await, Delivery::default()).await.unwrap();
+    let other = awake.open(ID, &world.root).await.unwrap();
+    world.deliver(&awake).await;
     assert_eq!(other.collect_garbage().await.unwrap().orphans, 2);
     slept.resume();
-    let told = slept.accounts.deliver(ID, &public, delivered, Delivery::default()).await;
+    let told = slept.accounts.deliver(ID, &world.public, delivered, Delivery::default()).await;
     assert_eq!(told.unwrap_err().kind(), Kind::Retry);
     let inbox = account.state().inbox().id();
     let flags = Flags::default().into();
@@ -86,31 +108,20 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
     let slow = Duration::from_millis(100);
     let quiet = Plan { fail: 0, wrong: 0, lose_reply: 0, repeat: 0, stick: 0, delay: slow, ..Plan::new(1) };
     for moment in 10..13 {
-        let bucket = Bucket::new(quiet.clone(), moment);
-        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(moment));
-        let root = RootKey::generate(&*random);
-        let public = AccountKeys::derive(&root, ID).public();
+        let world = World::new(quiet.clone(), moment);
         let backend = Backend { appends: quiet.appends };
-        let nodes: Vec<_> =
-            (0..2).map(|_| Node::start(&bucket, backend, Instant::now(), 0, random.clone())).collect();
-        let (slept, awake) = (&nodes[0], &nodes[1]);
-        let deliver = async || {
-            let mut ingest = awake.accounts.ingest(ID).await.unwrap();
-            ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
-            let stored = ingest.finish().await.unwrap();
-            awake.accounts.deliver(ID, &public, stored, Delivery::default()).await.unwrap();
-        };
-        deliver().await;
-        let account = slept.open(ID, &root).await.unwrap();
+        let (slept, awake) = (world.node(backend, 0), world.node(backend, 0));
+        world.deliver(&awake).await;
+        let account = slept.open(ID, &world.root).await.unwrap();
         let collecting = tokio::spawn(async move { account.collect_garbage().await });
         sleep(slow * moment as u32 / 10).await;
         slept.pause();
-        deliver().await;
+        world.deliver(&awake).await;
         sleep(8 * DAY).await;
-        deliver().await;
+        world.deliver(&awake).await;
         slept.resume();
         assert_eq!(collecting.await.unwrap().unwrap().orphans, 0, "after {moment}");
-        let account = awake.open(ID, &root).await.unwrap();
+        let account = awake.open(ID, &world.root).await.unwrap();
         account.refresh().await.unwrap();
         let messages: Vec<_> = account.state().messages().map(|(_, message)| message).collect();
         assert_eq!(messages.len(), 3);
@@ -125,26 +136,17 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
 async fn many_objects_are_looked_at_a_few_at_a_time() {
     const DELIVERED: usize = 40;
     const ORPHANS: usize = 30;
-    let bucket = Bucket::new(Plan::new(1), 1);
-    bucket.calm();
-    let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
-    let root = RootKey::generate(&*random);
-    let public = AccountKeys::derive(&root, ID).public();
-    let node = Node::start(&bucket, Backend::default(), Instant::now(), 0, random);
-    let message = || async {
-        let mut ingest = node.accounts.ingest(ID).await.unwrap();
-        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
-        ingest.finish().await.unwrap()
-    };
+    let world = World::calm();
+    let node = world.node(Backend::default(), 0);
     for nth in 0..DELIVERED {
         if nth < ORPHANS {
-            message().await;
+            message(&node).await;
         }
-        node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
+        world.deliver(&node).await;
     }
     sleep(8 * DAY).await;
-    node.accounts.deliver(ID, &public, message().await, Delivery::default()).await.unwrap();
-    let account = node.open(ID, &root).await.unwrap();
+    world.deliver(&node).await;
+    let account = node.open(ID, &world.root).await.unwrap();
     let first = account.collect_garbage_by(8).await.unwrap().orphans;
     assert!((2..=ORPHANS).contains(&first), "{first}");
     let mut removed = first;
