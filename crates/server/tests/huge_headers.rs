@@ -7,12 +7,15 @@ mod deflate_wire;
 #[path = "support/imap_world.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod imap_world;
+#[path = "support/peak.rs"]
+mod peak;
 
 use sealpost_base::MemoryDivision;
 use sealpost_server::Settings;
 use sealpost_vault::Store;
 
 use imap_world::World;
+use peak::peak;
 
 /// The budget that all of this has to be done in.
 const BUDGET: usize = 24 * 1024 * 1024;
@@ -22,13 +25,6 @@ const GROWTH: usize = BUDGET / 2;
 const MESSAGES: usize = 512;
 /// Clients at once.
 const CLIENTS: usize = 9;
-
-/// The most memory this process ever had, in bytes.
-fn peak() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-}
 
 /// With as much in its header as is kept of any for searching, nearly. Little of it is stored, because it repeats itself.
 fn mail() -> String {

@@ -7,6 +7,8 @@ mod deflate_wire;
 #[path = "support/imap_world.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod imap_world;
+#[path = "support/peak.rs"]
+mod peak;
 
 use std::collections::BTreeSet;
 
@@ -18,6 +20,7 @@ use sealpost_vault::Store;
 use sealpost_vault::message::{Layout, MessageKey};
 
 use imap_world::World;
+use peak::peak;
 
 const MESSAGES: usize = 50_000;
 /// What loaded accounts may take: 79 MiB for a million is as much for each.
@@ -28,13 +31,6 @@ const GROWTH: usize = ACCOUNTS + 16 * 1024 * 1024;
 
 /// Clients that do not read what they are told.
 const SLOW: usize = 60;
-
-/// The most memory this process ever had, in bytes.
-fn peak() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-}
 
 /// The number behind that in one of the lines.
 fn number(lines: &[String], before: &str) -> u64 {

@@ -8,6 +8,8 @@ mod deflate_wire;
 #[path = "support/imap_world.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod imap_world;
+#[path = "support/peak.rs"]
+mod peak;
 
 use sealpost_account::{Flags, NewMessage};
 use sealpost_base::MemoryDivision;
@@ -15,6 +17,7 @@ use sealpost_server::Settings;
 use sealpost_vault::Store;
 
 use imap_world::{Client, NOW, World};
+use peak::peak;
 
 /// The budget that all of this has to be done in.
 const BUDGET: usize = 16 * 1024 * 1024;
@@ -23,13 +26,6 @@ const BUDGET: usize = 16 * 1024 * 1024;
 const GROWTH: usize = 4 * BUDGET;
 /// Octets of one message. The test moves fourteen times as much.
 const LARGE: usize = 50 * 1024 * 1024;
-
-/// The most memory this process ever had, in bytes.
-fn peak() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-}
 
 /// Octets of a message, without holding them.
 async fn send_octets(client: &mut Client, mut left: usize) {

@@ -1,0 +1,8 @@
+//! How much memory a test took, for tests that are alone in their process.
+
+/// The most memory this process ever had, in bytes.
+pub fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
