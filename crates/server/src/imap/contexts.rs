@@ -21,7 +21,7 @@ use super::search::area::Area;
 use super::search::key::Query;
 use super::search::run::Match;
 use super::session::Session;
-use super::tell::room_for;
+use super::tell::room_to_tell;
 use results::Results;
 use updates::Pairs;
 
@@ -144,7 +144,7 @@ impl Session {
             let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
             changed.intersection(view.uids()).union(arrived)
         };
-        let _room = room_for(&self.ctx.accounts, &[&changed]).map_err(|_| End::Crowded)?;
+        let _room = room_to_tell(&self.ctx.accounts, &[&changed]).await?;
         let mut kept = Vec::with_capacity(contexts.list.len());
         for mut context in contexts.list {
             match self.update(&mut context, &changed).await {

@@ -363,7 +363,10 @@ pub(super) fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<C
 }
 
 /// As [`room_for`], for what has to be told: accounts that were asked to let go of some get the time for it.
-async fn room_to_tell(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, End> {
+///
+/// # Errors
+/// `Crowded` if there is none after that either.
+pub(super) async fn room_to_tell(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, End> {
     for _ in 0..ROOM_ROUNDS {
         if let Ok(room) = room_for(accounts, sets) {
             return Ok(room);
