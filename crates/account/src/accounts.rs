@@ -46,6 +46,8 @@ use turns::{QUICK_BYTES, Turn, Turns};
 const HEADS: usize = 4096;
 /// What an account takes beside its state, in bytes.
 const ACCOUNT_BYTES: usize = 4096;
+/// The part of the room for accounts that no command fills with one account, as a divisor: an eighth.
+const KEPT_FREE: usize = 8;
 /// How long whoever wants an account that is about to go waits for that. Somebody holds it for longer than that: it stays.
 const LEAVING: Duration = Duration::from_secs(5);
 /// How long expunged messages, and objects that no event refers to, are kept.
@@ -127,9 +129,6 @@ pub struct Offer {
     /// It is for the owner of this share, and becomes a mailbox below it.
     pub below: Option<AccountId>,
 }
-
-/// The part of the room for accounts that no command fills with one account.
-const KEPT_FREE: usize = 8;
 
 impl Accounts {
     /// The accounts in `store`, with the default grace period and division of memory. Starts a task that listens to the
