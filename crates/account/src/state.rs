@@ -378,9 +378,14 @@ impl AccountState {
         events.iter().map(|event| self.growth_by(event)).sum()
     }
 
+    /// The same for so many messages that are new.
+    pub(crate) fn growth_by_messages(count: usize) -> usize {
+        count * (MESSAGE_BYTES + ROW_BYTES)
+    }
+
     fn growth_by(&self, event: &Event) -> usize {
         match event {
-            Event::Appended { .. } | Event::Replaced { .. } => MESSAGE_BYTES + ROW_BYTES,
+            Event::Appended { .. } | Event::Replaced { .. } => Self::growth_by_messages(1),
             Event::Copied { from, uids, .. } => self.mailboxes.get(from).map_or(0, |from| {
                 let copied =
                     uids.ranges().map(|(first, last)| from.rows(first..=last).count()).sum::<usize>();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_account::event::Event;
-use sealpost_account::{Account, AccountState, Accounts, Delivery, FlagAction, Flags, Options, SystemFlags};
+use sealpost_account::{
+    Account, AccountState, Accounts, Delivery, FlagAction, Flags, NewMessage, Options, Stored, SystemFlags,
+};
 use sealpost_base::{AccountId, FakeClock, Kind, MemoryDivision, SeededRandom, Timestamp};
 use sealpost_vault::{AccountKeys, RootKey, Store};
 use tokio::time::sleep;
@@ -35,11 +37,15 @@ impl World {
     async fn deliver(&self, n: u8, messages: usize) {
         let public = AccountKeys::derive(&self.root, id(n)).public();
         for _ in 0..messages {
-            let mut ingest = self.accounts.ingest(id(n)).await.unwrap();
-            ingest.write(b"Subject: x\r\n\r\ny\r\n").await.unwrap();
-            let stored = ingest.finish().await.unwrap();
+            let stored = self.store(n).await;
             self.accounts.deliver(id(n), &public, stored, Delivery::default()).await.unwrap();
         }
+    }
+
+    async fn store(&self, n: u8) -> Stored {
+        let mut ingest = self.accounts.ingest(id(n)).await.unwrap();
+        ingest.write(b"Subject: x\r\n\r\ny\r\n").await.unwrap();
+        ingest.finish().await.unwrap()
     }
 }
 
@@ -231,6 +237,26 @@ async fn an_account_cannot_be_made_too_large_to_be_loaded_again() {
     settled(&account).await;
     drop(account);
     assert!(world.open(1).await.state().inbox().is_empty());
+}
+
+/// What comes at once goes into one log entry: one that is too large refuses itself and nobody else.
+#[tokio::test]
+async fn one_append_that_is_too_large_refuses_no_other() {
+    // Few fit, and a hundred do not.
+    let world = World::new(Store::memory(), (weight().await + 3000) * 8 / 7);
+    let account = world.open(1).await;
+    let inbox = account.state().inbox().id();
+    let new = |stored| NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
+    let small = vec![new(world.store(1).await)];
+    let large = vec![small[0].clone(); 100];
+    let (one, refused, other) = tokio::join!(
+        account.append(inbox, small.clone()),
+        account.append(inbox, large),
+        account.append(inbox, small.clone()),
+    );
+    assert_eq!(refused.unwrap_err().kind(), Kind::Limit);
+    assert_eq!((one.unwrap().1.len(), other.unwrap().1.len()), (1, 1));
+    assert_eq!(account.state().inbox().len(), 2);
 }
 
 #[tokio::test]

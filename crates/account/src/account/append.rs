@@ -131,9 +131,10 @@ impl Account {
                     batch = self.next_appends();
                 }
                 let mut events = Vec::new();
-                let mut taken = Taken { flags: FlagRoom::new(state), usage: Usage::default() };
+                let mut taken = Taken { flags: FlagRoom::new(state), usage: Usage::default(), growth: 0 };
+                let may_grow = |growth| self.accounts.may_grow(self.weight(), growth);
                 let refused: Vec<_> =
-                    batch.iter().map(|w| decide(state, w, &mut taken, &mut events).err()).collect();
+                    batch.iter().map(|w| decide(state, w, &mut taken, &mut events, may_grow).err()).collect();
                 Ok((events, refused))
             })
             .await;
@@ -183,6 +184,8 @@ impl Account {
 struct Taken<'a> {
     flags: FlagRoom<'a>,
     usage: Usage,
+    /// Of the account in memory, in bytes.
+    growth: usize,
 }
 
 fn decide(
@@ -190,6 +193,7 @@ fn decide(
     waiting: &Waiting,
     taken: &mut Taken<'_>,
     events: &mut Vec<Event>,
+    may_grow: impl Fn(usize) -> Result<()>,
 ) -> Result<()> {
     let mailbox = waiting.mailbox;
     state.mailbox(mailbox).ok_or_else(|| Error::not_found("no such mailbox"))?;
@@ -199,10 +203,12 @@ fn decide(
         check(state, usage)?;
     }
     waiting.check_age()?;
+    let growth = taken.growth + AccountState::growth_by_messages(waiting.messages.len());
+    may_grow(growth)?;
     for message in &waiting.messages {
         taken.flags.add(&message.flags)?;
     }
-    taken.usage = usage;
+    (taken.usage, taken.growth) = (usage, growth);
     events.extend(waiting.messages.iter().map(|new| Event::Appended {
         mailbox,
         message: new.stored.message(new.received),
