@@ -4,6 +4,7 @@
 //! waits within a command waits in [`Session::patiently`], or in [`Progress::during`] if it borrows from the session;
 //! loops call [`Session::advance`]. Only between responses: never when one has begun.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use sealpost_imap::types::{Atom, Code, Status, Tag};
@@ -58,7 +59,10 @@ impl Progress {
             tokio::select! {
                 biased;
                 finished = &mut work => return Ok(finished),
-                () = tokio::time::sleep_until(self.next) => self.tell(connection).await?,
+                () = tokio::time::sleep_until(self.next) => {}
+            }
+            if let Some(finished) = beside(work.as_mut(), self.tell(connection)).await? {
+                return Ok(finished);
             }
         }
     }
@@ -87,6 +91,20 @@ impl Progress {
     }
 }
 
+/// Tells while `work` goes on: others wait for what it holds, and the client may not take what it is told. What came of it,
+/// if that was first.
+async fn beside<T>(
+    work: Pin<&mut impl Future<Output = T>>,
+    telling: impl Future<Output = Result<(), End>>,
+) -> Result<Option<T>, End> {
+    tokio::pin!(telling);
+    tokio::select! {
+        biased;
+        told = &mut telling => told.map(|()| None),
+        finished = work => telling.await.map(|()| Some(finished)),
+    }
+}
+
 impl Session {
     /// `done` of `goal` steps of the command are behind us; tells the client if it is time.
     pub(super) async fn advance(&mut self, done: usize, goal: usize) -> Result<(), End> {
@@ -102,7 +120,27 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use tokio::sync::oneshot;
+
     use super::*;
+
+    #[test]
+    fn who_does_not_take_what_it_is_told_holds_nothing_up() {
+        let (taken, told) = oneshot::channel();
+        let work = async move { taken.send(()).is_ok() };
+        let telling = async { told.await.map_err(|_| End::Crowded) };
+        tokio::pin!(work);
+        let finished = beside(work.as_mut(), telling).now_or_never().expect("the work goes on");
+        assert!(matches!(finished, Ok(Some(true))));
+    }
+
+    #[test]
+    fn who_takes_what_it_is_told_waits_on() {
+        tokio::pin!(let work = std::future::pending::<()>(););
+        let finished = beside(work.as_mut(), async { Ok(()) }).now_or_never();
+        assert!(matches!(finished, Some(Ok(None))));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn details_keep_to_the_grammar() {
