@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::ops::{Deref, Range};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use sealpost_mime::{Structure, Text};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::Instant;
 
 pub use append::{Check, NewMessage, Placed};
@@ -57,6 +58,8 @@ pub struct Account {
     state: RwLock<AccountState>,
     /// The state is being changed in many rows: who wants to look at it waits for long.
     changing_much: AtomicBool,
+    /// That is over.
+    settled: Notify,
     /// What of the room for accounts this one takes.
     charge: Charge,
     /// Since when it is loaded.
@@ -92,6 +95,23 @@ struct Work {
     since_checkpoint: usize,
     /// Events since all objects were looked through, [`NOT_COLLECTED`] if that was not done since the account was loaded.
     since_collection: usize,
+}
+
+/// The state is being changed, in many rows, for as long as this lives.
+struct ChangesMuch<'a>(&'a Account);
+
+impl<'a> ChangesMuch<'a> {
+    fn from_now(account: &'a Account) -> Self {
+        account.changing_much.store(true, Ordering::Relaxed);
+        ChangesMuch(account)
+    }
+}
+
+impl Drop for ChangesMuch<'_> {
+    fn drop(&mut self) {
+        self.0.changing_much.store(false, Ordering::Relaxed);
+        self.0.settled.notify_waiters();
+    }
 }
 
 /// The state at one moment. Never hold it while waiting for anything.
@@ -175,15 +195,23 @@ impl Account {
         StateGuard(if much { long_steps::aside(wait) } else { wait() })
     }
 
+    /// Waits for a change of much to be over: whoever asked for the state meanwhile would wait with a thread of its own.
+    pub async fn settled(&self) {
+        while self.changing_much.load(Ordering::Relaxed) {
+            let mut settled = pin!(self.settled.notified());
+            settled.as_mut().enable();
+            if self.changing_much.load(Ordering::Relaxed) {
+                settled.await;
+            }
+        }
+    }
+
     /// Shows the state to `change`, which goes through so many rows of it.
     async fn change_state<T>(&self, rows: usize, change: impl FnOnce(&mut AccountState) -> T) -> T {
         let step = || {
-            self.changing_much.store(rows >= LONG_ROWS, Ordering::Relaxed);
+            let _much = (rows >= LONG_ROWS).then(|| ChangesMuch::from_now(self));
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            let changed = change(&mut state);
-            drop(state);
-            self.changing_much.store(false, Ordering::Relaxed);
-            changed
+            change(&mut state)
         };
         self.accounts.long_steps().run(rows, step).await
     }
@@ -331,6 +359,7 @@ impl Account {
     /// # Errors
     /// What the store says.
     pub async fn catch_up(&self) -> Result<()> {
+        self.settled().await;
         if *self.head.bell.borrow() <= self.state().position() {
             return Ok(());
         }

@@ -49,6 +49,7 @@ mod qresync;
 mod quota;
 mod replace;
 mod reply;
+mod room;
 mod sasl;
 mod search;
 mod select;

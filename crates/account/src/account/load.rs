@@ -9,7 +9,7 @@ use sealpost_base::{AccountId, Error, Kind, Position, Result};
 use sealpost_journal::{Content, Entry, Journal, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, RootKey};
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::Instant;
 
 use super::{Account, NOT_COLLECTED, Work};
@@ -61,6 +61,7 @@ impl Account {
             head,
             state: RwLock::new(state),
             changing_much: AtomicBool::new(false),
+            settled: Notify::new(),
             charge,
             loaded: Instant::now(),
             new_since: (work.tail == Tail::EMPTY).then_some(began),

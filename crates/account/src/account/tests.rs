@@ -1,5 +1,6 @@
 use std::sync::mpsc::channel;
 
+use futures::FutureExt;
 use sealpost_base::{FakeClock, SeededRandom, Timestamp};
 
 use super::*;
@@ -43,6 +44,28 @@ async fn who_waits_for_a_change_of_many_rows_keeps_nobody_waiting() {
         account.change_state(LONG_ROWS, change).await
     });
     assert!(changing.await.unwrap());
+}
+
+/// Without a thread: as many as there may be would keep the runtime from going on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn many_wait_for_a_change_of_many_rows_without_a_thread_each() {
+    let account = account().await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (say, said) = channel();
+    let changing = tokio::spawn({
+        let account = account.clone();
+        async move {
+            let change =
+                move |_: &mut AccountState| begun.send(()).is_ok() && said.recv_timeout(PATIENCE).is_ok();
+            account.change_state(LONG_ROWS, change).await
+        }
+    });
+    has_begun.await.unwrap();
+    assert!(account.catch_up().now_or_never().is_none());
+    let waiting = tokio::spawn(async move { account.catch_up().await });
+    say.send(()).unwrap();
+    assert!(changing.await.unwrap());
+    waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use sealpost_account::event::Event;
 use sealpost_account::ops;
 use sealpost_account::rights::Rights;
-use sealpost_base::{Error, UidSet};
+use sealpost_base::Error;
 use sealpost_imap::types::SequenceSet;
 
 use super::reply::{Outcome, Reply};
@@ -16,7 +16,10 @@ impl Session {
     pub(super) async fn expunge(&mut self, uids: Option<&SequenceSet>) -> Outcome {
         let view = self.writable()?;
         let among = uids.map(|set| targets::by_uid(view, set));
-        let rows = among.as_ref().map_or(view.uids().len(), UidSet::len);
+        let rows = match &among {
+            Some(among) => view.rows_to_expunge().min(among.len()),
+            None => view.rows_to_expunge(),
+        };
         let committed = self
             .change_selected(rows, |view, state| {
                 if !view.rights(state).contains(Rights::EXPUNGE) {

@@ -30,9 +30,10 @@ use super::connection::End;
 use super::flags;
 use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
+use super::room::room_for;
 use super::session::Session;
 use super::targets::{self, Cursor};
-use super::tell::{Telling, announce_keywords, room_for};
+use super::tell::{Telling, announce_keywords};
 use super::view::Told;
 pub(super) use items::Octets;
 use items::{Item, Plan};
@@ -106,10 +107,10 @@ impl Session {
         }
         if marks {
             // Those that are marked are some of them, and told of as long as the command takes.
-            telling.room = room_for(&self.ctx.accounts, &[&targets, &targets])?;
+            telling.room = room_for(&self.ctx.accounts, &[&targets, &targets]).await?;
             telling.known = self.mark_seen(&targets).await?;
         } else {
-            telling.room = room_for(&self.ctx.accounts, &[&targets])?;
+            telling.room = room_for(&self.ctx.accounts, &[&targets]).await?;
         }
         let packs = self.packs_for(&plan)?;
         let mut part = match changed_since {
@@ -121,6 +122,7 @@ impl Session {
             let mut done = part.uids.first().map_or(0, |first| targets.count_below(first));
             let mut cursor = Cursor::new(part.uids);
             while let Some(uids) = cursor.next_batch(BATCH_ROWS) {
+                self.view()?.account().settled().await;
                 self.progress.reach(done, goal);
                 done += uids.len();
                 let mut left = &uids[..];

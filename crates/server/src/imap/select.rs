@@ -10,8 +10,9 @@ use super::object_id;
 use super::place::Place;
 use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
+use super::room::room_for;
 use super::session::Session;
-use super::tell::{first_recent, room_for};
+use super::tell::first_recent;
 use super::urlauth;
 use super::view::View;
 
@@ -50,7 +51,7 @@ impl Session {
         if !view.weigh(&self.ctx.accounts) {
             return Err(Reply::no(Code::Limit, "no memory for a mailbox with so many gaps now").into());
         }
-        let _room = room_for(&self.ctx.accounts, &[&missed.vanished, &missed.asked])?;
+        let _room = room_for(&self.ctx.accounts, &[&missed.vanished, &missed.asked]).await?;
         let dialect = self.dialect;
         let out = self.connection.out();
         out.response(&Response::Flags(flags));
@@ -112,7 +113,7 @@ impl Session {
             let (mailbox, log) = (view.mailbox(), view.account().id());
             let committed = view
                 .account()
-                .commit_many(view.uids().len(), |state| {
+                .commit_many(view.rows_to_expunge(), |state| {
                     // RFC 4314 §4: without the right the mailbox is closed all the same.
                     let may = view.rights(state).contains(Rights::EXPUNGE);
                     let Some(m) = state.mailbox(mailbox).filter(|m| may && m.deleted() > 0) else {

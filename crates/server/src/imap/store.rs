@@ -4,17 +4,18 @@ use std::collections::HashMap;
 
 use sealpost_account::event::Event;
 use sealpost_account::state::{AccountState, FlagRoom, FlagSetId, Mailbox};
-use sealpost_account::{Charge, FlagAction, Flags};
+use sealpost_account::{Accounts, Charge, FlagAction, Flags};
 use sealpost_base::{Error, UidSet};
 use sealpost_imap::types::{Code, Store};
 
 use super::condstore::{Condition, named};
 use super::flags;
 use super::reply::{Outcome, Reply};
+use super::room::{Patience, room_at_once};
 use super::session::Session;
 use super::targets;
-use super::tell::{Telling, room_for};
-use super::view::Told;
+use super::tell::Telling;
+use super::view::{Told, View};
 
 /// What STORE found.
 struct Found {
@@ -32,53 +33,80 @@ struct Found {
     room: Option<Charge>,
 }
 
+/// What a STORE asks for.
+struct Asked {
+    targets: UidSet,
+    condition: Option<Condition>,
+    action: FlagAction,
+    flags: Flags,
+}
+
+impl Asked {
+    /// The events that do it, and what there is to say of it if there is room for that.
+    fn decide(
+        &self,
+        view: &View,
+        state: &AccountState,
+        accounts: &Accounts,
+    ) -> sealpost_base::Result<(Vec<Event>, Result<Found, Reply>)> {
+        let Asked { targets, condition, action, flags } = self;
+        let m = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
+        let mailbox = m.id();
+        let modified = match *condition {
+            Some(condition) => failing(state, m, targets, condition, *action, flags),
+            None => UidSet::new(),
+        };
+        let passing = targets.difference(&modified);
+        let steps = flags::steps(*action, flags, view.rights(state), state, m)?;
+        let mut room = FlagRoom::new(state);
+        let (mut changed, mut present, mut events) = (UidSet::new(), 0, Vec::new());
+        for (action, flags) in steps {
+            room.change(mailbox, &passing, action, &flags)?;
+            let (uids, found) = changing(state, m, &passing, action, &flags);
+            present = found;
+            changed = changed.union(&uids);
+            if !uids.is_empty() {
+                let unchanged_since = None;
+                events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since });
+            }
+        }
+        let foreign = if m.highest_modseq() > view.told() {
+            let rows = targets.ranges().flat_map(|(first, last)| m.rows(first..=last));
+            rows.filter(|row| row.modseq > view.told()).map(|row| row.uid).collect()
+        } else {
+            UidSet::new()
+        };
+        let present = present + modified.len();
+        // Those that change are in the log entry too, and are told as known and with their mod-sequences.
+        let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
+        Ok(match room_at_once(accounts, &sets) {
+            Ok(room) => (events, Ok(Found { foreign, present, changing: changed, passing, modified, room })),
+            Err(refused) => (Vec::new(), Err(refused)),
+        })
+    }
+}
+
 impl Session {
     /// STORE.
     pub(super) async fn store(&mut self, store: &Store, telling: &mut Telling) -> Outcome {
         let view = self.writable()?;
         let targets = targets::resolve(view, &store.set, store.uid)?;
-        let wanted = flags::from_wire(&store.flags)?;
-        let action = flags::action(store.action);
-        let condition = Condition::of(&store.modifiers);
+        let asked = Asked {
+            targets,
+            condition: Condition::of(&store.modifiers),
+            action: flags::action(store.action),
+            flags: flags::from_wire(&store.flags)?,
+        };
         let accounts = self.ctx.accounts.clone();
-        let committed = self
-            .change_selected(targets.len(), |view, state| {
-                let m = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
-                let mailbox = m.id();
-                let modified = match condition {
-                    Some(condition) => failing(state, m, &targets, condition, action, &wanted),
-                    None => UidSet::new(),
-                };
-                let passing = targets.difference(&modified);
-                let steps = flags::steps(action, &wanted, view.rights(state), state, m)?;
-                let mut room = FlagRoom::new(state);
-                let (mut changed, mut present, mut events) = (UidSet::new(), 0, Vec::new());
-                for (action, flags) in steps {
-                    room.change(mailbox, &passing, action, &flags)?;
-                    let (uids, found) = changing(state, m, &passing, action, &flags);
-                    present = found;
-                    changed = changed.union(&uids);
-                    if !uids.is_empty() {
-                        let unchanged_since = None;
-                        events.push(Event::FlagsStored { mailbox, uids, action, flags, unchanged_since });
-                    }
-                }
-                let foreign = if m.highest_modseq() > view.told() {
-                    let rows = targets.ranges().flat_map(|(first, last)| m.rows(first..=last));
-                    rows.filter(|row| row.modseq > view.told()).map(|row| row.uid).collect()
-                } else {
-                    UidSet::new()
-                };
-                let present = present + modified.len();
-                // Those that change are in the log entry too, and are told as known and with their mod-sequences.
-                let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
-                let room = match room_for(&accounts, &sets) {
-                    Ok(room) => room,
-                    Err(refused) => return Ok((Vec::new(), Err(refused))),
-                };
-                Ok((events, Ok(Found { foreign, present, changing: changed, passing, modified, room })))
-            })
-            .await?;
+        let mut patience = Patience::default();
+        let committed = loop {
+            let decide = |view: &View, state: &AccountState| asked.decide(view, state, &accounts);
+            let committed = self.change_selected(asked.targets.len(), decide).await?;
+            if committed.value.is_ok() || !patience.wait().await {
+                break committed;
+            }
+        };
+        let Asked { targets, condition, .. } = asked;
         let Found { changing, passing, modified, foreign, present, room } = committed.value?;
         telling.room = room;
         let reported = !store.silent || condition.is_some();

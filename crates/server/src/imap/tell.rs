@@ -1,29 +1,24 @@
 //! Telling the client what changed in the selected mailbox: EXPUNGE or VANISHED, EXISTS, RECENT, FLAGS, FETCH
 //! (RFC 3501 §7.2.6, §7.3, §7.4; RFC 7162 §3.2.10; RFC 9586 §3.6), at the end of commands and in IDLE.
 
-use std::time::Duration;
-
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
 use sealpost_account::state::Mailbox;
-use sealpost_account::{AccountState, Accounts, Charge};
+use sealpost_account::{AccountState, Charge};
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{Code, Response, Status};
 use sealpost_imap::write::Writer;
 use tokio::task::yield_now;
-use tokio::time::sleep;
 
 use super::changed;
 use super::connection::End;
 use super::flags;
 use super::notify::Selected;
 use super::reply::{Failure, Reply};
+use super::room::room_for;
 use super::session::Session;
-use super::view::{Changes, SMALL_VIEW, Told, View};
+use super::view::{Changes, Told, View};
 
-/// How often room is asked for by who would have to end otherwise, and how long after each time.
-const ROOM_ROUNDS: usize = 10;
-const ROOM_ROUND: Duration = Duration::from_millis(100);
 /// Rows looked at while the account's state is held.
 const BATCH_ROWS: usize = 256;
 
@@ -134,7 +129,7 @@ impl Session {
         // The numbers of those that are gone are a set too.
         self.weigh_view()?;
         let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
-        let _room = room_to_tell(&self.ctx.accounts, &sets).await?;
+        let _room = room_for(&self.ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
         // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
         self.tell_gone(gone).await?;
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {
@@ -293,7 +288,8 @@ impl Session {
         // RFC 7162 §3.2.4, RFC 9051 §7.5.2, RFC 5465 §5.1: what nobody asked for has the UID.
         let with_uid = with_uid || self.dialect.modseq() || self.dialect.rev2() || self.watch.is_some();
         let mut next = uids.first();
-        while let Some(from) = next {
+        while let (Some(from), Some(view)) = (next, &self.view) {
+            view.account().settled().await;
             next = self.tell_batch(uids, from, items, with_uid);
             self.connection.relieve().await?;
         }
@@ -346,34 +342,6 @@ impl Session {
         view.wrote_modseq(highest);
         next
     }
-}
-
-/// Room for sets that a session holds while its client takes what is told of them; `None` if they are small.
-///
-/// # Errors
-/// `NO [LIMIT]` if there is none.
-pub(super) fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
-    let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
-    let bytes = ranges * UidSet::RANGE_BYTES;
-    if bytes <= SMALL_VIEW {
-        return Ok(None);
-    }
-    let none = || Reply::no(Code::Limit, "no memory for so many messages with gaps between them now");
-    accounts.charge(bytes).ok_or_else(none).map(Some)
-}
-
-/// As [`room_for`], for what has to be told: accounts that were asked to let go of some get the time for it.
-///
-/// # Errors
-/// `Crowded` if there is none after that either.
-pub(super) async fn room_to_tell(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, End> {
-    for _ in 0..ROOM_ROUNDS {
-        if let Ok(room) = room_for(accounts, sets) {
-            return Ok(room);
-        }
-        sleep(ROOM_ROUND).await;
-    }
-    Err(End::Crowded)
 }
 
 /// Whether all that is new in a log since `before` is one entry, which this session made.

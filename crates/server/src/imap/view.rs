@@ -126,6 +126,13 @@ impl View {
         }
     }
 
+    /// How many rows are looked through for those that are `\Deleted`.
+    pub(super) fn rows_to_expunge(&self) -> usize {
+        let state = self.account.state();
+        // With no message \Deleted there is nothing to look through.
+        state.mailbox(self.mailbox).map_or(0, |mailbox| if mailbox.deleted() > 0 { mailbox.len() } else { 0 })
+    }
+
     /// Counts what the view takes, if that is much; whether there is room for it.
     pub(super) fn weigh(&mut self, accounts: &Accounts) -> bool {
         let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);

@@ -122,6 +122,7 @@ impl Session {
             if batch.is_multiple_of(BATCHES_OF_ROWS) {
                 self.goes_on().await?;
             }
+            area.account.settled().await;
             let state = area.account.state();
             // Another state may have other sets of the same numbers.
             let mut verdicts = ByFlags::default();

@@ -1,0 +1,102 @@
+//! Room for the sets of messages that a session holds while its client takes what is told of them: part of the room for accounts.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use sealpost_account::{Accounts, Charge};
+use sealpost_base::UidSet;
+use sealpost_imap::types::Code;
+use tokio::time::sleep;
+
+use super::reply::Reply;
+use super::view::SMALL_VIEW;
+
+/// How often room is asked for, and how long after each time.
+const ROUNDS: usize = 10;
+const ROUND: Duration = Duration::from_millis(100);
+
+/// While there is no room, accounts that were asked to let go of some get the time for it.
+pub(super) struct Patience(Range<usize>);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience(0..ROUNDS)
+    }
+}
+
+impl Patience {
+    /// Waits before it is asked again; whether there is sense in that.
+    pub(super) async fn wait(&mut self) -> bool {
+        let goes_on = self.0.next().is_some();
+        if goes_on {
+            sleep(ROUND).await;
+        }
+        goes_on
+    }
+}
+
+/// Room for so many sets; `None` if they are small.
+///
+/// # Errors
+/// `NO [LIMIT]` if there is none for some time.
+pub(super) async fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
+    let mut patience = Patience::default();
+    loop {
+        let room = room_at_once(accounts, sets);
+        if room.is_ok() || !patience.wait().await {
+            return room;
+        }
+    }
+}
+
+/// As [`room_for`], for whoever must not wait.
+///
+/// # Errors
+/// `NO [LIMIT]` if there is none now.
+pub(super) fn room_at_once(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
+    let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
+    let bytes = ranges * UidSet::RANGE_BYTES;
+    if bytes <= SMALL_VIEW {
+        return Ok(None);
+    }
+    let none = || Reply::no(Code::Limit, "no memory for so many messages with gaps between them now");
+    accounts.charge(bytes).ok_or_else(none).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sealpost_account::Options;
+    use sealpost_base::{FakeClock, MemoryDivision, SeededRandom, Timestamp, Uid};
+    use sealpost_vault::Store;
+
+    use super::*;
+
+    fn accounts(room: usize) -> Accounts {
+        let memory = MemoryDivision { accounts: room, ..MemoryDivision::default() };
+        let options = Options { memory, ..Options::default() };
+        let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), Arc::new(SeededRandom::new(1)));
+        Accounts::with(Store::memory(), clock, random, options)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_none_waits_for_others_to_let_go_and_not_for_ever() {
+        let accounts = accounts(1 << 20);
+        let gaps: UidSet = (1..10_000).step_by(2).filter_map(Uid::new).collect();
+        let many = [&gaps];
+        let held = accounts.charge(1 << 20).unwrap();
+        let later = async {
+            sleep(ROUND * 3).await;
+            drop(held);
+        };
+        let (found, ()) = tokio::join!(room_for(&accounts, &many), later);
+        let found = found.unwrap_or_else(|_| panic!("there is room now")).expect("they are much");
+        assert_eq!(found.bytes(), 5000 * UidSet::RANGE_BYTES);
+        let held = accounts.charge((1 << 20) - found.bytes()).unwrap();
+        assert!(room_for(&accounts, &many).await.is_err());
+        let few = UidSet::new();
+        assert!(matches!(room_for(&accounts, &[&few]).await, Ok(None)), "they take none");
+        drop(held);
+    }
+}
