@@ -16,8 +16,11 @@ use zeroize::Zeroizing;
 
 use crate::exit::Usage;
 
+/// The option that names the file a password is in.
+pub const PASSWORD_FILE: &str = "--password-file";
+
 /// Where a command's password comes from; a prompt unless one of these is given.
-#[derive(Args, Debug, Clone, Default)]
+#[derive(Args, Debug, Clone)]
 #[group(multiple = false)]
 pub struct PasswordArgs {
     /// Read the password from standard input, one line
@@ -26,6 +29,15 @@ pub struct PasswordArgs {
     /// Read the password from FILE; a line end after it does not count
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+    /// What the option that names the file is called.
+    #[arg(skip = PASSWORD_FILE)]
+    pub file_option: &'static str,
+}
+
+impl Default for PasswordArgs {
+    fn default() -> Self {
+        PasswordArgs { password_stdin: false, password_file: None, file_option: PASSWORD_FILE }
+    }
 }
 
 impl PasswordArgs {
@@ -36,7 +48,7 @@ impl PasswordArgs {
     pub async fn existing(&self, prompt: &str) -> Result<Secret> {
         match self.given()? {
             Some(secret) => Ok(secret),
-            None => ask(prompt.to_owned()).await,
+            None => ask(prompt.to_owned(), self.file_option).await,
         }
     }
 
@@ -47,7 +59,7 @@ impl PasswordArgs {
     pub async fn new_one(&self, prompt: &str) -> Result<Secret> {
         match self.given()? {
             Some(secret) => Ok(secret),
-            None => ask_twice(prompt).await,
+            None => ask_twice(prompt, self.file_option).await,
         }
     }
 
@@ -94,16 +106,16 @@ pub fn from_stdin() -> Result<Secret> {
     read().context("the password on standard input")
 }
 
-/// Asks for a secret at the terminal, without showing it.
+/// Asks for a secret at the terminal, without showing it; `file_option` is how else it is given.
 ///
 /// # Errors
 /// If there is no terminal, or if it cannot be a password.
-pub async fn ask(prompt: String) -> Result<Secret> {
+pub async fn ask(prompt: String, file_option: &str) -> Result<Secret> {
+    let no_terminal =
+        format!("{prompt}: there is no terminal to ask at; {file_option} names a file that has it");
     let typed = tokio::task::spawn_blocking(move || -> Result<Zeroizing<String>> {
         if !std::io::stdin().is_terminal() && File::open("/dev/tty").is_err() {
-            let why =
-                format!("{prompt}: there is no terminal to ask at; name a file that has it, see --help");
-            return Err(Usage(why).into());
+            return Err(Usage(no_terminal).into());
         }
         Ok(Zeroizing::new(rpassword::prompt_password(format!("{prompt}: "))?))
     });
@@ -115,9 +127,9 @@ pub async fn ask(prompt: String) -> Result<Secret> {
 ///
 /// # Errors
 /// As [`ask`], and if the two are not the same.
-pub async fn ask_twice(prompt: &str) -> Result<Secret> {
-    let first = ask(prompt.to_owned()).await?;
-    let second = ask("The same again".to_owned()).await?;
+pub async fn ask_twice(prompt: &str, file_option: &str) -> Result<Secret> {
+    let first = ask(prompt.to_owned(), file_option).await?;
+    let second = ask("The same again".to_owned(), file_option).await?;
     if first.bytes() != second.bytes() {
         anyhow::bail!("the two are not the same; nothing was changed");
     }

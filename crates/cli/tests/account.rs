@@ -54,8 +54,13 @@ fn a_password_is_never_an_argument_and_a_wrong_one_opens_nothing() {
     assert_eq!(home.status(&[&passwd[..], &["wrong"]].concat()), 4);
     assert_eq!(home.status(&["account", "add", "joe@example.org", "--password", "secret"]), 2);
     assert_eq!(home.status(&["account", "add", "joe@example.org", "--password-file", "absent"]), 1);
-    // Without a terminal nobody can be asked.
+    // Without a terminal nobody can be asked, and is told what to do instead.
     assert_eq!(home.status(&["account", "add", "joe@example.org"]), 2);
+    let refused = home.run(&["account", "passwd", ACCOUNT, "--password-file", "password"]);
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains(" --new-password-file names a file"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let new = match &args.new_password_file {
         Some(path) => secret::from_file(path)?,
         None if args.new_password_stdin || args.password.password_stdin => secret::from_stdin()?,
-        None => secret::ask_twice(&format!("New password of {name}")).await?,
+        None => secret::ask_twice(&format!("New password of {name}"), "--new-password-file").await?,
     };
     place.directory.set_password(&name, &root, new).await?;
     place.tell_of_record(record.id).await;

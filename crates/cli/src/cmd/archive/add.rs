@@ -96,7 +96,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let mut place = server.place()?.ok_or_else(|| Usage("--host is missing".into()))?;
     let typed = if place.password_file.is_none() && place.token_command.is_none() {
-        Some(secret::ask(format!("Password of {} at {}", place.user, place.host)).await?)
+        Some(
+            secret::ask(format!("Password of {} at {}", place.user, place.host), secret::PASSWORD_FILE)
+                .await?,
+        )
     } else {
         None
     };

@@ -119,7 +119,8 @@ impl Place {
             (Some(file), _) => Arc::new(password(secret::from_file(file)?.bytes())),
             (None, Some(command)) => Arc::new(TokenCommand::new(command.clone())),
             (None, None) => {
-                let asked = secret::ask(format!("Password of {} at {}", self.user, self.host)).await?;
+                let prompt = format!("Password of {} at {}", self.user, self.host);
+                let asked = secret::ask(prompt, secret::PASSWORD_FILE).await?;
                 Arc::new(password(asked.bytes()))
             }
         };

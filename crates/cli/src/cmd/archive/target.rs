@@ -136,8 +136,11 @@ impl Target<'_> {
         config.directory = self.directory.to_owned();
         let place = Place::of(&config).await?;
         let name = self.account(&place).await?;
-        let password =
-            PasswordArgs { password_file: self.sealed.copy_password_file.clone(), ..PasswordArgs::default() };
+        let password = PasswordArgs {
+            password_file: self.sealed.copy_password_file.clone(),
+            file_option: "--copy-password-file",
+            ..PasswordArgs::default()
+        };
         let known = place.directory.account_name(&name)?;
         let there = match place.directory.get(&known).await {
             Ok(_) => true,
