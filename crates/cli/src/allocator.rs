@@ -9,10 +9,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 256 KiB on, and
-/// blocks from 1 MiB on always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
+/// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 2 MiB on, which is more than what is
+/// read at once and soon read again, and blocks from 1 MiB on always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
 const TUNING: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "1048576")];
+    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "2097152"), ("MALLOC_MMAP_THRESHOLD_", "1048576")];
 /// Set in a process that was started again. A program with file capabilities is not shown the variables above, and
 /// must not try for ever.
 const STARTED_AGAIN: &str = "SEALPOST_STARTED_AGAIN";
