@@ -266,7 +266,13 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 sent = &mut sending => (delivery.await, sent),
-                delivered = &mut delivery => (delivered, Ok(())),
+                delivered = &mut delivery => {
+                    if let From::Copy(_) = from {
+                        // It notices soon, and has the folder open until then.
+                        let _ = unless(&options.stop, sending).await;
+                    }
+                    (delivered, Ok(()))
+                }
             }
         };
         if delivered.is_ok()
