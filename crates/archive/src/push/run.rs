@@ -267,11 +267,12 @@ impl<'a> Run<'a> {
                 biased;
                 sent = &mut sending => (delivery.await, sent),
                 delivered = &mut delivery => {
-                    if let From::Copy(_) = from {
-                        // It notices soon, and has the folder open until then.
-                        let _ = unless(&options.stop, sending).await;
-                    }
-                    (delivered, Ok(()))
+                    let sent = match from {
+                        // It notices soon, has the folder open until then, and may say why there was no more.
+                        From::Copy(_) => unless(&options.stop, sending).await,
+                        From::Server(_) => Ok(()),
+                    };
+                    (delivered, sent)
                 }
             }
         };
