@@ -80,6 +80,8 @@ pub(super) struct FileCopy<L> {
     root: PathBuf,
     claims: Claims,
     index: Mutex<Index>,
+    /// What was found in folders that were looked into.
+    untold: Mutex<Vec<String>>,
 }
 
 /// Where folders are.
@@ -132,8 +134,8 @@ impl<L: Layout> FileCopy<L> {
     pub fn new(root: &Path, layout: L) -> Result<Self> {
         make_directory(root)?;
         let claims = Claims::new(root)?;
-        let mut copy =
-            FileCopy { layout, root: root.to_owned(), claims, index: Mutex::new(Index::default()) };
+        let (root, index, untold) = (root.to_owned(), Mutex::default(), Mutex::default());
+        let mut copy = FileCopy { layout, root, claims, index, untold };
         copy.find_all()?;
         Ok(copy)
     }
@@ -151,7 +153,12 @@ impl<L: Layout> FileCopy<L> {
                     Ok(peeked) => (peeked.header, true),
                     // What is beside it may say enough.
                     Err(e) if e.kind() == sealpost_base::Kind::Corrupt => {
-                        put_aside(&self.journal(&place))?;
+                        if let Some(aside) = put_aside(&self.journal(&place))? {
+                            self.tell(vec![format!(
+                                "{}: the journal of a folder cannot be read; what is beside it is taken over if it says enough, and stays where it is in any case",
+                                aside.display()
+                            )]);
+                        }
                         damaged = true;
                         continue;
                     }
@@ -176,6 +183,10 @@ impl<L: Layout> FileCopy<L> {
         }
         self.index = Mutex::new(index);
         Ok(())
+    }
+
+    fn tell(&self, notices: Vec<String>) {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner).extend(notices);
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -419,9 +430,14 @@ impl<L: Layout> Copy for FileCopy<L> {
             let why = "what another program says of it cannot be read; the next pull puts it aside";
             return Err(Error::corrupt(format!("{name}: {why}")));
         }
-        let folder = self.enter(&place, header, claim)?;
+        let mut folder = self.enter(&place, header, claim)?;
         self.has_journal(name);
+        self.tell(folder.notices());
         Ok(folder)
+    }
+
+    fn untold(&self) -> Vec<String> {
+        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -131,15 +131,30 @@ pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(None);
     }
-    for n in 1u32.. {
+    let aside = aside(path);
+    fs::rename(path, &aside).map_err(|e| io_error(path, e))?;
+    sync_directory_of(path)?;
+    Ok(Some(aside))
+}
+
+/// As [`put_aside`], of a file that also stays where it is.
+///
+/// # Errors
+/// `Retry` if it cannot be copied.
+pub fn copy_aside(path: &Path) -> Result<PathBuf> {
+    let aside = aside(path);
+    fs::copy(path, &aside).and_then(|_| File::open(&aside)?.sync_all()).map_err(|e| io_error(&aside, e))?;
+    sync_directory_of(&aside)?;
+    Ok(aside)
+}
+
+/// A name for what is damaged, which nothing has.
+fn aside(path: &Path) -> PathBuf {
+    let numbered = (1u32..).map(|n| {
         let mut aside = path.as_os_str().to_owned();
         aside.push(format!(".damaged-{n}"));
-        let aside = PathBuf::from(aside);
-        if fs::symlink_metadata(&aside).is_err() {
-            fs::rename(path, &aside).map_err(|e| io_error(path, e))?;
-            sync_directory_of(path)?;
-            return Ok(Some(aside));
-        }
-    }
-    Ok(None)
+        PathBuf::from(aside)
+    });
+    let mut free = numbered.filter(|aside| fs::symlink_metadata(aside).is_err());
+    free.next().unwrap_or_else(|| path.with_extension("damaged"))
 }

@@ -17,11 +17,13 @@ use sealpost_base::{Error, Result, limits};
 
 pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
+pub use self::salvage::salvage;
 use super::digest::{CHECK_BYTES, Check, Digesting};
 use crate::io_error;
 
 mod reader;
 mod record;
+mod salvage;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +53,8 @@ pub struct Journal {
     broken: bool,
     /// Bytes that followed the last commit when it was opened.
     cut: u64,
+    /// As it was before, if it was damaged and not only cut.
+    damaged: Option<PathBuf>,
 }
 
 /// What a look at a journal's end shows.
@@ -100,6 +104,7 @@ impl Journal {
             digesting,
             broken: false,
             cut: 0,
+            damaged: None,
         };
         journal.push(&Record::Header(header))?;
         Ok(journal)
@@ -119,7 +124,8 @@ impl Journal {
     }
 
     /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and cuts off what
-    /// follows the last commit.
+    /// follows the last commit. If that ends in a valid transaction, it is no rest of a run that was killed: the file is kept
+    /// beside it as it was ([`Journal::damaged`]).
     ///
     /// # Errors
     /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; what `each` says; `Retry` if it cannot be
@@ -133,7 +139,11 @@ impl Journal {
             each(offset, record)?;
         }
         let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+        let mut damaged = None;
         if length > found.end {
+            if reader::last(&file, path)?.is_some() {
+                damaged = Some(super::files::copy_aside(path)?);
+            }
             file.set_len(found.end).map_err(|e| io_error(path, e))?;
         }
         Ok(Journal {
@@ -149,6 +159,7 @@ impl Journal {
             digesting: seeded(&found.check),
             broken: false,
             cut: length.saturating_sub(found.end),
+            damaged,
         })
     }
 
@@ -181,9 +192,28 @@ impl Journal {
         &self.last
     }
 
+    /// Where the last commit ends.
+    pub fn end(&self) -> u64 {
+        self.committed
+    }
+
     /// Bytes that followed the last commit when it was opened, and are cut off.
     pub fn cut(&self) -> u64 {
         self.cut
+    }
+
+    /// The journal as it was when it was opened, if it was damaged before a valid end; [`salvage`] reads what was cut off.
+    pub fn damaged(&self) -> Option<&Path> {
+        self.damaged.as_deref()
+    }
+
+    /// The last header, if the last transaction is valid, whatever is before it.
+    ///
+    /// # Errors
+    /// `Retry` if it cannot be read.
+    pub fn last_header(path: &Path) -> Result<Option<Header>> {
+        let file = File::open(path).map_err(|e| io_error(path, e))?;
+        Ok(reader::last(&file, path)?.map(|(header, _)| header))
     }
 
     /// Whether there are records that are not committed.

@@ -1,6 +1,6 @@
 //! Messages from a copy.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::contents::Contents;
 use super::key::{Key, by_id};
 use super::{Head, Item};
-use crate::keep::{Copy, FolderName, Kept, received_or_sent, sent};
+use crate::keep::{Copy, Folder, FolderName, Kept, received_or_sent, sent};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -84,10 +84,12 @@ pub(super) fn send(
         if !Uid::new(uid).is_some_and(|uid| missing.contains(uid)) {
             continue;
         }
-        let mut reader = match folder.read(uid) {
-            Ok(reader) => reader,
-            Err(e) => {
-                if !give(Item::Failed(uid, e.to_string())) {
+        let mut first = Vec::with_capacity(PIECE_BYTES);
+        let mut reader = match opened(&*folder, uid, &mut first, to) {
+            Ok(Some(reader)) => reader,
+            Ok(None) => return Ok(()),
+            Err(why) => {
+                if !give(Item::Failed(uid, why)) {
                     return Ok(());
                 }
                 continue;
@@ -95,7 +97,8 @@ pub(super) fn send(
         };
         let date = received_or_sent(&*folder, &stored);
         let head = Head { uid, flags: stored.flags, date, size: stored.size };
-        if !give(Item::Begin(head)) {
+        let octets = (!first.is_empty()).then(|| Item::Octets(first.into()));
+        if ![Some(Item::Begin(head)), octets].into_iter().flatten().all(give) {
             return Ok(());
         }
         loop {
@@ -117,6 +120,34 @@ pub(super) fn send(
         }
     }
     Ok(())
+}
+
+/// A message that is good to its end: its first piece, and a reader of the rest; nothing if nobody takes it any more. One that turns
+/// out to be damaged, or whose body is nowhere any more, when half of it was sent costs the connection, and what else was on its
+/// way. So the few that are larger than a piece are read twice.
+fn opened<'a>(
+    folder: &'a dyn Folder,
+    uid: u32,
+    first: &mut Vec<u8>,
+    to: &mpsc::Sender<Item>,
+) -> Result<Option<Box<dyn Read + 'a>>, String> {
+    let why = |e: io::Error| e.to_string();
+    let begin = |first: &mut Vec<u8>| {
+        let mut reader = folder.read(uid).map_err(|e| e.to_string())?;
+        first.clear();
+        (&mut reader).take(PIECE_BYTES as u64).read_to_end(first).map_err(why)?;
+        Ok::<_, String>(reader)
+    };
+    let mut reader = begin(first)?;
+    let (mut piece, mut is_longer) = (vec![0; PIECE_BYTES], false);
+    // A reader says at its end whether the message is what was kept.
+    while reader.read(&mut piece).map_err(why)? > 0 {
+        if to.is_closed() {
+            return Ok(None);
+        }
+        is_longer = true;
+    }
+    if is_longer { begin(first).map(Some) } else { Ok(Some(reader)) }
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

@@ -4,7 +4,7 @@
 //! (`docs/decisions/0034-mirror.md`). Only messages that the map of UIDs says were put there by us are removed, unless the
 //! owner says otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 use sealpost_imap::types::{Flag, PermanentFlag};
@@ -18,6 +18,9 @@ use super::places::Places;
 use super::target::Place;
 use super::{FolderReport, Observer, Options, Report, Run, locked, unless};
 use crate::client::{Connection, Selected, Server, lowest};
+
+/// Keywords that are told by name when a server refuses them.
+const KEYWORDS_TOLD: usize = 20;
 
 /// What a mirror may do.
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,28 +126,21 @@ impl Run<'_> {
             report.removed = gone.len() as u64;
             return Ok(());
         }
-        let mut without_keywords = 0;
+        let mut refused = Refused::default();
         for ((added, removed), set) in &changes {
-            let refused = match store(connection, set, '+', added).await {
-                Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) && added.iter().any(is_keyword) => {
-                    without_keywords += set.len() as u64;
-                    let rest: Vec<_> = added.iter().filter(|flag| !is_keyword(flag)).cloned().collect();
-                    store(connection, set, '+', &rest).await?;
-                    rest.is_empty()
-                }
-                stored => stored.map(|()| false)?,
-            };
+            let stored = refused.add(connection, set, added).await?;
             store(connection, set, '-', removed).await?;
-            if !refused || !removed.is_empty() {
+            if stored || !removed.is_empty() {
                 report.flags += set.len() as u64;
             }
         }
         // Those that were just put there without were told.
-        if without_keywords > report.without_keywords {
-            report.without_keywords = without_keywords;
-            let n = without_keywords;
-            self.observer
-                .note(&format!("{name}: {n} messages stay without keywords, which the server refuses"));
+        if refused.messages > report.without_keywords {
+            report.without_keywords = refused.messages;
+            let (n, words) = (refused.messages, refused.list());
+            self.observer.note(&format!(
+                "{name}: {n} messages stay without keywords that the server refuses: {words}"
+            ));
         }
         if gone.is_empty() {
             return Ok(());
@@ -302,6 +298,52 @@ fn changes(both: &Both<'_>, pairs: &Pairs, selected: &Selected) -> BTreeMap<Chan
 
 fn is_keyword(flag: impl AsRef<str>) -> bool {
     !flag.as_ref().starts_with('\\')
+}
+
+/// Keywords of a folder that its server does not take.
+#[derive(Debug, Default)]
+struct Refused {
+    keywords: BTreeSet<String>,
+    /// How many messages stay without one.
+    messages: u64,
+}
+
+impl Refused {
+    /// Adds flags to these messages, but for keywords that are refused, which are found out one by one; whether there were others.
+    async fn add(&mut self, connection: &mut Connection, set: &UidSet, flags: &[String]) -> Result<bool> {
+        let (mut keywords, mut good): (Vec<String>, Vec<String>) =
+            flags.iter().cloned().partition(|flag| is_keyword(flag));
+        let wanted = keywords.len();
+        keywords.retain(|keyword| !self.keywords.contains(keyword));
+        let together = [&*good, &*keywords].concat();
+        if !takes(store(connection, set, '+', &together).await)? {
+            store(connection, set, '+', &good).await?;
+            for keyword in std::mem::take(&mut keywords) {
+                match takes(store(connection, set, '+', std::slice::from_ref(&keyword)).await)? {
+                    true => keywords.push(keyword),
+                    false => drop(self.keywords.insert(keyword)),
+                }
+            }
+        }
+        self.messages += if keywords.len() < wanted { set.len() as u64 } else { 0 };
+        good.append(&mut keywords);
+        Ok(!good.is_empty())
+    }
+
+    /// Those of them that fit into a line.
+    fn list(&self) -> String {
+        let told: Vec<&str> = self.keywords.iter().take(KEYWORDS_TOLD).map(String::as_str).collect();
+        let more = self.keywords.len() - told.len();
+        if more == 0 { told.join(", ") } else { format!("{} and {more} more", told.join(", ")) }
+    }
+}
+
+/// Whether flags were taken; they may have been refused.
+fn takes(stored: Result<()>) -> Result<bool> {
+    match stored {
+        Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => Ok(false),
+        stored => stored.map(|()| true),
+    }
 }
 
 /// Adds (`+`) or takes away (`-`) flags of these messages.

@@ -266,7 +266,14 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 sent = &mut sending => (delivery.await, sent),
-                delivered = &mut delivery => (delivered, Ok(())),
+                delivered = &mut delivery => {
+                    let sent = match from {
+                        // It notices soon, has the folder open until then, and may say why there was no more.
+                        From::Copy(_) => unless(&options.stop, sending).await,
+                        From::Server(_) => Ok(()),
+                    };
+                    (delivered, sent)
+                }
             }
         };
         if delivered.is_ok()

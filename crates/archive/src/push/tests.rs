@@ -117,6 +117,37 @@ async fn what_was_put_aside_is_put_back_once() {
     assert_eq!(counts(&restored(true).await), (0, 7, 0));
 }
 
+/// However many there are in a row, small and large: a connection is not lost for any of them.
+#[tokio::test]
+async fn damaged_messages_are_named_and_all_others_are_restored() {
+    use crate::keep::testing::{folder_name, give, identity, mail, resume};
+    let directory = tempfile::tempdir().unwrap();
+    let copy: Arc<dyn Copy> = crate::keep::imap_backup::open(directory.path()).unwrap().into();
+    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    for n in 1..=30 {
+        let lines = if n % 2 == 0 { 1 } else { 9000 };
+        let text = format!("Message-ID: <{n}@x>\r\n\r\n{}", format!("text {n}\r\n").repeat(lines));
+        give(&mut *folder, n, &mail(&text), 9999).unwrap();
+    }
+    folder.commit(&resume(31)).unwrap();
+    folder.close().unwrap();
+    let path = directory.path().join("INBOX.mbox");
+    let mut text = std::fs::read(&path).unwrap();
+    for n in 5..=20 {
+        let line = format!("text {n}\n\nFrom ");
+        let at = text.windows(line.len()).position(|window| window == line.as_bytes()).unwrap();
+        text[at] ^= 1;
+    }
+    std::fs::write(&path, text).unwrap();
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    let (_stop, watched) = watch::channel(false);
+    let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    assert_eq!((counts(&report), report.reconnects), ((14, 0, 16), 0), "{report:?}");
+    let failed: Vec<u32> = report.folders[0].failed.iter().map(|(uid, _)| *uid).collect();
+    assert_eq!(failed, (5..=20).collect::<Vec<u32>>());
+    assert_eq!(octets(&to, "INBOX").len(), 14);
+}
+
 /// What was taken over from a program that keeps no INTERNALDATE.
 #[tokio::test]
 async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {

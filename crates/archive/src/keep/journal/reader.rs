@@ -97,7 +97,7 @@ pub(super) fn last(file: &File, path: &Path) -> Result<Option<(Header, Commit)>>
 }
 
 /// Reads a frame with its length; `None` if there is no whole one.
-fn next_frame(input: &mut impl Read, frame: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
+pub(super) fn next_frame(input: &mut impl Read, frame: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
     frame.resize(4, 0);
     if !read_exactly(input, frame)? {
         return Ok(None);
@@ -110,7 +110,7 @@ fn next_frame(input: &mut impl Read, frame: &mut Vec<u8>) -> std::io::Result<Opt
     Ok(read_exactly(input, &mut frame[4..])?.then_some(4 + bytes))
 }
 
-fn reader(file: &File, path: &Path, at: u64) -> Result<BufReader<File>> {
+pub(super) fn reader(file: &File, path: &Path, at: u64) -> Result<BufReader<File>> {
     let mut file = file.try_clone().map_err(|e| io_error(path, e))?;
     file.seek(SeekFrom::Start(at)).map_err(|e| io_error(path, e))?;
     Ok(BufReader::with_capacity(BUFFER_BYTES, file))

@@ -98,6 +98,74 @@ fn flags_change_names_and_others_may_too() {
     assert_eq!(read_all(&*folder), mails);
 }
 
+/// Whatever byte of the journal changes, what is behind it is not forgotten, nor taken for something else.
+#[test]
+fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let mails: Mails = (1..=12).map(|uid| (uid, mail(&format!("A: b\r\n\nnumber {uid}\n")))).collect();
+    let (copy, mut folder) = opened(&root, INBOX, 7);
+    for uid in 1..=12 {
+        give(&mut *folder, uid, &mails[&uid], 5).unwrap();
+        if uid % 4 == 0 {
+            folder.commit(&resume(uid + 1)).unwrap();
+        }
+    }
+    folder.close().unwrap();
+    drop(copy);
+    let journal = fs::read(root.join("sealpost.journal")).unwrap();
+    let mut whole = 0;
+    for at in (0..journal.len() * 3 / 4).step_by(5) {
+        let changed = directory.path().join(format!("{at}"));
+        copy_tree(&root, &changed);
+        let mut bytes = journal.clone();
+        bytes[at] ^= 0x10;
+        fs::write(changed.join("sealpost.journal"), bytes).unwrap();
+        let copy = open(&changed).unwrap();
+        let mut folder = match copy.look(&folder_name(INBOX)) {
+            Ok(folder) => folder,
+            // Whose it is is said at the beginning alone.
+            Err(e) => {
+                assert!(at < 80, "{at}: {e}");
+                continue;
+            }
+        };
+        let known = folder.known().uids();
+        let good = known.iter().map(sealpost_base::Uid::get).filter(|uid| {
+            let mut octets = Vec::new();
+            let read = folder.read(*uid).is_ok_and(|mut reader| reader.read_to_end(&mut octets).is_ok());
+            assert!(!read || octets == mails[uid].octets, "{at}: UID {uid}");
+            read
+        });
+        let good = good.count();
+        assert!(good >= 8, "{at}: {good} of 12");
+        whole += usize::from(good == 12);
+        assert_eq!((folder.resume(), folder.notices().len()), (Resume::default(), 0), "{at}");
+        let told = copy.untold();
+        assert!(told.iter().any(|told| told.contains("sealpost.journal.damaged-1")), "{at}: {told:?}");
+        assert!(changed.join("sealpost.journal.damaged-1").exists());
+        drop((folder, copy));
+        let (_copy, mut folder) = opened(&changed, INBOX, 7);
+        assert!(folder.known().uids().len() >= 8 && folder.notices().is_empty(), "{at}");
+    }
+    assert!(whole > 20, "{whole}");
+}
+
+#[test]
+fn what_a_look_finds_is_told_by_the_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    let (copy, mut folder) = opened(directory.path(), INBOX, 7);
+    give(&mut *folder, 1, &mail("A: b\r\n\r\nx\r\n"), 5).unwrap();
+    folder.commit(&resume(2)).unwrap();
+    drop(folder);
+    assert!(copy.look(&folder_name(INBOX)).is_ok() && copy.untold().is_empty());
+    fs::remove_file(directory.path().join("cur/V7U1.sealpost,U=1:2,S")).unwrap();
+    assert!(copy.look(&folder_name(INBOX)).is_ok());
+    let told = copy.untold();
+    assert!(told.len() == 1 && told[0].contains("1 files are gone"), "{told:?}");
+    assert!(copy.untold().is_empty());
+}
+
 #[test]
 fn what_was_added_to_a_message_is_damage() {
     let directory = tempfile::tempdir().unwrap();

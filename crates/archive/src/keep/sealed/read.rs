@@ -4,21 +4,21 @@ use std::io::{self, Read};
 
 use bytes::{Buf, Bytes};
 use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, Fuse};
 use sealpost_base::Result;
 use tokio::runtime::Handle;
 
-/// Reads a message, piece by piece.
+/// Reads a message, piece by piece. Whoever reads on at its end gets nothing more.
 pub struct Blocking {
     runtime: Handle,
-    pieces: BoxStream<'static, Result<Bytes>>,
+    pieces: Fuse<BoxStream<'static, Result<Bytes>>>,
     piece: Bytes,
 }
 
 impl Blocking {
     /// `runtime` drives the stream.
     pub fn new(runtime: Handle, pieces: BoxStream<'static, Result<Bytes>>) -> Self {
-        Blocking { runtime, pieces, piece: Bytes::new() }
+        Blocking { runtime, pieces: pieces.fuse(), piece: Bytes::new() }
     }
 }
 
@@ -34,5 +34,25 @@ impl Read for Blocking {
         let n = out.len().min(self.piece.len());
         self.piece.copy_to_slice(&mut out[..n]);
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_nothing_behind_the_end_however_often_it_is_read() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pieces = futures::stream::unfold(2u8, |left| async move {
+            let next = left.checked_sub(1)?;
+            Some((Ok(Bytes::from_static(b"piece ")), next))
+        });
+        let mut reader = Blocking::new(runtime.handle().clone(), pieces.boxed());
+        let mut octets = Vec::new();
+        for _ in 0..3 {
+            reader.read_to_end(&mut octets).unwrap();
+        }
+        assert_eq!(octets, b"piece piece ");
     }
 }

@@ -61,6 +61,8 @@ pub(crate) enum Fault {
     Date(u32, &'static str),
     /// APPEND with a keyword, and STORE that adds one, are refused.
     NoKeywords,
+    /// It takes no flags among which this keyword is.
+    NoKeyword(&'static str),
     /// CREATE of a name with a dot is refused.
     NoDots,
     /// So many logins are refused with "too many connections".

@@ -91,6 +91,25 @@ async fn keywords_that_are_refused_keep_nothing_else_back() {
 }
 
 #[tokio::test]
+async fn only_the_keywords_that_are_refused_stay_away_and_each_is_tried_once() {
+    let pair = Pair::new(0).await;
+    pair.mirror(Removal::default()).await;
+    pair.to.change(|world| world.faults.push(Fault::NoKeyword("bad")));
+    pair.from.inbox(|inbox| {
+        inbox.set_flags(1, "bad good \\Flagged");
+        inbox.set_flags(2, "bad other");
+        inbox.set_flags(3, "bad");
+        inbox.set_flags(4, "good");
+    });
+    let first = pair.mirror(Removal::default()).await;
+    assert_eq!((first.flags, first.without_keywords, first.error), (4, 3, None));
+    let flags: Vec<String> = pair.there().into_iter().map(|(_, flags)| flags).take(4).collect();
+    assert_eq!(flags, ["\\Flagged good", "other", "", "good"]);
+    let refused = pair.to.asked_for("+FLAGS.SILENT (bad)");
+    assert_eq!(refused, 1);
+}
+
+#[tokio::test]
 async fn a_source_that_is_suddenly_empty_empties_nothing() {
     let pair = Pair::new(20).await;
     pair.mirror(Removal::default()).await;

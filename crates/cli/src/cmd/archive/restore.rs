@@ -100,9 +100,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     };
     let (mut options, chosen) = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
     options.put_aside = args.put_aside;
-    let report = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await?;
+    let restored = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await;
     end(copy).await;
-    putting::show(global, &report, dry_run, &chosen)
+    putting::show(global, &restored?, dry_run, &chosen)
 }
 
 /// Where it is kept, in a copy, which message got which UID, and whether the last run into an account came to its end.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::found;
 use super::pull::Bodies;
 use super::remembered::{Accounts, status_of};
-use super::target::{Format, SealedArgs, Target};
+use super::target::{Format, SealedArgs, Target, tell};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -91,6 +91,7 @@ async fn remembered(name: &str, accounts: &Accounts, said: &SealedArgs, global: 
 /// What the copy says.
 async fn look(account: String, target: &Target<'_>, global: &Global) -> Result<Stats> {
     let copy = target.open(global).await?;
+    tell(&*copy);
     let look = move || {
         let folder = |kept: Kept| {
             let untaken = copy.untaken(&kept.name)?;

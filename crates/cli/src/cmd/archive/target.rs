@@ -20,6 +20,7 @@ use super::server::Place as Origin;
 use crate::config::{Config, form};
 use crate::exit::Usage;
 use crate::global::Global;
+use crate::output::warn;
 use crate::place::Place;
 use crate::secret::PasswordArgs;
 
@@ -64,8 +65,16 @@ pub fn octets(text: &str) -> Result<u64, String> {
     form::size(text)
 }
 
-/// Nothing more is done with the copy.
+/// Says what was found in the copy, and not said yet.
+pub fn tell(copy: &dyn Copy) {
+    for notice in copy.untold() {
+        warn(format_args!("sealpost: {notice}"));
+    }
+}
+
+/// Nothing more is done with the copy; what was found in it is told.
 pub async fn end(copy: Arc<dyn Copy>) {
+    tell(&*copy);
     // What is left is swept one day.
     let _ = tokio::task::spawn_blocking(move || copy.end()).await;
 }

@@ -87,6 +87,11 @@ impl Session {
         if adds_keyword && self.has(&Fault::NoKeywords) {
             return (Vec::new(), Some("NO Too many user flags in mailbox".into()));
         }
+        let is_named = |word: &str| words[2..].iter().any(|flag| flag.trim_matches(['(', ')']) == word);
+        let refuses = |fault: &Fault| matches!(fault, Fault::NoKeyword(word) if is_named(word));
+        if adds_keyword && self.world.lock().unwrap().faults.iter().any(refuses) {
+            return (Vec::new(), Some("NO this keyword is not allowed".into()));
+        }
         let mut world = self.world.lock().unwrap();
         let Some(mailbox) = self.selected.as_ref().and_then(|name| world.boxes.get_mut(name)) else {
             return (Vec::new(), Some("BAD nothing selected".into()));
