@@ -50,8 +50,16 @@ struct Shared {
     absent: AtomicU64,
     /// Of which object the next answer is wrong: a part of its path.
     wrong: Mutex<Option<String>>,
-    /// Which listing waits: the end of its prefix, whom it tells that it does, and what it waits for.
-    held: Mutex<Option<(String, oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    /// Which listing waits.
+    held: Mutex<Option<Hold>>,
+}
+
+/// A listing that is to wait.
+struct Hold {
+    /// How its prefix ends.
+    end: String,
+    tell: oneshot::Sender<()>,
+    goes_on: oneshot::Receiver<()>,
 }
 
 /// A listing that waits, so that something can happen right before it. Dropping this lets it go on.
@@ -103,7 +111,8 @@ impl Faulty {
     pub fn hold_listing(&self, end: &str) -> Held {
         let (tell, reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel();
-        *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) = Some((end.to_owned(), tell, goes_on));
+        *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Hold { end: end.to_owned(), tell, goes_on });
         Held { reached, _go_on: go_on }
     }
 
@@ -161,9 +170,9 @@ impl Shared {
         let held = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             let ends = |end: &str| prefix.is_some_and(|prefix| prefix.as_ref().ends_with(end));
-            held.take_if(|(end, ..)| ends(end))
+            held.take_if(|hold| ends(&hold.end))
         };
-        if let Some((_, tell, goes_on)) = held {
+        if let Some(Hold { tell, goes_on, .. }) = held {
             let _ = tell.send(());
             let _ = goes_on.await;
         }
