@@ -192,6 +192,8 @@ pub const APPENDED_QUEUE: usize = 1024;
 pub const BUS_LINE_BYTES: usize = 64 * 1024;
 /// Bytes of a message from the bus that are looked at; larger ones are passed over.
 pub const BUS_MESSAGE_BYTES: usize = 256;
+/// Other nodes that are remembered by what they say on the bus.
+pub const BUS_NODES: usize = 1024;
 /// Ballots of one log or record whose names are left in the store, where writers have to agree by them.
 pub const BALLOTS: usize = 16;
 /// Attempts to change a record that others keep changing.

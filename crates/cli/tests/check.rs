@@ -152,6 +152,39 @@ fn a_record_that_was_changed() {
 }
 
 #[test]
+fn mail_that_no_record_names() {
+    let home = home();
+    let account = object(&home, "acct/%/log/%").split('/').take(2).collect::<Vec<_>>().join("/");
+    home.ok(&["store", "copy", "data", "backup"]);
+    remove(&home, &object(&home, "accounts/%"));
+    let (report, status) = home.json(&["check"]);
+    assert_eq!((status, &report["problems"][0]["path"]), (1, &account.into()), "{report}");
+    // As it says, a backup brings the record back.
+    let said = home.run(&["check"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("sealpost store copy BACKUP STORE"), "{said:?}");
+    home.ok(&["store", "copy", "backup", "data"]);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
+fn a_file_that_is_damaged_is_named_and_comes_back_from_a_backup() {
+    let home = home();
+    home.ok(&["store", "copy", "data", "backup"]);
+    let name: String = database(&home)
+        .query_row("SELECT file FROM objects WHERE file IS NOT NULL", [], |row| row.get(0))
+        .unwrap();
+    let file = home.path("data/objects").join(&name);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let problem = problem(&home);
+    assert!(problem["problem"].as_str().unwrap().ends_with(&format!("data/objects/{name}")), "{problem}");
+    std::fs::remove_file(&file).unwrap();
+    home.ok(&["store", "copy", "backup", "data"]);
+    assert_eq!(home.check().1, 0);
+}
+
+#[test]
 fn log_entries_that_were_changed_or_removed() {
     let home = home();
     let entries: Vec<String> = (1..=3).map(|n| object(&home, &format!("acct/%/log/%{n}"))).collect();

@@ -75,7 +75,12 @@ impl Journal {
     /// # Errors
     /// What the store says.
     pub async fn is_trimmed(&self, position: Position) -> Result<bool> {
-        Ok(self.checkpoints_after(Some(position)).await?.len() >= 2)
+        Ok(self.checkpoints_above(position).await? >= 2)
+    }
+
+    /// How many checkpoints are of what is behind `position`.
+    pub(crate) async fn checkpoints_above(&self, position: Position) -> Result<usize> {
+        Ok(self.checkpoints_after(Some(position)).await?.len())
     }
 
     /// The manifest of the checkpoint at `position`.

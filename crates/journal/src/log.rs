@@ -77,6 +77,13 @@ fn trimmed_while_written(position: Position) -> Error {
     Error::retry(format!("log entry {position}: trimmed while written; it may count or not"))
 }
 
+fn lacks_its_end(position: Position) -> Error {
+    Error::corrupt(format!(
+        "log entry {position} is missing, and there is a checkpoint of what came after it: nothing is appended before it; \
+         \"sealpost check\" says what is missing, and a backup may have it"
+    ))
+}
+
 impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
@@ -112,8 +119,17 @@ impl Journal {
     async fn append_conditionally(&self, position: Position, sealed: Sealed) -> Result<Append> {
         let hash = entry::hash(sealed.as_ref());
         // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is asked below.
-        if !self.seen.lately(position) && self.is_trimmed(position).await? {
-            return Ok(Append::Trimmed);
+        if !self.seen.lately(position) {
+            match self.checkpoints_above(position).await? {
+                0 => {}
+                // Others went on, or the log has lost its end: what would be written there nobody would read.
+                1 => match self.read_whole(&Place::plain(position)).await? {
+                    Some(_) => return Ok(Append::Lost),
+                    None if self.is_trimmed(position).await? => return Ok(Append::Trimmed),
+                    None => return Err(lacks_its_end(position)),
+                },
+                _ => return Ok(Append::Trimmed),
+            }
         }
         if !self.put(position, sealed, hash).await? {
             return Ok(Append::Lost);
@@ -129,11 +145,12 @@ impl Journal {
     /// Whether nothing from `position` on was ever removed.
     async fn holds(&self, position: Position) -> Result<bool> {
         let asked = self.seen.now();
-        let holds = !self.is_trimmed(position).await?;
-        if holds {
+        let above = self.checkpoints_above(position).await?;
+        // With one above it is to be looked at again before anything is written there.
+        if above == 0 {
             self.seen.note(position, asked);
         }
-        Ok(holds)
+        Ok(above < 2)
     }
 
     /// Whether the entry after `position` carries `hash`.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use object_store::memory::InMemory;
-use sealpost_base::{AccountId, FakeClock, Position, SeededRandom, Timestamp};
+use sealpost_base::{AccountId, FakeClock, Kind, Position, SeededRandom, Timestamp};
 use sealpost_vault::faulty::{Faulty, Plan};
 use sealpost_vault::{AccountKeys, RootKey, Store};
 
@@ -133,6 +133,26 @@ async fn a_checkpoint_is_read_back_and_written_twice_without_harm() {
     assert_eq!(&*w.journal.chunk(&w.keys, Position(1), &read.chunks[1]).await.unwrap(), b"r");
     let other = ChunkRef { name: "head".to_owned(), ..read.chunks[1].clone() };
     assert!(w.journal.chunk(&w.keys, Position(1), &other).await.is_err(), "another one's digest");
+}
+
+#[tokio::test]
+async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {
+    let w = world();
+    let one = w.fill(Tail::EMPTY, &["one"]).await;
+    let three = w.fill(one, &["two", "three"]).await;
+    w.checkpoint(three, &[("head", "h")]).await;
+    // Of somebody else who went on, that alone is known.
+    assert_eq!(w.append(&one, "also two").await, Append::Lost);
+    for entry in [2, 3] {
+        w.store.delete(&format!("acct/{ACCOUNT}/log/{entry:016x}")).await.unwrap();
+    }
+    // It would be acknowledged, and whoever begins with the checkpoint would never read it.
+    let end = w.journal.tail(Tail::EMPTY).await.unwrap();
+    let public = w.keys.public();
+    let refused = w.journal.append(&end, Seal::Delivery(&public), b"mail").await.unwrap_err();
+    assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
+    assert_eq!(w.paths("log/").await, [format!("{:016x}", 1)], "nor is anything left there");
+    w.fill(three, &["four"]).await;
 }
 
 #[tokio::test]

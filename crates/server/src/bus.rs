@@ -3,12 +3,14 @@
 //!
 //! A message says an account and a position, or that its record has changed, and is a hint: it is never believed, only looked into
 //! by reading the log or the record, at most as often as [`Accounts::look`] and [`Standings::look`] allow. Without a bus, while it
-//! is away, and for a while after somebody has connected to it, polling does the same, later (`docs/decisions/0029-doorbell.md`).
+//! is away, for a while after somebody has connected to it, and while a node is missed on it ([`others`]), polling does the same,
+//! later (`docs/decisions/0029-doorbell.md`).
 //! The bus is NATS: core publish and subscribe, a text protocol of a few lines, spoken by
 //! [`protocol`].
 
 mod connection;
 pub(crate) mod fuzz;
+mod others;
 mod protocol;
 #[cfg(test)]
 mod tests;
@@ -16,10 +18,11 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use sealpost_account::Accounts;
 use sealpost_base::{AccountId, Error, Position, Random, Result};
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::auth::standing::Standings;
@@ -27,7 +30,8 @@ use crate::settings::Bus;
 use crate::shutdown::Shutdown;
 use connection::Connection;
 pub(crate) use connection::address;
-use protocol::{BACK, Line, hint};
+use others::{Others, TELLS};
+use protocol::{Line, Presence, hint, presence};
 
 /// The first wait before the bus is tried again, and the longest.
 const RETRY: Duration = Duration::from_millis(250);
@@ -47,6 +51,8 @@ const TOGETHER: usize = 64;
 const RECORD: Position = Position(u64::MAX);
 /// How long it may take to tell of a record.
 const TELL: Duration = Duration::from_secs(3);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Who is told what is heard.
 pub(crate) struct Ears {
@@ -71,7 +77,7 @@ pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
     timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?.map(drop)
 }
 
-/// Tells and listens until the server ends.
+/// Tells and listens until `shutdown`, which is to begin when nothing is appended here any more.
 pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown: Shutdown) {
     stay(&bus.subject, || Connection::open(&bus), ears, random, shutdown).await;
 }
@@ -84,16 +90,16 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
     random: Arc<dyn Random>,
     shutdown: Shutdown,
 ) {
+    let mut node = Node { subject, me: random.next_u64(), others: Others::default(), ears, shutdown };
     let mut failures = 0;
     loop {
         let mut connected = false;
-        let session = session(subject, open(), &ears, &mut connected);
-        let ended = tokio::select! {
-            ended = session => ended,
-            () = shutdown.wait() => return,
-        };
-        ears.accounts.poll_often(true);
-        ears.standings.told(false);
+        let ended = node.session(open(), &mut connected).await;
+        if node.shutdown.is_stopping() {
+            return;
+        }
+        node.ears.accounts.poll_often(true);
+        node.ears.standings.told(false);
         if connected {
             failures = 0;
         }
@@ -101,7 +107,7 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
             tracing::warn!(
                 %error,
                 "no bus; the store is polled for what other nodes append. Idle clients of nodes that are connected to the \
-                 bus may hear of what is appended here minutes late, until this node is connected too"
+                 bus, and were not while this node was, may hear of what is appended here minutes late"
             );
         }
         let longest = RETRY.saturating_mul(1 << failures.min(10)).min(RETRY_MAX);
@@ -109,83 +115,140 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
         failures += 1;
         tokio::select! {
             () = sleep(wait) => {}
-            () = shutdown.wait() => return,
+            () = node.shutdown.wait() => return,
         }
     }
 }
 
-/// One connection, from its beginning to its end.
-async fn session(
-    subject: &str,
-    opening: impl Future<Output = Result<Connection>>,
-    ears: &Ears,
-    connected: &mut bool,
-) -> Result<()> {
-    let Ears { accounts, standings } = ears;
-    let late = |_| Error::retry("the bus does not answer");
-    let mut told = accounts.appended();
-    let mut connection = timeout(CONNECT, opening).await.map_err(late)??;
-    *connected = true;
-    tracing::info!("connected to the bus");
-    connection.say_back(subject).await?;
-    let (mut polls, mut settled_at) = (true, Instant::now() + SETTLE);
-    let mut asked = false;
-    let mut silent_at = Instant::now() + SILENCE;
-    loop {
-        tokio::select! {
-            line = connection.next() => {
-                (asked, silent_at) = (false, Instant::now() + SILENCE);
-                match line? {
-                    Line::Message(payload) => {
-                        match hint(&payload) {
-                            Some((account, RECORD)) => standings.look(account),
-                            Some((account, _)) => accounts.look(account),
+/// This node on the bus.
+struct Node<'a> {
+    subject: &'a str,
+    /// What it calls itself, to be missed if it falls silent.
+    me: u64,
+    others: Others,
+    ears: Ears,
+    shutdown: Shutdown,
+}
+
+impl Node<'_> {
+    /// One connection, from its beginning to its end.
+    async fn session(
+        &mut self,
+        opening: impl Future<Output = Result<Connection>>,
+        connected: &mut bool,
+    ) -> Result<()> {
+        let late = |_| Error::retry("the bus does not answer");
+        let (subject, shutdown) = (self.subject, self.shutdown.clone());
+        let mut told = self.ears.accounts.appended();
+        let mut connection = tokio::select! {
+            opened = timeout(CONNECT, opening) => opened.map_err(late)??,
+            () = shutdown.wait() => return Ok(()),
+        };
+        *connected = true;
+        tracing::info!("connected to the bus");
+        connection.say(subject, Presence::Back).await?;
+        let (mut polls, mut settled_at) = (true, Instant::now() + SETTLE);
+        let (mut asked, mut silent_at) = (false, Instant::now() + SILENCE);
+        let mut tells_at = Instant::now();
+        loop {
+            tokio::select! {
+                line = connection.next() => {
+                    (asked, silent_at) = (false, Instant::now() + SILENCE);
+                    match line? {
+                        Line::Message(payload) if presence(&payload) == Some(Presence::Back) => {
                             // What it appended before was told to nobody.
-                            None if payload == BACK => {
-                                accounts.poll_often(true);
-                                (polls, settled_at) = (true, Instant::now() + SETTLE);
-                            }
-                            None => {}
+                            settled_at = Instant::now() + SETTLE;
                         }
+                        Line::Message(payload) => self.hear(&payload),
+                        Line::Ping => connection.pong().await?,
+                        Line::Error(why) => return Err(Error::retry(format!("the bus says: {why}"))),
+                        Line::Other => {}
                     }
-                    Line::Ping => connection.pong().await?,
-                    Line::Error(why) => return Err(Error::retry(format!("the bus says: {why}"))),
-                    Line::Other => {}
+                }
+                hints = next_hints(&mut told) => match hints {
+                    Some(hints) => connection.publish(subject, &hints).await?,
+                    // Some were told to nobody.
+                    None => connection.say(subject, Presence::Back).await?,
+                },
+                () = sleep_until(tells_at) => {
+                    connection.say(subject, Presence::Here(self.me)).await?;
+                    tells_at = Instant::now() + TELLS;
+                }
+                () = sleep_until(silent_at) => {
+                    if asked {
+                        return Err(Error::retry("the bus has gone silent"));
+                    }
+                    connection.ping().await?;
+                    (asked, silent_at) = (true, Instant::now() + SILENCE);
+                }
+                () = shutdown.wait() => {
+                    let goodbye = self.say_goodbye(&mut connection, &mut told);
+                    return timeout(GOODBYE, goodbye).await.unwrap_or(Ok(()));
                 }
             }
-            hints = next_hints(&mut told) => connection.publish(subject, &hints).await?,
-            () = sleep_until(settled_at), if polls => {
-                polls = false;
-                accounts.poll_often(false);
-                // Where asking is cheap, it is asked all the same: not every command may know of the bus.
-                standings.told(accounts.store().wants_packs());
-            }
-            () = sleep_until(silent_at) => {
-                if asked {
-                    return Err(Error::retry("the bus has gone silent"));
-                }
-                connection.ping().await?;
-                (asked, silent_at) = (true, Instant::now() + SILENCE);
-            }
+            self.poll(&mut polls, Instant::now() < settled_at);
         }
+    }
+
+    /// Looks into what another node says.
+    fn hear(&mut self, payload: &[u8]) {
+        match (hint(payload), presence(payload)) {
+            (Some((account, RECORD)), _) => self.ears.standings.look(account),
+            (Some((account, _)), _) => self.ears.accounts.look(account),
+            (None, Some(Presence::Here(node))) => self.others.hear(node, Instant::now()),
+            (None, Some(Presence::Leaves(node))) => self.others.leaves(node),
+            (None, Some(Presence::Back) | None) => {}
+        }
+    }
+
+    /// Polls while others may be unable to tell: they are on their way to the bus (`unsettled`), or missed there.
+    fn poll(&mut self, polls: &mut bool, unsettled: bool) {
+        let missed = self.others.misses(Instant::now());
+        if *polls == (unsettled || missed) {
+            return;
+        }
+        *polls = !*polls;
+        if missed && !unsettled {
+            tracing::info!("a node has fallen silent on the bus; the store is polled for what it may append");
+        }
+        self.ears.accounts.poll_often(*polls);
+        if !*polls {
+            // Where asking is cheap, it is asked all the same: not every command may know of the bus.
+            self.ears.standings.told(self.ears.accounts.store().wants_packs());
+        }
+    }
+
+    /// Tells what is left to be told, and that this node is not to be missed.
+    async fn say_goodbye(
+        &self,
+        connection: &mut Connection,
+        told: &mut Receiver<(AccountId, Position)>,
+    ) -> Result<()> {
+        while let Some(Some(hints)) = next_hints(told).now_or_never() {
+            connection.publish(self.subject, &hints).await?;
+        }
+        connection.say(self.subject, Presence::Leaves(self.me)).await?;
+        connection.ping().await?;
+        // The answer comes after what was sent before it has been taken.
+        while connection.next().await? != Line::Other {}
+        Ok(())
     }
 }
 
-/// What was appended here, at least one thing. Those that were too many are left to polling.
-async fn next_hints(told: &mut Receiver<(AccountId, Position)>) -> Vec<(AccountId, Position)> {
-    let mut hints = Vec::new();
-    loop {
-        match told.recv().await {
+/// What was appended here, at least one thing; `None` if that was too much to be told.
+async fn next_hints(told: &mut Receiver<(AccountId, Position)>) -> Option<Vec<(AccountId, Position)>> {
+    let mut hints = match told.recv().await {
+        Ok(hint) => vec![hint],
+        Err(RecvError::Lagged(_)) => return None,
+        // The accounts are gone, and so is the server.
+        Err(RecvError::Closed) => std::future::pending().await,
+    };
+    while hints.len() < TOGETHER {
+        match told.try_recv() {
             Ok(hint) => hints.push(hint),
-            Err(RecvError::Lagged(_)) => continue,
-            // The accounts are gone, and so is the server.
-            Err(RecvError::Closed) => std::future::pending().await,
+            Err(TryRecvError::Lagged(_)) => return None,
+            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
         }
-        while hints.len() < TOGETHER
-            && let Ok(hint) = told.try_recv()
-        {
-            hints.push(hint);
-        }
-        return hints;
     }
+    Some(hints)
 }

@@ -17,6 +17,7 @@ use crate::listener::admission::Admission;
 use crate::listener::{self, Listener, Service};
 use crate::net::Stream;
 use crate::settings::{Connections, Listen, Settings};
+use crate::shutdown::Shutdown;
 use crate::smtp::Protocol;
 use crate::tls::Tls;
 
@@ -41,6 +42,9 @@ pub struct Server {
     admission: Admission,
     listeners: JoinSet<()>,
     housekeeping: JoinSet<()>,
+    /// The bus, which ends when no session has anything more to tell.
+    bus: JoinSet<()>,
+    bus_ends: Shutdown,
 }
 
 impl Server {
@@ -100,12 +104,13 @@ impl Server {
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
         housekeeping.spawn(unload_idle(Arc::clone(&ctx)));
-        let bus = ctx.settings.bus.clone();
-        if !bus.url.is_empty() {
+        let (mut bus, bus_ends) = (JoinSet::new(), Shutdown::new());
+        let settings = ctx.settings.bus.clone();
+        if !settings.url.is_empty() {
             let ears = Ears { accounts: ctx.accounts.clone(), standings: ctx.auth.standings().clone() };
-            housekeeping.spawn(crate::bus::run(bus, ears, ctx.random.clone(), ctx.shutdown.clone()));
+            bus.spawn(crate::bus::run(settings, ears, ctx.random.clone(), bus_ends.clone()));
         }
-        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping })
+        Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends })
     }
 
     /// Where it listens; port 0 in the settings has become the port that was free.
@@ -144,11 +149,13 @@ impl Server {
     pub async fn stop(mut self, grace: Duration) -> usize {
         self.ctx.shutdown.begin();
         let all_ended = async { while self.listeners.join_next().await.is_some() {} };
-        if tokio::time::timeout(grace, all_ended).await.is_ok() {
-            return 0;
-        }
-        let left = self.admission.total();
+        let left = match tokio::time::timeout(grace, all_ended).await {
+            Ok(()) => 0,
+            Err(_) => self.admission.total(),
+        };
         self.listeners.shutdown().await;
+        self.bus_ends.begin();
+        while self.bus.join_next().await.is_some() {}
         self.housekeeping.shutdown().await;
         left
     }

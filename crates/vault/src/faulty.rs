@@ -19,6 +19,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, UploadPart,
 };
 use sealpost_base::SeededRandom;
+use tokio::sync::oneshot;
 
 /// How often what goes wrong, per thousand calls.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,6 +50,29 @@ struct Shared {
     absent: AtomicU64,
     /// Of which object the next answer is wrong: a part of its path.
     wrong: Mutex<Option<String>>,
+    /// Which listing waits.
+    held: Mutex<Option<Hold>>,
+}
+
+/// A listing that is to wait.
+struct Hold {
+    /// How its prefix ends.
+    end: String,
+    tell: oneshot::Sender<()>,
+    goes_on: oneshot::Receiver<()>,
+}
+
+/// A listing that waits, so that something can happen right before it. Dropping this lets it go on.
+pub struct Held {
+    reached: oneshot::Receiver<()>,
+    _go_on: oneshot::Sender<()>,
+}
+
+impl Held {
+    /// Waits until the listing was asked for.
+    pub async fn reached(&mut self) {
+        let _ = (&mut self.reached).await;
+    }
 }
 
 impl Faulty {
@@ -64,6 +88,7 @@ impl Faulty {
             calls: 0.into(),
             absent: 0.into(),
             wrong: Mutex::default(),
+            held: Mutex::default(),
         }))
     }
 
@@ -80,6 +105,15 @@ impl Faulty {
     /// Whether that answer was given.
     pub fn has_misled(&self) -> bool {
         self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The next listing of a prefix that ends so waits until it is told to go on.
+    pub fn hold_listing(&self, end: &str) -> Held {
+        let (tell, reached) = oneshot::channel();
+        let (go_on, goes_on) = oneshot::channel();
+        *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Hold { end: end.to_owned(), tell, goes_on });
+        Held { reached, _go_on: go_on }
     }
 
     /// Ends the faults (`true`) or lets them begin again: to check what is there in the end.
@@ -129,6 +163,19 @@ impl Shared {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         bytes.into()
+    }
+
+    /// Waits if this listing is held.
+    async fn held(&self, prefix: Option<&Path>) {
+        let held = {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let ends = |end: &str| prefix.is_some_and(|prefix| prefix.as_ref().ends_with(end));
+            held.take_if(|hold| ends(&hold.end))
+        };
+        if let Some(Hold { tell, goes_on, .. }) = held {
+            let _ = tell.send(());
+            let _ = goes_on.await;
+        }
     }
 
     /// A call without effect: delayed, or failed.
@@ -201,7 +248,9 @@ impl ObjectStore for Faulty {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        faulty_list(self.0.clone(), self.0.inner.list(prefix))
+        let (shared, prefix) = (self.0.clone(), prefix.cloned());
+        let inner = self.0.inner.clone();
+        faulty_list(shared, prefix.clone(), move || inner.list(prefix.as_ref()))
     }
 
     fn list_with_offset(
@@ -209,7 +258,9 @@ impl ObjectStore for Faulty {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        faulty_list(self.0.clone(), self.0.inner.list_with_offset(prefix, offset))
+        let (shared, prefix, offset) = (self.0.clone(), prefix.cloned(), offset.clone());
+        let inner = self.0.inner.clone();
+        faulty_list(shared, prefix.clone(), move || inner.list_with_offset(prefix.as_ref(), &offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
@@ -227,7 +278,8 @@ impl ObjectStore for Faulty {
 
 fn faulty_list(
     shared: Arc<Shared>,
-    found: BoxStream<'static, object_store::Result<ObjectMeta>>,
+    prefix: Option<Path>,
+    list: impl FnOnce() -> BoxStream<'static, object_store::Result<ObjectMeta>> + Send + 'static,
 ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
     shared.calls.fetch_add(1, Ordering::SeqCst);
     if let Err(e) = shared.fault(shared.plan.fail, "planned failure") {
@@ -235,10 +287,13 @@ fn faulty_list(
     }
     let start = {
         let shared = shared.clone();
-        async move { shared.delay().await }
+        async move {
+            shared.held(prefix.as_ref()).await;
+            shared.delay().await;
+        }
     };
-    let kept = found.filter(move |_| futures::future::ready(!shared.chance(shared.plan.late)));
-    start.map(move |()| kept).flatten_stream().boxed()
+    let kept = move |_: &_| futures::future::ready(!shared.chance(shared.plan.late));
+    start.map(move |()| list().filter(kept)).flatten_stream().boxed()
 }
 
 struct FaultyUpload {

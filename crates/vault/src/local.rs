@@ -120,6 +120,12 @@ impl LocalStore {
         blocking(move || files.has_all(&name, row.size)).await
     }
 
+    /// The file that the object at `path` is in; `None` if it is in the database.
+    pub(crate) async fn file(&self, path: &Path) -> object_store::Result<Option<PathBuf>> {
+        let row = self.find(path, None, true).await?.row;
+        Ok(row.file.map(|name| self.files.file(&name)))
+    }
+
     /// Gives room that removed objects took inside of files and the database back to the disk, of the database if it is worth it.
     ///
     /// # Errors

@@ -94,11 +94,17 @@ impl Directory {
     /// All accounts, by name; removed ones that can be brought back included (see [`AccountRecord::removed`]).
     /// A record that cannot be read is an error in its place and does not end the stream.
     pub fn list(&self) -> BoxStream<'static, Result<AccountRecord>> {
+        let records = self.list_with_purged();
+        records.filter(|record| std::future::ready(!matches!(record, Ok(r) if r.purged))).boxed()
+    }
+
+    /// As [`Directory::list`], with those whose objects are being deleted, or were.
+    pub fn list_with_purged(&self) -> BoxStream<'static, Result<AccountRecord>> {
         let records = self.versions.all(ROOT).map(|(directory, newest)| match newest {
             Ok(newest) => decode(&directory, newest.version, &newest.bytes),
             Err(e) => Err(e),
         });
-        records.filter(|record| std::future::ready(!matches!(record, Ok(r) if r.purged))).boxed()
+        records.boxed()
     }
 
     /// Changes an account's record. `change` may run again, on a newer record, if somebody else changed it at the

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use super::protocol::{Decoder, Head, Line, connect, publish, say_back};
+use super::protocol::{Decoder, Head, Line, Presence, connect, publish, say};
 use crate::settings::Bus;
 
 /// How long the bus may take to take what is sent.
@@ -115,9 +115,9 @@ impl Connection {
         self.send(publish(subject, hints).as_bytes()).await
     }
 
-    /// Tells the others that this node is connected from now on.
-    pub async fn say_back(&mut self, subject: &str) -> Result<()> {
-        self.send(say_back(subject).as_bytes()).await
+    /// Tells the others of this node itself.
+    pub async fn say(&mut self, subject: &str, presence: Presence) -> Result<()> {
+        self.send(say(subject, presence).as_bytes()).await
     }
 
     pub async fn ping(&mut self) -> Result<()> {

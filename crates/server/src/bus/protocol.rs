@@ -8,9 +8,16 @@ use sealpost_base::{AccountId, Error, Position, Result};
 /// Bytes of a hint: an account's id and a position, in hexadecimal.
 const HINT_BYTES: usize = 32 + 16;
 
-/// The message of a node that has just connected: what it appended before was told to nobody. Who does not know it takes it
-/// for no hint.
-pub(super) const BACK: &[u8] = b"back";
+/// What a node says of itself. Who does not know such a message takes it for no hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// A node has just connected: what it appended before was told to nobody.
+    Back,
+    /// This node is there; it says so regularly.
+    Here(u64),
+    /// This node goes, and has told all that it appended.
+    Leaves(u64),
+}
 
 /// A line from the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,9 +188,28 @@ pub(super) fn publish(subject: &str, hints: &[(AccountId, Position)]) -> String 
     text
 }
 
-/// The message [`BACK`].
-pub(super) fn say_back(subject: &str) -> String {
-    format!("PUB {subject} {}\r\n{}\r\n", BACK.len(), String::from_utf8_lossy(BACK))
+/// What a node says of itself in a message; `None` if it is something else.
+pub(super) fn presence(payload: &[u8]) -> Option<Presence> {
+    let text = std::str::from_utf8(payload).ok()?;
+    let Some((word, node)) = text.split_once(' ') else {
+        return (text == "back").then_some(Presence::Back);
+    };
+    let node = u64::from_str_radix(node, 16).ok()?;
+    match word {
+        "here" => Some(Presence::Here(node)),
+        "leaves" => Some(Presence::Leaves(node)),
+        _ => None,
+    }
+}
+
+/// The message that says it.
+pub(super) fn say(subject: &str, presence: Presence) -> String {
+    let text = match presence {
+        Presence::Back => "back".to_owned(),
+        Presence::Here(node) => format!("here {node:016x}"),
+        Presence::Leaves(node) => format!("leaves {node:016x}"),
+    };
+    format!("PUB {subject} {}\r\n{text}\r\n", text.len())
 }
 
 /// Who this end says it is. Nothing that it publishes comes back to it.
@@ -237,11 +263,25 @@ mod tests {
         assert!(!connect(None, None, false).contains("pass"));
     }
 
+    #[test]
+    fn what_a_node_says_of_itself_comes_back() {
+        for said in [Presence::Back, Presence::Here(7), Presence::Leaves(u64::MAX)] {
+            let sent = say("s", said);
+            let payload = sent.split("\r\n").nth(1).unwrap();
+            assert_eq!(presence(payload.as_bytes()), Some(said), "{sent}");
+            assert_eq!(hint(payload.as_bytes()), None, "{sent}");
+        }
+        for nonsense in ["", "here", "back 1", "here x", "here 11111111111111111", "HERE 1"] {
+            assert_eq!(presence(nonsense.as_bytes()), None, "{nonsense}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_line_is_read_or_refused(line in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&line);
             let _ = hint(&line);
+            let _ = presence(&line);
         }
 
         #[test]

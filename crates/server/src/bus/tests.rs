@@ -159,6 +159,8 @@ struct Node {
     directory: Directory,
     standings: Standings,
     bus: tokio::task::JoinHandle<()>,
+    /// Of the bus alone.
+    leaves: Shutdown,
 }
 
 impl Drop for Node {
@@ -168,15 +170,15 @@ impl Drop for Node {
 }
 
 fn node(store: &Store, bus: Bus, seed: u64) -> Node {
-    start(store, seed, |ears, random| tokio::spawn(run(bus, ears, random, Shutdown::new())))
+    start(store, seed, |ears, random, leaves| tokio::spawn(run(bus, ears, random, leaves)))
 }
 
 /// Two nodes that are connected, and whose bus has been there for so long that nobody polls.
 async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
     let nodes = [0, 1].map(|me| {
         let ways = ways.clone();
-        start(store, 2 + me as u64, |ears, random| {
-            tokio::spawn(async move { stay("s", || ways.open(me), ears, random, Shutdown::new()).await })
+        start(store, 2 + me as u64, |ears, random, leaves| {
+            tokio::spawn(async move { stay("s", || ways.open(me), ears, random, leaves).await })
         })
     });
     sleep(2 * SETTLE).await;
@@ -186,7 +188,7 @@ async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
 fn start(
     store: &Store,
     seed: u64,
-    bus: impl FnOnce(Ears, Arc<dyn Random>) -> tokio::task::JoinHandle<()>,
+    bus: impl FnOnce(Ears, Arc<dyn Random>, Shutdown) -> tokio::task::JoinHandle<()>,
 ) -> Node {
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
     let clock: Arc<dyn Clock> = Arc::new(Runtimes(Instant::now()));
@@ -195,8 +197,9 @@ fn start(
     let directory = Directory::new(store.clone(), key, clock, random.clone());
     let standings = Standings::new(directory.clone());
     let ears = Ears { accounts: accounts.clone(), standings: standings.clone() };
-    let bus = bus(ears, random);
-    Node { accounts, directory, standings, bus }
+    let leaves = Shutdown::new();
+    let bus = bus(ears, random, leaves.clone());
+    Node { accounts, directory, standings, bus, leaves }
 }
 
 async fn append(account: &Account, node: &Node) {
@@ -275,18 +278,71 @@ async fn what_a_node_appends_before_it_is_back_on_a_bus_that_others_have_again_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_node_appended_while_it_alone_was_cut_off_is_heard_when_it_is_back() {
+async fn what_a_node_appends_while_it_alone_is_cut_off_is_heard_in_time() {
     let (ways, store) = (Ways::new(), Store::memory());
     let nodes = settled(&store, &ways).await;
     let [here, there] = opened(&nodes).await;
-    let bell = here.bell();
     ways.reach[1].send_replace(Reach::Away);
+    for _ in 0..3 {
+        here.catch_up().await.unwrap();
+        let bell = here.bell();
+        append(&there, &nodes[1]).await;
+        timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+        sleep(SETTLE).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_come_back_with_the_bus_is_missed() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    ways.set(Reach::Away);
     sleep(Duration::from_secs(1)).await;
+    ways.reach[0].send_replace(Reach::There);
+    sleep(2 * SETTLE).await;
+    here.catch_up().await.unwrap();
+    let bell = here.bell();
+    append(&there, &nodes[1]).await;
+    timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_has_told_everything_and_is_not_missed() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let mut nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    let bell = here.bell();
+    append(&there, &nodes[1]).await;
+    nodes[1].leaves.begin();
+    (&mut nodes[1].bus).await.unwrap();
+    // Sooner than anybody would poll.
+    timeout(Duration::from_secs(1), bell.rung()).await.expect("the bell rings");
+    // What it appends now, which a server that has left does not, shows whether anybody polls.
+    here.catch_up().await.unwrap();
+    let bell = here.bell();
+    sleep(SETTLE).await;
     append(&there, &nodes[1]).await;
     sleep(SETTLE).await;
-    assert!(!bell.has_rung(), "nobody could tell, and nobody polls while the bus stays connected");
-    ways.reach[1].send_replace(Reach::There);
-    timeout(RETRY_MAX + PROMISE, bell.rung()).await.expect("the bell rings");
+    assert!(!bell.has_rung(), "nobody is missed");
+}
+
+#[tokio::test]
+async fn what_is_too_much_to_be_told_is_noticed() {
+    let hint = (ID, Position(1));
+    for taken in [0, 1] {
+        let appended = broadcast::Sender::new(2);
+        let mut told = appended.subscribe();
+        for _ in 0..taken {
+            appended.send(hint).unwrap();
+            assert_eq!(next_hints(&mut told).await, Some(vec![hint]));
+        }
+        for _ in 0..3 {
+            appended.send(hint).unwrap();
+        }
+        assert_eq!(next_hints(&mut told).await, None, "some are lost: those who hear of it poll for a while");
+        assert_eq!(next_hints(&mut told).await, Some(vec![hint; 2]));
+    }
 }
 
 #[tokio::test(start_paused = true)]

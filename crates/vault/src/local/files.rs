@@ -49,6 +49,11 @@ impl Files {
         &self.root
     }
 
+    /// The file, maybe with others in it, of the object that a row says is in `name`.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path(shared::place(name).0)
+    }
+
     /// Starts a new file under a temporary name.
     pub fn create(self: &Arc<Self>) -> io::Result<NewFile> {
         let name = self.new_name()?;

@@ -83,6 +83,8 @@ impl Refusal {
             Some("SignatureDoesNotMatch" | "AuthenticationFailed") => Refusal::WrongSecret,
             Some("RequestTimeTooSkewed") => Refusal::WrongClock,
             // Garage 2.5.
+            Some("InvalidRequest") if message.contains("Date is too old") => Refusal::WrongClock,
+            // Garage 2.5.
             Some("AccessDenied") if message.contains("No such key") => Refusal::UnknownKey,
             Some("AccessDenied") if message.contains("Invalid signature") => Refusal::WrongSecret,
             Some("AccessDenied" | "AllAccessDisabled" | "AuthorizationFailure") => Refusal::NotAllowed,
@@ -171,6 +173,12 @@ mod tests {
             ),
             ("403 Forbidden", "AccessDenied", "", Refusal::NotAllowed),
             ("403 Forbidden", "RequestTimeTooSkewed", "", Refusal::WrongClock),
+            (
+                "400 Bad Request",
+                "InvalidRequest",
+                "<Message>Bad request: Date is too old</Message>",
+                Refusal::WrongClock,
+            ),
             (
                 "400 Bad Request",
                 "AuthorizationHeaderMalformed",

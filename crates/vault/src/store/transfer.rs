@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::iter::successors;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -96,6 +97,17 @@ impl Store {
         match local.has_all(&location(path)?).await.map_err(|e| error(path, e)) {
             Err(e) if e.kind() == Kind::NotFound => Ok(false),
             found => found,
+        }
+    }
+
+    /// The file that the object `path` is in, if the store is local and the object a file of its own there.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn file(&self, path: &str) -> Result<Option<PathBuf>> {
+        match &self.0.local {
+            Some(local) => local.file(&location(path)?).await.map_err(|e| error(path, e)),
+            None => Ok(None),
         }
     }
 

@@ -47,8 +47,12 @@ pub async fn check(
             Ok(Kept::Thin) => report.totals.given_up += 1,
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
-                let at = At::Object(message::path(account, message.object));
-                report.add(at, places(state, number), e);
+                let path = message::path(account, message.object);
+                let problem = match place.store.file(&path).await {
+                    Ok(Some(file)) => format!("{e}; it is the file {}", file.display()),
+                    _ => e.to_string(),
+                };
+                report.add(At::Object(path), places(state, number), problem);
             }
         }
     }

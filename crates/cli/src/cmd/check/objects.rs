@@ -84,26 +84,51 @@ async fn footer(store: &Store, object: &Listed) -> sealpost_base::Result<()> {
     Ok(())
 }
 
-/// Counts the objects of accounts that no record names: what an interrupted deletion left, and is removed in time.
+/// Counts the objects of accounts that no record names: what an interrupted deletion left, and is removed in time. A log that
+/// nobody can come to is none of that.
 ///
 /// # Errors
 /// Never; what cannot be listed is reported.
 pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mut Report) -> Result<()> {
     report.end_accounts();
+    let mut logs = BTreeSet::new();
     let mut listed = place.store.list("acct", None);
     loop {
         match listed.try_next().await {
             Ok(Some(object)) => {
-                let id = object.path.split('/').nth(1).and_then(|id| id.parse::<AccountId>().ok());
-                report.totals.unclaimed += u64::from(!id.is_some_and(|id| claimed.contains(&id)));
+                let mut parts = object.path.split('/').skip(1);
+                let id = parts.next().and_then(|id| id.parse::<AccountId>().ok());
+                if id.is_some_and(|id| claimed.contains(&id)) {
+                    continue;
+                }
+                report.totals.unclaimed += 1;
+                if parts.next() == Some("log") {
+                    logs.extend(id);
+                }
             }
-            Ok(None) => return Ok(()),
+            Ok(None) => break,
             Err(e) => {
                 report.found(At::Object("acct".to_owned()), format!("the objects cannot be listed: {e}"));
                 return Ok(());
             }
         }
     }
+    if !logs.is_empty() {
+        // One that was made meanwhile has a record by now, and one that is being deleted has had one all the time.
+        let mut records = place.directory.list_with_purged();
+        while let Some(record) = records.next().await {
+            logs.retain(|id| !matches!(&record, Ok(record) if record.id == *id));
+        }
+        for share in place.directory.shares().await.unwrap_or_default() {
+            logs.remove(&share.share);
+        }
+    }
+    for id in logs {
+        let problem = "there is mail here of an account or shared mailbox, and no record that names it can be read: nobody \
+                       comes to it";
+        report.found(At::Object(format!("acct/{id}")), problem);
+    }
+    Ok(())
 }
 
 /// Whole messages, and those whose bodies were given up.

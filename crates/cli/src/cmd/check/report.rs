@@ -225,7 +225,8 @@ impl Report {
                 _ => (&self.without_key[..], String::new()),
             };
             warn(format_args!(
-                "without a password only the log's chain and the presence of objects were checked of {}{more}",
+                "without a password only the log's chain was checked, and how the messages end that are there; \
+                 not whether some are missing, nor what is in them, of {}{more}",
                 shown.join(", ")
             ));
         }
@@ -274,6 +275,12 @@ impl Whole<'_> {
             1 => "1 problem was found".to_owned(),
             n => format!("{n} problems were found"),
         });
+        if self.problem_count > 0 {
+            text.push_str(
+                "\nwhat is missing comes back from a backup, as far as that has it: sealpost store copy BACKUP STORE. \
+                 What is damaged has to be removed first (docs/guide/troubleshooting.md)",
+            );
+        }
         text
     }
 }

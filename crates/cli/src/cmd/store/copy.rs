@@ -1,8 +1,10 @@
 //! `sealpost store copy`: a store, or one account of it, into another store.
 //!
 //! Objects never change, so a copy is what is missing. What makes it consistent while the server writes is the order: first
-//! what refers to others is listed (log entries, manifests, records), then everything else is listed and copied, then what was
-//! listed first, logs in their order. So whatever the copy refers to is in it.
+//! what refers to others is listed (manifests, then log entries, so that no checkpoint is of what is behind the end of the log; records),
+//! then everything else is listed and copied, then what was listed first, logs in their order. So whatever the copy refers to is in it,
+//! but for messages that the server gave up meanwhile. It says so in the log before it removes them; so a log that grew is listed anew,
+//! with what came.
 //!
 //! What cannot be read at FROM (damaged, not allowed, a disk that fails) is named, and everything else is copied. A log ends before an entry that cannot be read, because one with a
 //! gap would be worse: checkpoints of what comes later stay away too. So does a record at a version that cannot be read.
@@ -68,6 +70,8 @@ pub struct Args {
 const AT_ONCE: usize = 8;
 /// How often an account is begun anew because the server removed what was to be copied.
 const PASSES: usize = 10;
+/// How often what a log refers to is looked through, because the log grew meanwhile.
+const WALKS: usize = 3;
 /// What nobody refers to, what lasts a moment, and what is said of one store and not of another.
 const LEFT_OUT: [&str; 3] = ["probe", "spool", "store"];
 
@@ -232,12 +236,15 @@ impl Copy {
                 self.summary.differing.push(end);
                 return Ok(());
             }
-            let log = self.list(&format!("acct/{id}/log")).await?;
-            let manifests = self.list(&format!("acct/{id}/manifest")).await?;
-            for kind in self.from.names_below(&format!("acct/{id}")).await? {
-                if kind != "log" && kind != "manifest" {
-                    self.unordered(&format!("acct/{id}/{kind}")).await?;
+            let (mut manifests, mut log) = self.log_and_manifests(id).await?;
+            for walk in 1..=WALKS {
+                self.objects(id, walk > 1).await?;
+                let now = self.log_and_manifests(id).await?;
+                let stood_still = end(&now.1) == end(&log);
+                if stood_still || walk == WALKS {
+                    break;
                 }
+                (manifests, log) = now;
             }
             // An entry that was removed has become part of a checkpoint that was not there yet.
             let entries = self.in_order(log).await?;
@@ -251,6 +258,22 @@ impl Copy {
             }
         }
         anyhow::bail!("acct/{id} changed too quickly to be copied")
+    }
+
+    /// The checkpoints' manifests of an account and its log, as it was no earlier.
+    async fn log_and_manifests(&self, id: &str) -> Result<(Vec<Listed>, Vec<Listed>)> {
+        let manifests = self.list(&format!("acct/{id}/manifest")).await?;
+        Ok((manifests, self.list(&format!("acct/{id}/log")).await?))
+    }
+
+    /// Everything else of an account; with `again`, what came since.
+    async fn objects(&mut self, id: &str, again: bool) -> Result<()> {
+        for kind in self.from.names_below(&format!("acct/{id}")).await? {
+            if kind != "log" && kind != "manifest" {
+                self.unordered(&format!("acct/{id}/{kind}"), again).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Where the log of an account at TO and the one at FROM went on differently; `None` if one of them is what the other was once.
@@ -366,8 +389,8 @@ impl Copy {
     }
 
     /// Copies everything below `prefix` that is missing, several objects at a time. Both listings are walked together, so it
-    /// holds neither.
-    async fn unordered(&mut self, prefix: &str) -> Result<()> {
+    /// holds neither. What is there is looked at, but not `again`.
+    async fn unordered(&mut self, prefix: &str, again: bool) -> Result<()> {
         let mut there = self.to.list(prefix, None).peekable();
         let mut here = self.from.list(prefix, None);
         let mut under_way = futures::stream::FuturesUnordered::new();
@@ -391,6 +414,9 @@ impl Copy {
                 && let Some(failed) = there.as_mut().next().await
             {
                 failed?;
+            }
+            if known && again {
+                continue;
             }
             let (from, to, verify) = (self.from.clone(), self.to.clone(), self.verify);
             under_way.push(async move {
@@ -480,6 +506,11 @@ async fn compared(
     }
 }
 
+/// The last object of a listing.
+fn end(listed: &[Listed]) -> Option<&str> {
+    listed.last().map(|object| object.path.as_str())
+}
+
 /// What an object's path is without its last part.
 fn directory(object: &Listed) -> Option<&str> {
     object.path.rsplit_once('/').map(|(directory, _)| directory)
@@ -512,3 +543,6 @@ fn progress(global: &Global) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
 }
+
+#[cfg(test)]
+mod tests;

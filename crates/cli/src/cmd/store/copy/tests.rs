@@ -1,0 +1,136 @@
+//! What a server does while its store is copied, at the moments that matter.
+
+use object_store::memory::InMemory;
+use sealpost_account::{Account, Accounts, Event, NewMessage, Options};
+use sealpost_base::{FakeClock, Random, SeededRandom, Timestamp, Uid, UidSet};
+use sealpost_vault::RootKey;
+use sealpost_vault::faulty::{Faulty, Held, Plan};
+
+use super::*;
+
+const ID: AccountId = AccountId([7; 16]);
+
+/// A server that gives up at once what was expunged, and where its store is copied to.
+struct World {
+    faulty: Faulty,
+    from: Store,
+    to: Store,
+    accounts: Accounts,
+    account: Arc<Account>,
+    root: RootKey,
+}
+
+impl World {
+    async fn new() -> Self {
+        let objects = Arc::new(InMemory::new());
+        let (faulty, to) = (Faulty::new(objects.clone(), Plan::default(), 1), Store::memory());
+        let random = Arc::new(SeededRandom::new(1));
+        let root = RootKey::generate(&*random);
+        let accounts = accounts(&Store::over(objects), random);
+        let account = accounts.open(ID, &root).await.unwrap();
+        World { from: Store::over(Arc::new(faulty.clone())), faulty, to, accounts, account, root }
+    }
+
+    async fn append(&self) {
+        let mut ingest = self.accounts.ingest(ID).await.unwrap();
+        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
+        let stored = ingest.finish().await.unwrap();
+        let inbox = self.account.state().inbox().id();
+        let new = NewMessage { stored, flags: Default::default(), received: Timestamp(0) };
+        self.account.append(inbox, vec![new]).await.unwrap();
+    }
+
+    /// Expunges a message and gives it up.
+    async fn give_up(&self, uid: u32) {
+        let (inbox, uid) = (self.account.state().inbox().id(), Uid::new(uid).unwrap());
+        let event = Event::Expunged { mailbox: inbox, uids: UidSet::range(uid, uid) };
+        self.account.commit(|_| Ok((vec![event.clone()], ()))).await.unwrap();
+        assert_eq!(self.account.collect_garbage().await.unwrap().purged, 1);
+    }
+
+    /// Copies, with `meanwhile` at the moment of `held`.
+    async fn copy_while(&self, mut held: Held, meanwhile: impl Future<Output = ()>) -> Summary {
+        let mut copy = Copy {
+            verify: false,
+            from: self.from.clone(),
+            to: self.to.clone(),
+            summary: Summary::default(),
+            bar: ProgressBar::hidden(),
+        };
+        let meanwhile = async {
+            held.reached().await;
+            meanwhile.await;
+            drop(held);
+        };
+        let (copied, ()) = tokio::join!(copy.everything(), meanwhile);
+        copied.unwrap();
+        copy.summary
+    }
+
+    /// Whether the account in the copy is as it is here, with all of its messages.
+    async fn copy_is_whole(&self) {
+        let copied = accounts(&self.to, Arc::new(SeededRandom::new(2))).open(ID, &self.root).await.unwrap();
+        let uids = |account: &Account| account.state().inbox().uids().to_string();
+        assert_eq!(uids(&copied), uids(&self.account));
+        let messages: Vec<_> = copied.state().messages().map(|(_, message)| message).collect();
+        for message in messages {
+            self.to.read(&sealpost_vault::message::path(ID, message.object)).await.unwrap();
+        }
+    }
+}
+
+fn accounts(store: &Store, random: Arc<dyn Random>) -> Accounts {
+    let options = Options { grace: Duration::ZERO, ..Options::default() };
+    let clock = Arc::new(Advancing(FakeClock::new(Timestamp(0))));
+    Accounts::with(store.clone(), clock, random, options)
+}
+
+/// A clock of which every look is a moment later.
+struct Advancing(FakeClock);
+
+impl sealpost_base::Clock for Advancing {
+    fn now(&self) -> Timestamp {
+        self.0.advance(Duration::from_millis(1));
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+}
+
+#[tokio::test]
+async fn messages_that_are_given_up_meanwhile_are_not_in_the_copy_either() {
+    let w = World::new().await;
+    for _ in 0..3 {
+        w.append().await;
+    }
+    let held = w.faulty.hold_listing("/msg");
+    let summary = w
+        .copy_while(held, async {
+            w.give_up(2).await;
+            w.append().await;
+        })
+        .await;
+    assert!(summary.is_complete());
+    w.copy_is_whole().await;
+}
+
+#[tokio::test]
+async fn no_checkpoint_is_of_what_is_behind_the_end_of_the_log() {
+    let w = World::new().await;
+    w.append().await;
+    // It cannot be told which of the two is listed first; what comes between is in the copy either way.
+    for between in ["/manifest", "/log"] {
+        let held = w.faulty.hold_listing(between);
+        w.copy_while(held, async {
+            w.append().await;
+            w.account.checkpoint().await.unwrap();
+        })
+        .await;
+        let manifests = w.to.names_below(&format!("acct/{ID}/manifest")).await.unwrap();
+        let log = w.to.names_below(&format!("acct/{ID}/log")).await.unwrap();
+        assert!(manifests.iter().max() <= log.iter().max(), "{manifests:?} {log:?}");
+        w.copy_is_whole().await;
+    }
+}

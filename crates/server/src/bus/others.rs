@@ -1,0 +1,74 @@
+//! The other nodes on the bus: who says regularly that it is there, and who has fallen silent without saying that it goes.
+//!
+//! Who has fallen silent may be killed, or be cut off from the bus alone, go on, and be unable to tell what it appends. Nobody
+//! can know which; so the store is polled while somebody is missed, and for a day at most, because a node may be gone for good.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sealpost_base::limits::BUS_NODES;
+use tokio::time::Instant;
+
+/// How often a node says that it is there.
+pub(super) const TELLS: Duration = Duration::from_secs(2);
+/// After so much silence it is missed: twice it was not heard. With [`TELLS`] well below the ten seconds within which clients are to
+/// hear.
+const MISSED: Duration = Duration::from_secs(5);
+/// After so much silence it is missed no more.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
+
+/// When each of them was heard last.
+#[derive(Debug, Default)]
+pub(super) struct Others(HashMap<u64, Instant>);
+
+impl Others {
+    /// It is there. Beyond [`BUS_NODES`] others are not remembered, and so never missed.
+    pub fn hear(&mut self, node: u64, now: Instant) {
+        if self.0.len() < BUS_NODES || self.0.contains_key(&node) {
+            self.0.insert(node, now);
+        }
+    }
+
+    /// It goes, and has told everything.
+    pub fn leaves(&mut self, node: u64) {
+        self.0.remove(&node);
+    }
+
+    /// Whether somebody is missed.
+    pub fn misses(&mut self, now: Instant) -> bool {
+        self.0.retain(|_, heard| now.saturating_duration_since(*heard) < FORGOTTEN);
+        self.0.values().any(|heard| now.saturating_duration_since(*heard) >= MISSED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_falls_silent_is_missed_until_it_is_back_or_for_a_day() {
+        let (mut others, began) = (Others::default(), Instant::now());
+        let after = |seconds| began + Duration::from_secs(seconds);
+        others.hear(1, began);
+        others.hear(2, began);
+        assert!(!others.misses(after(4)));
+        others.hear(1, after(4));
+        assert!(others.misses(after(6)));
+        others.hear(2, after(6));
+        assert!(!others.misses(after(7)));
+        others.leaves(1);
+        assert!(!others.misses(after(10)), "who said that it goes is missed by nobody");
+        assert!(others.misses(after(3600)));
+        assert!(!others.misses(after(24 * 3600 + 6)));
+        assert!(!others.misses(after(24 * 3600 + 7)), "it is forgotten");
+    }
+
+    #[test]
+    fn what_others_may_make_this_node_remember_is_bounded() {
+        let (mut others, began) = (Others::default(), Instant::now());
+        for node in 0..2 * BUS_NODES as u64 {
+            others.hear(node, began);
+        }
+        assert_eq!(others.0.len(), BUS_NODES);
+    }
+}
