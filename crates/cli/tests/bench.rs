@@ -58,6 +58,9 @@ fn mistakes_are_explained() {
         ([&["run", "fetch"][..], &here].concat(), "127.0.0.1:9 cannot be reached: Connection refused"),
         (vec!["run", "login", "--null", "--connections", "0"], "connections is 0"),
         (vec!["run", "fetch", "--null", "--set", "count=0"], "count is 0"),
+        (vec!["run", "login", "--sealpost", "--users", "0"], "invalid value '0' for '--users <N>'"),
+        (vec!["run", "login", "--null", "--threads", "0"], "invalid value '0' for '--threads <N>'"),
+        (vec!["run", "/dev/zero", "--null"], "/dev/zero: too large for a scenario"),
         (vec!["data", "tiny", "--count", "0", "--into", "x"], "0 is not in 1.."),
         ([&["run", "fetch", "--out", "users/report"][..], &here].concat(), "--out users/report"),
         (

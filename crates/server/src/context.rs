@@ -53,6 +53,8 @@ pub struct Context {
     pub compressions: Compressions,
     /// How many IMAP commands may be long at once.
     pub long_commands: LongCommands,
+    /// What part of the budget long values of metadata may hold while they are sent.
+    pub long_values: Budget,
     /// What part of the budget the results of searches may hold.
     pub results: Results,
     /// What part of it APPEND may hold for messages that are stored and not placed yet.
@@ -111,6 +113,7 @@ impl Context {
             url_marks,
             compressions: Compressions::of(&budget),
             long_commands: LongCommands::of(&budget),
+            long_values: crate::imap::long_values(&budget),
             results: Results::of(&budget),
             appends: Appends::of(&budget),
             budget,

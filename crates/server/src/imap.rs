@@ -77,6 +77,7 @@ pub use append::Appends;
 pub use deflate::Compressions;
 pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
+pub(crate) use metadata::long_values;
 pub use search::found::Results;
 
 /// The turns that sessions take to sort and thread.

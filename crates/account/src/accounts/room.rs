@@ -30,7 +30,7 @@ struct Shared {
     freed: Notify,
     /// Held by the one that waits; others wait for their turn, in the order in which they came.
     turn: tokio::sync::Mutex<()>,
-    /// Since when it has waited.
+    /// Since when it has waited, for its turn too.
     since: Mutex<Option<Instant>>,
 }
 
@@ -96,9 +96,11 @@ impl Room {
     /// `Retry` if others need what they have for too long.
     pub(crate) async fn take(&self, bytes: usize, unload: impl Fn(usize)) -> Result<Charge> {
         let bytes = bytes.min(self.0.bytes);
+        let came = Instant::now();
         let taken = async {
             let _turn = self.0.turn.lock().await;
-            let _waits = Waits::from_now(self);
+            // Those in front had their time: who stands still has kept this one waiting as well.
+            let _waits = Waits::since(self, came);
             loop {
                 let freed = self.0.freed.notified();
                 if let Some(charge) = self.try_take(bytes) {
@@ -135,8 +137,8 @@ impl Room {
 }
 
 impl<'a> Waits<'a> {
-    fn from_now(room: &'a Room) -> Self {
-        *room.since() = Some(Instant::now());
+    fn since(room: &'a Room, came: Instant) -> Self {
+        *room.since() = Some(came);
         Waits(room)
     }
 }
@@ -213,6 +215,26 @@ mod tests {
         drop((first, held));
         assert_eq!(room.used(), 0);
         assert_eq!(room.take(1000, |_| ()).await.unwrap().bytes(), 100, "all there is");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waited_for_a_turn_presses_at_once() {
+        let room = Room::new(100);
+        let held = room.try_take(100).unwrap();
+        let takes = |room: Room| async move { room.take(60, |_| ()).await };
+        let first = tokio::spawn(takes(room.clone()));
+        tokio::task::yield_now().await;
+        let second = tokio::spawn(takes(room.clone()));
+        tokio::time::sleep(PRESSED / 2).await;
+        assert!(!room.is_pressed());
+        tokio::time::sleep(PRESSED / 2).await;
+        assert!(room.is_pressed());
+        drop(held);
+        let _first = first.await.unwrap().unwrap();
+        // The second one's turn comes; it has waited as long.
+        tokio::task::yield_now().await;
+        assert!(room.is_pressed());
+        second.abort();
     }
 
     #[test]

@@ -13,10 +13,12 @@ mod server;
 mod stop;
 mod users;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Subcommand;
 use sealpost_bench::report::{compare, doubts};
 
@@ -97,6 +99,18 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The text of a file; `None` if it has more than `most` bytes. What has no size that could be asked for, such as a pipe or a device,
+/// is read no further than that either.
+fn bounded_text(path: &Path, most: u64) -> Result<Option<String>> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut text));
+    read.with_context(|| path.display().to_string())?;
+    if text.len() as u64 > most {
+        return Ok(None);
+    }
+    Ok(Some(String::from_utf8(text).map_err(|_| Usage(format!("{}: is not text", path.display())))?))
 }
 
 /// Refuses to write a report over one of those that are compared.

@@ -33,7 +33,7 @@ use super::reply::{Failure, Outcome, Reply};
 use super::room::room_for;
 use super::session::Session;
 use super::targets::{self, Cursor};
-use super::tell::{Telling, announce_keywords};
+use super::tell::Telling;
 use super::view::Told;
 pub(super) use items::Octets;
 use items::{Item, Plan};
@@ -127,6 +127,9 @@ impl Session {
                 done += uids.len();
                 let mut left = &uids[..];
                 while !left.is_empty() {
+                    if shows_flags(&plan, &telling.known.uids) {
+                        self.tell_new_keywords().await?;
+                    }
                     let (rows, next) = self.snapshot(left, &plan, &telling.known.uids)?;
                     trouble.gone += left.len() - next.len() - rows.len();
                     left = next;
@@ -163,6 +166,9 @@ impl Session {
     ) -> Result<(), Failure> {
         let packs = self.packs_for(plan)?;
         while !uids.is_empty() {
+            if plan.wants_flags() {
+                self.tell_new_keywords().await?;
+            }
             let (rows, next) = self.snapshot(uids, plan, &UidSet::new())?;
             uids = next;
             self.fetch_rows(rows, plan, &packs, trouble).await?;
@@ -236,7 +242,8 @@ impl Session {
         })
     }
 
-    /// Those of the messages that still exist, and the messages that are left for the next time because their flags are long.
+    /// Those of the messages that still exist, and the messages that are left for the next time because their flags are long; all of
+    /// them, if there are keywords to be told first.
     fn snapshot<'a>(
         &mut self,
         uids: &'a [Uid],
@@ -248,8 +255,8 @@ impl Session {
         let account = view.account().clone();
         let state = account.state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-        if (plan.wants_flags() || !seen.is_empty()) && view.misses_keywords(mailbox) {
-            announce_keywords(self.connection.out(), view, &state, mailbox);
+        if shows_flags(plan, seen) && view.misses_keywords(mailbox) {
+            return Ok((Vec::new(), uids));
         }
         let mut highest = ModSeq::ZERO;
         let mut writer = Writer::new();
@@ -447,6 +454,11 @@ fn partial(uid: bool, modifiers: &[FetchModifier]) -> Result<Option<PartialRange
         _ => None,
     });
     if found.is_some() && !uid { Err(Reply::bad("PARTIAL needs UID FETCH")) } else { Ok(found) }
+}
+
+/// Whether flags are told of messages; `seen` are those that became `\Seen` by the command.
+fn shows_flags(plan: &Plan, seen: &UidSet) -> bool {
+    plan.wants_flags() || !seen.is_empty()
 }
 
 impl Trouble {

@@ -1,12 +1,15 @@
 //! Flags between the wire and the account: names to sets, sets to names.
 
+use std::sync::Arc;
+
 use sealpost_account::rights::Rights;
-use sealpost_account::state::{AccountState, FlagSetId, Mailbox};
-use sealpost_account::{FlagAction, Flags, SystemFlags};
+use sealpost_account::state::{AccountState, FlagSetId, KeywordId, Mailbox};
+use sealpost_account::{Account, FlagAction, Flags, SystemFlags};
 use sealpost_base::{Error, limits};
-use sealpost_imap::types::{Flag, PermanentFlag, StoreAction};
+use sealpost_imap::types::{Flag, StoreAction};
 use sealpost_imap::write::Writer;
 
+use super::connection::{Connection, End};
 use super::reply::Reply;
 
 /// Flags of STORE or APPEND as the account takes them. `\Recent` is the server's alone and is passed over
@@ -67,27 +70,83 @@ pub(super) fn write(out: &mut Writer, state: &AccountState, id: FlagSetId, recen
     out.close();
 }
 
-/// The system flags, and the keywords that messages of this mailbox have had: what FLAGS lists (RFC 3501 §7.2.6).
-pub(super) fn of_mailbox(state: &AccountState, mailbox: &Mailbox) -> Vec<Flag> {
-    let system = [Flag::Answered, Flag::Flagged, Flag::Deleted, Flag::Seen, Flag::Draft];
-    let keywords = mailbox.keywords().filter_map(|id| Flag::new(state.keyword_name(id)).ok());
-    system.into_iter().chain(keywords).collect()
+/// What FLAGS and PERMANENTFLAGS list (RFC 3501 §7.2.6, §7.1), as it is at one moment: the system flags, and the keywords that
+/// messages of the mailbox have had. All of them may be hundreds of kilobytes, so they are written in pieces: the names stay in
+/// the account's state, where a keyword keeps its number.
+pub(super) struct Listed {
+    account: Arc<Account>,
+    keywords: Vec<KeywordId>,
+    /// What the client may do with them.
+    rights: Rights,
+    /// It may make new keywords.
+    any: bool,
 }
 
-/// PERMANENTFLAGS for these flags: those that these rights let somebody change (RFC 4314 §4, §5.1.1), and `\*` if keywords can
-/// be created in that account (RFC 3501 §7.1).
-pub(super) fn permanent(state: &AccountState, flags: &[Flag], rights: Rights) -> Vec<PermanentFlag> {
-    let may = |flag: &&Flag| {
-        rights.contains(match flag {
-            Flag::Seen => Rights::SEEN,
-            Flag::Deleted => Rights::DELETE_MESSAGES,
-            _ => Rights::WRITE,
-        })
-    };
-    let any = (rights.contains(Rights::WRITE) && state.keywords().len() < limits::KEYWORDS)
-        .then_some(PermanentFlag::Any);
-    flags.iter().filter(may).cloned().map(PermanentFlag::Flag).chain(any).collect()
+impl Listed {
+    /// Those of a mailbox of that account, for somebody with these rights.
+    pub(super) fn of(
+        account: &Arc<Account>,
+        state: &AccountState,
+        mailbox: &Mailbox,
+        rights: Rights,
+    ) -> Self {
+        let any = rights.contains(Rights::WRITE) && state.keywords().len() < limits::KEYWORDS;
+        Listed { account: account.clone(), keywords: mailbox.keywords().collect(), rights, any }
+    }
+
+    /// `* FLAGS (…)`
+    pub(super) async fn tell(&self, connection: &mut Connection) -> Result<(), End> {
+        connection.out().raw(b"* FLAGS ");
+        self.tell_names(connection, FLAGS, false).await?;
+        connection.out().crlf();
+        Ok(())
+    }
+
+    /// `* OK [PERMANENTFLAGS (…)] text`: those that these rights let somebody change (RFC 4314 §4, §5.1.1), and `\*` if keywords
+    /// can be created in that account.
+    pub(super) async fn tell_permanent(&self, connection: &mut Connection, text: &str) -> Result<(), End> {
+        connection.out().raw(b"* OK [PERMANENTFLAGS ");
+        self.tell_names(connection, self.rights, self.any).await?;
+        connection.out().raw(b"] ").raw(text).crlf();
+        Ok(())
+    }
+
+    /// `(…)`
+    async fn tell_names(&self, connection: &mut Connection, rights: Rights, any: bool) -> Result<(), End> {
+        let system = SYSTEM.iter().filter(|(_, right)| rights.contains(*right)).map(|(name, _)| *name);
+        let system: Vec<&str> = system.collect();
+        connection.out().raw(b"(").raw(system.join(" "));
+        let mut between = if system.is_empty() { "" } else { " " };
+        let keywords = if rights.contains(Rights::WRITE) { &self.keywords[..] } else { &[] };
+        for some in keywords.chunks(LISTED_TOGETHER) {
+            self.write_names(some, &mut between, connection.out());
+            connection.relieve().await?;
+        }
+        if any {
+            connection.out().raw(between).raw(b"\\*");
+        }
+        connection.out().close();
+        Ok(())
+    }
+
+    fn write_names(&self, keywords: &[KeywordId], between: &mut &str, out: &mut Writer) {
+        let state = self.account.state();
+        for keyword in keywords {
+            out.raw(std::mem::replace(between, " ")).raw(state.keyword_name(*keyword));
+        }
+    }
 }
+
+/// The system flags in the order in which they are listed, and the right that changes each (RFC 4314 §4).
+const SYSTEM: [(&str, Rights); 5] = [
+    ("\\Answered", Rights::WRITE),
+    ("\\Flagged", Rights::WRITE),
+    ("\\Deleted", Rights::DELETE_MESSAGES),
+    ("\\Seen", Rights::SEEN),
+    ("\\Draft", Rights::WRITE),
+];
+/// Keywords whose names are written at once: some 4 KiB if all are as long as they may be.
+const LISTED_TOGETHER: usize = limits::IMAP_OUTPUT_FREE_BYTES / limits::KEYWORD_BYTES;
 
 /// Rights to all flags.
 const FLAGS: Rights = Rights::SEEN.with(Rights::DELETE_MESSAGES).with(Rights::WRITE);

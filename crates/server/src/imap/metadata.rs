@@ -11,8 +11,10 @@ use std::sync::Arc;
 use sealpost_account::metadata::{self, Holder};
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, SpecialUses, ops};
+use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
 
+use super::connection::End;
 use super::filters;
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
@@ -20,8 +22,13 @@ use super::session::Session;
 
 pub(super) use watch::Watch;
 
-/// Bytes of names and values that are copied out of the state and written at once; one value may be added to it.
-const BATCH_BYTES: usize = 32 * 1024;
+/// Bytes of names and values that are copied out of the state and written at once; one value may be added to it, for which memory
+/// is drawn if it is longer than that.
+const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
+/// What long values that are on their way to clients may take: this part of what is common, one so-manieth.
+const SHARE: usize = 8;
+/// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
+const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
 /// Entries looked at while the state is held.
 const BATCH_ENTRIES: usize = 256;
 /// How the administrator is reached (RFC 5464 §3.2.1.1).
@@ -43,6 +50,16 @@ struct Shelf {
     holder: Holder,
 }
 
+/// Where to go on with entries.
+enum Next {
+    /// There are no more.
+    End,
+    /// Behind that one.
+    Behind(String),
+    /// Where this began: the first one is long, and needs memory.
+    Long,
+}
+
 /// Entries on their way to the client.
 struct Outgoing<'a> {
     mailbox: Option<&'a Mailbox>,
@@ -51,6 +68,13 @@ struct Outgoing<'a> {
     longest: Option<u64>,
     waiting: Vec<(Entry, Option<Vec<u8>>)>,
     bytes: usize,
+    /// For a long value, until it was sent.
+    room: Option<Permit>,
+}
+
+/// What long values draw on while they are sent, of a server with that budget.
+pub(crate) fn long_values(budget: &Budget) -> Budget {
+    budget.share(budget.common() / SHARE)
 }
 
 impl Session {
@@ -111,9 +135,14 @@ impl Session {
         max_size: Option<u64>,
     ) -> Result<Option<u64>, Failure> {
         let mailbox = source.mailbox.as_ref();
-        let mut out = Outgoing { mailbox, max_size, longest: None, waiting: Vec::new(), bytes: 0 };
+        let mut out =
+            Outgoing { mailbox, max_size, longest: None, waiting: Vec::new(), bytes: 0, room: None };
         for top in distinct(entries, depth) {
             let shelf = source.shelf(top);
+            if out.room.is_none() && self.is_long(source, shelf, top.as_str()) {
+                self.write_entries(&mut out, 0).await?;
+                out.room = Some(self.room_for_a_long_value().await?);
+            }
             let value = self.value(source, shelf, top.as_str());
             // What was asked for by its name alone is answered in any case.
             if depth == Depth::Zero || value.is_some() {
@@ -131,8 +160,14 @@ impl Session {
             loop {
                 let next = out.collect(&shelf.account.state(), shelf.holder, top, depth, &after);
                 self.write_entries(&mut out, BATCH_BYTES).await?;
-                let Some(next) = next else { break };
-                after = next;
+                match next {
+                    Next::End => break,
+                    Next::Behind(name) => after = name,
+                    Next::Long => {
+                        self.write_entries(&mut out, 0).await?;
+                        out.room = Some(self.room_for_a_long_value().await?);
+                    }
+                }
                 tokio::task::yield_now().await;
             }
         }
@@ -149,7 +184,23 @@ impl Session {
         let response =
             Response::Metadata { mailbox: out.mailbox.cloned(), entries: std::mem::take(&mut out.waiting) };
         self.connection.out().response(&response);
-        Ok(self.connection.relieve().await?)
+        drop(response);
+        self.connection.relieve().await?;
+        out.room = None;
+        Ok(())
+    }
+
+    /// Memory for one value that is longer than what a connection may hold without asking. It is held until the client took it;
+    /// one that does not, while others wait for theirs, is cut off.
+    async fn room_for_a_long_value(&mut self) -> Result<Permit, End> {
+        let room = self.ctx.long_values.acquire(LONG_VALUE_BYTES);
+        self.patiently(room).await
+    }
+
+    fn is_long(&self, source: &Source, shelf: &Shelf, entry: &str) -> bool {
+        let state = shelf.account.state();
+        let stored = metadata::value(&state, shelf.holder, entry);
+        !is_computed(source, entry) && stored.is_some_and(|value| value.len() > BATCH_BYTES)
     }
 
     /// The value of an entry, stored or computed.
@@ -205,7 +256,7 @@ impl Outgoing<'_> {
         self.waiting.push((entry, value));
     }
 
-    /// Copies entries below `top` from behind `after` on; where to go on, `None` at the end.
+    /// Copies entries below `top` from behind `after` on; where to go on.
     fn collect(
         &mut self,
         state: &AccountState,
@@ -213,25 +264,27 @@ impl Outgoing<'_> {
         top: &Entry,
         depth: Depth,
         after: &str,
-    ) -> Option<String> {
+    ) -> Next {
         let mut last = None;
         for (looked, (name, value)) in metadata::entries(state, holder, top.as_str(), Some(after)).enumerate()
         {
             if looked == BATCH_ENTRIES || self.bytes >= BATCH_BYTES {
-                return last;
+                return last.map_or(Next::End, Next::Behind);
             }
-            last = Some(name.to_owned());
+            let before = last.replace(name.to_owned());
             if !is_reached(name, top.as_str(), depth) {
                 continue;
             }
             let Ok(entry) = Entry::new(name) else { continue };
             if self.max_size.is_some_and(|most| value.len() as u64 > most) {
                 self.longest = self.longest.max(Some(value.len() as u64));
+            } else if value.len() > BATCH_BYTES && self.room.is_none() {
+                return before.map_or(Next::Long, Next::Behind);
             } else {
                 self.add(entry, Some(value.to_vec()));
             }
         }
-        None
+        Next::End
     }
 }
 

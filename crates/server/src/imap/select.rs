@@ -3,9 +3,9 @@
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{SystemFlags, ops};
-use sealpost_imap::types::{Code, Flag, Mailbox, PermanentFlag, QResync, Response, SelectParameter, Status};
+use sealpost_imap::types::{Code, Mailbox, QResync, Response, SelectParameter, Status};
 
-use super::flags;
+use super::flags::Listed;
 use super::object_id;
 use super::place::Place;
 use super::qresync::{self, Missed};
@@ -19,10 +19,8 @@ use super::view::View;
 /// A mailbox as it was at one moment.
 struct Opened {
     view: View,
-    /// What FLAGS lists.
-    flags: Vec<Flag>,
-    /// What PERMANENTFLAGS lists.
-    permanent: Vec<PermanentFlag>,
+    /// What FLAGS and PERMANENTFLAGS list.
+    flags: Listed,
     /// The number of the first message that is not `\Seen`.
     unseen: Option<u32>,
     /// MAILBOXID.
@@ -46,28 +44,29 @@ impl Session {
         }
         let place = self.current_place(name).await?.require(Rights::READ)?;
         let (examine, read_only) = (read_only, read_only || !place.is_writable());
-        let Opened { mut view, flags, permanent, unseen, object_id, missed } =
+        let Opened { mut view, flags, unseen, object_id, missed } =
             open(&place, read_only, known, !self.dialect.rev2())?;
         if !view.weigh(&self.ctx.accounts) {
             return Err(Reply::no(Code::Limit, "no memory for a mailbox with so many gaps now").into());
         }
         let _room = room_for(&self.ctx.accounts, &[&missed.vanished, &missed.asked]).await?;
         let dialect = self.dialect;
+        flags.tell(&mut self.connection).await?;
         let out = self.connection.out();
-        out.response(&Response::Flags(flags));
         out.response(&Response::Exists(view.len()));
         // RFC 9051 §6.3.2 has neither RECENT nor UNSEEN.
         if !dialect.rev2() {
             out.response(&Response::Recent(u32::try_from(view.recent().len()).unwrap_or(u32::MAX)));
         }
+        // RFC 9586 §3: UNSEEN is a message number.
+        if let Some(unseen) = unseen.filter(|_| !dialect.uid_only() && !dialect.rev2()) {
+            out.status(None, Status::Ok, Some(&Code::Unseen(unseen)), "first unseen message");
+        }
+        flags.tell_permanent(&mut self.connection, "flags that can be changed").await?;
+        let out = self.connection.out();
         let mut say = |code, text| {
             out.status(None, Status::Ok, Some(&code), text);
         };
-        // RFC 9586 §3: UNSEEN is a message number.
-        if let Some(unseen) = unseen.filter(|_| !dialect.uid_only() && !dialect.rev2()) {
-            say(Code::Unseen(unseen), "first unseen message");
-        }
-        say(Code::PermanentFlags(permanent), "flags that can be changed");
         say(Code::UidValidity(view.uid_validity().0.get()), "UIDs are valid");
         say(Code::UidNext(view.uid_next().get()), "next UID");
         if let Some(code) = object_id {
@@ -144,8 +143,7 @@ fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
     let mut view = View::new(place.account.clone(), place.access, &state, mailbox, read_only);
-    let flags = flags::of_mailbox(&state, mailbox);
-    let permanent = flags::permanent(&state, &flags, view.rights(&state));
+    let flags = Listed::of(&place.account, &state, mailbox, view.rights(&state));
     // RFC 3501 §7.1: the first message that is not \Seen.
     let unseen = (mailbox.unseen() > 0)
         .then(|| {
@@ -161,5 +159,5 @@ fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -
         let all = view.uids().clone();
         view.mark_recent(&all, first);
     }
-    Ok(Opened { view, flags, permanent, unseen, object_id, missed })
+    Ok(Opened { view, flags, unseen, object_id, missed })
 }

@@ -3,11 +3,9 @@
 
 use sealpost_account::account::Committed;
 use sealpost_account::event::Event;
-use sealpost_account::state::Mailbox;
 use sealpost_account::{AccountState, Charge};
-use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet};
+use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Response, Status};
-use sealpost_imap::write::Writer;
 use tokio::task::yield_now;
 
 use super::changed;
@@ -23,7 +21,7 @@ use super::view::{Changes, Told, View};
 const BATCH_ROWS: usize = 256;
 
 /// Bytes of responses after which a batch ends.
-const BATCH_BYTES: usize = 32 * 1024;
+const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
 
 /// Ranges in one VANISHED response: lines that clients can take (RFC 7162 §4).
 const VANISHED_RANGES: usize = 400;
@@ -139,7 +137,7 @@ impl Session {
         self.tell_expunged(&changes).await?;
         self.tell_arrived(&changes.arrived);
         if changes.keywords {
-            self.tell_keywords()?;
+            self.tell_keywords().await?;
         }
         let flags = changes.flags.uids.union(&telling.flags);
         self.tell_rows(&flags, Items::Flags, telling.uid).await?;
@@ -260,12 +258,28 @@ impl Session {
         }
     }
 
-    fn tell_keywords(&mut self) -> Result<(), End> {
+    /// FLAGS and PERMANENTFLAGS anew.
+    async fn tell_keywords(&mut self) -> Result<(), End> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let listed = {
+            let account = view.account().clone();
+            let state = account.state();
+            let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
+            view.listed(&state, mailbox)
+        };
+        listed.tell(&mut self.connection).await?;
+        listed.tell_permanent(&mut self.connection, "new keywords").await
+    }
+
+    /// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
+    pub(super) async fn tell_new_keywords(&mut self) -> Result<(), End> {
         let Some(view) = &self.view else { return Ok(()) };
-        let state = view.account().state();
-        let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-        announce_keywords(self.connection.out(), view, &state, mailbox);
-        Ok(())
+        let misses = {
+            let state = view.account().state();
+            view.misses_keywords(view.mailbox_in(&state).map_err(|_| End::MailboxGone)?)
+        };
+        // Those who wait are not to be as large as this is.
+        if misses { Box::pin(self.tell_keywords()).await } else { Ok(()) }
     }
 
     /// `* n FETCH (FLAGS (…))` for each of these messages that changed after `since`, as the dialect has it.
@@ -290,13 +304,16 @@ impl Session {
         let mut next = uids.first();
         while let (Some(from), Some(view)) = (next, &self.view) {
             view.account().settled().await;
+            if items == Items::Flags {
+                self.tell_new_keywords().await?;
+            }
             next = self.tell_batch(uids, from, items, with_uid);
             self.connection.relieve().await?;
         }
         Ok(())
     }
 
-    /// The same for a batch; where the next one begins.
+    /// The same for a batch; where the next one begins. That is where this one does if there are keywords to be told first.
     fn tell_batch(&mut self, uids: &UidSet, from: Uid, items: Items, with_uid: bool) -> Option<Uid> {
         let dialect = self.dialect;
         let view = self.view.as_mut()?;
@@ -305,13 +322,14 @@ impl Session {
         let mailbox = view.mailbox_in(&state).ok()?;
         let out = self.connection.out();
         if items == Items::Flags && view.misses_keywords(mailbox) {
-            announce_keywords(out, view, &state, mailbox);
+            return Some(from);
         }
+        let begun = out.len();
         let (mut told, mut highest, mut next) = (0, ModSeq::ZERO, None);
         'ranges: for (first, last) in uids.ranges_from(from) {
             for row in mailbox.rows(first.max(from)..=last) {
                 // A row may have hundreds of long keywords: what is not sent yet is bounded in bytes too.
-                if told == BATCH_ROWS || out.len() > BATCH_BYTES {
+                if told == BATCH_ROWS || out.len() - begun > BATCH_BYTES {
                     next = Some(row.uid);
                     break 'ranges;
                 }
@@ -360,12 +378,4 @@ pub(super) fn first_recent(view: &View) -> Uid {
         Some(mailbox) => account.recent_from(mailbox),
         None => view.uid_next(),
     }
-}
-
-/// New keywords are announced before a message is shown to have them (RFC 3501 §7.2.6).
-pub(super) fn announce_keywords(out: &mut Writer, view: &View, state: &AccountState, mailbox: &Mailbox) {
-    let flags = flags::of_mailbox(state, mailbox);
-    let permanent = flags::permanent(state, &flags, view.rights(state));
-    out.response(&Response::Flags(flags));
-    out.status(None, Status::Ok, Some(&Code::PermanentFlags(permanent)), "new keywords");
 }

@@ -15,6 +15,7 @@ use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
 use super::changed::{self, Part};
 use super::contexts::{Contexts, Update};
+use super::flags::Listed;
 use super::place::Access;
 
 /// The selected mailbox as the client knows it.
@@ -166,10 +167,15 @@ impl View {
         Arc::ptr_eq(&self.account, account) && self.mailbox == mailbox
     }
 
-    /// Whether the mailbox has keywords that FLAGS did not list; from now on it counts as having done so.
-    pub(super) fn misses_keywords(&mut self, mailbox: &Mailbox) -> bool {
-        let keywords = mailbox.keywords().count();
-        std::mem::replace(&mut self.keywords, keywords) < keywords
+    /// Whether the mailbox has keywords that FLAGS did not list.
+    pub(super) fn misses_keywords(&self, mailbox: &Mailbox) -> bool {
+        self.keywords < mailbox.keywords().count()
+    }
+
+    /// What FLAGS lists now; from now on it counts as having done so.
+    pub(super) fn listed(&mut self, state: &AccountState, mailbox: &Mailbox) -> Listed {
+        self.keywords = mailbox.keywords().count();
+        Listed::of(&self.account, state, mailbox, self.rights(state))
     }
 
     /// What the client may do here, in that state of the mailbox's log. Less than the rights if it asked to look only.

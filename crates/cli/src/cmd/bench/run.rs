@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sealpost_bench::load::scenario::{Overrides, Scenario, count, duration, find};
 use sealpost_bench::load::{self, Options};
 use sealpost_bench::process::Every;
@@ -14,7 +14,7 @@ use super::measuring::{Measuring, writable, write};
 use super::server::Running;
 use super::stop::Stop;
 use super::users::Users;
-use super::{list, server};
+use super::{bounded_text, list, server};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -82,8 +82,8 @@ struct Load {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Threads that send
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
     /// How long a connection, a command or a delivery may take in all
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     patience: Duration,
@@ -113,7 +113,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     refuse_to_harm(&scenario, &running, args.write_inbox)?;
     let options = Options {
         seed: args.load.seed,
-        threads: args.load.threads.clamp(1, 256),
+        threads: args.load.threads.into(),
         patience: args.load.patience,
         null: running.null,
         keep: args.keep || running.throwaway,
@@ -146,11 +146,9 @@ fn read(name: &str, overrides: Overrides) -> Result<Scenario> {
     if !Path::new(name).exists() {
         return Err(Usage(list::no_such(name)).into());
     }
-    let size = std::fs::metadata(name).with_context(|| name.to_owned())?.len();
-    if size > SCENARIO_BYTES {
-        return Err(Usage(format!("{name}: too large for a scenario")).into());
-    }
-    parse(name, &std::fs::read_to_string(name).with_context(|| name.to_owned())?)
+    let text = bounded_text(Path::new(name), SCENARIO_BYTES)?
+        .ok_or_else(|| Usage(format!("{name}: too large for a scenario")))?;
+    parse(name, &text)
 }
 
 fn refuse_to_harm(scenario: &Scenario, running: &Running, allowed: bool) -> Result<()> {

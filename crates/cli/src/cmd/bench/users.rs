@@ -1,16 +1,24 @@
 //! Whose accounts are used. Passwords come from files: an argument could be read by every process of the machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use clap::builder::TypedValueParser;
 use sealpost_bench::load::User;
 
+use super::bounded_text;
 use crate::exit::Usage;
 use crate::secret;
 
 /// The largest file of accounts that is read.
 const FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// The most accounts of a pattern, or of a server that is started.
+const ACCOUNTS: u64 = 100_000;
+
+fn how_many() -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u64).range(1..=ACCOUNTS).map(|users| users as usize)
+}
 
 /// Options that say whose accounts are used.
 #[derive(clap::Args, Debug, Default)]
@@ -26,7 +34,7 @@ pub struct Users {
     #[arg(long, value_name = "PATTERN", requires = "users")]
     pub user_pattern: Option<String>,
     /// How many accounts: of the pattern, of the server that is started, or the first of the file
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = how_many())]
     pub users: Option<usize>,
     /// The password of all those accounts, in FILE
     #[arg(long, value_name = "FILE")]
@@ -70,10 +78,9 @@ impl Users {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Vec<User>> {
-    let size = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
-    anyhow::ensure!(size <= FILE_BYTES, "{}: too large for a list of accounts", path.display());
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+fn read(path: &Path) -> Result<Vec<User>> {
+    let text = bounded_text(path, FILE_BYTES)?
+        .ok_or_else(|| Usage(format!("{}: too large for a list of accounts", path.display())))?;
     let mut users = Vec::new();
     for (nth, line) in text.lines().enumerate() {
         if line.is_empty() || line.starts_with('#') {
@@ -106,6 +113,12 @@ mod tests {
         std::fs::write(&path, "a:b\nsecret\n").unwrap();
         let error = read(&path).err().unwrap().to_string();
         assert!(error.ends_with("users:2: not a line `name:password`"), "{error}");
+    }
+
+    #[test]
+    fn a_file_without_end_is_not_read_to_it() {
+        let error = read(Path::new("/dev/zero")).err().unwrap().to_string();
+        assert_eq!(error, "/dev/zero: too large for a list of accounts");
     }
 
     #[test]
