@@ -11,13 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::Path;
 
-use sealpost_base::{Error, Kind, Result, Uid, UidSet};
+use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::{Date, DateTime};
 
 use super::claim::Claim;
 use super::digest::Digesting;
-use super::files::put_aside;
-use super::journal::{Commit, FlagsRecord, Journal, Message, Record, salvage};
+use super::journal::{Again, Commit, FlagsRecord, Journal, Message, Record, Salvaged};
 use super::line_ends::ToText;
 use super::octets::Octets;
 use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among};
@@ -67,8 +66,6 @@ pub(super) struct Contents {
     /// Of UIDs that came more than once: where the last one's record begins.
     again: BTreeMap<u32, u64>,
     index: OnceCell<Vec<(u32, u64)>>,
-    /// What was salvaged of a damaged journal, to be told.
-    salvaged: Option<String>,
 }
 
 impl Contents {
@@ -79,88 +76,20 @@ impl Contents {
     pub fn read(path: &Path, mut each: impl FnMut(u64, &Record)) -> Result<Self> {
         let (mut known, mut undated) = (Known::new(), UidSet::new());
         let (mut removed, mut again) = (UidSet::new(), BTreeMap::new());
-        let opened = Journal::open(path, |at, record| {
+        let journal = Journal::open(path, |at, record| {
             each(at, &record);
             note_date(&mut undated, &record);
             take(&mut known, &mut removed, &mut again, at, record);
             Ok(())
-        });
-        let (index, salvaged) = (OnceCell::new(), None);
-        let journal = match opened {
-            Err(e) if e.kind() == Kind::Corrupt => {
-                let Some(header) = Journal::last_header(path)? else { return Err(e) };
-                let Some(damaged) = put_aside(path)? else { return Err(e) };
-                let mut contents = Contents::new(Journal::create(path, header)?);
-                contents.salvage(&damaged, 0)?;
-                return Ok(contents);
-            }
-            journal => journal?,
-        };
-        let mut contents = Contents { journal, known, undated, removed, again, index, salvaged };
-        if let Some(damaged) = contents.journal.damaged().map(Path::to_owned) {
-            let end = contents.journal.end();
-            contents.salvage(&damaged, end)?;
-        }
-        Ok(contents)
-    }
-
-    /// Takes over what can be read of a damaged journal, from a place on. The next pull looks what is missing.
-    fn salvage(&mut self, damaged: &Path, from: u64) -> Result<()> {
-        let (mut line_ends, mut unread, mut data) = (0, 0u64, self.journal.last().data);
-        salvage(damaged, from, |record| match record {
-            Some(record) => {
-                if let Record::Commit(commit) = &record {
-                    data = commit.data;
-                }
-                self.push_again(record, &mut line_ends)
-            }
-            None => {
-                (line_ends, unread) = (0, unread + 1);
-                Ok(())
-            }
         })?;
-        if let Some(header) = Journal::last_header(damaged)?.filter(|header| header != self.journal.header())
-        {
-            self.push(Record::Header(header))?;
-        }
-        self.commit(data, &Resume::default())?;
-        let (folder, damaged) = (&self.journal.header().folder, damaged.display());
-        self.salvaged = Some(format!(
-            "{folder}: its journal was damaged: what can be read of it is taken over, {unread} places cannot; `archive verify --all --repair` \
-             finds and fetches what was in them; as it was, it is in {damaged}"
-        ));
-        Ok(())
-    }
-
-    /// Adds a record of another journal that this one takes the place of.
-    fn push_again(&mut self, record: Record, line_ends: &mut u64) -> Result<()> {
-        match record {
-            // This one has a header, and gets a commit at its end.
-            Record::Header(_) | Record::Commit(_) => Ok(()),
-            record @ Record::LineEnds { .. } => {
-                let at = self.journal.push(&record)?;
-                *line_ends = if *line_ends == 0 { at } else { *line_ends };
-                Ok(())
-            }
-            Record::Message(mut message) => {
-                let ends = std::mem::take(line_ends);
-                message.line_ends = if message.line_ends == 0 { 0 } else { ends };
-                self.push(Record::Message(message))
-            }
-            record => {
-                if record == Record::Abandoned {
-                    *line_ends = 0;
-                }
-                self.push(record)
-            }
-        }
+        Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new() })
     }
 
     /// An empty journal.
     pub fn new(journal: Journal) -> Self {
         let (known, undated) = (Known::new(), UidSet::new());
         let (removed, again) = (UidSet::new(), BTreeMap::new());
-        Contents { journal, known, undated, removed, again, index: OnceCell::new(), salvaged: None }
+        Contents { journal, known, undated, removed, again, index: OnceCell::new() }
     }
 
     /// Adds a record, and what it says.
@@ -217,8 +146,7 @@ impl Contents {
     /// `Retry`, `Corrupt`: the old one is there then.
     fn date(&mut self, dates: &HashMap<u32, DateTime>, path: &Path) -> Result<()> {
         let last = *self.journal.last();
-        let mut new = Contents::new(Journal::begin(path, self.journal.header().clone())?);
-        let mut line_ends = 0;
+        let mut again = Again::begin(path, self.journal.header().clone())?;
         for record in self.journal.records()? {
             let mut record = record?.1;
             if let Record::Message(message) = &mut record
@@ -226,11 +154,10 @@ impl Contents {
             {
                 (message.received, message.zone) = (Some(date.timestamp().seconds()), date.zone_minutes());
             }
-            new.push_again(record, &mut line_ends)?;
+            again.add(record)?;
         }
-        new.journal.commit(&last)?;
-        new.journal.put_in_place(path, true)?;
-        *self = new;
+        again.put_in_place(path, &last)?;
+        *self = Contents::read(path, |_, _| {})?;
         Ok(())
     }
 
@@ -574,11 +501,15 @@ impl<F: Files> Folder for FileFolder<F> {
     fn notices(&mut self) -> Vec<String> {
         let mut notices = self.files.notices();
         notices.extend(self.notice.take());
-        let salvaged = self.contents.salvaged.take();
+        let salvaged = self.contents.journal.take_salvaged();
         let journal = &self.contents.journal;
-        if let Some(salvaged) = salvaged {
-            notices.push(salvaged);
-        } else if journal.cut() > 0 && journal.damaged().is_none() {
+        if let Some(Salvaged { aside, unread }) = salvaged {
+            let (folder, aside) = (&journal.header().folder, aside.display());
+            notices.push(format!(
+                "{folder}: its journal was damaged: what can be read of it is taken over, {unread} places cannot; `archive verify --all --repair` \
+                 finds and fetches what was in them; as it was, it is in {aside}"
+            ));
+        } else if journal.cut() > 0 {
             let (folder, bytes) = (&journal.header().folder, journal.cut());
             notices.push(format!(
                 "{folder}: its journal ended in {bytes} bytes that are not whole, since a run was killed or the file was cut; what \

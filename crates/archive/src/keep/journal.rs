@@ -15,12 +15,14 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::{Error, Result, limits};
 
+pub use self::again::Again;
 pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
-pub use self::salvage::salvage;
+pub use self::salvage::Salvaged;
 use super::digest::{CHECK_BYTES, Check, Digesting};
 use crate::io_error;
 
+mod again;
 mod reader;
 mod record;
 mod salvage;
@@ -53,8 +55,8 @@ pub struct Journal {
     broken: bool,
     /// Bytes that followed the last commit when it was opened.
     cut: u64,
-    /// As it was before, if it was damaged and not only cut.
-    damaged: Option<PathBuf>,
+    /// It was damaged when it was opened, and not only cut.
+    salvaged: Option<Salvaged>,
 }
 
 /// What a look at a journal's end shows.
@@ -104,7 +106,7 @@ impl Journal {
             digesting,
             broken: false,
             cut: 0,
-            damaged: None,
+            salvaged: None,
         };
         journal.push(&Record::Header(header))?;
         Ok(journal)
@@ -124,29 +126,41 @@ impl Journal {
     }
 
     /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and cuts off what
-    /// follows the last commit. If that ends in a valid transaction, it is no rest of a run that was killed: the file is kept
-    /// beside it as it was ([`Journal::damaged`]).
+    /// follows the last commit. If that ends in a valid transaction, it is no rest of a run that was killed: the journal is damaged, and what
+    /// can be read of it is in a new one then ([`Journal::take_salvaged`]).
     ///
     /// # Errors
     /// `NotFound` if there is none; `Corrupt` if its beginning is not valid; what `each` says; `Retry` if it cannot be
     /// read.
     pub fn open(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Self> {
+        if let Some(journal) = Self::open_sound(path, &mut each)? {
+            return Ok(journal);
+        }
+        let salvaged = Some(salvage::salvage(path)?);
+        let again = || Error::corrupt(format!("{}: the journal is damaged again", path.display()));
+        let journal = Self::open_sound(path, each)?.ok_or_else(again)?;
+        Ok(Journal { salvaged, ..journal })
+    }
+
+    /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if it is before a valid end.
+    fn open_sound(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Option<Self>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).open(path).map_err(|e| io_error(path, e))?;
-        let found = reader::scan(&file, path)?;
+        let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+        let found = reader::scan(&file, path);
+        let is_whole = found.as_ref().is_ok_and(|found| found.end == length);
+        if !is_whole && reader::last(&file, path)?.is_some() {
+            return Ok(None);
+        }
+        let found = found?;
         for record in Records::of(&file, path, found.end)? {
             let (offset, record) = record?;
             each(offset, record)?;
         }
-        let length = file.metadata().map_err(|e| io_error(path, e))?.len();
-        let mut damaged = None;
         if length > found.end {
-            if reader::last(&file, path)?.is_some() {
-                damaged = Some(super::files::copy_aside(path)?);
-            }
             file.set_len(found.end).map_err(|e| io_error(path, e))?;
         }
-        Ok(Journal {
+        Ok(Some(Journal {
             path: path.to_owned(),
             file,
             header: found.header,
@@ -159,8 +173,8 @@ impl Journal {
             digesting: seeded(&found.check),
             broken: false,
             cut: length.saturating_sub(found.end),
-            damaged,
-        })
+            salvaged: None,
+        }))
     }
 
     /// What a journal says of its folder, and its last commit, without changing anything. Only the last transaction is
@@ -192,28 +206,14 @@ impl Journal {
         &self.last
     }
 
-    /// Where the last commit ends.
-    pub fn end(&self) -> u64 {
-        self.committed
-    }
-
     /// Bytes that followed the last commit when it was opened, and are cut off.
     pub fn cut(&self) -> u64 {
         self.cut
     }
 
-    /// The journal as it was when it was opened, if it was damaged before a valid end; [`salvage`] reads what was cut off.
-    pub fn damaged(&self) -> Option<&Path> {
-        self.damaged.as_deref()
-    }
-
-    /// The last header, if the last transaction is valid, whatever is before it.
-    ///
-    /// # Errors
-    /// `Retry` if it cannot be read.
-    pub fn last_header(path: &Path) -> Result<Option<Header>> {
-        let file = File::open(path).map_err(|e| io_error(path, e))?;
-        Ok(reader::last(&file, path)?.map(|(header, _)| header))
+    /// That it was damaged before a valid end when it was opened, to be told once.
+    pub fn take_salvaged(&mut self) -> Option<Salvaged> {
+        self.salvaged.take()
     }
 
     /// Whether there are records that are not committed.

@@ -104,13 +104,55 @@ fn every_changed_byte_is_noticed() {
         let mut changed = whole.clone();
         changed[at] ^= 0x10;
         fs::write(&path, &changed).unwrap();
-        // Transactions before the changed one are valid, it and those after it are not.
         let complete = ends.iter().filter(|end| **end <= at as u64).count();
-        match Journal::open(&path, |_, _| Ok(())) {
-            Ok(journal) => assert_eq!(journal.committed, ends[complete - 1], "{at}"),
-            Err(_) => assert_eq!(complete, 0, "{at}"),
-        }
+        let is_last = complete == ends.len() - 1;
+        let mut records = Vec::new();
+        let opened = Journal::open(&path, |_, record| {
+            records.push(record);
+            Ok(())
+        });
+        let mut journal = match opened {
+            Ok(journal) => journal,
+            // Whose it is is said at the beginning alone.
+            Err(_) => {
+                assert_eq!(complete, 0, "{at}");
+                assert_eq!(fs::read(&path).unwrap(), changed, "what is damaged is left as it is");
+                continue;
+            }
+        };
+        let salvaged = journal.take_salvaged();
+        assert_eq!(salvaged.is_none(), is_last, "{at}");
+        let Some(salvaged) = salvaged else {
+            assert_eq!(journal.committed, ends[complete - 1], "{at}");
+            continue;
+        };
+        // The changed transaction is read as far as it can be, and the others are whole.
+        assert_eq!(fs::read(&salvaged.aside).unwrap(), changed, "{at}");
+        let known = uids(&records);
+        let of_changed = (complete as u32 * 4).saturating_sub(3)..=complete as u32 * 4;
+        let others = (1..=12).filter(|uid| !of_changed.contains(uid));
+        assert!(others.into_iter().all(|uid| known.contains(&uid)), "{at}: {known:?}");
+        assert!(complete == 0 || Journal::peek(&path).unwrap().header == header("INBOX"), "{at}");
+        drop(journal);
+        assert_eq!(read(&path).1, records, "{at}: once is enough");
+        fs::remove_file(salvaged.aside).unwrap();
     }
+}
+
+/// Until the new one is in its place, the damaged one is there as it was.
+#[test]
+fn a_damaged_journal_that_cannot_be_written_anew_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    written(&path);
+    let mut changed = fs::read(&path).unwrap();
+    changed[MAGIC.len() + 200] ^= 1;
+    fs::write(&path, &changed).unwrap();
+    fs::create_dir(directory.path().join("a.new")).unwrap();
+    assert!(Journal::open(&path, |_, _| Ok(())).is_err());
+    assert_eq!(fs::read(&path).unwrap(), changed);
+    fs::remove_dir(directory.path().join("a.new")).unwrap();
+    assert!(uids(&read(&path).1).len() >= 11);
 }
 
 #[test]
