@@ -25,7 +25,7 @@ pub(super) use watch::Watch;
 /// Bytes of names and values that are copied out of the state and written at once; one value may be added to it, for which memory
 /// is drawn if it is longer than that.
 const BATCH_BYTES: usize = limits::IMAP_OUTPUT_FREE_BYTES;
-/// What long values that are on their way to clients may take: this part of what is common, one so-manieth.
+/// What long values that are on their way to clients may take: an eighth of what is common.
 const SHARE: usize = 8;
 /// A name and a value as they are sent: copied, and written into a buffer that doubles as it grows.
 const LONG_VALUE_BYTES: usize = 3 * (limits::METADATA_VALUE_BYTES + limits::METADATA_ENTRY_BYTES);
