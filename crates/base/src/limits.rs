@@ -125,9 +125,9 @@ pub const IMAP_LINE_BYTES: usize = 16 * 1024;
 pub const IMAP_SKIPPED_BYTES_ANONYMOUS: u64 = 64 * 1024;
 /// Bytes of a refused command or message that are read and thrown away after login.
 pub const IMAP_SKIPPED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-/// Connections may be compressed until what they hold is this part of the memory budget: one so-manieth.
+/// Connections may be compressed until what they hold is the memory budget divided by this.
 pub const IMAP_COMPRESSED_SHARE: usize = 4;
-/// Connections that send at the moment are compressed until their compressors are this part of the memory budget.
+/// Connections that send at the moment are compressed until their compressors are the memory budget divided by this.
 pub const IMAP_COMPRESSORS_SHARE: usize = 8;
 /// Fields of an ID command (RFC 2971 §3.3).
 pub const IMAP_ID_FIELDS: usize = 30;

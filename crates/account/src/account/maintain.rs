@@ -31,7 +31,7 @@ pub(crate) const UNDER_WAY: Duration = Duration::from_secs(24 * 3600);
 /// they need not all be remembered.
 const REMOVED_AT_ONCE: usize = 65_536;
 
-/// Of those that are not known one so-manieth is remembered.
+/// Of those that are not known one in so many is remembered.
 const UNKNOWN_PART: usize = 4;
 /// What an id takes that is remembered while garbage is collected, with its part of one that is not known.
 const COLLECTED_BYTES: usize =

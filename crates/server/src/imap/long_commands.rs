@@ -8,7 +8,7 @@ use sealpost_base::{Budget, Permit, limits};
 
 /// What a command takes in all, parsed, for each of its bytes.
 const PARSED_FACTOR: usize = 2;
-/// Each share is this part of the memory budget: one so-manieth.
+/// Each share is the memory budget divided by this.
 const SHARE: usize = 8;
 
 /// The shares. Cloning shares them.

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use crate::settings::Connections;
 use crate::throttle::Network;
 
-/// Strangers make room only when they are more than this part of all connections: one so-manieth. The others would only push
+/// Strangers make room only when they are more than all connections divided by this. The others would only push
 /// each other out.
 const STRANGERS_SHARE: usize = 16;
 /// Connections that a holder may have however many others have.

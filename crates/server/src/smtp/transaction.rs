@@ -31,7 +31,7 @@ pub(super) struct Envelope {
     permits: Vec<Permit>,
 }
 
-/// What the recipients of all transactions may take: this part of what is common, one so-manieth.
+/// What the recipients of all transactions may take: what is common, divided by this.
 const SHARE: usize = 8;
 /// What a recipient's path takes beside its characters, in bytes: allocations, and a vector that grows.
 const PATH_BYTES: usize = 3 * 16 + size_of::<Recipient>();

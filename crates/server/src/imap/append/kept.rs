@@ -16,16 +16,16 @@ use tokio::time::timeout;
 
 use crate::imap::reply::Reply;
 
-/// What all records that are held together may take: this part of what is common, one so-manieth.
+/// What all records that are held together may take: what is common, divided by this.
 const SHARE: usize = 8;
-/// The records of one command: at most this part of the share, one so-manieth.
+/// The records of one command: at most the share divided by this.
 const COMMAND_SHARE: usize = 2;
 /// How long a command waits for the share: longer than a client may stand still while others wait for memory.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Sets of flags that a new message is compared with: those of the messages before it.
 const SETS_BEFORE: usize = 8;
 
-/// Messages that wait to be stored may take this part of the share, one so-manieth.
+/// Messages that wait to be stored may take the share divided by this.
 const LATER_SHARE: usize = 2;
 
 /// Where the memory for these records comes from. Cloning shares it.

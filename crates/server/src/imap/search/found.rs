@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use super::run::Match;
 
-/// What all results that are held together may take: this part of what is common, one so-manieth.
+/// What all results that are held together may take: what is common, divided by this.
 const SHARE: usize = 8;
 /// What larger ones may take besides: so many of those parts. A mailbox that needs more cannot be searched.
 const LARGE_PARTS: usize = 3;
