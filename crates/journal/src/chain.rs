@@ -26,7 +26,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 use crate::ballot::{Ballot, Place};
-use crate::{Append, Tail};
+use crate::{Append, Tail, position_in};
 use order::{last_of, leading_to};
 use turn::Turn;
 
@@ -76,14 +76,26 @@ struct Lead {
     ballot: Ballot,
     /// The end of the chain in it.
     tail: Tail,
+    /// There is a checkpoint of what came after that end, and is missing.
+    lacks_end: bool,
 }
 
 /// The ballots that were begun, and what else is in their folder.
 pub(crate) struct Begun {
     greatest: Ballot,
     all: Vec<Ballot>,
-    /// Other objects in the folder, behind where was looked.
-    pub others: usize,
+    /// The positions of checkpoints behind the one that was asked about.
+    checkpoints: Vec<Position>,
+    /// The one after that.
+    next: Position,
+}
+
+/// Which manifests of checkpoints, in the folder of ballots, are of interest to whoever knows a log up to some position.
+pub(crate) struct Marks {
+    /// The path of the one at that position: those behind it are.
+    pub after: String,
+    /// The next position. Two checkpoints behind that say that what is there may be trimmed.
+    pub next: Position,
 }
 
 /// What is found of the chain.
@@ -149,9 +161,11 @@ impl Chain {
         self.follow_up(lead, object, None).await
     }
 
-    /// Appends `object` right after `after`. `marks` is the path in the folder of ballots behind which two objects say that
-    /// the position may be trimmed.
-    pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &str) -> Result<Append> {
+    /// Appends `object` right after `after`, which `marks` is about too.
+    ///
+    /// # Errors
+    /// As [`Chain::append_at`]; `Corrupt` if there is a checkpoint of what came after it, and that is missing.
+    pub(crate) async fn append(&self, after: &Tail, object: Sealed, marks: &Marks) -> Result<Append> {
         let mut slot = self.known.lead.lock().await;
         // Out of the slot while it is used: whoever is interrupted leaves no ballot behind in which one position might be
         // written twice.
@@ -171,11 +185,15 @@ impl Chain {
             },
         };
         drop(slot);
+        if lead.lacks_end {
+            // Whoever begins with that checkpoint would not read what is appended here.
+            return Err(lacks_its_end(lead.tail.position.next()));
+        }
         self.follow_up(lead, object, Some(marks)).await
     }
 
     /// Writes the entry after the lead's end, and finds out whether it counts.
-    async fn follow_up(&self, lead: Lead, object: Sealed, marks: Option<&str>) -> Result<Append> {
+    async fn follow_up(&self, lead: Lead, object: Sealed, marks: Option<&Marks>) -> Result<Append> {
         let parent = lead.tail.ballot.unwrap_or(Ballot::NONE);
         let place = Place { position: lead.tail.position.next(), ballot: lead.ballot, parent };
         let hash = Hash::of(object.as_ref());
@@ -185,14 +203,14 @@ impl Chain {
         if begun.greatest <= place.ballot {
             self.settle(place);
             self.known.turn.appended();
-            self.keep(Lead { ballot: lead.ballot, tail }).await;
+            self.keep(Lead { ballot: lead.ballot, tail, lacks_end: false }).await;
             return Ok(Append::Done(tail));
         }
         self.fate(lead, (place, hash), marks).await
     }
 
     /// The entries behind `known` that count. Makes sure that everybody else will find the same.
-    pub(crate) async fn behind(&self, known: &Tail, marks: Option<&str>) -> Result<Found> {
+    pub(crate) async fn behind(&self, known: &Tail, marks: Option<&Marks>) -> Result<Found> {
         let listed = self.list(known.position).await?;
         self.behind_as_listed(listed, known, marks).await
     }
@@ -202,7 +220,7 @@ impl Chain {
         &self,
         listed: Vec<Place>,
         known: &Tail,
-        marks: Option<&str>,
+        marks: Option<&Marks>,
     ) -> Result<Found> {
         let mut listed = Some(listed);
         for round in 0..ROUNDS {
@@ -244,7 +262,7 @@ impl Chain {
     }
 
     /// Begins a ballot, after the turn of whoever took the last one away.
-    async fn begin_in_turn(&self, known: &Tail, marks: &str) -> Result<Option<Lead>> {
+    async fn begin_in_turn(&self, known: &Tail, marks: &Marks) -> Result<Option<Lead>> {
         if let Some(pause) = self.known.turn.pause(&*self.random) {
             tokio::time::sleep(pause).await;
         }
@@ -255,7 +273,7 @@ impl Chain {
     }
 
     /// Begins a ballot: after this nobody with a smaller one gets an entry that counts. `None` if the log was trimmed.
-    async fn begin(&self, known: &Tail, marks: Option<&str>) -> Result<Option<Lead>> {
+    async fn begin(&self, known: &Tail, marks: Option<&Marks>) -> Result<Option<Lead>> {
         let mut least = known.ballot.unwrap_or(Ballot::NONE);
         for round in 0..ROUNDS {
             let begun = self.begun(marks).await?;
@@ -275,7 +293,10 @@ impl Chain {
                 self.wait(round).await;
                 continue;
             }
-            let Some(last) = last else { return Ok(Some(Lead { ballot, tail: *known })) };
+            // The end of a log is never removed.
+            let end = last.map_or(known.position, |last| last.position);
+            let lacks_end = begun.checkpoints.iter().any(|at| *at > end);
+            let Some(last) = last else { return Ok(Some(Lead { ballot, tail: *known, lacks_end })) };
             let mine = if last.is_plain() { last } else { Place { ballot, ..last } };
             let Some(object) = self.write_again(&last, &mine).await? else {
                 self.wait(round).await;
@@ -284,7 +305,7 @@ impl Chain {
             self.settle(mine);
             let tail_ballot = (!mine.is_plain()).then_some(ballot);
             let tail = Tail { position: last.position, hash: Hash::of(&object), ballot: tail_ballot };
-            return Ok(Some(Lead { ballot, tail }));
+            return Ok(Some(Lead { ballot, tail, lacks_end }));
         }
         Err(busy())
     }
@@ -327,17 +348,19 @@ impl Chain {
         Ok(places)
     }
 
-    /// The ballots that were begun, and how many other objects are in their folder behind `marks`; none of them with `None`.
-    pub(crate) async fn begun(&self, marks: Option<&str>) -> Result<Begun> {
+    /// The ballots that were begun, and what else is in their folder; nothing of that with `None`.
+    pub(crate) async fn begun(&self, marks: Option<&Marks>) -> Result<Begun> {
         // Behind all positions, before all ballots.
         let before_ballots = format!("{}/v", self.ballots);
-        let after = marks.unwrap_or(&before_ballots);
+        let after = marks.map_or(&before_ballots, |marks| &marks.after);
         let mut listed = self.store.list(&self.ballots, Some(after));
-        let mut begun = Begun { greatest: Ballot::NONE, all: Vec::new(), others: 0 };
+        let next = marks.map_or(Position::ZERO, |marks| marks.next);
+        let mut begun = Begun { greatest: Ballot::NONE, all: Vec::new(), checkpoints: Vec::new(), next };
         while let Some(object) = listed.try_next().await? {
-            match object.path.rsplit('/').next().and_then(Ballot::of_file) {
+            let Some(name) = object.path.rsplit('/').next() else { continue };
+            match Ballot::of_file(name) {
                 Some(ballot) => begun.all.push(ballot),
-                None => begun.others += 1,
+                None => begun.checkpoints.extend(position_in(name)),
             }
         }
         begun.greatest = begun.all.iter().copied().max().unwrap_or(Ballot::NONE);
@@ -392,12 +415,20 @@ impl Chain {
 
 impl Begun {
     pub(crate) fn is_trimmed(&self) -> bool {
-        self.others >= 2
+        self.checkpoints.iter().filter(|at| **at > self.next).count() >= 2
     }
 }
 
 fn unknown(position: Position) -> Error {
     Error::retry(format!("log entry {position}: others went on while it was written; it may count or not"))
+}
+
+/// What is told of a log with a checkpoint at `position` or behind it, and no entry there.
+pub(crate) fn lacks_its_end(position: Position) -> Error {
+    Error::corrupt(format!(
+        "log entry {position} is missing, and there is a checkpoint of it or of what came after it: nothing is appended in its place; \
+         \"sealpost check\" says what is missing, and a backup may have it"
+    ))
 }
 
 fn busy() -> Error {

@@ -50,7 +50,7 @@ impl Journal {
     }
 
     /// The positions above `after` that have a checkpoint, newest first.
-    async fn checkpoints_after(&self, after: Option<Position>) -> Result<Vec<Position>> {
+    pub(crate) async fn checkpoints_after(&self, after: Option<Position>) -> Result<Vec<Position>> {
         let after = after.map(|position| self.manifest_path(position));
         let mut positions = Vec::new();
         let mut listed = self.store.list(&self.manifest_prefix(), after.as_deref());

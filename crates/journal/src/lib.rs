@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 pub use ballot::{Ballot, Place};
 pub use chain::Chain;
+use chain::Marks;
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Content, Entry, Seal};
 pub use metrics::JournalMetrics;
@@ -101,9 +102,9 @@ impl Journal {
         self.chain.path(&Place::plain(position))
     }
 
-    /// Behind here two manifests say that what follows `known` may be trimmed.
-    fn marks(&self, known: Position) -> String {
-        self.manifest_path(known.next())
+    /// What the manifests say of what follows `known`.
+    fn marks(&self, known: Position) -> Marks {
+        Marks { after: self.manifest_path(known), next: known.next() }
     }
 
     fn manifest_prefix(&self) -> String {

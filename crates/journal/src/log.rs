@@ -8,8 +8,8 @@ use sealpost_vault::entry::{self, Origin};
 use sealpost_vault::{AccountKeys, Appends, Hash, PublicKey, Put, Sealed};
 use zeroize::Zeroizing;
 
-use crate::chain::Found;
 use crate::chain::order::{last_of, leading_to};
+use crate::chain::{Found, lacks_its_end};
 use crate::{Ballot, Journal, Place, Tail};
 
 /// How often an append is repeated when it is unknown whether it took effect.
@@ -77,13 +77,6 @@ fn trimmed_while_written(position: Position) -> Error {
     Error::retry(format!("log entry {position}: trimmed while written; it may count or not"))
 }
 
-fn lacks_its_end(position: Position) -> Error {
-    Error::corrupt(format!(
-        "log entry {position} is missing, and there is a checkpoint of what came after it: nothing is appended before it; \
-         \"sealpost check\" says what is missing, and a backup may have it"
-    ))
-}
-
 impl Journal {
     /// Appends one entry right after `after`; durable when it returns `Done`.
     ///
@@ -105,7 +98,7 @@ impl Journal {
             }
         };
         let appended = match self.store.appends() {
-            Appends::Conditional => self.append_conditionally(position, sealed).await?,
+            Appends::Conditional => self.append_conditionally(after.position, sealed).await?,
             Appends::Siblings => self.chain.append(after, sealed, &self.marks(after.position)).await?,
         };
         match appended {
@@ -116,19 +109,14 @@ impl Journal {
         Ok(appended)
     }
 
-    async fn append_conditionally(&self, position: Position, sealed: Sealed) -> Result<Append> {
+    async fn append_conditionally(&self, after: Position, sealed: Sealed) -> Result<Append> {
+        let position = after.next();
         let hash = entry::hash(sealed.as_ref());
         // What spares leaving an entry that nobody reads, and the unknown outcome; what decides is asked below.
         if !self.seen.lately(position) {
-            match self.checkpoints_above(position).await? {
-                0 => {}
-                // Others went on, or the log has lost its end: what would be written there nobody would read.
-                1 => match self.read_whole(&Place::plain(position)).await? {
-                    Some(_) => return Ok(Append::Lost),
-                    None if self.is_trimmed(position).await? => return Ok(Append::Trimmed),
-                    None => return Err(lacks_its_end(position)),
-                },
-                _ => return Ok(Append::Trimmed),
+            let marked = self.checkpoints_after(Some(after)).await?;
+            if !marked.is_empty() {
+                return self.passed(position, &marked).await;
             }
         }
         if !self.put(position, sealed, hash).await? {
@@ -140,6 +128,21 @@ impl Journal {
             return Err(trimmed_while_written(position));
         }
         Ok(Append::Done(Tail { position, hash, ballot: None }))
+    }
+
+    /// Why nothing is written at `position`, as these are the checkpoints of it or of what came after it: others went on, or
+    /// the log has lost its end, and what would be written there nobody would read.
+    async fn passed(&self, position: Position, marked: &[Position]) -> Result<Append> {
+        if marked.iter().filter(|at| **at > position).count() >= 2 {
+            return Ok(Append::Trimmed);
+        }
+        match self.store.size(&self.log_path(position)).await {
+            Ok(_) => Ok(Append::Lost),
+            Err(e) if e.kind() != Kind::NotFound => Err(e),
+            // Asked once more: it may have been trimmed before it was looked for.
+            Err(_) if self.is_trimmed(position).await? => Ok(Append::Trimmed),
+            Err(_) => Err(lacks_its_end(position)),
+        }
     }
 
     /// Whether nothing from `position` on was ever removed.

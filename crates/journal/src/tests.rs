@@ -5,7 +5,7 @@ use futures::StreamExt;
 use object_store::memory::InMemory;
 use sealpost_base::{AccountId, FakeClock, Kind, Position, SeededRandom, Timestamp};
 use sealpost_vault::faulty::{Faulty, Plan};
-use sealpost_vault::{AccountKeys, RootKey, Store};
+use sealpost_vault::{AccountKeys, Appends, Backend, RootKey, Store};
 
 use super::*;
 
@@ -18,13 +18,24 @@ struct World {
 }
 
 fn world() -> World {
+    world_of(Appends::Conditional)
+}
+
+fn world_of(appends: Appends) -> World {
     let random = Arc::new(SeededRandom::new(1));
     let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
-    let store = Store::memory();
+    let store = Store::with(Arc::new(InMemory::new()), Backend { appends });
     World { journal: Journal::new(store.clone(), ACCOUNT, random), store, keys }
 }
 
 impl World {
+    /// The same for a process that knows nothing of it.
+    fn again(&self) -> World {
+        let keys = AccountKeys::derive(&RootKey::generate(&SeededRandom::new(1)), ACCOUNT);
+        let (store, random) = (self.store.clone(), Arc::new(SeededRandom::new(2)));
+        World { journal: Journal::new(store.clone(), ACCOUNT, random), store, keys }
+    }
+
     async fn append(&self, after: &Tail, text: &str) -> Append {
         self.journal.append(after, Seal::Owner(&self.keys), text.as_bytes()).await.unwrap()
     }
@@ -135,24 +146,36 @@ async fn a_checkpoint_is_read_back_and_written_twice_without_harm() {
     assert!(w.journal.chunk(&w.keys, Position(1), &other).await.is_err(), "another one's digest");
 }
 
+/// Of a log with entries up to the third, and a checkpoint of all of it, the last `lost` are gone.
 #[tokio::test]
 async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {
-    let w = world();
-    let one = w.fill(Tail::EMPTY, &["one"]).await;
-    let three = w.fill(one, &["two", "three"]).await;
-    w.checkpoint(three, &[("head", "h")]).await;
-    // Of somebody else who went on, that alone is known.
-    assert_eq!(w.append(&one, "also two").await, Append::Lost);
-    for entry in [2, 3] {
-        w.store.delete(&format!("acct/{ACCOUNT}/log/{entry:016x}")).await.unwrap();
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        for lost in 1..=3 {
+            let w = world_of(appends);
+            let one = w.fill(Tail::EMPTY, &["one"]).await;
+            let three = w.fill(one, &["two", "three"]).await;
+            w.checkpoint(three, &[("head", "h")]).await;
+            let begun = w.again();
+            // Of somebody else who went on, that alone is known.
+            assert_eq!(begun.append(&one, "also two").await, Append::Lost);
+            let log = w.paths("log/").await;
+            for entry in &log[3 - lost..] {
+                w.store.delete(&format!("acct/{ACCOUNT}/log/{entry}")).await.unwrap();
+            }
+            let begun = w.again();
+            // It would be acknowledged, and whoever begins with the checkpoint would never read it.
+            let end = begun.journal.tail(Tail::EMPTY).await.unwrap();
+            assert_eq!(end.position.0, 3 - lost as u64);
+            let public = w.keys.public();
+            let refused = begun.journal.append(&end, Seal::Delivery(&public), b"mail").await.unwrap_err();
+            assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
+            let left = w.paths("log/").await;
+            let behind = format!("{:016x}", end.position.next().0);
+            assert!(left.iter().all(|entry| **entry < *behind), "nor is anything left there: {left:?}");
+            // Who knows it all, because it was there, goes on.
+            w.fill(three, &["four"]).await;
+        }
     }
-    // It would be acknowledged, and whoever begins with the checkpoint would never read it.
-    let end = w.journal.tail(Tail::EMPTY).await.unwrap();
-    let public = w.keys.public();
-    let refused = w.journal.append(&end, Seal::Delivery(&public), b"mail").await.unwrap_err();
-    assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
-    assert_eq!(w.paths("log/").await, [format!("{:016x}", 1)], "nor is anything left there");
-    w.fill(three, &["four"]).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use sealpost_base::{Kind, Result};
 use sealpost_vault::Hash;
 
-use super::{Chain, Found, Lead, PATIENCE, ROUNDS, unknown};
+use super::{Chain, Found, Lead, Marks, PATIENCE, ROUNDS, unknown};
 use crate::ballot::Place;
 use crate::{Append, Tail};
 
@@ -13,7 +13,7 @@ impl Chain {
         &self,
         lead: Lead,
         (place, hash): (Place, Hash),
-        marks: Option<&str>,
+        marks: Option<&Marks>,
     ) -> Result<Append> {
         for round in 0..ROUNDS {
             let Found::Entries(places) = self.behind(&lead.tail, marks).await? else { break };
