@@ -217,9 +217,16 @@ impl<L: Layout> FileCopy<L> {
         places.find(|place| is_free(place)).unwrap_or(mark)
     }
 
+    fn open_journal(&self, place: &str) -> Result<Journal> {
+        let mut journal = Journal::open(&self.journal(place), |_, _| Ok(()))?;
+        let salvaged = journal.take_salvaged();
+        self.tell(salvaged.into_iter().map(|salvaged| salvaged.notice(&journal.header().folder)).collect());
+        Ok(journal)
+    }
+
     /// Says that a folder's files are at `to` now, with this header, and moves them there.
     fn relocate(&self, from: &str, to: &str, header: Header) -> Result<()> {
-        let mut journal = Journal::open(&self.journal(from), |_, _| Ok(()))?;
+        let mut journal = self.open_journal(from)?;
         let commit = *journal.last();
         journal.push(&Record::Header(Header { moving_to: Some(to.to_owned()), ..header.clone() }))?;
         journal.commit(&commit)?;
@@ -245,7 +252,7 @@ impl<L: Layout> FileCopy<L> {
 
     /// The move is done.
     fn settle(&self, place: &str, header: &Header) -> Result<()> {
-        let mut journal = Journal::open(&self.journal(place), |_, _| Ok(()))?;
+        let mut journal = self.open_journal(place)?;
         let commit = *journal.last();
         journal.push(&Record::Header(Header { moving_to: None, ..header.clone() }))?;
         journal.commit(&commit)

@@ -137,13 +137,15 @@ pub fn put_aside(path: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(aside))
 }
 
-/// As [`put_aside`], of a file that also stays where it is.
+/// As [`put_aside`], of a file that also stays where it is, until another one takes its place.
 ///
 /// # Errors
-/// `Retry` if it cannot be copied.
-pub fn copy_aside(path: &Path) -> Result<PathBuf> {
+/// `Retry` if it cannot be done.
+pub fn link_aside(path: &Path) -> Result<PathBuf> {
     let aside = aside(path);
-    fs::copy(path, &aside).and_then(|_| File::open(&aside)?.sync_all()).map_err(|e| io_error(&aside, e))?;
+    // Not every file system has links.
+    let copy = || fs::copy(path, &aside).and_then(|_| File::open(&aside)?.sync_all());
+    fs::hard_link(path, &aside).or_else(|_| copy()).map_err(|e| io_error(&aside, e))?;
     sync_directory_of(&aside)?;
     Ok(aside)
 }

@@ -16,7 +16,7 @@ use sealpost_imap::types::{Date, DateTime};
 
 use super::claim::Claim;
 use super::digest::Digesting;
-use super::journal::{Again, Commit, FlagsRecord, Journal, Message, Record, Salvaged};
+use super::journal::{Again, Commit, FlagsRecord, Journal, Message, Record};
 use super::line_ends::ToText;
 use super::octets::Octets;
 use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among};
@@ -156,7 +156,8 @@ impl Contents {
             }
             again.add(record)?;
         }
-        again.put_in_place(path, &last)?;
+        again.commit(&last)?;
+        again.put_in_place(path)?;
         *self = Contents::read(path, |_, _| {})?;
         Ok(())
     }
@@ -503,12 +504,8 @@ impl<F: Files> Folder for FileFolder<F> {
         notices.extend(self.notice.take());
         let salvaged = self.contents.journal.take_salvaged();
         let journal = &self.contents.journal;
-        if let Some(Salvaged { aside, unread }) = salvaged {
-            let (folder, aside) = (&journal.header().folder, aside.display());
-            notices.push(format!(
-                "{folder}: its journal was damaged: what can be read of it is taken over, {unread} places cannot; `archive verify --all --repair` \
-                 finds and fetches what was in them; as it was, it is in {aside}"
-            ));
+        if let Some(salvaged) = salvaged {
+            notices.push(salvaged.notice(&journal.header().folder));
         } else if journal.cut() > 0 {
             let (folder, bytes) = (&journal.header().folder, journal.cut());
             notices.push(format!(

@@ -142,14 +142,14 @@ impl Journal {
         Ok(Journal { salvaged, ..journal })
     }
 
-    /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if it is before a valid end.
+    /// Opens a journal that is not damaged, or only at its end; nothing, and it is left alone, if it is before that.
     fn open_sound(path: &Path, mut each: impl FnMut(u64, Record) -> Result<()>) -> Result<Option<Self>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).open(path).map_err(|e| io_error(path, e))?;
         let length = file.metadata().map_err(|e| io_error(path, e))?.len();
         let found = reader::scan(&file, path);
-        let is_whole = found.as_ref().is_ok_and(|found| found.end == length);
-        if !is_whole && reader::last(&file, path)?.is_some() {
+        let valid = found.as_ref().map_or(MAGIC.len() as u64, |found| found.end);
+        if valid < length && salvage::end_of_damaged(&file, path, valid)?.is_some() {
             return Ok(None);
         }
         let found = found?;

@@ -49,12 +49,20 @@ impl Again {
         Ok(())
     }
 
+    /// Commits it all, and once more with nothing: what is looked at of a journal, and done again, is its last transaction.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn commit(&mut self, commit: &Commit) -> Result<()> {
+        self.journal.commit(commit)?;
+        self.journal.commit(commit)
+    }
+
     /// Takes the place of the one at `path`, on disk when it returns.
     ///
     /// # Errors
-    /// As [`Journal::commit`]: the other one is there then.
-    pub fn put_in_place(mut self, path: &Path, commit: &Commit) -> Result<()> {
-        self.journal.commit(commit)?;
+    /// As [`Journal::put_in_place`]: the other one is there then.
+    pub fn put_in_place(mut self, path: &Path) -> Result<()> {
         self.journal.put_in_place(path, true)
     }
 }

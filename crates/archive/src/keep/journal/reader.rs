@@ -65,6 +65,11 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
 /// The header and the last commit, if the last transaction is valid and nothing follows it.
 pub(super) fn last(file: &File, path: &Path) -> Result<Option<(Header, Commit)>> {
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+    ended_at(file, path, length)
+}
+
+/// The header then, and the commit, if a valid transaction ends there.
+pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<(Header, Commit)>> {
     let Some(trailer_at) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut trailer = [0; TRAILER_BYTES];
     let mut input = reader(file, path, trailer_at)?;

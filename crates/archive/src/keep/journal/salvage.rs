@@ -6,15 +6,16 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use sealpost_base::{Error, Result};
+use sealpost_base::Result;
 
 use super::reader::{self, next_frame, one};
-use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES};
+use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES, read_exactly};
 use crate::io_error;
 use crate::keep::digest::CHECK_BYTES;
-use crate::keep::files::copy_aside;
+use crate::keep::files::link_aside;
 
 /// A journal was damaged, and what can be read of it is in a new one.
 #[derive(Debug)]
@@ -25,15 +26,58 @@ pub struct Salvaged {
     pub unread: u64,
 }
 
-/// Puts a journal with all that can be read of the one at `path`, whose last transaction is valid, in its place. What it
-/// says of what came last is at its defaults, so that the next pull looks what is missing. The damaged one is there until then.
+impl Salvaged {
+    /// What the user is told of it.
+    pub fn notice(&self, folder: &str) -> String {
+        let Salvaged { aside, unread } = self;
+        format!(
+            "{folder}: its journal was damaged: what can be read of it is taken over, {unread} places cannot; `archive verify --all --repair` \
+             finds and fetches what was in them; as it was, it is in {}",
+            aside.display()
+        )
+    }
+}
+
+/// Where the last transaction ends, if one is behind `valid`, where those that are valid end: then something is damaged before it.
+pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Option<u64>> {
+    let length = file.metadata().map_err(|e| io_error(path, e))?.len();
+    if length > valid && reader::last(file, path)?.is_some() {
+        return Ok(Some(length));
+    }
+    // A run may have been killed since, so that the end is not valid either.
+    let (mut at, mut end, mut frame) = (valid, None, Vec::new());
+    let mut input = reader::reader(file, path, at)?;
+    while let Some(bytes) = next_frame(&mut input, &mut frame).map_err(|e| io_error(path, e))? {
+        at += bytes as u64;
+        if let Ok(Record::Commit(_)) = minicbor::decode::<Record>(&frame[4..]) {
+            let mut trailer = [0; TRAILER_BYTES];
+            if !read_exactly(&mut input, &mut trailer).map_err(|e| io_error(path, e))? {
+                break;
+            }
+            at += TRAILER_BYTES as u64;
+            // What was not synced when the power went is no transaction, though its end may be there.
+            if reader::ended_at(file, path, at)?.is_some() {
+                end = Some(at);
+            }
+        }
+    }
+    Ok(end)
+}
+
+/// Puts a journal with all that can be read of the one at `path` in its place. What it says of what came last is at its
+/// defaults, so that the next pull looks what is missing. The damaged one is there until then.
 ///
 /// # Errors
-/// `Corrupt` if the last transaction is not valid; `Retry` if it cannot be read, or the new one written.
+/// `Corrupt` if it says nowhere whose it is; `Retry` if it cannot be read, or the new one written.
 pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     let file = File::open(path).map_err(|e| io_error(path, e))?;
-    let damaged = || Error::corrupt(format!("{}: the journal is damaged at both ends", path.display()));
-    let (header, _) = reader::last(&file, path)?.ok_or_else(damaged)?;
+    let found = reader::scan(&file, path);
+    let valid = found.as_ref().map_or(MAGIC.len() as u64, |found| found.end);
+    let (header, last) = match reader::last(&file, path)? {
+        Some(said) => said,
+        None => found.map(|found| (found.header, found.last))?,
+    };
+    let end = end_of_damaged(&file, path, valid)?.unwrap_or(valid);
     let mut again = Again::begin(path, header)?;
     let (mut data, mut unread) = (0, 0);
     let mut take = |record| {
@@ -42,38 +86,36 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
         }
         again.add(record)
     };
-    let valid = reader::scan(&file, path).map_or(MAGIC.len() as u64, |found| found.end);
     for record in Records::of(&file, path, valid)? {
         take(record?.1)?;
     }
-    rest(&file, path, valid, |record| match record {
+    rest(&file, path, valid..end, |record| match record {
         Some(record) => take(record),
         None => {
             unread += 1;
             take(Record::Abandoned)
         }
     })?;
-    let aside = copy_aside(path)?;
-    again.put_in_place(path, &Commit { data, ..Commit::default() })?;
+    again.commit(&Commit { data, present: last.present, gone: last.gone, ..Commit::default() })?;
+    let aside = link_aside(path)?;
+    again.put_in_place(path)?;
     Ok(Salvaged { aside, unread })
 }
 
-/// Gives the records that begin at `from` or behind it to `each`, commits and headers included. Where something cannot be
-/// read, `each` gets `None`: what is next is the first record of a later transaction, or a record behind the one that is no good.
+/// Gives the records of that part of a journal to `each`, commits and headers included. Where something cannot be read, `each` gets
+/// `None`: what is next is the first record of a later transaction, or a record behind the one that is no good.
 fn rest(
     file: &File,
     path: &Path,
-    from: u64,
+    part: Range<u64>,
     mut each: impl FnMut(Option<Record>) -> Result<()>,
 ) -> Result<()> {
-    let begins = beginnings(file, path, from)?;
-    let end = file.metadata().map_err(|e| io_error(path, e))?.len();
-    let (mut at, mut frame) = (from, Vec::new());
-    while at < end {
-        let next = begins.range(at + 1..).next().copied().unwrap_or(end);
+    let begins = beginnings(file, path, &part)?;
+    let (mut at, mut frame) = (part.start, Vec::new());
+    while at < part.end {
+        let next = begins.range(at + 1..).next().copied().unwrap_or(part.end);
         let mut input = reader::reader(file, path, at)?;
-        // Frames up to where the next transaction begins; its own are read after another look at where it ends.
-        loop {
+        while at < next {
             let bytes = next_frame(&mut input, &mut frame).map_err(|e| io_error(path, e))?;
             let Some(bytes) = bytes.filter(|bytes| at + *bytes as u64 <= next) else {
                 each(None)?;
@@ -81,29 +123,29 @@ fn rest(
             };
             at += bytes as u64;
             let record = minicbor::decode::<Record>(&frame[4..]).ok();
-            let is_commit = matches!(record, Some(Record::Commit(_)));
-            each(record)?;
-            if is_commit || at >= next {
-                break;
+            if let Some(Record::Commit(_)) = record {
+                // Where this one is no commit, what is behind it is no record either.
+                at += TRAILER_BYTES as u64;
+                input = reader::reader(file, path, at)?;
             }
+            each(record)?;
         }
         at = next;
     }
     Ok(())
 }
 
-/// Where transactions begin, from the end of the journal back to `from` or the first one whose end is not to be found.
-fn beginnings(file: &File, path: &Path, from: u64) -> Result<BTreeSet<u64>> {
+/// Where transactions begin, from the end of that part back to its beginning or the first one whose end is not to be found.
+fn beginnings(file: &File, path: &Path, part: &Range<u64>) -> Result<BTreeSet<u64>> {
     let mut begins = BTreeSet::new();
-    let mut end = file.metadata().map_err(|e| io_error(path, e))?.len();
-    while let Some(trailer_at) = end.checked_sub(TRAILER_BYTES as u64).filter(|at| *at > from) {
+    let mut end = part.end;
+    while let Some(trailer_at) = end.checked_sub(TRAILER_BYTES as u64).filter(|at| *at > part.start) {
         let mut trailer = [0; TRAILER_BYTES];
         let mut input = reader::reader(file, path, trailer_at)?;
         input.read_exact(&mut trailer).map_err(|e| io_error(path, e))?;
-        let back = trailer[CHECK_BYTES..].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-        let Some(commit_at) = end.checked_sub(back).filter(|at| *at < trailer_at) else { break };
+        let Some(commit_at) = end.checked_sub(back(&trailer)).filter(|at| *at < trailer_at) else { break };
         match one(file, path, commit_at) {
-            Ok(Record::Commit(commit)) if commit.from <= commit_at && commit.from > from => {
+            Ok(Record::Commit(commit)) if commit.from <= commit_at && commit.from > part.start => {
                 begins.insert(commit.from);
                 end = commit.from;
             }
@@ -111,4 +153,9 @@ fn beginnings(file: &File, path: &Path, from: u64) -> Result<BTreeSet<u64>> {
         }
     }
     Ok(begins)
+}
+
+/// How far before its end a trailer says that its commit begins.
+fn back(trailer: &[u8; TRAILER_BYTES]) -> u64 {
+    trailer[CHECK_BYTES..].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
 }

@@ -132,10 +132,34 @@ fn every_changed_byte_is_noticed() {
         let of_changed = (complete as u32 * 4).saturating_sub(3)..=complete as u32 * 4;
         let others = (1..=12).filter(|uid| !of_changed.contains(uid));
         assert!(others.into_iter().all(|uid| known.contains(&uid)), "{at}: {known:?}");
-        assert!(complete == 0 || Journal::peek(&path).unwrap().header == header("INBOX"), "{at}");
+        let peeked = Journal::peek(&path).unwrap();
+        assert!(complete == 0 || peeked.header == header("INBOX"), "{at}");
+        assert_eq!((peeked.last.present, peeked.last.uidnext), (12, Commit::default().uidnext), "{at}");
         drop(journal);
         assert_eq!(read(&path).1, records, "{at}: once is enough");
         fs::remove_file(salvaged.aside).unwrap();
+    }
+}
+
+/// Also where the end is what a killed run left, or a second place behind the first one is damaged.
+#[test]
+fn what_is_between_two_damaged_places_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let ends = written(&path);
+    let whole = fs::read(&path).unwrap();
+    for second in [ends[2] as usize - 3, whole.len() + 2] {
+        let mut changed = whole.clone();
+        changed[ends[0] as usize + 40] ^= 0x10;
+        changed.extend(&whole[ends[2] as usize..ends[2] as usize + 60]);
+        changed[second] ^= 0x10;
+        fs::write(&path, &changed).unwrap();
+        let (mut journal, records) = read(&path);
+        let known = uids(&records);
+        assert!((5..=12).all(|uid| known.contains(&uid)), "{second}: {known:?}");
+        // What a killed run left was never there.
+        assert!(known.len() <= 12, "{second}: {known:?}");
+        assert!(journal.take_salvaged().is_some_and(|salvaged| salvaged.unread <= 2), "{second}");
     }
 }
 

@@ -151,6 +151,33 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
     assert!(whole > 20, "{whole}");
 }
 
+/// A message was fetched again, and its record is what cannot be read: that it was gone before does not cost its file.
+#[test]
+fn a_file_that_is_not_known_any_more_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let (copy, mut folder) = opened(directory.path(), INBOX, 7);
+    let path = directory.path().join("sealpost.journal");
+    give(&mut *folder, 1, &mail("first"), 5).unwrap();
+    folder.commit(&resume(2)).unwrap();
+    folder.vanished(1).unwrap();
+    folder.commit(&resume(2)).unwrap();
+    let at = fs::metadata(&path).unwrap().len() as usize;
+    for (uid, text) in [(1, "again"), (2, "other")] {
+        give(&mut *folder, uid, &mail(text), 5).unwrap();
+        folder.commit(&resume(3)).unwrap();
+    }
+    folder.close().unwrap();
+    drop(copy);
+    let mut journal = fs::read(&path).unwrap();
+    // Behind its length.
+    journal[at + 4] ^= 0x80;
+    fs::write(&path, &journal).unwrap();
+    let (_copy, folder) = opened(directory.path(), INBOX, 7);
+    assert_eq!((folder.known().contains(1), folder.known().contains(2)), (false, true));
+    let file = directory.path().join("cur/V7U1.sealpost,U=1:2,S");
+    assert_eq!(fs::read(file).unwrap(), b"again");
+}
+
 #[test]
 fn what_a_look_finds_is_told_by_the_copy() {
     let directory = tempfile::tempdir().unwrap();
