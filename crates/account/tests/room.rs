@@ -249,11 +249,13 @@ async fn one_append_that_is_too_large_refuses_no_other() {
     let new = |stored| NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
     let small = vec![new(world.store(1).await)];
     let large = vec![small[0].clone(); 100];
+    let before = account.state().position();
     let (one, refused, other) = tokio::join!(
         account.append(inbox, small.clone()),
         account.append(inbox, large),
         account.append(inbox, small.clone()),
     );
+    assert_eq!(account.state().position().0, before.0 + 1, "one log entry");
     assert_eq!(refused.unwrap_err().kind(), Kind::Limit);
     assert_eq!((one.unwrap().1.len(), other.unwrap().1.len()), (1, 1));
     assert_eq!(account.state().inbox().len(), 2);

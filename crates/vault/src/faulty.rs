@@ -58,6 +58,8 @@ struct Shared {
 struct Hold {
     /// How its prefix ends.
     end: String,
+    /// So many others of that prefix come before it.
+    passes: usize,
     tell: oneshot::Sender<()>,
     goes_on: oneshot::Receiver<()>,
 }
@@ -69,7 +71,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Waits until the listing was asked for.
+    /// Waits until the listing was asked for; for ever if it is not.
     pub async fn reached(&mut self) {
         let _ = (&mut self.reached).await;
     }
@@ -107,12 +109,12 @@ impl Faulty {
         self.0.wrong.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// The next listing of a prefix that ends so waits until it is told to go on.
-    pub fn hold_listing(&self, end: &str) -> Held {
+    /// When so many more listings of a prefix that ends so have passed, the next one waits until it is told to go on.
+    pub fn hold_listing(&self, end: &str, passes: usize) -> Held {
         let (tell, reached) = oneshot::channel();
         let (go_on, goes_on) = oneshot::channel();
         *self.0.held.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Hold { end: end.to_owned(), tell, goes_on });
+            Some(Hold { end: end.to_owned(), passes, tell, goes_on });
         Held { reached, _go_on: go_on }
     }
 
@@ -170,7 +172,12 @@ impl Shared {
         let held = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             let ends = |end: &str| prefix.is_some_and(|prefix| prefix.as_ref().ends_with(end));
-            held.take_if(|hold| ends(&hold.end))
+            held.take_if(|hold| {
+                let is_one = ends(&hold.end);
+                let passes = is_one && hold.passes > 0;
+                hold.passes -= usize::from(passes);
+                is_one && !passes
+            })
         };
         if let Some(Hold { tell, goes_on, .. }) = held {
             let _ = tell.send(());

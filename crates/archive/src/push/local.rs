@@ -124,7 +124,8 @@ pub(super) fn send(
 
 /// A message that is good to its end: its first piece, and a reader of the rest; nothing if nobody takes it any more. One that turns
 /// out to be damaged, or whose body is nowhere any more, when half of it was sent costs the connection, and what else was on its
-/// way. So the few that are larger than a piece are read twice.
+/// way. So those that are larger than a piece are read twice, which costs less than it takes to send them once; a body that was given up
+/// is kept by whoever fetches it for long enough.
 fn opened<'a>(
     folder: &'a dyn Folder,
     uid: u32,

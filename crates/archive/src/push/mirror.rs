@@ -303,7 +303,10 @@ fn is_keyword(flag: impl AsRef<str>) -> bool {
 /// Keywords of a folder that its server does not take.
 #[derive(Debug, Default)]
 struct Refused {
+    /// Of some messages at least.
     keywords: BTreeSet<String>,
+    /// Of any.
+    for_good: BTreeSet<String>,
     /// How many messages stay without one.
     messages: u64,
 }
@@ -314,14 +317,21 @@ impl Refused {
         let (mut keywords, mut good): (Vec<String>, Vec<String>) =
             flags.iter().cloned().partition(|flag| is_keyword(flag));
         let wanted = keywords.len();
-        keywords.retain(|keyword| !self.keywords.contains(keyword));
+        keywords.retain(|keyword| !self.for_good.contains(keyword));
         let together = [&*good, &*keywords].concat();
         if !takes(store(connection, set, '+', &together).await)? {
             store(connection, set, '+', &good).await?;
             for keyword in std::mem::take(&mut keywords) {
-                match takes(store(connection, set, '+', std::slice::from_ref(&keyword)).await)? {
-                    true => keywords.push(keyword),
-                    false => drop(self.keywords.insert(keyword)),
+                match store(connection, set, '+', std::slice::from_ref(&keyword)).await {
+                    Ok(()) => keywords.push(keyword),
+                    Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => {
+                        self.keywords.insert(keyword.clone());
+                        // What is too much for these messages may not be for others.
+                        if e.kind() == Kind::Invalid {
+                            self.for_good.insert(keyword);
+                        }
+                    }
+                    Err(e) => return Err(e),
                 }
             }
         }

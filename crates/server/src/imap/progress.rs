@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use sealpost_imap::types::{Atom, Code, Status, Tag};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, End};
 use super::session::Session;
@@ -91,8 +91,14 @@ impl Progress {
     }
 }
 
+/// How long what came of some work waits for the client to take what it was told before. It may be a turn that others wait for.
+const HELD: Duration = Duration::from_secs(5);
+
 /// Tells while `work` goes on: others wait for what it holds, and the client may not take what it is told. What came of it,
 /// if that was first.
+///
+/// # Errors
+/// If the client cannot be told, or does not take it for [`HELD`] after the work was done.
 async fn beside<T>(
     work: Pin<&mut impl Future<Output = T>>,
     telling: impl Future<Output = Result<(), End>>,
@@ -101,7 +107,10 @@ async fn beside<T>(
     tokio::select! {
         biased;
         told = &mut telling => told.map(|()| None),
-        finished = work => telling.await.map(|()| Some(finished)),
+        finished = work => match timeout(HELD, telling).await {
+            Ok(told) => told.map(|()| Some(finished)),
+            Err(_) => Err(End::Timeout),
+        },
     }
 }
 
@@ -121,18 +130,28 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use tokio::sync::oneshot;
+    use tokio::sync::{Semaphore, oneshot};
 
     use super::*;
 
-    #[test]
-    fn who_does_not_take_what_it_is_told_holds_nothing_up() {
+    #[tokio::test]
+    async fn who_does_not_take_what_it_is_told_holds_nothing_up() {
         let (taken, told) = oneshot::channel();
         let work = async move { taken.send(()).is_ok() };
         let telling = async { told.await.map_err(|_| End::Crowded) };
         tokio::pin!(work);
         let finished = beside(work.as_mut(), telling).now_or_never().expect("the work goes on");
         assert!(matches!(finished, Ok(Some(true))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nor_does_it_keep_for_long_what_came_of_its_command() {
+        let turns = Semaphore::new(1);
+        let work = turns.acquire();
+        tokio::pin!(work);
+        let ended = beside(work.as_mut(), std::future::pending()).await;
+        assert!(matches!(ended, Err(End::Timeout)));
+        assert_eq!(turns.available_permits(), 1);
     }
 
     #[test]
