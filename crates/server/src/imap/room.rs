@@ -1,6 +1,5 @@
 //! Room for the sets of messages that a session holds while its client takes what is told of them: part of the room for accounts.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use sealpost_account::{Accounts, Charge};
@@ -15,52 +14,46 @@ use super::view::SMALL_VIEW;
 const ROUNDS: usize = 10;
 const ROUND: Duration = Duration::from_millis(100);
 
-/// While there is no room, accounts that were asked to let go of some get the time for it.
-pub(super) struct Patience(Range<usize>);
+/// There is no room now.
+#[derive(Debug)]
+pub(super) struct NoRoom;
 
-impl Default for Patience {
-    fn default() -> Self {
-        Patience(0..ROUNDS)
-    }
-}
-
-impl Patience {
-    /// Waits before it is asked again; whether there is sense in that.
-    pub(super) async fn wait(&mut self) -> bool {
-        let goes_on = self.0.next().is_some();
-        if goes_on {
-            sleep(ROUND).await;
-        }
-        goes_on
-    }
-}
-
-/// Room for so many sets; `None` if they are small.
+/// Room for so many sets; `None` if they are small. While there is none, accounts that were asked to let go of some get the
+/// time for it.
 ///
 /// # Errors
-/// `NO [LIMIT]` if there is none for some time.
+/// `NO [LIMIT]` if there is none after that either.
 pub(super) async fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
-    let mut patience = Patience::default();
-    loop {
-        let room = room_at_once(accounts, sets);
-        if room.is_ok() || !patience.wait().await {
-            return room;
-        }
-    }
+    draw(accounts, bytes_of(sets)).await
 }
 
-/// As [`room_for`], for whoever must not wait.
+/// What so many sets take.
+pub(super) fn bytes_of(sets: &[&UidSet]) -> usize {
+    let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
+    ranges * UidSet::RANGE_BYTES
+}
+
+/// As [`room_for`], for sets of so many bytes.
 ///
 /// # Errors
-/// `NO [LIMIT]` if there is none now.
-pub(super) fn room_at_once(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
-    let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
-    let bytes = ranges * UidSet::RANGE_BYTES;
-    if bytes <= SMALL_VIEW {
-        return Ok(None);
+/// As [`room_for`].
+pub(super) async fn draw(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, Reply> {
+    for _ in 0..ROUNDS {
+        match draw_at_once(accounts, bytes) {
+            Ok(room) => return Ok(room),
+            Err(NoRoom) => sleep(ROUND).await,
+        }
     }
-    let none = || Reply::no(Code::Limit, "no memory for so many messages with gaps between them now");
-    accounts.charge(bytes).ok_or_else(none).map(Some)
+    draw_at_once(accounts, bytes)
+        .map_err(|NoRoom| Reply::no(Code::Limit, "no memory for so many messages with gaps between them now"))
+}
+
+/// As [`draw`], for whoever must not wait.
+///
+/// # Errors
+/// If there is none now.
+pub(super) fn draw_at_once(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, NoRoom> {
+    if bytes <= SMALL_VIEW { Ok(None) } else { accounts.charge(bytes).ok_or(NoRoom).map(Some) }
 }
 
 #[cfg(test)]

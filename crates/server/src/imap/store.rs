@@ -11,7 +11,7 @@ use sealpost_imap::types::{Code, Store};
 use super::condstore::{Condition, named};
 use super::flags;
 use super::reply::{Outcome, Reply};
-use super::room::{Patience, room_at_once};
+use super::room::{NoRoom, bytes_of, draw, draw_at_once};
 use super::session::Session;
 use super::targets;
 use super::tell::Telling;
@@ -42,13 +42,15 @@ struct Asked {
 }
 
 impl Asked {
-    /// The events that do it, and what there is to say of it if there is room for that.
+    /// The events that do it, and what there is to say of it if there is room for that, in `drawn` or else; the bytes that it takes if
+    /// there is not.
     fn decide(
         &self,
         view: &View,
         state: &AccountState,
         accounts: &Accounts,
-    ) -> sealpost_base::Result<(Vec<Event>, Result<Found, Reply>)> {
+        drawn: &mut Option<Charge>,
+    ) -> sealpost_base::Result<(Vec<Event>, Result<Found, usize>)> {
         let Asked { targets, condition, action, flags } = self;
         let m = view.mailbox_in(state).map_err(|_| Error::not_found("the mailbox is gone"))?;
         let mailbox = m.id();
@@ -79,10 +81,15 @@ impl Asked {
         let present = present + modified.len();
         // Those that change are in the log entry too, and are told as known and with their mod-sequences.
         let sets = [&changed, &changed, &changed, &passing, &modified, &foreign];
-        Ok(match room_at_once(accounts, &sets) {
-            Ok(room) => (events, Ok(Found { foreign, present, changing: changed, passing, modified, room })),
-            Err(refused) => (Vec::new(), Err(refused)),
-        })
+        let bytes = bytes_of(&sets);
+        let room = match drawn.take().filter(|drawn| drawn.bytes() >= bytes) {
+            Some(drawn) => Some(drawn),
+            None => match draw_at_once(accounts, bytes) {
+                Ok(room) => room,
+                Err(NoRoom) => return Ok((Vec::new(), Err(bytes))),
+            },
+        };
+        Ok((events, Ok(Found { foreign, present, changing: changed, passing, modified, room })))
     }
 }
 
@@ -98,21 +105,23 @@ impl Session {
             flags: flags::from_wire(&store.flags)?,
         };
         let accounts = self.ctx.accounts.clone();
-        let mut patience = Patience::default();
-        let committed = loop {
-            let decide = |view: &View, state: &AccountState| asked.decide(view, state, &accounts);
+        let mut drawn = None;
+        let (found, position) = loop {
+            let decide = |view: &View, state: &AccountState| asked.decide(view, state, &accounts, &mut drawn);
             let committed = self.change_selected(asked.targets.len(), decide).await?;
-            if committed.value.is_ok() || !patience.wait().await {
-                break committed;
+            match committed.value {
+                Ok(found) => break (found, committed.position),
+                // Not while the account is held for the decision.
+                Err(bytes) => drawn = draw(&accounts, bytes).await?,
             }
         };
         let Asked { targets, condition, .. } = asked;
-        let Found { changing, passing, modified, foreign, present, room } = committed.value?;
+        let Found { changing, passing, modified, foreign, present, room } = found;
         telling.room = room;
         let reported = !store.silent || condition.is_some();
         if store.silent {
             // Only what this client did itself is silent (RFC 3501 §6.4.6).
-            telling.known = Told { uids: changing.difference(&foreign), position: committed.position };
+            telling.known = Told { uids: changing.difference(&foreign), position };
             // RFC 7162 §3.1.3: but its mod-sequence is told, with UNCHANGEDSINCE in any case.
             telling.modseqs = if condition.is_some() { passing } else { changing };
             telling.flags = modified.clone();

@@ -98,7 +98,7 @@ struct Summary {
     /// Objects that the server removed meanwhile.
     gone: u64,
     /// Objects that are not the same at TO, and stayed.
-    differing: Vec<String>,
+    differing: BTreeSet<String>,
     /// Objects at FROM that cannot be read.
     unreadable: BTreeSet<String>,
     /// The same, of those that the server makes anew: nothing is lost.
@@ -233,7 +233,7 @@ impl Copy {
                 self.bar.suspend(|| {
                     warn(format!("{end}: the log went on differently there: nothing of it is copied"))
                 });
-                self.summary.differing.push(end);
+                self.summary.differing.insert(end);
                 return Ok(());
             }
             let (mut manifests, mut log) = self.log_and_manifests(id).await?;
@@ -437,7 +437,7 @@ impl Copy {
             }
             Transfer::Same => self.summary.already += 1,
             Transfer::Gone => self.summary.gone += 1,
-            Transfer::Differs => self.summary.differing.push(object.path.clone()),
+            Transfer::Differs => drop(self.summary.differing.insert(object.path.clone())),
             Transfer::Unreadable(why) => self.note_unreadable(&object.path, why),
         }
         let Summary { copied, bytes, already, .. } = &self.summary;
