@@ -1,6 +1,6 @@
 //! `sealpost try`: a server of one's own, to try things out and for programs that test against a mail server.
 //!
-//! Everything is in one directory that is kept between runs. It listens on this machine alone, with a self-signed
+//! Everything is in one directory that is kept between runs. It listens on this machine alone (for `/metrics` where the configuration says), with a self-signed
 //! certificate.
 
 mod accounts;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use sealpost_base::MemoryDivision;
-use sealpost_server::settings::TlsSource;
+use sealpost_server::settings::{Listen, TlsSource};
 
 use crate::cmd::serve;
 use crate::config::Config;
@@ -58,7 +58,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     args.ports.check_free()?;
     let memory_is_default = config.is_default("memory");
     let settings = &mut config.settings;
-    settings.listen = args.ports.listen();
+    settings.listen = Listen { metrics: settings.listen.metrics.clone(), ..args.ports.listen() };
     settings.hostname = "localhost".to_owned();
     settings.tls = TlsSource::SelfSigned { directory: config.directory.clone() };
     if memory_is_default {

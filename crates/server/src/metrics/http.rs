@@ -16,6 +16,8 @@ use super::openmetrics;
 use crate::context::Context;
 use crate::net::Stream;
 
+/// How long a client may take to ask: there are few places, and who only connects is not to keep others out for long.
+const ASKING: Duration = Duration::from_secs(2);
 /// How long a client may take for all of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What is sent at once, in bytes; one more piece may be added to it.
@@ -45,18 +47,23 @@ pub(crate) async fn serve(mut stream: Stream, ctx: Arc<Context>) {
     }
 }
 
-async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
+/// What is asked for; nothing if the client hangs up.
+async fn request(stream: &mut Stream) -> std::io::Result<Option<Request>> {
     let mut head = Vec::new();
-    let request = loop {
+    loop {
         if let Some(request) = parse(&head) {
-            break request;
+            return Ok(Some(request));
         }
         let mut piece = [0; 1024];
         match stream.read(&mut piece).await? {
-            0 => return Ok(()),
+            0 => return Ok(None),
             octets => head.extend_from_slice(&piece[..octets]),
         }
-    };
+    }
+}
+
+async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
+    let Some(request) = tokio::time::timeout(ASKING, request(stream)).await?? else { return Ok(()) };
     match request {
         Request::Refused(status) => {
             let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -114,7 +121,12 @@ fn parse(head: &[u8]) -> Option<Request> {
         Some("HEAD") => false,
         _ => return Some(Request::Refused("405 Method Not Allowed")),
     };
-    let path = request.path.unwrap_or_default();
+    let target = request.path.unwrap_or_default();
+    // RFC 9112 §3.2.2: the whole address, as a proxy is asked.
+    let path = match target.strip_prefix("http://") {
+        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
+    };
     Some(match path.split('?').next() {
         Some("/metrics") => Request::Metrics { body },
         Some("/healthz") => Request::Health { body },
@@ -134,6 +146,8 @@ mod tests {
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Some(Request::Metrics { body: true })),
             ("HEAD /metrics HTTP/1.1\r\n\r\n", Some(Request::Metrics { body: false })),
             ("GET /metrics?a=b HTTP/1.0\r\n\r\n", Some(Request::Metrics { body: true })),
+            ("GET http://x:9100/metrics HTTP/1.1\r\n\r\n", Some(Request::Metrics { body: true })),
+            ("GET http://x HTTP/1.1\r\n\r\n", Some(Request::Refused("404 Not Found"))),
             ("GET /healthz HTTP/1.1\r\n\r\n", Some(Request::Health { body: true })),
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n", None),
             ("GET / HTTP/1.1\r\n\r\n", Some(Request::Refused("404 Not Found"))),
