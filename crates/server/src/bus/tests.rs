@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use futures::FutureExt;
 use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_account::{Account, NewMessage};
 use sealpost_base::{Budget, Clock, SeededRandom, Timestamp};
@@ -175,14 +176,45 @@ fn node(store: &Store, bus: Bus, seed: u64) -> Node {
 
 /// Two nodes that are connected, and whose bus has been there for so long that nobody polls.
 async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
-    let nodes = [0, 1].map(|me| {
-        let ways = ways.clone();
-        start(store, 2 + me as u64, |ears, random, leaves| {
-            tokio::spawn(async move { stay("s", || ways.open(me), ears, random, leaves).await })
-        })
-    });
+    let nodes = [0, 1].map(|me| on_way(store, ways, me));
     sleep(2 * SETTLE).await;
     nodes
+}
+
+/// The node whose way that is, begun now.
+fn on_way(store: &Store, ways: &Arc<Ways>, me: usize) -> Node {
+    let ways = ways.clone();
+    start(store, 2 + me as u64, |ears, random, leaves| {
+        tokio::spawn(async move { stay("s", || ways.open(me), ears, random, leaves).await })
+    })
+}
+
+/// A node that is on no bus.
+fn alone(store: &Store) -> Node {
+    start(store, 9, |_, _, _| tokio::spawn(async {}))
+}
+
+/// What a node is to the bus, for tests that have its connection in their hands.
+fn itself(node: &Node) -> super::Node<'static> {
+    super::Node {
+        subject: "s",
+        me: 0,
+        others: Others::default(),
+        polls: true,
+        ears: Ears { accounts: node.accounts.clone(), standings: node.standings.clone() },
+        shutdown: node.leaves.clone(),
+    }
+}
+
+/// The next messages on the bus, as text.
+async fn next_published(heard: &mut broadcast::Receiver<(u64, Vec<u8>)>, messages: usize) -> Vec<String> {
+    let mut texts = Vec::new();
+    while texts.len() < messages {
+        let payload = timeout(Duration::from_secs(30), heard.recv()).await;
+        let (_, payload) = payload.unwrap_or_else(|_| panic!("only {texts:?}")).unwrap();
+        texts.push(String::from_utf8(payload).unwrap().trim_end().to_owned());
+    }
+    texts
 }
 
 fn start(
@@ -327,6 +359,91 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
     assert!(!bell.has_rung(), "nobody is missed");
 }
 
+/// Whether anybody looks for what a node appends that is on no bus.
+async fn is_polled(store: &Store, here: &Account) -> bool {
+    let stranger = alone(store);
+    let root = RootKey::generate(&SeededRandom::new(1));
+    let there = stranger.accounts.open(ID, &root).await.unwrap();
+    here.catch_up().await.unwrap();
+    let bell = here.bell();
+    append(&there, &stranger).await;
+    timeout(SETTLE, bell.rung()).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_tells_what_is_left_and_that_some_is_lost() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let node = alone(&store);
+    let appended = broadcast::Sender::new(2);
+    let mut told = appended.subscribe();
+    for position in 1..4 {
+        appended.send((ID, Position(position))).unwrap();
+    }
+    let mut heard = ways.published.subscribe();
+    let mut connection = ways.open(0).await.unwrap();
+    // However much this task has done before.
+    while tokio::task::consume_budget().now_or_never().is_some() {}
+    itself(&node).say_goodbye(&mut connection, &mut told).await.unwrap();
+    let hints = [2, 3].map(|position| format!("{ID}{position:016x}"));
+    let said = next_published(&mut heard, 4).await;
+    assert_eq!(said, ["back", &hints[0], &hints[1], "leaves 0000000000000000"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_is_taken_when_the_last_ping_is_answered() {
+    let (stream, mut other_end) = tokio::io::duplex(4096);
+    other_end.write_all(b"INFO {}\r\nPONG\r\n").await.unwrap();
+    let bus = Bus { url: "nats://nowhere".to_owned(), ..Bus::default() };
+    let mut connection = Connection::over(Box::new(stream), &bus).await.unwrap();
+    connection.ping().await.unwrap();
+    other_end.write_all(b"+OK\r\nMSG x 1 1\r\nx\r\nPONG\r\n+OK\r\nPING\r\n").await.unwrap();
+    let mut taken = std::pin::pin!(connection.taken());
+    assert!(timeout(SETTLE, &mut taken).await.is_err(), "an earlier one was answered");
+    other_end.write_all(b"PONG\r\n").await.unwrap();
+    timeout(SETTLE, taken).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_missed_does_not_matter_for_records() {
+    let (ways, store) = (Ways::new(), Store::memory().packing());
+    let nodes = settled(&store, &ways).await;
+    let [here, _] = opened(&nodes).await;
+    let directory = &nodes[0].directory;
+    let name = AccountName::parse("me@localhost").unwrap();
+    let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+    let (record, _) = directory.create(&name, new).await.unwrap();
+    let standing = nodes[0].standings.begin(&record, record.slots[0].id());
+    ways.set(Reach::Away);
+    sleep(Duration::from_secs(1)).await;
+    ways.reach[0].send_replace(Reach::There);
+    sleep(2 * SETTLE).await;
+    assert!(is_polled(&store, &here).await, "the other is missed");
+    directory.remove(&name).await.unwrap();
+    sleep(2 * crate::auth::standing::PERIOD).await;
+    assert!(standing.holds(), "nobody has told, and nobody has asked");
+    timeout(crate::auth::standing::SELDOM, standing.lost()).await.expect("it is asked at last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_had_too_much_to_tell_says_that_it_is_back() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let node = alone(&store);
+    let appended = broadcast::Sender::new(2);
+    let told = appended.subscribe();
+    for position in 1..4 {
+        appended.send((ID, Position(position))).unwrap();
+    }
+    let mut heard = ways.published.subscribe();
+    let connection = ways.open(0).await.unwrap();
+    let mut said = tokio::select! {
+        ended = async { itself(&node).talk(connection, told).await } => panic!("{ended:?}"),
+        said = next_published(&mut heard, 5) => said,
+    };
+    said.sort();
+    let hints = [2, 3].map(|position| format!("{ID}{position:016x}"));
+    assert_eq!(said, [&hints[0], &hints[1], "back", "back", "here 0000000000000000"]);
+}
+
 #[tokio::test]
 async fn what_is_too_much_to_be_told_is_noticed() {
     let hint = (ID, Position(1));
@@ -406,8 +523,8 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
     // The connection is still good behind all of it.
     let mut told = stand_in.published.subscribe();
     append(&account, &node).await;
-    let hint = timeout(Duration::from_secs(10), told.recv()).await.unwrap().unwrap();
-    assert_eq!(hint.1.len(), 48 + 2);
+    // Between what it says of itself.
+    while !next_published(&mut told, 1).await[0].starts_with(&ID.to_string()) {}
     assert!(bell.has_rung(), "for what was appended");
     assert!(!account.bell().has_rung(), "for nothing else");
 }
