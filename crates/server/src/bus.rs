@@ -10,6 +10,7 @@
 
 mod connection;
 pub(crate) mod fuzz;
+mod node_id;
 mod others;
 mod protocol;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::settings::Bus;
 use crate::shutdown::Shutdown;
 pub(crate) use connection::address;
 use connection::{Connection, refused};
+use node_id::NodeId;
 use others::{Others, TELLS};
 use protocol::{Line, Presence, hint, presence};
 
@@ -37,8 +39,10 @@ const RETRY: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Within so long clients hear of what another node appends, whatever happens to the bus.
+const PROMISE: Duration = Duration::from_secs(10);
 /// After so much silence the bus is asked whether it is there; after twice as much it is taken for gone. What others appended
-/// meanwhile is found then, so twice this is well below the ten seconds within which clients are to hear.
+/// meanwhile is found then, so twice this is well below [`PROMISE`].
 const SILENCE: Duration = Duration::from_millis(2500);
 /// How long a node that has connected goes on polling, and so do those who hear that it has: others, which were cut off with
 /// it, are on their way back, and tell nothing until they are there.
@@ -76,19 +80,26 @@ pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
 
 /// Tells and listens until `shutdown`, which is to begin when nothing is appended here any more.
 pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown: Shutdown) {
-    stay(&bus.subject, || Connection::open(&bus), ears, random, shutdown).await;
+    let (directory, fresh) = (bus.node.clone(), random.clone());
+    let claim = move || NodeId::claim(directory.as_deref(), &*fresh);
+    let claimed = tokio::task::spawn_blocking(claim).await;
+    // Until the goodbye nobody else is to have it.
+    let claimed = claimed.unwrap_or_else(|_| NodeId::claim(None, &*random));
+    stay(&bus.subject, claimed.id, || Connection::open(&bus), ears, random, shutdown).await;
+    drop(claimed);
 }
 
 /// The same over the connections that `open` gives.
 async fn stay<Opening: Future<Output = Result<Connection>>>(
     subject: &str,
+    me: u64,
     open: impl Fn() -> Opening,
     ears: Ears,
     random: Arc<dyn Random>,
     shutdown: Shutdown,
 ) {
-    let (me, others) = (random.next_u64(), Others::default());
-    let mut node = Node { subject, me, others, polls: true, ears, shutdown };
+    let (others, fresh) = (Others::default(), random.clone());
+    let mut node = Node { subject, me, random: fresh, others, polls: true, ears, shutdown };
     let mut failures = 0;
     loop {
         let mut connected = false;
@@ -123,6 +134,7 @@ struct Node<'a> {
     subject: &'a str,
     /// What it calls itself, to be missed if it falls silent.
     me: u64,
+    random: Arc<dyn Random>,
     others: Others,
     /// The store is polled.
     polls: bool,
@@ -170,6 +182,16 @@ impl Node<'_> {
                             // What it appended before was told to nobody.
                             settled_at = Instant::now() + SETTLE;
                             self.poll(true);
+                        }
+                        Line::Message(payload) if presence(&payload) == Some(Presence::Here(self.me)) => {
+                            // Nothing that this node says comes back. One of two with one id would hide that the other falls
+                            // silent; the other says again that it is there.
+                            tracing::info!(
+                                "another node calls itself the same on the bus, as with a data directory that was copied; \
+                                 this one takes another id"
+                            );
+                            connection.say(subject, Presence::Leaves(self.me)).await?;
+                            self.me = self.random.next_u64();
                         }
                         Line::Message(payload) => self.hear(&payload),
                         Line::Ping => connection.pong().await?,

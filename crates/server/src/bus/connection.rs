@@ -18,7 +18,7 @@ use super::protocol::{Decoder, Head, Line, Presence, connect, publish, say};
 use crate::settings::Bus;
 
 /// How long the bus may take to take what is sent.
-const SEND: Duration = Duration::from_secs(3);
+pub(super) const SEND: Duration = Duration::from_secs(3);
 /// Bytes read at once.
 const READ: usize = 4096;
 

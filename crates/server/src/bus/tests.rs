@@ -185,7 +185,7 @@ async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
 fn on_way(store: &Store, ways: &Arc<Ways>, me: usize) -> Node {
     let ways = ways.clone();
     start(store, 2 + me as u64, |ears, random, leaves| {
-        tokio::spawn(async move { stay("s", || ways.open(me), ears, random, leaves).await })
+        tokio::spawn(async move { stay("s", me as u64, || ways.open(me), ears, random, leaves).await })
     })
 }
 
@@ -199,6 +199,7 @@ fn itself(node: &Node) -> super::Node<'static> {
     super::Node {
         subject: "s",
         me: 0,
+        random: Arc::new(SeededRandom::new(4)),
         others: Others::default(),
         polls: true,
         ears: Ears { accounts: node.accounts.clone(), standings: node.standings.clone() },
@@ -284,9 +285,6 @@ async fn without_a_bus_polling_rings_within_ten_seconds() {
     timeout(Duration::from_secs(10), bell.rung()).await.expect("the bell rings");
 }
 
-/// What clients are promised, whatever happens to the bus.
-const PROMISE: Duration = Duration::from_secs(10);
-
 async fn opened(nodes: &[Node; 2]) -> [Arc<Account>; 2] {
     let root = RootKey::generate(&SeededRandom::new(1));
     [nodes[0].accounts.open(ID, &root).await.unwrap(), nodes[1].accounts.open(ID, &root).await.unwrap()]
@@ -359,6 +357,22 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
     assert!(!bell.has_rung(), "nobody is missed");
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_is_killed_and_comes_back_is_heard_and_missed_no_more() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let mut nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    let bell = here.bell();
+    nodes[1].bus.abort();
+    (&mut nodes[1].bus).await.unwrap_err();
+    // Told to nobody.
+    append(&there, &nodes[1]).await;
+    nodes[1] = on_way(&store, &ways, 1);
+    timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+    sleep(2 * SETTLE).await;
+    assert!(!is_polled(&store, &here).await);
+}
+
 /// Whether anybody looks for what a node appends that is on no bus.
 async fn is_polled(store: &Store, here: &Account) -> bool {
     let stranger = alone(store);
@@ -368,6 +382,43 @@ async fn is_polled(store: &Store, here: &Account) -> bool {
     let bell = here.bell();
     append(&there, &stranger).await;
     timeout(SETTLE, bell.rung()).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_node_with_a_directory_is_the_same_after_it_was_killed() {
+    let (stand_in, store) = (StandIn::start().await, Store::memory());
+    let directory = tempfile::tempdir().unwrap();
+    let mut ids = Vec::new();
+    for seed in [2, 3] {
+        let mut heard = stand_in.published.subscribe();
+        let mut node = node(&store, Bus { node: Some(directory.path().to_owned()), ..stand_in.bus() }, seed);
+        let said = next_published(&mut heard, 2).await;
+        assert!(said[0] == "back" && said[1].starts_with("here "), "{said:?}");
+        ids.push(said[1].clone());
+        node.bus.abort();
+        (&mut node.bus).await.unwrap_err();
+    }
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_its_own_id_takes_another() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let node = alone(&store);
+    let (mut itself, told) = (itself(&node), broadcast::Sender::new(1));
+    let mut heard = ways.published.subscribe();
+    let connection = ways.open(0).await.unwrap();
+    let hears = async {
+        assert_eq!(next_published(&mut heard, 2).await, ["back", "here 0000000000000000"]);
+        let _ = ways.published.send((1, b"here 0000000000000000\r\n".to_vec()));
+        let said = next_published(&mut heard, 3).await;
+        assert_eq!(said[1], "leaves 0000000000000000");
+        assert!(said[2].starts_with("here ") && said[2] != said[0], "{said:?}");
+    };
+    tokio::select! {
+        ended = itself.talk(connection, told.subscribe()) => panic!("{ended:?}"),
+        () = hears => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]
