@@ -96,6 +96,19 @@ fn it_serves_as_the_file_says() {
 }
 
 #[test]
+fn a_node_keeps_what_it_calls_itself_on_the_bus() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s.toml", &format!("{QUIET}[bus]\nurl = \"nats://127.0.0.1:1\"\n"));
+    let serve = || {
+        Server::start(dir.path(), &["serve", "--config", "s.toml", "--json"]).stop();
+        std::fs::read_to_string(dir.path().join("mail/node-1.id")).unwrap()
+    };
+    let id = serve();
+    assert_eq!(id.len(), 17, "{id:?}");
+    assert_eq!(serve(), id);
+}
+
+#[test]
 fn a_hang_up_loads_a_changed_certificate() {
     let dir = tempfile::tempdir().unwrap();
     Server::trial(dir.path(), &["--no-samples"]).stop();

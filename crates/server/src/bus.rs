@@ -10,6 +10,7 @@
 
 mod connection;
 pub(crate) mod fuzz;
+mod node_id;
 mod others;
 mod protocol;
 #[cfg(test)]
@@ -18,7 +19,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use sealpost_account::Accounts;
 use sealpost_base::{AccountId, Error, Position, Random, Result};
 use tokio::sync::broadcast::Receiver;
@@ -28,8 +28,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::auth::standing::Standings;
 use crate::settings::Bus;
 use crate::shutdown::Shutdown;
-use connection::Connection;
 pub(crate) use connection::address;
+use connection::{Connection, refused};
+use node_id::NodeId;
 use others::{Others, TELLS};
 use protocol::{Line, Presence, hint, presence};
 
@@ -38,8 +39,10 @@ const RETRY: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Within so long clients hear of what another node appends, whatever happens to the bus.
+const PROMISE: Duration = Duration::from_secs(10);
 /// After so much silence the bus is asked whether it is there; after twice as much it is taken for gone. What others appended
-/// meanwhile is found then, so twice this is well below the ten seconds within which clients are to hear.
+/// meanwhile is found then, so twice this is well below [`PROMISE`].
 const SILENCE: Duration = Duration::from_millis(2500);
 /// How long a node that has connected goes on polling, and so do those who hear that it has: others, which were cut off with
 /// it, are on their way back, and tell nothing until they are there.
@@ -70,27 +73,33 @@ pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
     let tell = async {
         let mut connection = Connection::open(bus).await?;
         connection.publish(&bus.subject, &[(account, RECORD)]).await?;
-        // The answer comes after what was sent before it has been taken.
-        connection.ping().await?;
-        connection.next().await
+        connection.taken().await
     };
-    timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?.map(drop)
+    timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?
 }
 
 /// Tells and listens until `shutdown`, which is to begin when nothing is appended here any more.
 pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown: Shutdown) {
-    stay(&bus.subject, || Connection::open(&bus), ears, random, shutdown).await;
+    let (directory, fresh) = (bus.node.clone(), random.clone());
+    let claim = move || NodeId::claim(directory.as_deref(), &*fresh);
+    let claimed = tokio::task::spawn_blocking(claim).await;
+    // Until the goodbye nobody else is to have it.
+    let claimed = claimed.unwrap_or_else(|_| NodeId::claim(None, &*random));
+    stay(&bus.subject, claimed.id, || Connection::open(&bus), ears, random, shutdown).await;
+    drop(claimed);
 }
 
 /// The same over the connections that `open` gives.
 async fn stay<Opening: Future<Output = Result<Connection>>>(
     subject: &str,
+    me: u64,
     open: impl Fn() -> Opening,
     ears: Ears,
     random: Arc<dyn Random>,
     shutdown: Shutdown,
 ) {
-    let mut node = Node { subject, me: random.next_u64(), others: Others::default(), ears, shutdown };
+    let (others, fresh) = (Others::default(), random.clone());
+    let mut node = Node { subject, me, random: fresh, others, polls: true, ears, shutdown };
     let mut failures = 0;
     loop {
         let mut connected = false;
@@ -98,7 +107,7 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
         if node.shutdown.is_stopping() {
             return;
         }
-        node.ears.accounts.poll_often(true);
+        node.poll(true);
         node.ears.standings.told(false);
         if connected {
             failures = 0;
@@ -125,7 +134,10 @@ struct Node<'a> {
     subject: &'a str,
     /// What it calls itself, to be missed if it falls silent.
     me: u64,
+    random: Arc<dyn Random>,
     others: Others,
+    /// The store is polled.
+    polls: bool,
     ears: Ears,
     shutdown: Shutdown,
 }
@@ -138,16 +150,27 @@ impl Node<'_> {
         connected: &mut bool,
     ) -> Result<()> {
         let late = |_| Error::retry("the bus does not answer");
-        let (subject, shutdown) = (self.subject, self.shutdown.clone());
-        let mut told = self.ears.accounts.appended();
-        let mut connection = tokio::select! {
+        let shutdown = self.shutdown.clone();
+        let told = self.ears.accounts.appended();
+        let connection = tokio::select! {
             opened = timeout(CONNECT, opening) => opened.map_err(late)??,
             () = shutdown.wait() => return Ok(()),
         };
         *connected = true;
         tracing::info!("connected to the bus");
+        self.talk(connection, told).await
+    }
+
+    /// Tells what `told` says, and hears, until the connection or this node ends.
+    async fn talk(
+        &mut self,
+        mut connection: Connection,
+        mut told: Receiver<(AccountId, Position)>,
+    ) -> Result<()> {
+        let (subject, shutdown) = (self.subject, self.shutdown.clone());
         connection.say(subject, Presence::Back).await?;
-        let (mut polls, mut settled_at) = (true, Instant::now() + SETTLE);
+        let records_at = Instant::now() + SETTLE;
+        let mut settled_at = records_at;
         let (mut asked, mut silent_at) = (false, Instant::now() + SILENCE);
         let mut tells_at = Instant::now();
         loop {
@@ -158,11 +181,22 @@ impl Node<'_> {
                         Line::Message(payload) if presence(&payload) == Some(Presence::Back) => {
                             // What it appended before was told to nobody.
                             settled_at = Instant::now() + SETTLE;
+                            self.poll(true);
+                        }
+                        Line::Message(payload) if presence(&payload) == Some(Presence::Here(self.me)) => {
+                            // Nothing that this node says comes back. One of two with one id would hide that the other falls
+                            // silent; the other says again that it is there.
+                            tracing::info!(
+                                "another node calls itself the same on the bus, as with a data directory that was copied; \
+                                 this one takes another id"
+                            );
+                            connection.say(subject, Presence::Leaves(self.me)).await?;
+                            self.me = self.random.next_u64();
                         }
                         Line::Message(payload) => self.hear(&payload),
                         Line::Ping => connection.pong().await?,
-                        Line::Error(why) => return Err(Error::retry(format!("the bus says: {why}"))),
-                        Line::Other => {}
+                        Line::Error(why) => return Err(refused(&why)),
+                        Line::Pong | Line::Other => {}
                     }
                 }
                 hints = next_hints(&mut told) => match hints {
@@ -173,6 +207,7 @@ impl Node<'_> {
                 () = sleep_until(tells_at) => {
                     connection.say(subject, Presence::Here(self.me)).await?;
                     tells_at = Instant::now() + TELLS;
+                    self.look_round(Instant::now() >= settled_at, Instant::now() >= records_at);
                 }
                 () = sleep_until(silent_at) => {
                     if asked {
@@ -186,7 +221,6 @@ impl Node<'_> {
                     return timeout(GOODBYE, goodbye).await.unwrap_or(Ok(()));
                 }
             }
-            self.poll(&mut polls, Instant::now() < settled_at);
         }
     }
 
@@ -201,21 +235,25 @@ impl Node<'_> {
         }
     }
 
-    /// Polls while others may be unable to tell: they are on their way to the bus (`unsettled`), or missed there.
-    fn poll(&mut self, polls: &mut bool, unsettled: bool) {
+    /// Polls while others may be unable to tell: they are on their way to the bus (not `settled`), or missed there. Records are
+    /// changed by commands, which go on the bus for that, and say so if they cannot: who is missed there does not matter for them,
+    /// and one round of polling after this node has connected (`for_long`) finds what was changed before.
+    fn look_round(&mut self, settled: bool, for_long: bool) {
         let missed = self.others.misses(Instant::now());
-        if *polls == (unsettled || missed) {
-            return;
-        }
-        *polls = !*polls;
-        if missed && !unsettled {
+        if missed && !self.polls {
             tracing::info!("a node has fallen silent on the bus; the store is polled for what it may append");
         }
-        self.ears.accounts.poll_often(*polls);
-        if !*polls {
+        self.poll(missed || !settled);
+        if for_long {
             // Where asking is cheap, it is asked all the same: not every command may know of the bus.
             self.ears.standings.told(self.ears.accounts.store().wants_packs());
         }
+    }
+
+    /// Polls the store for what others append, or does not.
+    fn poll(&mut self, polls: bool) {
+        self.polls = polls;
+        self.ears.accounts.poll_often(polls);
     }
 
     /// Tells what is left to be told, and that this node is not to be missed.
@@ -224,25 +262,33 @@ impl Node<'_> {
         connection: &mut Connection,
         told: &mut Receiver<(AccountId, Position)>,
     ) -> Result<()> {
-        while let Some(Some(hints)) = next_hints(told).now_or_never() {
-            connection.publish(self.subject, &hints).await?;
+        loop {
+            match waiting_hints(told, Vec::new()) {
+                Some(hints) if hints.is_empty() => break,
+                Some(hints) => connection.publish(self.subject, &hints).await?,
+                None => connection.say(self.subject, Presence::Back).await?,
+            }
         }
         connection.say(self.subject, Presence::Leaves(self.me)).await?;
-        connection.ping().await?;
-        // The answer comes after what was sent before it has been taken.
-        while connection.next().await? != Line::Other {}
-        Ok(())
+        connection.taken().await
     }
 }
 
 /// What was appended here, at least one thing; `None` if that was too much to be told.
 async fn next_hints(told: &mut Receiver<(AccountId, Position)>) -> Option<Vec<(AccountId, Position)>> {
-    let mut hints = match told.recv().await {
-        Ok(hint) => vec![hint],
-        Err(RecvError::Lagged(_)) => return None,
+    match told.recv().await {
+        Ok(hint) => waiting_hints(told, vec![hint]),
+        Err(RecvError::Lagged(_)) => None,
         // The accounts are gone, and so is the server.
         Err(RecvError::Closed) => std::future::pending().await,
-    };
+    }
+}
+
+/// `hints`, and what else waits to be told; `None` if that was too much.
+fn waiting_hints(
+    told: &mut Receiver<(AccountId, Position)>,
+    mut hints: Vec<(AccountId, Position)>,
+) -> Option<Vec<(AccountId, Position)>> {
     while hints.len() < TOGETHER {
         match told.try_recv() {
             Ok(hint) => hints.push(hint),

@@ -175,12 +175,15 @@ pub struct Bus {
     pub secret_file: PathBuf,
     /// The file with the certificates that are trusted, in PEM.
     pub ca: PathBuf,
+    /// The directory where this node keeps what it calls itself there (`node-1.id`), normally the data directory; none: it is
+    /// another node whenever it is started.
+    pub node: Option<PathBuf>,
 }
 
 impl Default for Bus {
     fn default() -> Self {
-        let (url, user, secret_file, ca) = Default::default();
-        Bus { url, subject: "sealpost.log".to_owned(), user, secret_file, ca }
+        let (url, user, secret_file, ca, node) = Default::default();
+        Bus { url, subject: "sealpost.log".to_owned(), user, secret_file, ca, node }
     }
 }
 

@@ -89,6 +89,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 pub async fn start(place: &Place) -> sealpost_base::Result<Server> {
     let (mut settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
     settings.listen.admin = Some(place.dir.clone());
+    settings.bus.node = Some(place.dir.clone());
     Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await
 }
 

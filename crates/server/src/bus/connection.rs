@@ -18,7 +18,7 @@ use super::protocol::{Decoder, Head, Line, Presence, connect, publish, say};
 use crate::settings::Bus;
 
 /// How long the bus may take to take what is sent.
-const SEND: Duration = Duration::from_secs(3);
+pub(super) const SEND: Duration = Duration::from_secs(3);
 /// Bytes read at once.
 const READ: usize = 4096;
 
@@ -30,6 +30,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     decoder: Decoder,
+    /// Pings that have not been answered.
+    unanswered: usize,
 }
 
 impl Connection {
@@ -47,7 +49,7 @@ impl Connection {
     /// Logs in and subscribes over a stream that leads to the bus.
     pub async fn over(stream: Box<dyn Stream>, bus: &Bus) -> Result<Self> {
         let (tls, address) = address(&bus.url)?;
-        let mut connection = Connection { stream, decoder: Decoder::default() };
+        let mut connection = Connection { stream, decoder: Decoder::default(), unanswered: 0 };
         let Head::Info { tls: required } = connection.head().await? else {
             return Err(Error::corrupt("what answers is no NATS server"));
         };
@@ -67,7 +69,7 @@ impl Connection {
         connection.send(format!("SUB {} 1\r\nPING\r\n", bus.subject).as_bytes()).await?;
         loop {
             match connection.head().await? {
-                Head::Pong => return Ok(connection),
+                Head::Line(Line::Pong) => return Ok(connection),
                 Head::Line(Line::Error(why)) => return Err(Error::denied(format!("the bus says: {why}"))),
                 Head::Line(Line::Ping) => connection.pong().await?,
                 Head::Message(_) => {
@@ -82,6 +84,9 @@ impl Connection {
     pub async fn next(&mut self) -> Result<Line> {
         loop {
             if let Some(line) = self.decoder.next()? {
+                if line == Line::Pong {
+                    self.unanswered = self.unanswered.saturating_sub(1);
+                }
                 return Ok(line);
             }
             self.read().await?;
@@ -121,7 +126,22 @@ impl Connection {
     }
 
     pub async fn ping(&mut self) -> Result<()> {
-        self.send(b"PING\r\n").await
+        self.send(b"PING\r\n").await?;
+        self.unanswered += 1;
+        Ok(())
+    }
+
+    /// Returns when the bus has taken everything that was sent: it answers in the order in which it is asked.
+    pub async fn taken(&mut self) -> Result<()> {
+        self.ping().await?;
+        while self.unanswered > 0 {
+            match self.next().await? {
+                Line::Ping => self.pong().await?,
+                Line::Error(why) => return Err(refused(&why)),
+                Line::Message(_) | Line::Pong | Line::Other => {}
+            }
+        }
+        Ok(())
     }
 
     pub async fn pong(&mut self) -> Result<()> {
@@ -139,6 +159,11 @@ impl Connection {
             Err(_) => Err(Error::retry("the bus takes nothing")),
         }
     }
+}
+
+/// What the bus says before it hangs up.
+pub(super) fn refused(why: &str) -> Error {
+    Error::retry(format!("the bus says: {why}"))
 }
 
 /// Whether the URL wants TLS, and the address with its port.

@@ -26,6 +26,8 @@ pub(super) enum Line {
     Message(Vec<u8>),
     /// It asks whether this end is there.
     Ping,
+    /// The answer to a ping.
+    Pong,
     /// It is about to hang up, and why.
     Error(String),
     /// Nothing to do.
@@ -37,8 +39,6 @@ pub(super) enum Line {
 pub(super) enum Head {
     /// A line that is complete.
     Line(Line),
-    /// The answer to a ping.
-    Pong,
     /// A message of so many bytes follows.
     Message(u64),
     /// The bus presents itself.
@@ -86,7 +86,7 @@ impl Decoder {
             match self.head()? {
                 None => return Ok(None),
                 Some(Head::Line(line)) => return Ok(Some(line)),
-                Some(Head::Pong | Head::Info { .. }) => return Ok(Some(Line::Other)),
+                Some(Head::Info { .. }) => return Ok(Some(Line::Other)),
                 Some(Head::Message(_)) => {}
             }
         }
@@ -163,7 +163,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Head> {
             Head::Info { tls: info.get("tls_required").and_then(serde_json::Value::as_bool).unwrap_or(false) }
         }
         "PING" => Head::Line(Line::Ping),
-        "PONG" => Head::Pong,
+        "PONG" => Head::Line(Line::Pong),
         "-ERR" => Head::Line(Line::Error(rest.trim().trim_matches('\'').to_owned())),
         "+OK" => Head::Line(Line::Other),
         _ => return Err(bad()),
@@ -240,7 +240,7 @@ mod tests {
             ("MSG a.b 1 48", Head::Message(48)),
             ("msg a.b\t1 reply.to  7", Head::Message(7)),
             ("PING", Head::Line(Line::Ping)),
-            ("PONG", Head::Pong),
+            ("PONG", Head::Line(Line::Pong)),
             ("+OK", Head::Line(Line::Other)),
             ("-ERR 'Authorization Violation'", Head::Line(Line::Error("Authorization Violation".to_owned()))),
             ("INFO {\"server_id\":\"x\",\"tls_required\":true}", Head::Info { tls: true }),

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use futures::FutureExt;
 use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_account::{Account, NewMessage};
 use sealpost_base::{Budget, Clock, SeededRandom, Timestamp};
@@ -175,14 +176,46 @@ fn node(store: &Store, bus: Bus, seed: u64) -> Node {
 
 /// Two nodes that are connected, and whose bus has been there for so long that nobody polls.
 async fn settled(store: &Store, ways: &Arc<Ways>) -> [Node; 2] {
-    let nodes = [0, 1].map(|me| {
-        let ways = ways.clone();
-        start(store, 2 + me as u64, |ears, random, leaves| {
-            tokio::spawn(async move { stay("s", || ways.open(me), ears, random, leaves).await })
-        })
-    });
+    let nodes = [0, 1].map(|me| on_way(store, ways, me));
     sleep(2 * SETTLE).await;
     nodes
+}
+
+/// The node whose way that is, begun now.
+fn on_way(store: &Store, ways: &Arc<Ways>, me: usize) -> Node {
+    let ways = ways.clone();
+    start(store, 2 + me as u64, |ears, random, leaves| {
+        tokio::spawn(async move { stay("s", me as u64, || ways.open(me), ears, random, leaves).await })
+    })
+}
+
+/// A node that is on no bus.
+fn alone(store: &Store) -> Node {
+    start(store, 9, |_, _, _| tokio::spawn(async {}))
+}
+
+/// What a node is to the bus, for tests that have its connection in their hands.
+fn itself(node: &Node) -> super::Node<'static> {
+    super::Node {
+        subject: "s",
+        me: 0,
+        random: Arc::new(SeededRandom::new(4)),
+        others: Others::default(),
+        polls: true,
+        ears: Ears { accounts: node.accounts.clone(), standings: node.standings.clone() },
+        shutdown: node.leaves.clone(),
+    }
+}
+
+/// The next messages on the bus, as text.
+async fn next_published(heard: &mut broadcast::Receiver<(u64, Vec<u8>)>, messages: usize) -> Vec<String> {
+    let mut texts = Vec::new();
+    while texts.len() < messages {
+        let payload = timeout(Duration::from_secs(30), heard.recv()).await;
+        let (_, payload) = payload.unwrap_or_else(|_| panic!("only {texts:?}")).unwrap();
+        texts.push(String::from_utf8(payload).unwrap().trim_end().to_owned());
+    }
+    texts
 }
 
 fn start(
@@ -251,9 +284,6 @@ async fn without_a_bus_polling_rings_within_ten_seconds() {
     append(&there, &nodes[1]).await;
     timeout(Duration::from_secs(10), bell.rung()).await.expect("the bell rings");
 }
-
-/// What clients are promised, whatever happens to the bus.
-const PROMISE: Duration = Duration::from_secs(10);
 
 async fn opened(nodes: &[Node; 2]) -> [Arc<Account>; 2] {
     let root = RootKey::generate(&SeededRandom::new(1));
@@ -325,6 +355,144 @@ async fn who_leaves_has_told_everything_and_is_not_missed() {
     append(&there, &nodes[1]).await;
     sleep(SETTLE).await;
     assert!(!bell.has_rung(), "nobody is missed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_killed_and_comes_back_is_heard_and_missed_no_more() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let mut nodes = settled(&store, &ways).await;
+    let [here, there] = opened(&nodes).await;
+    let bell = here.bell();
+    nodes[1].bus.abort();
+    (&mut nodes[1].bus).await.unwrap_err();
+    // Told to nobody.
+    append(&there, &nodes[1]).await;
+    nodes[1] = on_way(&store, &ways, 1);
+    timeout(PROMISE, bell.rung()).await.expect("the bell rings");
+    sleep(2 * SETTLE).await;
+    assert!(!is_polled(&store, &here).await);
+}
+
+/// Whether anybody looks for what a node appends that is on no bus.
+async fn is_polled(store: &Store, here: &Account) -> bool {
+    let stranger = alone(store);
+    let root = RootKey::generate(&SeededRandom::new(1));
+    let there = stranger.accounts.open(ID, &root).await.unwrap();
+    here.catch_up().await.unwrap();
+    let bell = here.bell();
+    append(&there, &stranger).await;
+    timeout(SETTLE, bell.rung()).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_node_with_a_directory_is_the_same_after_it_was_killed() {
+    let (stand_in, store) = (StandIn::start().await, Store::memory());
+    let directory = tempfile::tempdir().unwrap();
+    let mut ids = Vec::new();
+    for seed in [2, 3] {
+        let mut heard = stand_in.published.subscribe();
+        let mut node = node(&store, Bus { node: Some(directory.path().to_owned()), ..stand_in.bus() }, seed);
+        let said = next_published(&mut heard, 2).await;
+        assert!(said[0] == "back" && said[1].starts_with("here "), "{said:?}");
+        ids.push(said[1].clone());
+        node.bus.abort();
+        (&mut node.bus).await.unwrap_err();
+    }
+    assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_its_own_id_takes_another() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let node = alone(&store);
+    let (mut itself, told) = (itself(&node), broadcast::Sender::new(1));
+    let mut heard = ways.published.subscribe();
+    let connection = ways.open(0).await.unwrap();
+    let hears = async {
+        assert_eq!(next_published(&mut heard, 2).await, ["back", "here 0000000000000000"]);
+        let _ = ways.published.send((1, b"here 0000000000000000\r\n".to_vec()));
+        let said = next_published(&mut heard, 3).await;
+        assert_eq!(said[1], "leaves 0000000000000000");
+        assert!(said[2].starts_with("here ") && said[2] != said[0], "{said:?}");
+    };
+    tokio::select! {
+        ended = itself.talk(connection, told.subscribe()) => panic!("{ended:?}"),
+        () = hears => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_tells_what_is_left_and_that_some_is_lost() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let node = alone(&store);
+    let appended = broadcast::Sender::new(2);
+    let mut told = appended.subscribe();
+    for position in 1..4 {
+        appended.send((ID, Position(position))).unwrap();
+    }
+    let mut heard = ways.published.subscribe();
+    let mut connection = ways.open(0).await.unwrap();
+    // However much this task has done before.
+    while tokio::task::consume_budget().now_or_never().is_some() {}
+    itself(&node).say_goodbye(&mut connection, &mut told).await.unwrap();
+    let hints = [2, 3].map(|position| format!("{ID}{position:016x}"));
+    let said = next_published(&mut heard, 4).await;
+    assert_eq!(said, ["back", &hints[0], &hints[1], "leaves 0000000000000000"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_is_taken_when_the_last_ping_is_answered() {
+    let (stream, mut other_end) = tokio::io::duplex(4096);
+    other_end.write_all(b"INFO {}\r\nPONG\r\n").await.unwrap();
+    let bus = Bus { url: "nats://nowhere".to_owned(), ..Bus::default() };
+    let mut connection = Connection::over(Box::new(stream), &bus).await.unwrap();
+    connection.ping().await.unwrap();
+    other_end.write_all(b"+OK\r\nMSG x 1 1\r\nx\r\nPONG\r\n+OK\r\nPING\r\n").await.unwrap();
+    let mut taken = std::pin::pin!(connection.taken());
+    assert!(timeout(SETTLE, &mut taken).await.is_err(), "an earlier one was answered");
+    other_end.write_all(b"PONG\r\n").await.unwrap();
+    timeout(SETTLE, taken).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_missed_does_not_matter_for_records() {
+    let (ways, store) = (Ways::new(), Store::memory().packing());
+    let nodes = settled(&store, &ways).await;
+    let [here, _] = opened(&nodes).await;
+    let directory = &nodes[0].directory;
+    let name = AccountName::parse("me@localhost").unwrap();
+    let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+    let (record, _) = directory.create(&name, new).await.unwrap();
+    let standing = nodes[0].standings.begin(&record, record.slots[0].id());
+    ways.set(Reach::Away);
+    sleep(Duration::from_secs(1)).await;
+    ways.reach[0].send_replace(Reach::There);
+    sleep(2 * SETTLE).await;
+    assert!(is_polled(&store, &here).await, "the other is missed");
+    directory.remove(&name).await.unwrap();
+    sleep(2 * crate::auth::standing::PERIOD).await;
+    assert!(standing.holds(), "nobody has told, and nobody has asked");
+    timeout(crate::auth::standing::SELDOM, standing.lost()).await.expect("it is asked at last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_had_too_much_to_tell_says_that_it_is_back() {
+    let (ways, store) = (Ways::new(), Store::memory());
+    let node = alone(&store);
+    let appended = broadcast::Sender::new(2);
+    let told = appended.subscribe();
+    for position in 1..4 {
+        appended.send((ID, Position(position))).unwrap();
+    }
+    let mut heard = ways.published.subscribe();
+    let connection = ways.open(0).await.unwrap();
+    let mut said = tokio::select! {
+        ended = async { itself(&node).talk(connection, told).await } => panic!("{ended:?}"),
+        said = next_published(&mut heard, 5) => said,
+    };
+    said.sort();
+    let hints = [2, 3].map(|position| format!("{ID}{position:016x}"));
+    assert_eq!(said, [&hints[0], &hints[1], "back", "back", "here 0000000000000000"]);
 }
 
 #[tokio::test]
@@ -406,8 +574,8 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
     // The connection is still good behind all of it.
     let mut told = stand_in.published.subscribe();
     append(&account, &node).await;
-    let hint = timeout(Duration::from_secs(10), told.recv()).await.unwrap().unwrap();
-    assert_eq!(hint.1.len(), 48 + 2);
+    // Between what it says of itself.
+    while !next_published(&mut told, 1).await[0].starts_with(&ID.to_string()) {}
     assert!(bell.has_rung(), "for what was appended");
     assert!(!account.bell().has_rung(), "for nothing else");
 }
