@@ -16,6 +16,9 @@ use super::session::Session;
 /// Between two of them, and before the first.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
+/// How long a turn that came waits for its client to take what it was told before.
+const HELD: Duration = Duration::from_secs(5);
+
 /// How far the command at hand is.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -54,6 +57,16 @@ impl Progress {
         connection: &mut Connection,
         work: impl Future<Output = T>,
     ) -> Result<T, End> {
+        // Whoever takes something now and then is served: the write timeout says when it does not.
+        self.during_with(connection, work, Duration::MAX).await
+    }
+
+    async fn during_with<T>(
+        &mut self,
+        connection: &mut Connection,
+        work: impl Future<Output = T>,
+        patience: Duration,
+    ) -> Result<T, End> {
         tokio::pin!(work);
         loop {
             tokio::select! {
@@ -61,7 +74,7 @@ impl Progress {
                 finished = &mut work => return Ok(finished),
                 () = tokio::time::sleep_until(self.next) => {}
             }
-            if let Some(finished) = beside(work.as_mut(), self.tell(connection)).await? {
+            if let Some(finished) = beside(work.as_mut(), self.tell(connection), patience).await? {
                 return Ok(finished);
             }
         }
@@ -91,23 +104,21 @@ impl Progress {
     }
 }
 
-/// How long what came of some work waits for the client to take what it was told before. It may be a turn that others wait for.
-const HELD: Duration = Duration::from_secs(5);
-
 /// Tells while `work` goes on: others wait for what it holds, and the client may not take what it is told. What came of it,
 /// if that was first.
 ///
 /// # Errors
-/// If the client cannot be told, or does not take it for [`HELD`] after the work was done.
+/// If the client cannot be told, or does not take it for so long after the work was done.
 async fn beside<T>(
     work: Pin<&mut impl Future<Output = T>>,
     telling: impl Future<Output = Result<(), End>>,
+    patience: Duration,
 ) -> Result<Option<T>, End> {
     tokio::pin!(telling);
     tokio::select! {
         biased;
         told = &mut telling => told.map(|()| None),
-        finished = work => match timeout(HELD, telling).await {
+        finished = work => match timeout(patience, telling).await {
             Ok(told) => told.map(|()| Some(finished)),
             Err(_) => Err(End::Timeout),
         },
@@ -125,6 +136,12 @@ impl Session {
     pub(super) async fn patiently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         self.progress.during(&mut self.connection, work).await
     }
+
+    /// The same for a turn that others wait for, or what is taken while one is held: the client loses it if it does not take for
+    /// long what it was told meanwhile.
+    pub(super) async fn in_turn<T>(&mut self, turn: impl Future<Output = T>) -> Result<T, End> {
+        self.progress.during_with(&mut self.connection, turn, HELD).await
+    }
 }
 
 #[cfg(test)]
@@ -140,16 +157,17 @@ mod tests {
         let work = async move { taken.send(()).is_ok() };
         let telling = async { told.await.map_err(|_| End::Crowded) };
         tokio::pin!(work);
-        let finished = beside(work.as_mut(), telling).now_or_never().expect("the work goes on");
+        let finished =
+            beside(work.as_mut(), telling, Duration::MAX).now_or_never().expect("the work goes on");
         assert!(matches!(finished, Ok(Some(true))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nor_does_it_keep_for_long_what_came_of_its_command() {
+    async fn nor_does_it_keep_for_long_a_turn_that_came() {
         let turns = Semaphore::new(1);
         let work = turns.acquire();
         tokio::pin!(work);
-        let ended = beside(work.as_mut(), std::future::pending()).await;
+        let ended = beside(work.as_mut(), std::future::pending(), HELD).await;
         assert!(matches!(ended, Err(End::Timeout)));
         assert_eq!(turns.available_permits(), 1);
     }
@@ -157,7 +175,7 @@ mod tests {
     #[test]
     fn who_takes_what_it_is_told_waits_on() {
         tokio::pin!(let work = std::future::pending::<()>(););
-        let finished = beside(work.as_mut(), async { Ok(()) }).now_or_never();
+        let finished = beside(work.as_mut(), async { Ok(()) }, HELD).now_or_never();
         assert!(matches!(finished, Some(Ok(None))));
     }
 

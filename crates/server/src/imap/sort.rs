@@ -93,10 +93,10 @@ impl Session {
         }
         // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
         let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
-        let turn = self.patiently(turns.acquire_owned()).await?;
+        let turn = self.in_turn(turns.acquire_owned()).await?;
         let besides = found.len() * SORTED_BYTES;
         let wanted = Keys::bytes(found.len(), criteria).saturating_add(besides);
-        let permit = self.patiently(budget.acquire(wanted)).await?;
+        let permit = self.in_turn(budget.acquire(wanted)).await?;
         let mut keys = Keys::new(criteria, permit.bytes().saturating_sub(besides));
         let (parts, mut damaged) = (keys.parts(), false);
         self.with_summaries(area, &found, parts, |at, row, summary| {

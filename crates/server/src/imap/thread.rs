@@ -95,9 +95,9 @@ impl Session {
     ) -> Result<(Forest, Permit), Failure> {
         // Few at a time, as with SORT.
         let (turns, budget) = (self.ctx.sorting.clone(), self.ctx.budget.clone());
-        let turn = self.patiently(turns.acquire_owned()).await?;
+        let turn = self.in_turn(turns.acquire_owned()).await?;
         let wanted = found.len().saturating_mul(MESSAGE_BYTES + REFERENCE_BYTES) + REFERENCE_BYTES * 1024;
-        let permit = self.patiently(budget.acquire(wanted)).await?;
+        let permit = self.in_turn(budget.acquire(wanted)).await?;
         let Some(for_references) = room(permit.bytes(), found.len()) else {
             return Err(Reply::no(Code::Limit, "too many messages to be threaded at once").into());
         };

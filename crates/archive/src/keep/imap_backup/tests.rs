@@ -455,6 +455,35 @@ fn gather(directory: &Path, paths: &mut Vec<String>) {
     }
 }
 
+/// The message that is last in the mbox is the one whose record cannot be read, and nothing else says that it is there.
+#[test]
+fn text_whose_record_cannot_be_read_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    three(root);
+    let path = root.join("INBOX.sealpost");
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    give(&mut *folder, 20, &mail("A: b\r\n\r\ntwenty\r\n"), 9).unwrap();
+    folder.commit(&resume(21)).unwrap();
+    folder.flags(1, &Flags::from_names(["\\Draft"])).unwrap();
+    folder.commit(&resume(21)).unwrap();
+    folder.close().unwrap();
+    drop(copy);
+    let contents = crate::keep::folder::Contents::read(&path, |_, _| {}).unwrap();
+    let (at, last) = contents.messages().unwrap().last().unwrap().unwrap();
+    assert_eq!(last.uid, 20);
+    drop(contents);
+    let mut journal = fs::read(&path).unwrap();
+    // Behind the record's length.
+    journal[at as usize + 4] ^= 0x80;
+    fs::write(&path, &journal).unwrap();
+    fs::remove_file(root.join("INBOX.imap")).unwrap();
+    let (_copy, folder) = opened(root, INBOX, 7);
+    assert_eq!(folder.known().uids().to_string(), "1:2,9");
+    assert!(text(root, "INBOX.mbox.orphans").contains("\ntwenty\n"));
+    assert!(!text(root, "INBOX.mbox").contains("twenty"));
+}
+
 #[test]
 fn a_full_disk_costs_what_was_not_committed() {
     let directory = tempfile::tempdir().unwrap();

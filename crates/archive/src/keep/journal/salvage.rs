@@ -59,6 +59,8 @@ pub(super) fn end_of_damaged(file: &File, path: &Path, valid: u64) -> Result<Opt
             if reader::ended_at(file, path, at)?.is_some() {
                 end = Some(at);
             }
+            // That has read elsewhere in the same file.
+            input = reader::reader(file, path, at)?;
         }
     }
     Ok(end)
@@ -73,16 +75,16 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     let file = File::open(path).map_err(|e| io_error(path, e))?;
     let found = reader::scan(&file, path);
     let valid = found.as_ref().map_or(MAGIC.len() as u64, |found| found.end);
-    let (header, last) = match reader::last(&file, path)? {
+    let end = end_of_damaged(&file, path, valid)?.unwrap_or(valid);
+    let (header, last) = match reader::ended_at(&file, path, end)? {
         Some(said) => said,
         None => found.map(|found| (found.header, found.last))?,
     };
-    let end = end_of_damaged(&file, path, valid)?.unwrap_or(valid);
     let mut again = Again::begin(path, header)?;
-    let (mut data, mut unread) = (0, 0);
+    let (mut known, mut unread) = (0, 0);
     let mut take = |record| {
-        if let Record::Commit(commit) = &record {
-            data = commit.data;
+        if let Record::Message(message) = &record {
+            known = known.max(message.offset + message.length);
         }
         again.add(record)
     };
@@ -96,7 +98,10 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
             take(Record::Abandoned)
         }
     })?;
-    again.commit(&Commit { data, present: last.present, gone: last.gone, ..Commit::default() })?;
+    // What the data file has behind that may be of messages whose records cannot be read: it is looked at as if another program
+    // had put it there since a run was done with it, and kept.
+    let (data, shown) = (known.min(last.data), Some(0));
+    again.commit(&Commit { data, present: last.present, gone: last.gone, shown, ..Commit::default() })?;
     let aside = link_aside(path)?;
     again.put_in_place(path)?;
     Ok(Salvaged { aside, unread })

@@ -18,9 +18,14 @@ fn header(name: &str) -> Header {
 }
 
 fn message(uid: u32) -> Record {
+    long_message(uid, 5)
+}
+
+/// With a keyword of so many octets.
+fn long_message(uid: u32, octets: usize) -> Record {
     Record::Message(Message {
         uid,
-        flags: FlagsRecord { system: 1, keywords: Some(vec!["$Work".into()]), labels: None },
+        flags: FlagsRecord { system: 1, keywords: Some(vec!["w".repeat(octets).into()]), labels: None },
         received: Some(1_600_000_000),
         zone: -90,
         octets: 52,
@@ -51,11 +56,16 @@ fn read(path: &Path) -> (Journal, Vec<Record>) {
 
 /// Three transactions, and where each ends.
 fn written(path: &Path) -> Vec<u64> {
+    written_long(path, 5)
+}
+
+/// The same, of messages with a keyword of so many octets.
+fn written_long(path: &Path, octets: usize) -> Vec<u64> {
     let mut journal = Journal::create(path, header("INBOX")).unwrap();
     let mut ends = vec![journal.committed];
     for transaction in 0..3 {
         for uid in 1..=4 {
-            journal.push(&message(transaction * 4 + uid)).unwrap();
+            journal.push(&long_message(transaction * 4 + uid, octets)).unwrap();
         }
         let commit = Commit { present: u64::from(transaction + 1) * 4, ..Commit::default() };
         journal.commit(&commit).unwrap();
@@ -146,9 +156,11 @@ fn every_changed_byte_is_noticed() {
 fn what_is_between_two_damaged_places_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
-    let ends = written(&path);
-    let whole = fs::read(&path).unwrap();
-    for second in [ends[2] as usize - 3, whole.len() + 2] {
+    // Shorter and longer than what is read at once.
+    for (octets, second) in [(5, 2), (5, 4), (30_000, 2), (30_000, 4)] {
+        let ends = written_long(&path, octets);
+        let whole = fs::read(&path).unwrap();
+        let second = if second == 2 { ends[2] as usize - 3 } else { whole.len() + 2 };
         let mut changed = whole.clone();
         changed[ends[0] as usize + 40] ^= 0x10;
         changed.extend(&whole[ends[2] as usize..ends[2] as usize + 60]);
@@ -160,6 +172,8 @@ fn what_is_between_two_damaged_places_is_read() {
         // What a killed run left was never there.
         assert!(known.len() <= 12, "{second}: {known:?}");
         assert!(journal.take_salvaged().is_some_and(|salvaged| salvaged.unread <= 2), "{second}");
+        drop(journal);
+        fs::remove_file(&path).unwrap();
     }
 }
 
