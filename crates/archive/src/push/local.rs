@@ -124,8 +124,7 @@ pub(super) fn send(
 
 /// A message that is good to its end: its first piece, and a reader of the rest; nothing if nobody takes it any more. One that turns
 /// out to be damaged, or whose body is nowhere any more, when half of it was sent costs the connection, and what else was on its
-/// way. So those that are larger than a piece are read twice, which costs less than it takes to send them once; a body that was given up
-/// is kept by whoever fetches it for long enough.
+/// way. So those that are larger than a piece are read twice; a body that was given up is fetched once, whoever fetches it keeps it for a while.
 fn opened<'a>(
     folder: &'a dyn Folder,
     uid: u32,

@@ -319,19 +319,19 @@ impl Refused {
         let wanted = keywords.len();
         keywords.retain(|keyword| !self.for_good.contains(keyword));
         let together = [&*good, &*keywords].concat();
-        if !takes(store(connection, set, '+', &together).await)? {
+        if refusal(store(connection, set, '+', &together).await)?.is_some() {
             store(connection, set, '+', &good).await?;
             for keyword in std::mem::take(&mut keywords) {
-                match store(connection, set, '+', std::slice::from_ref(&keyword)).await {
-                    Ok(()) => keywords.push(keyword),
-                    Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => {
-                        self.keywords.insert(keyword.clone());
-                        // What is too much for these messages may not be for others.
-                        if e.kind() == Kind::Invalid {
-                            self.for_good.insert(keyword);
-                        }
-                    }
-                    Err(e) => return Err(e),
+                let Some(refused) =
+                    refusal(store(connection, set, '+', std::slice::from_ref(&keyword)).await)?
+                else {
+                    keywords.push(keyword);
+                    continue;
+                };
+                self.keywords.insert(keyword.clone());
+                // What is too much for these messages may not be for others.
+                if refused == Kind::Invalid {
+                    self.for_good.insert(keyword);
                 }
             }
         }
@@ -348,11 +348,11 @@ impl Refused {
     }
 }
 
-/// Whether flags were taken; they may have been refused.
-fn takes(stored: Result<()>) -> Result<bool> {
+/// Why the server does not take flags, if that is for what they are.
+fn refusal(stored: Result<()>) -> Result<Option<Kind>> {
     match stored {
-        Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => Ok(false),
-        stored => stored.map(|()| true),
+        Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => Ok(Some(e.kind())),
+        stored => stored.map(|()| None),
     }
 }
 
