@@ -17,6 +17,7 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 use serde::{Deserialize, Serialize};
 
+mod appending;
 pub mod bodies;
 pub(crate) mod claim;
 mod digest;

@@ -3,52 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::thread::{Builder, JoinHandle};
 
 use sealpost_base::Result;
 
 use crate::io_error;
-
-/// After so many bytes, what was written begins to go to the disk.
-const AHEAD_BYTES: u64 = 8 * 1024 * 1024;
-
-/// Puts a file that grows on disk, piece after piece, while it is written: a commit then waits for the last piece alone.
-#[derive(Default)]
-pub struct SyncAhead {
-    waiting: u64,
-    thread: Option<JoinHandle<io::Result<()>>>,
-}
-
-impl SyncAhead {
-    /// So many bytes were written to `file`.
-    ///
-    /// # Errors
-    /// What a sync that ended said: it says so once, and some of what was written may never be on disk.
-    pub fn wrote(&mut self, file: &File, bytes: usize) -> io::Result<()> {
-        self.waiting += bytes as u64;
-        if self.waiting < AHEAD_BYTES || self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            return Ok(());
-        }
-        self.end()?;
-        let file = file.try_clone()?;
-        // Without a thread it is synced in the end.
-        self.thread = Builder::new().name("sealpost-sync".into()).spawn(move || file.sync_data()).ok();
-        self.waiting = 0;
-        Ok(())
-    }
-
-    /// Waits for what began.
-    ///
-    /// # Errors
-    /// As [`SyncAhead::wrote`].
-    pub fn end(&mut self) -> io::Result<()> {
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(synced)) => synced,
-            Some(Err(_)) => Err(io::Error::other("a thread that synced a file panicked")),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Bytes of a file; none if it is not there.
 ///

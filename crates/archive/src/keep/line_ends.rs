@@ -25,16 +25,13 @@ impl ToText {
         }
         let held_before = std::mem::replace(&mut self.held_cr, *last == b'\r');
         let octets = if self.held_cr { &octets[..octets.len() - 1] } else { octets };
+        // What is copied next begins with the LF before it, so that a line is one copy.
         let mut from = 0;
         for at in memchr::memchr_iter(b'\n', octets) {
             let after_cr = if at == 0 { held_before } else { octets[at - 1] == b'\r' };
-            if after_cr {
-                text.extend_from_slice(&octets[from..at.saturating_sub(1).max(from)]);
-            } else {
-                text.extend_from_slice(&octets[from..at]);
-            }
-            text.push(b'\n');
-            from = at + 1;
+            let end = if after_cr { at.saturating_sub(1).max(from) } else { at };
+            text.extend_from_slice(&octets[from..end]);
+            from = at;
             self.line(!after_cr, runs);
         }
         text.extend_from_slice(&octets[from..]);

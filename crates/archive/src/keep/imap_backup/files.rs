@@ -1,6 +1,6 @@
 //! The mbox and the JSON of one folder, being written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,11 @@ use super::from_line;
 use super::json;
 use super::quote::{Quoter, Unquoting};
 use crate::io_error;
+use crate::keep::appending::Appending;
 use crate::keep::folder::{Contents, Files};
 use crate::keep::journal::Message;
 use crate::keep::{Arrived, Flags, Resume, files};
 
-/// Bytes that are gathered before they are written.
-const BUFFER_BYTES: usize = 256 * 1024;
 /// So many messages more than the JSON has, and as many again as it has, are waited for before it is written anew.
 const PUBLISH_MESSAGES: u64 = 1000;
 
@@ -23,21 +22,13 @@ const PUBLISH_MESSAGES: u64 = 1000;
 pub struct MboxFiles {
     path: PathBuf,
     json: PathBuf,
-    mbox: File,
+    mbox: Appending,
     uidvalidity: u32,
-    /// Bytes of the mbox, `buffer` included.
-    length: u64,
-    buffer: Vec<u8>,
     message: Option<Current>,
-    /// Written to since it was on disk.
-    dirty: bool,
-    ahead: files::SyncAhead,
     /// Messages that the JSON has; `None`: it is not up to date.
     published: Option<u64>,
     published_once: u64,
     notices: Vec<String>,
-    #[cfg(test)]
-    pub room: Option<u64>,
 }
 
 struct Current {
@@ -62,16 +53,8 @@ impl MboxFiles {
         length: u64,
         published: Option<u64>,
     ) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let new = !path.exists();
-        let mut mbox = options.open(&path).map_err(|e| io_error(&path, e))?;
-        if mbox.metadata().map_err(|e| io_error(&path, e))?.len() > length {
-            mbox.set_len(length).map_err(|e| io_error(&path, e))?;
-        }
-        mbox.seek(SeekFrom::Start(length)).map_err(|e| io_error(&path, e))?;
+        let mbox = Appending::open(&path, length).map_err(|e| io_error(&path, e))?;
         if new {
             files::sync_directory_of(&path)?;
         }
@@ -80,16 +63,10 @@ impl MboxFiles {
             json,
             mbox,
             uidvalidity,
-            length,
-            buffer: Vec::new(),
             message: None,
-            dirty: false,
-            ahead: files::SyncAhead::default(),
             published,
             published_once: published.unwrap_or(0),
             notices: Vec::new(),
-            #[cfg(test)]
-            room: None,
         })
     }
 
@@ -98,45 +75,19 @@ impl MboxFiles {
         self.notices.push(text);
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.buffer.extend_from_slice(bytes);
-        self.length += bytes.len() as u64;
-        if self.buffer.len() >= BUFFER_BYTES { self.write_out() } else { Ok(()) }
+    /// The mbox can be written up to so many bytes.
+    #[cfg(test)]
+    pub fn limit(&mut self, room: u64) {
+        self.mbox.room = Some(room);
     }
 
-    fn write_out(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        self.dirty = true;
-        #[cfg(test)]
-        if let Some(room) = self.room
-            && self.length > room
-        {
-            return Err(io_error(&self.path, io::ErrorKind::StorageFull.into()));
-        }
-        let written = self.mbox.write_all(&self.buffer);
-        written
-            .and_then(|()| self.ahead.wrote(&self.mbox, self.buffer.len()))
-            .map_err(|e| io_error(&self.path, e))?;
-        self.buffer.clear();
-        Ok(())
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.mbox.append(bytes).map_err(|e| io_error(&self.path, e))
     }
 
     /// The mbox ends at `length` again.
     fn cut(&mut self, length: u64) -> Result<()> {
-        let written = self.length - self.buffer.len() as u64;
-        if length >= written {
-            self.buffer.truncate(usize::try_from(length - written).unwrap_or(usize::MAX));
-        } else {
-            // A write that failed may have left more than was counted.
-            self.buffer.clear();
-            self.mbox.set_len(length).map_err(|e| io_error(&self.path, e))?;
-            self.mbox.seek(SeekFrom::Start(length)).map_err(|e| io_error(&self.path, e))?;
-            self.dirty = true;
-        }
-        self.length = length;
-        Ok(())
+        self.mbox.cut(length).map_err(|e| io_error(&self.path, e))
     }
 
     /// Writes what is known of the message, quoted, with its `From` line if that did not go out.
@@ -182,10 +133,9 @@ impl MboxFiles {
             Ok(())
         })?;
         let (messages, end) = written;
-        if self.message.is_none() && end < self.length {
-            self.write_out()?;
+        if self.message.is_none() && end < self.mbox.length() {
             self.cut(end)?;
-            self.ahead.end().and_then(|()| self.mbox.sync_all()).map_err(|e| io_error(&self.path, e))?;
+            self.sync()?;
         }
         (self.published, self.published_once) = (Some(messages), messages);
         Ok(())
@@ -257,7 +207,7 @@ impl Write for Same {
 impl Files for MboxFiles {
     fn begin(&mut self) -> Result<()> {
         self.message = Some(Current {
-            begins: self.length,
+            begins: self.mbox.length(),
             head: Some(Vec::new()),
             quoter: Quoter::default(),
             line_feeds: 0,
@@ -270,7 +220,7 @@ impl Files for MboxFiles {
     }
 
     fn finish(&mut self, _arrived: &Arrived) -> Result<(u64, u64)> {
-        let Some(mut current) = self.message.take() else { return Ok((self.length, 0)) };
+        let Some(mut current) = self.message.take() else { return Ok((self.mbox.length(), 0)) };
         let mut out = Vec::new();
         if let Some(head) = current.head.take() {
             from_line::write(&head, &mut out);
@@ -284,7 +234,7 @@ impl Files for MboxFiles {
         self.put(&out)?;
         self.message = None;
         self.published = None;
-        Ok((begins, self.length - begins))
+        Ok((begins, self.mbox.length() - begins))
     }
 
     fn abandon(&mut self) -> Result<()> {
@@ -305,11 +255,8 @@ impl Files for MboxFiles {
     }
 
     fn sync(&mut self) -> Result<u64> {
-        self.write_out()?;
-        if std::mem::take(&mut self.dirty) {
-            self.ahead.end().and_then(|()| self.mbox.sync_data()).map_err(|e| io_error(&self.path, e))?;
-        }
-        Ok(self.length)
+        self.mbox.sync().map_err(|e| io_error(&self.path, e))?;
+        Ok(self.mbox.length())
     }
 
     fn committed(&mut self, contents: &Contents, _resume: &Resume) -> Result<()> {

@@ -37,17 +37,25 @@ impl Quoter {
     /// Appends `text`, quoted, to `out`. All `>` are alike: one that is added after those that are there is one before
     /// them.
     pub fn push(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        let begun = self.begin_line(text, out);
+        let text = &text[begun..];
+        // Whole lines, but for the beginning of the first one, are looked through at once.
+        let whole = memchr::memrchr(b'\n', text).map_or(0, |last| last + 1);
+        if whole > 0 {
+            quote_lines(&text[..whole], out);
+            (self.at, self.first_line) = (LINE, false);
+        }
+        let last = &text[whole..];
+        let begun = self.begin_line(last, out);
+        out.extend_from_slice(&last[begun..]);
+    }
+
+    /// Takes what the beginning of a line has of `text`, if it is one, until it is known whether it is quoted; so many bytes.
+    fn begin_line(&mut self, text: &[u8], out: &mut Vec<u8>) -> usize {
         let mut at = 0;
-        while at < text.len() {
-            let Place::Start { marks, matched } = self.at else {
-                let to = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |n| at + n + 1);
-                out.extend_from_slice(&text[at..to]);
-                if text[to - 1] == b'\n' {
-                    (self.at, self.first_line) = (LINE, false);
-                }
-                at = to;
-                continue;
-            };
+        while let Place::Start { marks, matched } = self.at
+            && at < text.len()
+        {
             let wanted: &[u8] = if self.first_line && !marks { b"From " } else { FROM };
             if text[at] == wanted[matched] {
                 at += 1;
@@ -67,6 +75,7 @@ impl Quoter {
                 self.at = Place::Within;
             }
         }
+        at
     }
 
     /// Ends the message.
@@ -76,6 +85,22 @@ impl Quoter {
         }
         self.first_line = true;
     }
+}
+
+/// Appends the rest of a line and whole lines after it, quoted. Lines that need it are rare, so they are looked for by what
+/// makes them so, which is much quicker than to look at every line.
+fn quote_lines(text: &[u8], out: &mut Vec<u8>) {
+    let mut copied = 0;
+    for at in memchr::memmem::find_iter(text, FROM) {
+        let before = &text[..at];
+        let marks = before.iter().rev().take_while(|b| **b == b'>').count();
+        if before[..at - marks].last() == Some(&b'\n') {
+            out.extend_from_slice(&text[copied..at]);
+            out.push(b'>');
+            copied = at;
+        }
+    }
+    out.extend_from_slice(&text[copied..]);
 }
 
 /// Reads a message's part of an mbox: without its first line, the `From` line, and with one `>` less on quoted lines.
@@ -232,9 +257,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_comes_back(text in text(), piece in 1usize..5) {
+        fn what_is_quoted_comes_back(text in text(), piece in 1usize..30) {
             let pieces: Vec<&[u8]> = text.chunks(piece).collect();
             let quoted = quoted(&pieces);
+            prop_assert_eq!(&quoted, &self::quoted(&[&text]));
             prop_assert!(!quoted.starts_with(b"From "));
             prop_assert!(!String::from_utf8_lossy(&quoted).contains("\nFrom"));
             let mbox = [b"From a@b Thu Jan  1 00:00:10 1970\n", &quoted[..]].concat();

@@ -493,7 +493,7 @@ fn a_full_disk_costs_what_was_not_committed() {
     let length = fs::metadata(root.join("INBOX.mbox")).unwrap().len();
     let mut files =
         files::MboxFiles::open(root.join("INBOX.mbox"), root.join("INBOX.imap"), 7, length, Some(3)).unwrap();
-    files.room = Some(length + 1000);
+    files.limit(length + 1000);
     let claims = crate::keep::claim::Claims::new(root).unwrap();
     let mut folder: Box<dyn Folder> =
         Box::new(crate::keep::folder::FileFolder::new(files, contents, claims.claim(INBOX).unwrap()));

@@ -31,6 +31,9 @@ pub struct MaildirFiles {
     arrived: Vec<(u32, Flags)>,
     /// To be done when it is committed.
     changes: Vec<Change>,
+    /// Names in `cur` that may not be on disk. After a crash those of the last transaction are given again, so they have to be
+    /// there before the next one.
+    named: bool,
     /// The UID in `.uidvalidity`.
     last_uid: u32,
     numbered: u64,
@@ -56,6 +59,7 @@ impl MaildirFiles {
             message: None,
             arrived: Vec::new(),
             changes: Vec::new(),
+            named: false,
             last_uid: contents.known.uids().last().map_or(0, sealpost_base::Uid::get),
             numbered: 0,
             notices: Vec::new(),
@@ -82,7 +86,6 @@ impl MaildirFiles {
     /// those that were to replace a message.
     fn settle(&mut self, contents: &Contents) -> Result<()> {
         let tmp = self.tmp();
-        let mut moved = false;
         for entry in fs::read_dir(&tmp).map_err(|e| io_error(&tmp, e))? {
             let entry = entry.map_err(|e| io_error(&tmp, e))?;
             let Ok(found) = entry.file_name().into_string() else { continue };
@@ -96,12 +99,12 @@ impl MaildirFiles {
                         || self.find(uid, flags)?.is_none() =>
                 {
                     self.place(uid, flags, contents.came_again(uid))?;
-                    moved = true;
                 }
                 _ => fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?,
             }
         }
-        if moved { sync_directory(&self.cur()) } else { Ok(()) }
+        // Also what the last run did and did not come to sync.
+        sync_directory(&self.cur())
     }
 
     /// A message that arrived, and that the journal has, gets its name; if it came `again`, what it replaces goes.
@@ -168,7 +171,7 @@ impl MaildirFiles {
         for uid in vanished.iter().filter(|uid| !known.contains(**uid)) {
             self.change(&Change::Vanished { uid: *uid, flags: Flags::default() })?;
         }
-        Ok(())
+        if changed.is_empty() && vanished.is_empty() { Ok(()) } else { sync_directory(&self.cur()) }
     }
 
     /// Writes `.uidvalidity`: the UIDVALIDITY, and the highest UID.
@@ -282,6 +285,10 @@ impl Files for MaildirFiles {
             }
             sync_directory(&tmp)?;
         }
+        // Costs little where all of the file system just was.
+        if std::mem::take(&mut self.named) {
+            sync_directory(&self.cur())?;
+        }
         Ok(0)
     }
 
@@ -293,8 +300,8 @@ impl Files for MaildirFiles {
         for change in &changes {
             self.change(change)?;
         }
-        self.number()?;
-        if arrived.is_empty() && changes.is_empty() { Ok(()) } else { sync_directory(&self.cur()) }
+        self.named |= !(arrived.is_empty() && changes.is_empty());
+        self.number()
     }
 
     fn close(&mut self, _contents: &Contents) -> Result<u64> {
