@@ -349,11 +349,14 @@ impl Writing {
     }
 }
 
-/// The file for direct writes. Not every file system has them.
+/// The file for direct writes. Not every file system has them, and btrfs compresses nothing that is written so, although its
+/// owner may have asked for it.
 #[cfg(target_os = "linux")]
 fn direct(path: &Path) -> Option<File> {
+    const BTRFS: u32 = 0x9123_683e;
     let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
-    OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+    let file = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
+    (rustix::fs::fstatfs(&file).ok()?.f_type as u32 != BTRFS).then_some(file)
 }
 
 #[cfg(not(target_os = "linux"))]
