@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use sealpost_base::{Clock, SystemClock};
 use tokio::sync::watch;
 
@@ -23,6 +23,7 @@ use super::notice::Notices;
 use super::scenario::template::Names;
 use super::scenario::{Action, Extent, Phase, Protocol, Scenario, Step};
 use super::target::Target;
+use crate::Wrong;
 use crate::process::{Sampler, own_cpu};
 use crate::result::{self, Recorder};
 use job::Job;
@@ -222,18 +223,15 @@ pub async fn run(
 }
 
 fn check(scenario: &Scenario, target: &Target) -> Result<()> {
-    for protocol in scenario.protocols() {
-        let name = protocol.name();
-        ensure!(
-            target.endpoint(protocol).is_some(),
-            "{} speaks {name}: where is the server? --{name} HOST:PORT",
-            scenario.name
-        );
+    if let Some(protocol) = scenario.protocols().into_iter().find(|p| target.endpoint(*p).is_none()) {
+        let (name, upper) = (protocol.name(), protocol.name().to_uppercase());
+        let wrong = format!("{} speaks {upper}: where is the server? --{name} HOST:PORT", scenario.name);
+        return Err(Wrong(wrong).into());
     }
-    ensure!(
-        !target.users.is_empty(),
-        "no account was given: --users-file FILE, or --user NAME with --password-file FILE"
-    );
+    if target.users.is_empty() {
+        let wrong = "no account was given: --users-file FILE, or --user NAME with --password-file FILE";
+        return Err(Wrong(wrong.into()).into());
+    }
     Ok(())
 }
 

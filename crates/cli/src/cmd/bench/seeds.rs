@@ -52,6 +52,9 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     args.server.or_sealpost();
     args.users.users.get_or_insert(USERS);
     let users = args.server.accounts(&args.users, true)?;
+    if args.server.knows_accounts() {
+        seeds::check(users.len())?;
+    }
     if let Some(dir) = &args.out {
         writable(dir)?;
     }
