@@ -8,6 +8,7 @@ pub mod compare;
 pub mod doubts;
 mod html;
 mod plots;
+mod study;
 mod style;
 pub mod svg;
 mod terminal;

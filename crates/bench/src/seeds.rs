@@ -17,6 +17,9 @@ use crate::process::{Every, Sampler};
 use crate::report::units;
 use crate::result::{Command, Latency, Phase, ServerRun};
 
+/// What its documents are called.
+pub const TITLE: &str = "seeds";
+
 /// Accounts that take part.
 pub const USERS: usize = 16;
 

@@ -59,6 +59,7 @@ fn differences(all: &[(&str, &Run)], doubts: &mut Vec<String>) {
     let mut values = vec![
         ("seed", each(&|run| run.seed.to_string())),
         ("threads", each(&|run| run.generator.threads.to_string())),
+        ("machine", each(&|run| run.machine.line())),
     ];
     let parameter = |run: &Run, key| run.parameters.get(key).map_or("none", String::as_str).to_owned();
     values.extend(keys.into_iter().map(|key| (key, each(&|run| parameter(run, key)))));
