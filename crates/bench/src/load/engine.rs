@@ -27,7 +27,7 @@ use crate::Wrong;
 use crate::process::{Sampler, own_cpu};
 use crate::result::{self, Recorder};
 use job::Job;
-use worker::Workers;
+use worker::{Busy, Workers};
 
 /// How often an observer hears of progress.
 const TICK: Duration = Duration::from_millis(250);
@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
         let (recorder, busy) = self.workers.collect().await;
         let used = mark.and_then(|mark| Some((mark, self.sampler?.end(mark))));
         let counts = self.shared.counts();
-        self.judge(&job, &recorder, busy, ended - began);
+        self.judge(&job, &recorder, &busy, ended - began);
         let mut result = result::Phase {
             name: phase.name.clone(),
             begin: (began - self.began).as_secs_f64(),
@@ -410,24 +410,21 @@ impl<'a> Run<'a> {
     }
 
     /// Says so if the figures of a phase are rather the bench's than the server's.
-    fn judge(&mut self, job: &Job, recorder: &Recorder, busy: Vec<Duration>, wall: Duration) {
+    fn judge(&mut self, job: &Job, recorder: &Recorder, busy: &[Busy], wall: Duration) {
         let phase = &job.phase;
         if phase.setup {
             return;
         }
         let (stopped, null) = (self.outcome.stopped, self.shared.null);
         let mut warn = |text: String| self.outcome.warnings.push(format!("{}: {text}", phase.name));
-        let most =
-            busy.iter().max().copied().unwrap_or_default().as_secs_f64() / wall.as_secs_f64().max(1e-9);
-        if wall >= JUDGED && most >= BUSY {
-            let percent = (100.0 * most).min(100.0);
-            warn(format!(
-                "the bench was the bottleneck: a thread of it was busy {percent:.0}% of the time (--threads gives it more)"
-            ));
+        if let Some(text) = bottleneck(busy, wall) {
+            warn(text);
         }
         let unreachable = recorder.only_failed("CONNECT");
-        if let Some(failure) = unreachable {
-            warn(format!("the server cannot be reached: {}", failure.example));
+        match unreachable {
+            Some(("closed", failure)) => warn(format!("the server cannot be reached: {}", failure.example)),
+            Some((_, failure)) => warn(format!("no client got in: {}", failure.example)),
+            None => {}
         }
         let rounds = job.rounds.load(Ordering::Relaxed);
         let not_begun = job.all_rounds().filter(|_| !stopped).map_or(0, |all| all.saturating_sub(rounds));
@@ -513,6 +510,28 @@ impl<'a> Run<'a> {
             None => Ok(self.outcome),
         }
     }
+}
+
+/// What is to be said of threads that were busy, or would have been with a processor, most of the time.
+fn bottleneck(busy: &[Busy], wall: Duration) -> Option<String> {
+    let most = busy.iter().max_by_key(|busy| busy.cpu + busy.waited)?;
+    let part = |time: Duration| (time.as_secs_f64() / wall.as_secs_f64().max(1e-9)).min(1.0);
+    let (worked, all) = (part(most.cpu), part(most.cpu + most.waited));
+    if wall < JUDGED || all < BUSY {
+        return None;
+    }
+    let percent = |part: f64| format!("{:.0}%", 100.0 * part);
+    Some(if worked >= BUSY {
+        let worked = percent(worked);
+        format!(
+            "the bench was the bottleneck: a thread of it was busy {worked} of the time (--threads gives it more)"
+        )
+    } else {
+        let (worked, all) = (percent(worked), percent(all));
+        format!(
+            "the bench was the bottleneck: a thread of it had work {all} of the time and a processor {worked} of it (others use this machine too)"
+        )
+    })
 }
 
 /// What did not end well in a phase that prepares, for people.

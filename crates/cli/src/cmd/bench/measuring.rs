@@ -142,6 +142,9 @@ fn warnings(outcome: &Outcome, running: &Running, ended: Option<f64>) -> Vec<Str
         warnings.push("the run was stopped before its end".to_owned());
     }
     warnings.extend(outcome.missed.iter().map(|bar| format!("missed: {bar}")));
+    if running.null {
+        warnings.push("no server was measured: this is the most that the bench can do here".to_owned());
+    }
     if running.tree.is_none() && !running.null {
         warnings.push("the server's processes were not watched: --pid says which they are".to_owned());
     }
