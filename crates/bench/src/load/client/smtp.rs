@@ -1,5 +1,6 @@
 //! An SMTP (RFC 5321) or LMTP (RFC 2033) client, which pipelines where it may (RFC 2920).
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use crate::load::data::Message;
 use crate::load::notice::Announced;
 use crate::load::scan::{Line, Syntax};
 use crate::load::scenario::Protocol;
+use crate::load::target::Endpoint;
 use crate::load::wire::{Sink, Wire};
 use crate::mail::base64_line;
 
@@ -55,6 +57,7 @@ struct Replies {
 struct Extensions {
     pipelining: bool,
     size: bool,
+    auth_plain: bool,
 }
 
 impl Sink for Replies {
@@ -79,6 +82,7 @@ impl Sink for Replies {
         self.extensions = Extensions {
             pipelining: self.extensions.pipelining || said("PIPELINING"),
             size: self.extensions.size || said("SIZE"),
+            auth_plain: self.extensions.auth_plain || self.lines.iter().any(|line| offers_plain(line)),
         };
         self.lines.clear();
         self.done.push_back((code, text));
@@ -96,8 +100,14 @@ impl Smtp {
         auth: bool,
         from: Duration,
     ) -> Result<Self, Fail> {
-        let connected = Self::connected(client, protocol, auth, from);
-        timeout(client.thread.shared.patience, connected).await.map_err(|_| Fail::Timeout)?
+        let silent = Cell::new(false);
+        let connected = Self::connected(client, protocol, auth, from, &silent);
+        match timeout(client.thread.shared.patience, connected).await {
+            Ok(connected) => connected,
+            // LMTP is never spoken with TLS.
+            Err(_) if silent.get() && protocol == Protocol::Smtp => Err(Fail::Silent),
+            Err(_) => Err(Fail::Timeout),
+        }
     }
 
     async fn connected(
@@ -105,6 +115,7 @@ impl Smtp {
         protocol: Protocol,
         auth: bool,
         from: Duration,
+        silent: &Cell<bool>,
     ) -> Result<Self, Fail> {
         let shared = client.thread.shared.clone();
         let endpoint = shared
@@ -121,7 +132,9 @@ impl Smtp {
             out: Vec::new(),
             _open: Open::new(&client.thread),
         };
+        silent.set(endpoint.tls.as_ref().is_none_or(|tls| !tls.implicit));
         smtp.expect("the greeting").await?;
+        silent.set(false);
         smtp.hello().await?;
         if let Some(tls) = endpoint.starts_tls() {
             smtp.say("STARTTLS").await?;
@@ -133,7 +146,7 @@ impl Smtp {
             smtp.hello().await?;
         }
         if auth {
-            smtp.authenticate().await?;
+            smtp.authenticate(endpoint).await?;
         }
         client.thread.ok("CONNECT", from, 0, 0);
         Ok(smtp)
@@ -312,7 +325,12 @@ impl Smtp {
     }
 
     /// RFC 4954, PLAIN (RFC 4616).
-    async fn authenticate(&mut self) -> Result<(), Fail> {
+    async fn authenticate(&mut self, endpoint: &Endpoint) -> Result<(), Fail> {
+        if !self.replies.extensions.auth_plain {
+            let perhaps =
+                if endpoint.tls.is_none() { "; perhaps it does with TLS (--tls starttls)" } else { "" };
+            return Err(Fail::Denied(format!("the server does not offer AUTH PLAIN{perhaps}")));
+        }
         let thread = self.client.thread.clone();
         let user = thread
             .shared
@@ -324,10 +342,12 @@ impl Smtp {
         let from = thread.now();
         self.send(format!("AUTH PLAIN {response}\r\n").as_bytes()).await?;
         let (code, text) = self.reply().await?;
-        if !is_ok(code) {
-            return Err(Fail::Denied(text));
+        match code {
+            code if is_ok(code) => thread.ok("AUTH", from, 0, 0),
+            // RFC 4954 §6: 454 and its kin are temporary.
+            400..500 => return Err(Fail::Later(format!("AUTH: {text}"))),
+            _ => return Err(Fail::Denied(format!("AUTH: {text}"))),
         }
-        thread.ok("AUTH", from, 0, 0);
         Ok(())
     }
 
@@ -365,6 +385,13 @@ impl Smtp {
             self.wire.receive(&mut self.replies).await?;
         }
     }
+}
+
+/// `250-AUTH LOGIN PLAIN` (RFC 4954 §3), or as some wrote it before there was one.
+fn offers_plain(line: &str) -> bool {
+    let words = line.get(4..).unwrap_or_default().to_ascii_uppercase();
+    let mut words = words.split([' ', '=']);
+    words.next() == Some("AUTH") && words.any(|word| word == "PLAIN")
 }
 
 fn is_ok(code: u16) -> bool {

@@ -13,6 +13,9 @@ use crate::load::text::quoted;
 /// Bytes and messages that one APPEND of [`Action::Fill`] has, if it may have several.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_MESSAGES: u64 = 200;
+/// How often the bench's mailboxes are tried to be deleted, with this between: some servers cannot delete a name twice in a second.
+const CLEAN_TRIES: usize = 3;
+const CLEAN_PAUSE: Duration = Duration::from_millis(1100);
 /// Larger messages are sent from where they are; smaller ones are copied, so that they leave with their command.
 const COPIED_BYTES: usize = 32 * 1024;
 
@@ -57,7 +60,10 @@ impl Imap {
                 self.start(counted).await?;
                 self.drained().await
             }
-            Action::Wait(pause) => self.client.pause(pause.draw(&self.client.random)).await,
+            Action::Wait(pause) => {
+                let pause = pause.draw(&self.client.random);
+                self.client.pause(self.client.within_phase(pause)).await
+            }
             Action::Fresh(mailbox) => self.fresh(mailbox, name, from).await,
             Action::Fill(fill) => self.fill(fill, name, from).await,
             Action::Append { mailbox, data, flags } => self.append(mailbox, data, flags, counted).await,
@@ -130,14 +136,30 @@ impl Imap {
 
     /// An empty mailbox.
     async fn make(&mut self, mailbox: &str, name: &str) -> Result<bool, Fail> {
-        self.own(&format!("CREATE {mailbox}")).await?;
+        let create = format!("CREATE {mailbox}");
+        self.own(&create).await?;
         if self.state.last_ok {
             return Ok(true);
         }
+        let why = self.state.last_text.clone();
         // It is there, perhaps with messages in it.
         self.leave(mailbox).await?;
         self.own(&format!("DELETE {mailbox}")).await?;
-        self.must(&format!("CREATE {mailbox}"), name).await
+        if self.state.last_ok {
+            return self.must(&create, name).await;
+        }
+        // Some cannot delete it so soon: Cyrus keeps what is deleted under a name of the second in which it was.
+        self.own(&format!("SELECT {mailbox}")).await?;
+        if !self.state.last_ok {
+            self.client.thread.error(name, "NO", || format!("{create}: {why}"));
+            return Ok(false);
+        }
+        self.selected = Some(mailbox.to_owned());
+        let emptied = self.state.exists == 0
+            || self.must("STORE 1:* +FLAGS.SILENT (\\Deleted)", name).await?
+                && self.must("EXPUNGE", name).await?;
+        self.leave(mailbox).await?;
+        Ok(emptied)
     }
 
     /// Notes which mailbox the command in `line` selects, if it does.
@@ -263,14 +285,9 @@ impl Imap {
             let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
             let plus = if at_once { "+" } else { "" };
             self.out.extend_from_slice(format!("{flags} {{{}{plus}}}\r\n", message.len()).as_bytes());
-            if !at_once {
-                self.state.go_on = false;
-                self.flush().await?;
-                self.wait(|state| state.go_on || state.outstanding.is_empty()).await?;
-                if !self.state.go_on {
-                    // Refused, and counted.
-                    return Ok(());
-                }
+            if !at_once && !self.asked_for().await? {
+                // Refused, and counted.
+                return Ok(());
             }
             if message.len() <= COPIED_BYTES {
                 self.out.extend_from_slice(message);
@@ -283,6 +300,22 @@ impl Imap {
         self.flush().await?;
         self.out.shrink_to(COPIED_BYTES);
         self.drained().await
+    }
+
+    /// Sends what is in `out` up to a literal and waits; whether the server wants the literal (RFC 3501 §4.3).
+    async fn asked_for(&mut self) -> Result<bool, Fail> {
+        self.state.go_on = false;
+        self.unsent(true);
+        self.flush().await?;
+        self.wait(|state| state.go_on || state.outstanding.is_empty()).await?;
+        self.unsent(false);
+        Ok(self.state.go_on)
+    }
+
+    fn unsent(&mut self, unsent: bool) {
+        if let Some(command) = self.state.outstanding.back_mut() {
+            command.unsent = unsent;
+        }
     }
 
     /// RFC 2177.
@@ -316,7 +349,7 @@ impl Imap {
         if let Some(next) = self.state.idle.take() {
             thread.shared.notices.leave(self.client.account, next);
         }
-        waited?;
+        let counts = waited?;
         let from = thread.now();
         if let Some(idle) = self.state.outstanding.front_mut() {
             // To wait was what it was for: only its end is a command that is waited for.
@@ -325,22 +358,28 @@ impl Imap {
         self.out.extend_from_slice(b"DONE\r\n");
         self.flush().await?;
         self.drained().await?;
-        if self.state.last_ok {
+        if self.state.last_ok && counts {
             thread.ok("DONE", from, 0, 0);
-        } else {
+        } else if !self.state.last_ok {
             let text = self.state.last_text.clone();
             thread.error("DONE", "NO", || text);
         }
         Ok(())
     }
 
-    async fn wait_idle(&mut self, limit: Option<Duration>, until_told: bool) -> Result<(), Fail> {
+    /// Waits in IDLE. False if it was the phase's end that ended it: then all who wait end it together, which nobody asked for and
+    /// which is not counted.
+    async fn wait_idle(&mut self, limit: Option<Duration>, until_told: bool) -> Result<bool, Fail> {
         let client = self.client.clone();
+        // Who stays in IDLE stays beyond the phase's end.
+        let stays = limit.is_none() && !until_told;
+        let wanted = limit.unwrap_or(Duration::MAX);
+        let limit = if stays { wanted } else { client.within_phase(wanted) };
         let over = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
+            if limit == Duration::MAX {
+                return std::future::pending().await;
             }
+            tokio::time::sleep(limit).await;
         };
         tokio::pin!(over);
         let stopped = client.stopped();
@@ -350,41 +389,65 @@ impl Imap {
                 return Err(Fail::Closed(format!("BYE {}", self.state.last_text)));
             }
             if until_told && self.state.told {
-                return Ok(());
+                return Ok(true);
             }
             tokio::select! {
                 received = self.wire.receive(&mut self.state) => received?,
-                () = &mut over => return Ok(()),
-                () = &mut stopped => return Ok(()),
+                () = &mut over => return Ok(limit == wanted),
+                () = &mut stopped => return Ok(true),
             }
             self.count_received();
         }
     }
 
-    /// Removes the bench's mailboxes, deepest first.
+    /// Removes the bench's mailboxes.
     async fn clean(&mut self, name: &str) -> Result<(), Fail> {
         let names = self.client.thread.shared.names().clone();
-        let mut pattern = Vec::new();
-        quoted(&format!("{}{MAILBOX}{}*", names.prefix, names.delimiter), &mut pattern);
-        let lines = self.ask(&format!("LIST \"\" {}", String::from_utf8_lossy(&pattern))).await?;
-        let mut mailboxes: Vec<String> = lines.iter().filter_map(|line| listed(line)).collect();
-        mailboxes.sort_by_key(|mailbox| std::cmp::Reverse(mailbox.len()));
-        for mailbox in mailboxes {
-            let mut quoted_name = Vec::new();
-            quoted(&mailbox, &mut quoted_name);
-            let mailbox = String::from_utf8_lossy(&quoted_name).into_owned();
-            // One that only had others below it goes with the last of them, on some servers.
-            self.own(&format!("DELETE {mailbox}")).await?;
+        let (mut left, mut refused) = (self.below(&names).await?, None);
+        for again in 0..CLEAN_TRIES {
+            if left.is_empty() {
+                break;
+            }
+            if again > 0 {
+                self.client.pause(CLEAN_PAUSE).await?;
+            }
+            refused = self.delete(left).await?;
+            left = self.below(&names).await?;
         }
-        let lines = self.ask(&format!("LIST \"\" {}", String::from_utf8_lossy(&pattern))).await?;
-        let left = lines.iter().filter_map(|line| listed(line)).count();
-        if left > 0 {
-            self.client
-                .thread
-                .error(name, "NO", || format!("{left} mailboxes below {MAILBOX} could not be removed"));
+        if !left.is_empty() {
+            let why = refused.unwrap_or_default();
+            self.client.thread.error(name, "NO", || match left.len() {
+                1 => format!("a mailbox is left: {why}"),
+                left => format!("{left} mailboxes below {MAILBOX} are left: {why}"),
+            });
         }
         // Some servers keep the parent of mailboxes that are gone.
         self.own(&format!("DELETE {}{MAILBOX}", names.prefix)).await
+    }
+
+    /// The bench's mailboxes, deepest first.
+    async fn below(&mut self, names: &Names) -> Result<Vec<String>, Fail> {
+        let mut command = b"LIST \"\" ".to_vec();
+        quoted(&format!("{}{MAILBOX}{}*", names.prefix, names.delimiter), &mut command);
+        let lines = self.ask(&String::from_utf8_lossy(&command)).await?;
+        let mut mailboxes: Vec<String> = lines.iter().filter_map(|line| listed(line)).collect();
+        mailboxes.sort_by_key(|mailbox| std::cmp::Reverse(mailbox.len()));
+        Ok(mailboxes)
+    }
+
+    /// Deletes them; what was said to the first that could not be.
+    async fn delete(&mut self, mailboxes: Vec<String>) -> Result<Option<String>, Fail> {
+        let mut refused = None;
+        for mailbox in mailboxes {
+            let mut command = b"DELETE ".to_vec();
+            quoted(&mailbox, &mut command);
+            self.own(&String::from_utf8_lossy(&command)).await?;
+            // One that only had others below it goes with the last of them, on some servers: the next list tells.
+            if !self.state.last_ok {
+                refused.get_or_insert_with(|| format!("DELETE {mailbox}: {}", self.state.last_text));
+            }
+        }
+        Ok(refused)
     }
 }
 
