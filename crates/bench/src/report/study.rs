@@ -17,7 +17,7 @@ pub(super) fn study(page: &mut String, run: &Run) {
     let Some(first) = each.first() else { return };
     page.push_str(
         "<h2>The study's figures</h2>\n<p class=\"soft\">They are from its authors' machine: compare sizes, not milliseconds.</p>\n\
-         <div class=\"scroll\"><table><tr><th>figure</th><th>the study's server</th>",
+         <div class=\"scroll\"><table class=\"wrap\"><tr><th>figure</th><th>the study's server</th>",
     );
     for (nth, server) in run.servers.iter().enumerate() {
         let _ = write!(page, "<th>{}{}</th>", key(nth), escape(&server.name));
