@@ -5,6 +5,7 @@
 //! the next command's placeholders.
 
 mod actions;
+mod mailboxes;
 mod state;
 
 use std::io::Write as _;
