@@ -32,6 +32,8 @@ pub enum Fail {
     Protocol(String),
     /// The server has no room now and says so: it may have later.
     Later(String),
+    /// Clients in IDLE are not told of what is delivered, so often that nobody waits for it any more.
+    Untold,
     /// The login was refused: trying again would only hammer at the account.
     Denied(String),
     /// The run is over.
@@ -49,7 +51,7 @@ impl Fail {
     pub fn kind(&self) -> &'static str {
         match self {
             Fail::Closed(_) => "closed",
-            Fail::Timeout | Fail::Silent => "timeout",
+            Fail::Timeout | Fail::Silent | Fail::Untold => "timeout",
             Fail::Protocol(_) => "protocol",
             Fail::Later(_) => "later",
             Fail::Denied(_) => "denied",
@@ -68,6 +70,7 @@ impl fmt::Display for Fail {
             Fail::Silent => f.write_str(
                 "it said nothing in time (--patience); does it speak TLS from the first byte (--imaps, --smtps)?",
             ),
+            Fail::Untold => f.write_str("clients in IDLE were not told, time and again"),
             Fail::Stopped => f.write_str("the run is over"),
         }
     }

@@ -19,6 +19,8 @@ use crate::mail::base64_line;
 
 /// How long a client in IDLE may take to be told of a delivery.
 const NOTICE_PATIENCE: Duration = Duration::from_secs(10);
+/// After so many in a row of which nobody was told, nobody is waited for any more.
+const UNTOLD: u32 = 5;
 
 /// A connection to an SMTP or LMTP server.
 pub struct Smtp {
@@ -28,6 +30,8 @@ pub struct Smtp {
     protocol: Protocol,
     auth: bool,
     out: Vec<u8>,
+    /// Deliveries in a row that nobody was told of.
+    untold: u32,
     _open: Open,
 }
 
@@ -130,6 +134,7 @@ impl Smtp {
             protocol,
             auth,
             out: Vec::new(),
+            untold: 0,
             _open: Open::new(&client.thread),
         };
         silent.set(endpoint.tls.as_ref().is_none_or(|tls| !tls.implicit));
@@ -159,10 +164,11 @@ impl Smtp {
     pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
         let patience = self.client.thread.shared.patience;
         let announced = timeout(patience, self.delivered(delivery)).await.map_err(|_| Fail::Timeout)??;
-        if delivery.notified {
-            self.notified(&announced).await;
+        if delivery.notified && !announced.is_empty() {
+            let told = self.notified(&announced).await;
+            self.untold = if told { 0 } else { self.untold + 1 };
         }
-        Ok(())
+        if self.untold >= UNTOLD { Err(Fail::Untold) } else { Ok(()) }
     }
 
     /// Delivers one message; who is to be told of it.
@@ -305,10 +311,13 @@ impl Smtp {
             .collect()
     }
 
-    async fn notified(&self, announced: &[Announced]) {
+    /// Waits until all were told; whether they were.
+    async fn notified(&self, announced: &[Announced]) -> bool {
         let thread = &self.client.thread;
+        let mut all = true;
         for one in announced {
             if timeout(NOTICE_PATIENCE, one.told()).await.is_err() {
+                all = false;
                 let left = thread.shared.notices.retract(one);
                 for _ in 0..left {
                     thread.error("notification", "timeout", || {
@@ -317,6 +326,7 @@ impl Smtp {
                 }
             }
         }
+        all
     }
 
     async fn hello(&mut self) -> Result<(), Fail> {

@@ -412,10 +412,12 @@ impl Driver {
                     thread.error("(connection)", fail.kind(), || imap.why(fail));
                 }
             }
+            // Each of them was counted.
+            Some(Session::Smtp(_)) if *fail == Fail::Untold => {}
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
         }
-        if matches!(fail, Fail::Denied(_)) || self.failures >= FAILURES {
+        if matches!(fail, Fail::Denied(_) | Fail::Untold) || self.failures >= FAILURES {
             self.job.given_up.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }

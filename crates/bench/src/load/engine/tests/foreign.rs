@@ -223,3 +223,27 @@ fn who_cannot_log_in_with_smtp_is_told_why() {
     let other = |line: &str| if line.starts_with("AUTH") { "235 in" } else { "250 AUTH CRAM-MD5 PLAINER" };
     assert!(said(other).contains("does not offer AUTH PLAIN"));
 }
+
+#[test]
+fn nobody_waits_for_ever_for_a_server_that_tells_nobody_in_idle() {
+    let text = "name = \"x\"\n[[phase]]\nname = \"idle\"\nconnections = 40\nsteps = [\"IDLE\"]\nhold = true\n\
+                [[phase]]\nname = \"deliver\"\nprotocol = \"lmtp\"\ntotal = 40\nsteps = [{ do = \"DELIVER tiny\", notified = true }]\n";
+    let users = (0..40).map(|nth| user(&format!("user{nth}"))).collect();
+    let outcome = run_paused(&scenario(text), Target { users, ..null_target() });
+    assert_eq!(command(&outcome, "deliver", "notification").errors["timeout"].count, 5);
+    assert!(outcome.phases[1].seconds() < 60.0, "{}", outcome.phases[1].seconds());
+    let warnings = outcome.warnings.join("\n");
+    assert!(warnings.contains("deliver: 36 of 40 rounds were not done"), "{warnings}");
+}
+
+#[test]
+fn a_thread_that_waits_for_a_processor_is_the_bottleneck_too() {
+    let second = Duration::from_secs(1);
+    let said = |cpu: f64, waited: f64| {
+        let busy = Busy { cpu: second.mul_f64(cpu), waited: second.mul_f64(waited) };
+        bottleneck(&[Busy::default(), busy], second).unwrap_or_default()
+    };
+    assert!(said(0.95, 0.0).contains("busy 95% of the time (--threads"));
+    assert!(said(0.4, 0.5).contains("had work 90% of the time and a processor 40% of it"));
+    assert_eq!(said(0.4, 0.4), "");
+}
