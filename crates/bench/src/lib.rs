@@ -40,3 +40,6 @@ pub mod small;
 pub mod table;
 pub mod wire;
 mod words;
+mod wrong;
+
+pub use wrong::Wrong;

@@ -122,6 +122,13 @@ pub fn own_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// How long this thread could have run and had to wait for a processor, in all; zero where the kernel does not count that.
+pub fn own_waits() -> Duration {
+    // proc(5): time on a processor, time waiting for one, both in nanoseconds, and how often it ran.
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0))
+}
+
 /// The parent, and what is used. Fields after the command's closing parenthesis: state (3), ppid, …, utime (14), stime,
 /// cutime, cstime (17), …, num_threads (20), …, rss (24), as proc_pid_stat(5) counts them. A process that has ended and was
 /// not waited for has used CPU time and uses nothing else.

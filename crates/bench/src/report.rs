@@ -8,6 +8,7 @@ pub mod compare;
 pub mod doubts;
 mod html;
 mod plots;
+mod study;
 mod style;
 pub mod svg;
 mod terminal;
@@ -21,8 +22,13 @@ pub use terminal::{printable, summary};
 
 /// All plots of a run as files of their own: name and contents.
 pub fn svgs(run: &Run) -> Vec<(String, String)> {
-    let plots = plots::all(run);
-    plots.into_iter().map(|plot| (format!("{}.svg", plot.file), plot.svg.document())).collect()
+    let names: Vec<&str> = run.servers.iter().map(|server| &*server.name).collect();
+    let document = |plot: plots::Plot| {
+        // What is over time is of one server, and has its name.
+        let several = names.len() > 1 && plot.section != plots::Section::Time;
+        (format!("{}.svg", plot.file), plot.svg.document(if several { &names } else { &[] }))
+    };
+    plots::all(run).into_iter().map(document).collect()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::Wrong;
 use crate::process::{Mark, Use};
 
 pub use machine::Machine;
@@ -239,9 +240,16 @@ impl Run {
         struct Format {
             format: u32,
         }
-        let Format { format } = serde_json::from_str(text).context("not the result of a benchmark")?;
-        ensure!(format <= FORMAT, "a result of format {format}; this version reads up to {FORMAT}");
-        let mut run: Run = serde_json::from_str(text).context("not a result of that format")?;
+        let wrong = |what: &str, why: serde_json::Error| Wrong(format!("{what}: {why}"));
+        let Format { format } =
+            serde_json::from_str(text).map_err(|why| wrong("not the result of a benchmark", why))?;
+        if format > FORMAT {
+            return Err(
+                Wrong(format!("a result of format {format}; this version reads up to {FORMAT}")).into()
+            );
+        }
+        let mut run: Run =
+            serde_json::from_str(text).map_err(|why| wrong("not a result of that format", why))?;
         for command in run.servers.iter_mut().flat_map(|s| &mut s.phases).flat_map(|p| &mut p.commands) {
             command.latency.normalize();
         }

@@ -9,12 +9,16 @@ use anyhow::Result;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::Wrong;
 use crate::load::engine::Outcome;
 use crate::load::scenario::{Overrides, Phase as ScenarioPhase};
 use crate::load::{self, Observer, Options, Progress, Scenario, Target};
 use crate::process::{Every, Sampler};
 use crate::report::units;
 use crate::result::{Command, Latency, Phase, ServerRun};
+
+/// What its documents are called.
+pub const TITLE: &str = "seeds";
 
 /// Accounts that take part.
 pub const USERS: usize = 16;
@@ -134,6 +138,16 @@ pub fn scenarios() -> Result<[Scenario; 2], String> {
     ])
 }
 
+/// Whether that many accounts are enough.
+///
+/// # Errors
+/// If there are fewer than [`USERS`].
+pub fn check(accounts: usize) -> Result<(), Wrong> {
+    let were = if accounts == 1 { "was" } else { "were" };
+    let wrong = || Wrong(format!("{USERS} accounts take part; {accounts} {were} given"));
+    if accounts < USERS { Err(wrong()) } else { Ok(()) }
+}
+
 /// Does all of it.
 ///
 /// # Errors
@@ -145,11 +159,7 @@ pub async fn run(
     stop: watch::Receiver<bool>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
-    anyhow::ensure!(
-        target.users.len() >= USERS,
-        "{USERS} accounts take part; {} were given",
-        target.users.len()
-    );
+    check(target.users.len())?;
     let [in_turn, rest] = scenarios().map_err(anyhow::Error::msg)?;
     let of = 1 + rest.phases.len();
     let mark = sampler.map(Sampler::begin);

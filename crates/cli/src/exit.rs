@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::{fmt, io};
 
 use sealpost_base::{Error, Kind};
+use sealpost_bench::Wrong;
 
 /// For `--help`.
 pub const HELP: &str = "Exit status: 0 done; 1 failed, or damage found; 2 wrong command line or configuration; \
@@ -40,7 +41,7 @@ impl std::error::Error for Usage {}
 
 /// The exit status for a failure.
 pub fn code(error: &anyhow::Error) -> ExitCode {
-    if error.chain().any(|cause| cause.is::<Usage>()) {
+    if error.chain().any(|cause| cause.is::<Usage>() || cause.is::<Wrong>()) {
         return ExitCode::from(USAGE);
     }
     // A file that may not be read is no wrong password.

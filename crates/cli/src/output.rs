@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the module that prints")]
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
@@ -34,8 +34,8 @@ impl Output {
     /// If nobody reads standard output any more.
     pub fn line(self, text: impl Display) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        writeln!(out, "{text}")?;
-        out.flush()
+        let written = writeln!(out, "{text}").and_then(|()| out.flush());
+        written.map_err(|e| if e.kind() == ErrorKind::BrokenPipe { unread() } else { e })
     }
 
     /// One line of JSON, in either mode.
@@ -76,7 +76,7 @@ pub fn warn(text: impl Display) {
 
 /// Says why the command failed; nothing if it failed because nobody reads its output any more.
 pub fn error(error: &anyhow::Error) {
-    if error.chain().any(is_broken_pipe) {
+    if error.chain().any(is_unread) {
         return;
     }
     warn(format_args!("sealpost: {}", text(error)));
@@ -149,8 +149,25 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+/// Nobody reads standard output any more. A socket whose other end is gone is a broken pipe too, and must be told of.
+#[derive(Debug)]
+struct Unread;
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for Unread {}
+
+fn unread() -> io::Error {
+    io::Error::new(ErrorKind::BrokenPipe, Unread)
+}
+
+fn is_unread(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    inner.is_some_and(|inner| inner.is::<Unread>())
 }
 
 #[cfg(test)]
@@ -177,6 +194,13 @@ mod tests {
                 "{error:#}"
             );
         }
+    }
+
+    #[test]
+    fn only_output_that_nobody_reads_ends_quietly() {
+        let quiet = |error: anyhow::Error| error.context("a").chain().any(is_unread);
+        assert!(quiet(unread().into()));
+        assert!(!quiet(io::Error::from(ErrorKind::BrokenPipe).into()), "a server that has closed");
     }
 
     #[test]

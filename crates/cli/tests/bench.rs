@@ -69,12 +69,21 @@ fn mistakes_are_explained() {
         ),
         (vec!["run", "fetch", "--imap", "127.0.0.1:9", "--user", "me"], "--password-file"),
         ([&["run", "lmtp", "--write-inbox"][..], &here].concat(), "--lmtp HOST:PORT"),
+        ([&["run", "fetch", "--patience", "0s"][..], &here].concat(), "nothing is done in no time"),
+        (vec!["run", "fetch", "--imap", "here:99999", "--users-file", "users"], "is written HOST:PORT"),
+        (vec!["run", "fetch", "--imap", ":143", "--users-file", "users"], "is written HOST:PORT"),
+        (vec!["run", "fetch", "--null", "--set", "data=tini"], "there is no data set tini; is it tiny?"),
+        (vec!["compare", "users", "users"], "users: not the result of a benchmark"),
+        (vec!["compare", "a,", "b"], "\"a,\": a file without a name"),
         (vec!["show", "nothing"], "there is no scenario nothing"),
         (vec!["data", "tini", "--into", "x"], "is it tiny?"),
     ] {
         let output = home.run(&[&["bench"][..], &args].concat());
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && stderr.contains(why), "{args:?}: {stderr}");
+        assert!(stderr.contains(why), "{args:?}: {stderr}");
+        // 2: what was asked for is wrong. 1: it could not be done.
+        let failed = ["Connection refused", "--out users/report"].contains(&why.rsplit(": ").next().unwrap());
+        assert_eq!(output.status.code(), Some(if failed { 1 } else { 2 }), "{args:?}: {stderr}");
         assert!(!stderr.contains("secret"));
     }
 }
@@ -123,7 +132,7 @@ fn data_sets_are_written_and_compared_runs_shown() {
     home.ok(&["bench", "run", "login", "--null", "--set", "repeat=1", "--out", "c"]);
     let output = home.run(&["bench", "compare", "a/report.json", "c/report.json"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && stderr.contains("the same scenario"), "{stderr}");
+    assert!(output.status.code() == Some(2) && stderr.contains("the same scenario"), "{stderr}");
 }
 
 #[test]
@@ -224,7 +233,8 @@ fn a_server_that_ends_is_told_of_and_meets_no_bar_on_memory() {
 fn a_study_needs_its_accounts() {
     let output = Home::new().run(&["bench", "seeds", "--null", "--users", "3"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && stderr.contains("16 accounts take part; 3 were given"), "{stderr}");
+    assert!(stderr.contains("16 accounts take part; 3 were given"), "{stderr}");
+    assert_eq!(output.status.code(), Some(2));
 }
 
 /// Against a server of its own, with all that a scenario may do.

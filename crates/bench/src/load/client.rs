@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::engine::Shared;
 use super::scenario::template::Values;
+use super::target::Endpoint;
 use crate::result::Recorder;
 
 /// Why a client cannot go on as it is.
@@ -25,10 +26,14 @@ pub enum Fail {
     Closed(String),
     /// It was not done in the time that anybody waits.
     Timeout,
+    /// Nor was anything said, where TLS is not spoken from the first byte: perhaps it should be.
+    Silent,
     /// The server does not speak the protocol, or not the part that is needed.
     Protocol(String),
     /// The server has no room now and says so: it may have later.
     Later(String),
+    /// Clients in IDLE are not told of what is delivered, so often that nobody waits for it any more.
+    Untold,
     /// The login was refused: trying again would only hammer at the account.
     Denied(String),
     /// The run is over.
@@ -36,11 +41,17 @@ pub enum Fail {
 }
 
 impl Fail {
+    /// What it is if no greeting came from `endpoint`.
+    fn of_greeting(self, endpoint: &Endpoint, anything: bool) -> Self {
+        let encrypted = endpoint.tls.as_ref().is_some_and(|tls| tls.implicit);
+        if self == Fail::Timeout && !anything && !encrypted { Fail::Silent } else { self }
+    }
+
     /// What it is called in reports.
     pub fn kind(&self) -> &'static str {
         match self {
             Fail::Closed(_) => "closed",
-            Fail::Timeout => "timeout",
+            Fail::Timeout | Fail::Silent | Fail::Untold => "timeout",
             Fail::Protocol(_) => "protocol",
             Fail::Later(_) => "later",
             Fail::Denied(_) => "denied",
@@ -56,6 +67,10 @@ impl fmt::Display for Fail {
                 f.write_str(why)
             }
             Fail::Timeout => f.write_str("it was not done in time (--patience)"),
+            Fail::Silent => f.write_str(
+                "it said nothing in time (--patience); does it speak TLS from the first byte (--imaps, --smtps)?",
+            ),
+            Fail::Untold => f.write_str("clients in IDLE were not told, time and again"),
             Fail::Stopped => f.write_str("the run is over"),
         }
     }
@@ -134,6 +149,8 @@ pub struct Client {
     pub uid_seen: Cell<u32>,
     /// Of IMAP: HIGHESTMODSEQ then.
     pub mod_seq: Cell<u64>,
+    /// When, on the clock, its phase begins no more rounds, and pauses end.
+    pub deadline: Option<Duration>,
     /// Says when it is to stop.
     pub stop: RefCell<watch::Receiver<bool>>,
     /// Told once it stays in IDLE.
@@ -159,6 +176,12 @@ impl Client {
             mod_seq: self.mod_seq.get(),
             names: self.thread.shared.names(),
         }
+    }
+
+    /// A pause, but not beyond the end of the phase: nothing comes after it.
+    pub fn within_phase(&self, pause: Duration) -> Duration {
+        let left = self.deadline.map(|deadline| deadline.saturating_sub(self.thread.now()));
+        left.map_or(pause, |left| pause.min(left))
     }
 
     /// Whether it is to stop.

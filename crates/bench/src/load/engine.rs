@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use sealpost_base::{Clock, SystemClock};
 use tokio::sync::watch;
 
@@ -23,10 +23,11 @@ use super::notice::Notices;
 use super::scenario::template::Names;
 use super::scenario::{Action, Extent, Phase, Protocol, Scenario, Step};
 use super::target::Target;
+use crate::Wrong;
 use crate::process::{Sampler, own_cpu};
 use crate::result::{self, Recorder};
 use job::Job;
-use worker::Workers;
+use worker::{Busy, Workers};
 
 /// How often an observer hears of progress.
 const TICK: Duration = Duration::from_millis(250);
@@ -222,18 +223,15 @@ pub async fn run(
 }
 
 fn check(scenario: &Scenario, target: &Target) -> Result<()> {
-    for protocol in scenario.protocols() {
-        let name = protocol.name();
-        ensure!(
-            target.endpoint(protocol).is_some(),
-            "{} speaks {name}: where is the server? --{name} HOST:PORT",
-            scenario.name
-        );
+    if let Some(protocol) = scenario.protocols().into_iter().find(|p| target.endpoint(*p).is_none()) {
+        let (name, upper) = (protocol.name(), protocol.name().to_uppercase());
+        let wrong = format!("{} speaks {upper}: where is the server? --{name} HOST:PORT", scenario.name);
+        return Err(Wrong(wrong).into());
     }
-    ensure!(
-        !target.users.is_empty(),
-        "no account was given: --users-file FILE, or --user NAME with --password-file FILE"
-    );
+    if target.users.is_empty() {
+        let wrong = "no account was given: --users-file FILE, or --user NAME with --password-file FILE";
+        return Err(Wrong(wrong.into()).into());
+    }
     Ok(())
 }
 
@@ -338,7 +336,7 @@ impl<'a> Run<'a> {
         let (recorder, busy) = self.workers.collect().await;
         let used = mark.and_then(|mark| Some((mark, self.sampler?.end(mark))));
         let counts = self.shared.counts();
-        self.judge(&job, &recorder, busy, ended - began);
+        self.judge(&job, &recorder, &busy, ended - began);
         let mut result = result::Phase {
             name: phase.name.clone(),
             begin: (began - self.began).as_secs_f64(),
@@ -412,24 +410,21 @@ impl<'a> Run<'a> {
     }
 
     /// Says so if the figures of a phase are rather the bench's than the server's.
-    fn judge(&mut self, job: &Job, recorder: &Recorder, busy: Vec<Duration>, wall: Duration) {
+    fn judge(&mut self, job: &Job, recorder: &Recorder, busy: &[Busy], wall: Duration) {
         let phase = &job.phase;
         if phase.setup {
             return;
         }
         let (stopped, null) = (self.outcome.stopped, self.shared.null);
         let mut warn = |text: String| self.outcome.warnings.push(format!("{}: {text}", phase.name));
-        let most =
-            busy.iter().max().copied().unwrap_or_default().as_secs_f64() / wall.as_secs_f64().max(1e-9);
-        if wall >= JUDGED && most >= BUSY {
-            let percent = (100.0 * most).min(100.0);
-            warn(format!(
-                "the bench was the bottleneck: a thread of it was busy {percent:.0}% of the time (--threads gives it more)"
-            ));
+        if let Some(text) = bottleneck(busy, wall) {
+            warn(text);
         }
         let unreachable = recorder.only_failed("CONNECT");
-        if let Some(failure) = unreachable {
-            warn(format!("the server cannot be reached: {}", failure.example));
+        match unreachable {
+            Some(("closed", failure)) => warn(format!("the server cannot be reached: {}", failure.example)),
+            Some((_, failure)) => warn(format!("no client got in: {}", failure.example)),
+            None => {}
         }
         let rounds = job.rounds.load(Ordering::Relaxed);
         let not_begun = job.all_rounds().filter(|_| !stopped).map_or(0, |all| all.saturating_sub(rounds));
@@ -515,6 +510,28 @@ impl<'a> Run<'a> {
             None => Ok(self.outcome),
         }
     }
+}
+
+/// What is to be said of threads that were busy, or would have been with a processor, most of the time.
+fn bottleneck(busy: &[Busy], wall: Duration) -> Option<String> {
+    let most = busy.iter().max_by_key(|busy| busy.cpu + busy.waited)?;
+    let part = |time: Duration| (time.as_secs_f64() / wall.as_secs_f64().max(1e-9)).min(1.0);
+    let (worked, all) = (part(most.cpu), part(most.cpu + most.waited));
+    if wall < JUDGED || all < BUSY {
+        return None;
+    }
+    let percent = |part: f64| format!("{:.0}%", 100.0 * part);
+    Some(if worked >= BUSY {
+        let worked = percent(worked);
+        format!(
+            "the bench was the bottleneck: a thread of it was busy {worked} of the time (--threads gives it more)"
+        )
+    } else {
+        let (worked, all) = (percent(worked), percent(all));
+        format!(
+            "the bench was the bottleneck: a thread of it had work {all} of the time and a processor {worked} of it (others use this machine too)"
+        )
+    })
 }
 
 /// What did not end well in a phase that prepares, for people.

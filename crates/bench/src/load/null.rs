@@ -19,6 +19,8 @@ use super::wire::Io;
 pub const MESSAGES: u32 = 1000;
 /// Octets of each.
 const MESSAGE_BYTES: usize = 1000;
+/// What it says that it can.
+const CAPABILITIES: &str = "IMAP4rev1 LITERAL+ MULTIAPPEND IDLE MOVE NAMESPACE";
 /// The longest line it takes.
 const LINE_BYTES: usize = 64 * 1024;
 
@@ -66,9 +68,7 @@ pub async fn serve(
         Session { protocol, messages, data: false, literal: 0, idle: None, tag: Vec::new(), accepted: 0 };
     let mut input: Vec<u8> = Vec::new();
     let mut out: Vec<u8> = match protocol {
-        Protocol::Imap => {
-            b"* OK [CAPABILITY IMAP4rev1 LITERAL+ MULTIAPPEND IDLE MOVE NAMESPACE] null\r\n".to_vec()
-        }
+        Protocol::Imap => format!("* OK [CAPABILITY {CAPABILITIES}] null\r\n").into_bytes(),
         _ => b"220 null\r\n".to_vec(),
     };
     loop {
@@ -133,9 +133,12 @@ impl Session {
             return ok(&tag, out);
         }
         let tag = if self.tag.is_empty() { word(line).0.to_vec() } else { std::mem::take(&mut self.tag) };
-        if let Some(size) = literal(line) {
+        if let Some((size, at_once)) = literal(line) {
             self.literal = size;
             self.tag = tag;
+            if !at_once {
+                out.extend_from_slice(b"+ go on\r\n");
+            }
             return;
         }
         let (verb, rest) = word(word(line).1);
@@ -151,6 +154,9 @@ impl Session {
             b"STATUS" => {
                 let line = format!("* STATUS x (MESSAGES {})\r\n", self.messages);
                 out.extend_from_slice(line.as_bytes());
+            }
+            b"CAPABILITY" => {
+                out.extend_from_slice(format!("* CAPABILITY {CAPABILITIES}\r\n").as_bytes());
             }
             b"NAMESPACE" => out.extend_from_slice(b"* NAMESPACE ((\"\" \"/\")) NIL NIL\r\n"),
             b"SEARCH" => out.extend_from_slice(b"* SEARCH 1 2 3\r\n"),
@@ -180,7 +186,7 @@ impl Session {
             return;
         }
         let reply: &[u8] = match word(line).0.to_ascii_uppercase().as_slice() {
-            b"EHLO" | b"LHLO" => b"250-null\r\n250-PIPELINING\r\n250 SIZE\r\n",
+            b"EHLO" | b"LHLO" => b"250-null\r\n250-PIPELINING\r\n250-AUTH PLAIN\r\n250 SIZE\r\n",
             b"MAIL" => {
                 self.accepted = 0;
                 b"250 go on\r\n"
@@ -212,10 +218,12 @@ fn word(line: &[u8]) -> (&[u8], &[u8]) {
     memchr(b' ', line).map_or((line, &[]), |at| (&line[..at], &line[at + 1..]))
 }
 
-/// `{5+}` at the end of a line; clients that wait to be asked are not known here.
-fn literal(line: &[u8]) -> Option<usize> {
-    let open = memchr::memrchr(b'{', line)?;
-    std::str::from_utf8(line[open + 1..].strip_suffix(b"+}")?).ok()?.parse().ok()
+/// `{5}` or `{5+}` at the end of a line: how many octets follow, and whether the client waits to be asked for them.
+fn literal(line: &[u8]) -> Option<(usize, bool)> {
+    let inner = line[memchr::memrchr(b'{', line)? + 1..].strip_suffix(b"}")?;
+    let digits = inner.strip_suffix(b"+");
+    let size = std::str::from_utf8(digits.unwrap_or(inner)).ok()?.parse().ok()?;
+    Some((size, digits.is_some()))
 }
 
 fn fetch(rest: &[u8], messages: u32, out: &mut Vec<u8>) {

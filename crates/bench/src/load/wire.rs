@@ -35,12 +35,14 @@ pub struct Wire {
     scanner: Scanner,
     sent: u64,
     received: u64,
+    /// Something came, ever.
+    heard: bool,
 }
 
 impl Wire {
     /// Over a stream just opened.
     pub fn new(stream: Box<dyn Io>, syntax: Syntax) -> Self {
-        Wire { stream, scanner: Scanner::new(syntax), sent: 0, received: 0 }
+        Wire { stream, scanner: Scanner::new(syntax), sent: 0, received: 0, heard: false }
     }
 
     /// One that goes nowhere, to stand where another was taken from.
@@ -56,6 +58,11 @@ impl Wire {
     /// Bytes sent and received since this was last asked.
     pub fn traffic(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.sent), std::mem::take(&mut self.received))
+    }
+
+    /// Whether anything came since it was opened.
+    pub fn has_received(&self) -> bool {
+        self.heard
     }
 
     /// Sends all of `bytes`; what comes meanwhile goes to `sink`.
@@ -100,6 +107,7 @@ impl Wire {
                 return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
             }
             self.received += read.filled().len() as u64;
+            self.heard = true;
             self.scanner.feed(read.filled(), |line| sink.line(line));
             Poll::Ready(Ok(()))
         })

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::Wrong;
 use crate::result::{Latency, Phase, Run, ServerRun};
 
 use super::terminal::{Paint, Table, printable, wrapped};
@@ -120,6 +121,9 @@ impl Comparison {
 /// Reads what the arguments of a command line name: files of runs of the same thing are joined by commas.
 pub fn read(arguments: &[String]) -> Result<Vec<(String, Vec<Run>)>> {
     let read = |argument: &String| {
+        if argument.split(',').any(str::is_empty) {
+            return Err(Wrong(format!("{argument:?}: a file without a name")).into());
+        }
         let runs = argument.split(',').map(|path| Run::read(Path::new(path))).collect::<Result<_>>()?;
         Ok((argument.clone(), runs))
     };

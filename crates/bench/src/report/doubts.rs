@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
+use crate::Wrong;
 use crate::result::Run;
 
 /// Leaves out of each side what was given twice, and says what makes the comparison doubtful. `arguments` are those that
@@ -35,13 +36,11 @@ pub fn doubts(arguments: &[String], given: &mut [(String, Vec<Run>)]) -> Result<
     }
     let all: Vec<(&str, &Run)> = names.into_iter().zip(given.iter().flat_map(|(_, runs)| runs)).collect();
     let Some((first, like)) = all.first() else { return Ok(doubts) };
-    for (name, run) in &all {
-        ensure!(
-            run.title == like.title,
-            "{first} is of {}, {name} of {}: only runs of the same scenario can be compared",
-            like.title,
-            run.title
-        );
+    if let Some((name, run)) = all.iter().find(|(_, run)| run.title != like.title) {
+        let (one, other) = (&like.title, &run.title);
+        let wrong =
+            format!("{first} is of {one}, {name} of {other}: only runs of the same scenario can be compared");
+        return Err(Wrong(wrong).into());
     }
     differences(&all, &mut doubts);
     let failed = all.iter().filter(|(_, run)| run.errors() > 0);
@@ -60,6 +59,7 @@ fn differences(all: &[(&str, &Run)], doubts: &mut Vec<String>) {
     let mut values = vec![
         ("seed", each(&|run| run.seed.to_string())),
         ("threads", each(&|run| run.generator.threads.to_string())),
+        ("machine", each(&|run| run.machine.line())),
     ];
     let parameter = |run: &Run, key| run.parameters.get(key).map_or("none", String::as_str).to_owned();
     values.extend(keys.into_iter().map(|key| (key, each(&|run| parameter(run, key)))));

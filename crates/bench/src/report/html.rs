@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::result::{Phase, Run, ServerRun};
 
 use super::plots::{self, Plot, Section};
+use super::study::study;
 use super::style::{self, SERIES};
 use super::svg::escape;
 use super::units;
@@ -27,6 +28,7 @@ pub fn html(run: &Run) -> String {
         writeln!(page, "<h1>{}</h1>\n<p class=\"soft\">{}</p>", escape(&run.title), units::date(run.began));
     legend(&mut page, run);
     warnings(&mut page, run);
+    study(&mut page, run);
     let plots = plots::all(run);
     section(&mut page, &plots, Section::Comparison, "Phase by phase", "");
     section(
@@ -56,7 +58,7 @@ pub fn html(run: &Run) -> String {
     page
 }
 
-fn key(nth: usize) -> String {
+pub(super) fn key(nth: usize) -> String {
     format!("<span class=\"key k{}\"></span>", nth % SERIES)
 }
 
@@ -210,10 +212,10 @@ fn facts(page: &mut String, run: &Run) {
     fact(
         "load generator",
         &format!(
-            "{} {}, {} threads, {} of CPU in {}",
+            "{} {}, {}, {} of CPU in {}",
             generator.name,
             generator.version,
-            generator.threads,
+            units::many(generator.threads, "thread", "threads"),
             units::cpu(generator.cpu_seconds),
             units::seconds(generator.wall_seconds)
         ),
@@ -225,10 +227,10 @@ fn facts(page: &mut String, run: &Run) {
             |what: fn(&crate::result::Sample) -> u32| server.samples.iter().map(what).max().unwrap_or(0);
         let files = most(|sample| sample.files.unwrap_or(0));
         let counts = format!(
-            "at most {} threads, {} processes, {} open files",
-            most(|s| s.threads),
-            most(|s| s.processes),
-            files
+            "at most {}, {}, {}",
+            units::many(most(|s| s.threads), "thread", "threads"),
+            units::many(most(|s| s.processes), "process", "processes"),
+            units::many(files, "open file", "open files"),
         );
         let parts =
             [&*server.reached, &*server.settings, if server.samples.is_empty() { "" } else { &*counts }];

@@ -34,7 +34,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:16px 0
 .card .band{fill:var(--band)}svg{display:block;max-width:100%;height:auto}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;width:100%}\
 th,td{padding:5px 10px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}th{color:var(--soft);font-weight:500;border-bottom-color:var(--rule)}\
-th:first-child,td:first-child{text-align:left;padding-left:0}td.left{text-align:left}tr.next td{border-top:1px solid var(--rule)}\
+th:first-child,td:first-child{text-align:left;padding-left:0}td.left{text-align:left}.wrap td{white-space:normal}tr.next td{border-top:1px solid var(--rule)}\
 .key{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:7px}.k0{background:var(--s0)}.k1{background:var(--s1)}.k2{background:var(--s2)}.k3{background:var(--s3)}.k4{background:var(--s4)}.k5{background:var(--s5)}\
 @media(max-width:640px){main{padding:20px 14px 40px}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}\
 @media print{figure{break-inside:avoid}}";

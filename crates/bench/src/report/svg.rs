@@ -33,6 +33,12 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// Characters of a name in a legend.
+const LEGEND_CHARS: usize = 40;
+/// About how wide one of them is, and how high a row of them.
+const CHAR: f64 = 6.5;
+const LEGEND_ROW: f64 = 18.0;
+
 /// Where text is anchored.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
@@ -64,16 +70,34 @@ impl Svg {
         )
     }
 
-    /// As a file of its own.
-    pub fn document(&self) -> String {
-        let (width, height, title) = (self.width, self.height, escape(&self.title));
+    /// As a file of its own; series by their names, which a page has above all its plots.
+    pub fn document(&self, series: &[&str]) -> String {
+        let mut drawn = self.clone();
+        drawn.legend(series);
+        let (width, height, title) = (drawn.width, drawn.height, escape(&drawn.title));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
              <title>{title}</title>\n<style>{}{}</style>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n{}</svg>\n",
             style::COLOURS,
             style::SVG,
-            self.body
+            drawn.body
         )
+    }
+
+    /// Which colour is whose, below the drawing.
+    fn legend(&mut self, series: &[&str]) {
+        let (mut x, mut y) = (0.0, self.height + 6.0);
+        for (nth, name) in series.iter().enumerate() {
+            let name = shortened(name, LEGEND_CHARS);
+            let needed = 16.0 + CHAR * name.chars().count() as f64;
+            if x > 0.0 && x + needed > self.width {
+                (x, y) = (0.0, y + LEGEND_ROW);
+            }
+            self.rect(&format!("f{}", nth % style::SERIES), x, y, 10.0, 10.0, "");
+            self.text("name", (x + 16.0, y + 9.0), Anchor::Start, &name);
+            x += needed + 18.0;
+            self.height = y + LEGEND_ROW;
+        }
     }
 
     pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64, tip: &str) {
@@ -201,9 +225,19 @@ mod tests {
         let mut svg = Svg::new(10.0, 10.0, "</title><script>");
         svg.text("label", (1.0, 1.0), Anchor::Start, "</text><script>alert(1)</script>");
         svg.rect("bar", 0.0, 0.0, 1.0, 1.0, "\"><script>");
-        for drawn in [svg.inline(), svg.document()] {
+        for drawn in [svg.inline(), svg.document(&["<script>", "</text><script>"])] {
             assert!(!drawn.contains("<script"), "{drawn}");
         }
+    }
+
+    #[test]
+    fn a_file_says_which_colour_is_whose() {
+        let svg = Svg::new(100.0, 10.0, "x");
+        let document = svg.document(&["Sealpost", "Dovecot"]);
+        assert!(document.contains(">Sealpost</text>") && document.contains("class=\"f1\""), "{document}");
+        // Two rows: both have no room beside each other.
+        assert!(document.contains("viewBox=\"0 0 100 52\""), "{document}");
+        assert!(svg.document(&[]).contains("viewBox=\"0 0 100 10\""));
     }
 
     #[test]

@@ -139,3 +139,21 @@ fn runs_are_compared_by_server_or_by_file() {
     assert!(lines[0].chance[1].unwrap() < 0.05 && lines[0].chance[2] == Some(1.0));
     assert!(text(&all, &[], 100, false).contains("1.50×"));
 }
+
+#[test]
+fn the_studys_figures_stand_on_the_page_beside_those_of_every_server() {
+    let mut run = example("<");
+    assert!(!html(&run).contains("The study's figures"));
+    run.title = crate::seeds::TITLE.into();
+    for (nth, server) in run.servers.iter_mut().enumerate() {
+        let cpu_seconds = Some(0.25 + nth as f64);
+        let phase = |name: &str| Phase { name: name.into(), cpu_seconds, ..Phase::default() };
+        server.phases.extend([phase("copy"), phase("move")]);
+    }
+    let page = html(&run);
+    assert!(
+        page.contains("<td>COPY and MOVE of 1,000: CPU</td><td>40 s</td><td>0.50 s</td><td>2.50 s</td>"),
+        "{page}"
+    );
+    assert!(page.contains("Sealpost&lt;</th>"), "{page}");
+}

@@ -55,6 +55,11 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// So many of something: `1 thread`, `2 threads`.
+pub(super) fn many(number: u32, one: &str, more: &str) -> String {
+    format!("{} {}", count(number.into()), if number == 1 { one } else { more })
+}
+
 /// A rate a second.
 pub(super) fn rate(per_second: f64) -> String {
     if per_second >= 100.0 { count(per_second.round() as u64) } else { three(per_second) }

@@ -68,10 +68,11 @@ impl Recorder {
         self.commands.values().fold((0, 0), |(ok, bad), r| (ok + r.histogram.len(), bad + errors(r)))
     }
 
-    /// What went wrong with `command`, if it never ended well.
-    pub fn only_failed(&self, command: &str) -> Option<&Failure> {
+    /// What went wrong most with `command`, its kind first, if it never ended well.
+    pub fn only_failed(&self, command: &str) -> Option<(&str, &Failure)> {
         let record = self.commands.get(command).filter(|record| record.histogram.is_empty())?;
-        record.errors.values().max_by_key(|failure| failure.count)
+        let most = record.errors.iter().max_by_key(|(_, failure)| failure.count);
+        most.map(|(kind, failure)| (&**kind, failure))
     }
 
     /// Bytes sent and received, of all commands.

@@ -14,19 +14,22 @@ mod stop;
 mod users;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use rustix::termios::tcgetwinsize;
 use sealpost_bench::report::{compare, doubts};
 
 use crate::exit::Usage;
 use crate::global::Global;
 
-/// The widest that tables are printed where nobody says how wide the terminal is.
+/// How wide tables are printed where nobody says how wide the terminal is.
 const WIDTH: usize = 110;
+/// The widest that they are printed on one.
+const WIDEST: usize = 180;
 
 /// Arguments of `sealpost bench`.
 #[derive(clap::Args)]
@@ -95,10 +98,24 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
                 measuring::write(&page, dir)?;
             }
             let comparison = compare::Comparison::of(&groups, doubts);
-            global.output().show(&comparison, |of| compare::text(&groups, &of.warnings, WIDTH, false))?;
+            let (width, colours) = terminal();
+            global.output().show(&comparison, |of| compare::text(&groups, &of.warnings, width, colours))?;
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// How wide results are printed, and whether in colours: as the terminal is, and where there is none in no colours.
+#[allow(clippy::disallowed_methods, reason = "what a terminal can do is told in the environment")]
+fn terminal() -> (usize, bool) {
+    if !io::stdout().is_terminal() {
+        return (WIDTH, false);
+    }
+    let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    let is = |name: &str, wanted: fn(&str) -> bool| std::env::var(name).is_ok_and(|value| wanted(&value));
+    // https://no-color.org: if it is there and not empty.
+    let plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb");
+    (if columns == 0 { WIDTH } else { columns.min(WIDEST) }, !plain)
 }
 
 /// The text of a file; `None` if it has more than `most` bytes. What has no size that could be asked for, such as a pipe or a device,

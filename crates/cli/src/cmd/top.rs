@@ -1,6 +1,7 @@
 //! `sealpost top`: what the server is doing, as it happens.
 
 mod client;
+mod columns;
 mod screen;
 mod terminal;
 
@@ -14,7 +15,7 @@ use clap::ValueEnum;
 use sealpost_server::admin::{Order, Request};
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::client::Client;
+use self::client::Source;
 use self::terminal::Terminal;
 use crate::config::Config;
 use crate::global::Global;
@@ -90,22 +91,20 @@ impl SessionOrder {
 
 /// Shows it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let mut client = match &args.socket {
-        Some(path) => Client::connect(path)?,
-        None => Client::find(&Config::load(global)?.directory)?,
-    };
+    let dir = if args.socket.is_some() { PathBuf::new() } else { Config::load(global)?.directory };
+    let mut source = Source::connect(args.socket, dir)?;
     let output = global.output();
     if args.once || output.is_json() || !std::io::stdout().is_terminal() {
-        let stats = client.ask(&Request::stats(ROWS, args.order.order(), ROWS))?;
+        let stats = source.ask(&Request::stats(ROWS, args.order.order(), ROWS))?;
         let text = |stats: &_| screen::lines(stats, None, args.order, PLAIN_WIDTH, usize::MAX).join("\n");
         output.show(&stats, text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    watch(client, args.order).await?;
+    watch(source, args.order).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn watch(mut client: Client, mut order: SessionOrder) -> Result<()> {
+async fn watch(mut source: Source, mut order: SessionOrder) -> Result<()> {
     let on = |kind| signal(kind).context("cannot listen to signals");
     let (mut resized, mut interrupted) = (on(SignalKind::window_change())?, on(SignalKind::interrupt())?);
     let (mut terminated, mut hung_up) = (on(SignalKind::terminate())?, on(SignalKind::hangup())?);
@@ -113,13 +112,18 @@ async fn watch(mut client: Client, mut order: SessionOrder) -> Result<()> {
     let mut keys = terminal.keys();
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut before, mut now) = (None, None);
+    let (mut before, mut now, mut gone) = (None, None, None);
     loop {
         tokio::select! {
-            _ = ticks.tick() => {
-                before = now.take();
-                now = Some(client.ask(&Request::stats(ROWS, order.order(), ROWS))?);
-            }
+            _ = ticks.tick() => match source.ask(&Request::stats(ROWS, order.order(), ROWS)) {
+                Ok(stats) => {
+                    before = now.replace(stats);
+                    gone = None;
+                }
+                // A server that is started anew is watched on.
+                Err(e) if now.is_some() => gone = Some(format!("{e:#}")),
+                Err(e) => return Err(e),
+            },
             _ = resized.recv() => {}
             _ = interrupted.recv() => return Ok(()),
             _ = terminated.recv() => return Ok(()),
@@ -133,7 +137,11 @@ async fn watch(mut client: Client, mut order: SessionOrder) -> Result<()> {
         }
         if let Some(now) = &now {
             let (width, height) = terminal.size();
-            terminal.show(&screen::lines(now, before.as_ref(), order, width, height))?;
+            let mut lines = screen::lines(now, before.as_ref(), order, width, height);
+            if let Some(why) = &gone {
+                lines = screen::gone(why, lines, width, height);
+            }
+            terminal.show(&lines)?;
         }
     }
 }

@@ -5,6 +5,7 @@
 //! the next command's placeholders.
 
 mod actions;
+mod mailboxes;
 mod state;
 
 use std::io::Write as _;
@@ -16,6 +17,7 @@ use tokio::time::timeout;
 use super::{Client, Fail, Open, count};
 use crate::load::scan::Syntax;
 use crate::load::scenario::{Expect, Protocol, Step};
+use crate::load::target::Endpoint;
 use crate::load::text::{is_quotable, quoted};
 use crate::load::wire::Wire;
 use state::{Outstanding, State};
@@ -77,7 +79,7 @@ impl Imap {
             due: client.thread.now() + shared.patience,
             _open: Open::new(&client.thread),
         };
-        imap.wait(|state| state.greeted).await?;
+        imap.greeted(endpoint).await?;
         if let Some(tls) = endpoint.starts_tls() {
             imap.own("STARTTLS").await?;
             if !imap.state.last_ok {
@@ -96,6 +98,15 @@ impl Imap {
         }
         client.thread.ok("CONNECT", from, 0, 0);
         Ok(imap)
+    }
+
+    /// Waits for the greeting.
+    async fn greeted(&mut self, endpoint: &Endpoint) -> Result<(), Fail> {
+        let greeted = self.wait(|state| state.greeted || state.stranger.is_some()).await;
+        if let Some(said) = &self.state.stranger {
+            return Err(Fail::Protocol(format!("this is no IMAP server, it says {said:?}")));
+        }
+        greeted.map_err(|fail| fail.of_greeting(endpoint, self.wire.has_received()))
     }
 
     /// Logs in and learns what the server can do.
@@ -231,6 +242,7 @@ impl Imap {
             matched: 0,
             accept_no: counted.accept_no,
             quiet: counted.quiet,
+            unsent: false,
             due: self.client.thread.now() + self.client.thread.shared.patience,
         });
     }

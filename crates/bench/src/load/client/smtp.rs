@@ -1,5 +1,6 @@
 //! An SMTP (RFC 5321) or LMTP (RFC 2033) client, which pipelines where it may (RFC 2920).
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::rc::Rc;
@@ -12,11 +13,14 @@ use crate::load::data::Message;
 use crate::load::notice::Announced;
 use crate::load::scan::{Line, Syntax};
 use crate::load::scenario::Protocol;
+use crate::load::target::Endpoint;
 use crate::load::wire::{Sink, Wire};
 use crate::mail::base64_line;
 
 /// How long a client in IDLE may take to be told of a delivery.
 const NOTICE_PATIENCE: Duration = Duration::from_secs(10);
+/// After so many in a row of which nobody was told, nobody is waited for any more.
+const UNTOLD: u32 = 5;
 
 /// A connection to an SMTP or LMTP server.
 pub struct Smtp {
@@ -26,6 +30,8 @@ pub struct Smtp {
     protocol: Protocol,
     auth: bool,
     out: Vec<u8>,
+    /// Deliveries in a row that nobody was told of.
+    untold: u32,
     _open: Open,
 }
 
@@ -55,6 +61,7 @@ struct Replies {
 struct Extensions {
     pipelining: bool,
     size: bool,
+    auth_plain: bool,
 }
 
 impl Sink for Replies {
@@ -79,6 +86,7 @@ impl Sink for Replies {
         self.extensions = Extensions {
             pipelining: self.extensions.pipelining || said("PIPELINING"),
             size: self.extensions.size || said("SIZE"),
+            auth_plain: self.extensions.auth_plain || self.lines.iter().any(|line| offers_plain(line)),
         };
         self.lines.clear();
         self.done.push_back((code, text));
@@ -96,8 +104,14 @@ impl Smtp {
         auth: bool,
         from: Duration,
     ) -> Result<Self, Fail> {
-        let connected = Self::connected(client, protocol, auth, from);
-        timeout(client.thread.shared.patience, connected).await.map_err(|_| Fail::Timeout)?
+        let silent = Cell::new(false);
+        let connected = Self::connected(client, protocol, auth, from, &silent);
+        match timeout(client.thread.shared.patience, connected).await {
+            Ok(connected) => connected,
+            // LMTP is never spoken with TLS.
+            Err(_) if silent.get() && protocol == Protocol::Smtp => Err(Fail::Silent),
+            Err(_) => Err(Fail::Timeout),
+        }
     }
 
     async fn connected(
@@ -105,6 +119,7 @@ impl Smtp {
         protocol: Protocol,
         auth: bool,
         from: Duration,
+        silent: &Cell<bool>,
     ) -> Result<Self, Fail> {
         let shared = client.thread.shared.clone();
         let endpoint = shared
@@ -119,9 +134,12 @@ impl Smtp {
             protocol,
             auth,
             out: Vec::new(),
+            untold: 0,
             _open: Open::new(&client.thread),
         };
+        silent.set(endpoint.tls.as_ref().is_none_or(|tls| !tls.implicit));
         smtp.expect("the greeting").await?;
+        silent.set(false);
         smtp.hello().await?;
         if let Some(tls) = endpoint.starts_tls() {
             smtp.say("STARTTLS").await?;
@@ -133,7 +151,7 @@ impl Smtp {
             smtp.hello().await?;
         }
         if auth {
-            smtp.authenticate().await?;
+            smtp.authenticate(endpoint).await?;
         }
         client.thread.ok("CONNECT", from, 0, 0);
         Ok(smtp)
@@ -146,10 +164,11 @@ impl Smtp {
     pub async fn deliver(&mut self, delivery: &Delivery<'_>) -> Result<(), Fail> {
         let patience = self.client.thread.shared.patience;
         let announced = timeout(patience, self.delivered(delivery)).await.map_err(|_| Fail::Timeout)??;
-        if delivery.notified {
-            self.notified(&announced).await;
+        if delivery.notified && !announced.is_empty() {
+            let told = self.notified(&announced).await;
+            self.untold = if told { 0 } else { self.untold + 1 };
         }
-        Ok(())
+        if self.untold >= UNTOLD { Err(Fail::Untold) } else { Ok(()) }
     }
 
     /// Delivers one message; who is to be told of it.
@@ -292,10 +311,13 @@ impl Smtp {
             .collect()
     }
 
-    async fn notified(&self, announced: &[Announced]) {
+    /// Waits until all were told; whether they were.
+    async fn notified(&self, announced: &[Announced]) -> bool {
         let thread = &self.client.thread;
+        let mut all = true;
         for one in announced {
             if timeout(NOTICE_PATIENCE, one.told()).await.is_err() {
+                all = false;
                 let left = thread.shared.notices.retract(one);
                 for _ in 0..left {
                     thread.error("notification", "timeout", || {
@@ -304,6 +326,7 @@ impl Smtp {
                 }
             }
         }
+        all
     }
 
     async fn hello(&mut self) -> Result<(), Fail> {
@@ -312,7 +335,12 @@ impl Smtp {
     }
 
     /// RFC 4954, PLAIN (RFC 4616).
-    async fn authenticate(&mut self) -> Result<(), Fail> {
+    async fn authenticate(&mut self, endpoint: &Endpoint) -> Result<(), Fail> {
+        if !self.replies.extensions.auth_plain {
+            let perhaps =
+                if endpoint.tls.is_none() { "; perhaps it does with TLS (--tls starttls)" } else { "" };
+            return Err(Fail::Denied(format!("the server does not offer AUTH PLAIN{perhaps}")));
+        }
         let thread = self.client.thread.clone();
         let user = thread
             .shared
@@ -324,10 +352,12 @@ impl Smtp {
         let from = thread.now();
         self.send(format!("AUTH PLAIN {response}\r\n").as_bytes()).await?;
         let (code, text) = self.reply().await?;
-        if !is_ok(code) {
-            return Err(Fail::Denied(text));
+        match code {
+            code if is_ok(code) => thread.ok("AUTH", from, 0, 0),
+            // RFC 4954 §6: 454 and its kin are temporary.
+            400..500 => return Err(Fail::Later(format!("AUTH: {text}"))),
+            _ => return Err(Fail::Denied(format!("AUTH: {text}"))),
         }
-        thread.ok("AUTH", from, 0, 0);
         Ok(())
     }
 
@@ -365,6 +395,13 @@ impl Smtp {
             self.wire.receive(&mut self.replies).await?;
         }
     }
+}
+
+/// `250-AUTH LOGIN PLAIN` (RFC 4954 §3), or as some wrote it before there was one.
+fn offers_plain(line: &str) -> bool {
+    let words = line.get(4..).unwrap_or_default().to_ascii_uppercase();
+    let mut words = words.split([' ', '=']);
+    words.next() == Some("AUTH") && words.any(|word| word == "PLAIN")
 }
 
 fn is_ok(code: u16) -> bool {

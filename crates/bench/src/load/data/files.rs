@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
 /// # Errors
 /// If it cannot be written, or is there already.
 pub fn write(data: &DataSet, count: u64, format: Format, path: &Path) -> Result<u64> {
-    ensure!(!path.exists(), "{} exists", path.display());
+    ensure!(!path.exists(), "{} is there already", path.display());
     match format {
         Format::Maildir => maildir(data, count, path),
         Format::Mbox => mbox(data, count, path).with_context(|| path.display().to_string()),

@@ -147,6 +147,7 @@ fn new_client(thread: &Rc<Thread>, job: &Job, connection: usize, settled: Box<dy
         messages: Cell::new(0),
         uid_seen: Cell::new(0),
         mod_seq: Cell::new(0),
+        deadline: job.deadline(),
         stop: RefCell::new(job.stop()),
         settled,
     }
@@ -159,9 +160,10 @@ pub async fn names(thread: &Rc<Thread>) -> Result<Names, Fail> {
     let now = thread.now();
     let endpoint = thread.shared.target.endpoint(Protocol::Imap);
     let place = endpoint.map(ToString::to_string).unwrap_or_default();
-    let mut imap = Imap::connect(&client, now)
-        .await
-        .map_err(|fail| Fail::Closed(format!("{place} cannot be reached: {fail}")))?;
+    let mut imap = Imap::connect(&client, now).await.map_err(|fail| match fail {
+        Fail::Closed(_) | Fail::Timeout => Fail::Closed(format!("{place} cannot be reached: {fail}")),
+        fail => Fail::Protocol(format!("{place}: {fail}")),
+    })?;
     let account = |fail: Fail| Fail::Protocol(format!("the first account: {fail}"));
     imap.login(&"LOGIN".into(), now).await.map_err(account)?;
     imap.names().await.map_err(account)
@@ -213,7 +215,7 @@ impl Driver {
                 }
             }
             let pause = phase.think.draw(&client.random);
-            if !self.rest_until(client.thread.now() + self.within_phase(pause)).await? {
+            if !self.rest_until(client.thread.now() + self.client.within_phase(pause)).await? {
                 break;
             }
         }
@@ -225,13 +227,6 @@ impl Driver {
         let Some(deadline) = self.job.deadline().filter(|_| !self.client.is_stopped()) else { return };
         let left = self.schedule.left(deadline - self.job.began);
         self.job.skipped.fetch_add(left, Ordering::Relaxed);
-    }
-
-    /// A pause, but not beyond the end of the phase: nothing comes after it.
-    fn within_phase(&self, pause: Duration) -> Duration {
-        let now = self.client.thread.now();
-        let left = self.job.deadline().map(|deadline| deadline.saturating_sub(now));
-        left.map_or(pause, |left| pause.min(left))
     }
 
     /// Waits for `pause`, and hears what the server says meanwhile.
@@ -324,7 +319,7 @@ impl Driver {
                 self.ensure(from).await?;
                 self.once(step, names, from).await?;
             }
-            self.rest(self.within_phase(step.think.draw(&self.client.random))).await?;
+            self.rest(self.client.within_phase(step.think.draw(&self.client.random))).await?;
         }
         Ok(())
     }
@@ -350,7 +345,10 @@ impl Driver {
                 for (action, name) in step.actions.iter().zip(names) {
                     match action {
                         Action::Deliver(data) => self.deliver(data, name, from, step.notified).await?,
-                        Action::Wait(pause) => self.client.pause(pause.draw(&self.client.random)).await?,
+                        Action::Wait(pause) => {
+                            let pause = pause.draw(&self.client.random);
+                            self.client.pause(self.client.within_phase(pause)).await?;
+                        }
                         _ => {}
                     }
                 }
@@ -414,10 +412,12 @@ impl Driver {
                     thread.error("(connection)", fail.kind(), || imap.why(fail));
                 }
             }
+            // Each of them was counted.
+            Some(Session::Smtp(_)) if *fail == Fail::Untold => {}
             Some(Session::Smtp(_)) => thread.error("(connection)", fail.kind(), || fail.to_string()),
             None => thread.error("CONNECT", fail.kind(), || fail.to_string()),
         }
-        if matches!(fail, Fail::Denied(_)) || self.failures >= FAILURES {
+        if matches!(fail, Fail::Denied(_) | Fail::Untold) || self.failures >= FAILURES {
             self.job.given_up.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }

@@ -303,4 +303,5 @@ fn no_more_clients_than_are_wanted_are_there_at_once() {
 }
 
 mod ends;
+mod foreign;
 mod waits;

@@ -15,6 +15,7 @@ use super::drive::{self, Plan};
 use super::{Job, Shared};
 use crate::load::client::Thread;
 use crate::load::scenario::template::Names;
+use crate::process::own_waits;
 use crate::result::Recorder;
 
 enum Order {
@@ -22,10 +23,30 @@ enum Order {
     Begin(Arc<Job>, Vec<usize>),
     /// From now on, how busy they are belongs to another phase.
     Mark(oneshot::Sender<()>),
-    /// What was seen since then, and the CPU time it took.
-    Collect(oneshot::Sender<(Recorder, Duration)>),
+    /// What was seen since then, and how busy it was with it.
+    Collect(oneshot::Sender<(Recorder, Busy)>),
     /// How the server writes names of mailboxes.
     Names(oneshot::Sender<Result<Names>>),
+}
+
+/// What a thread did while time went by.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Busy {
+    /// It worked.
+    pub cpu: Duration,
+    /// It had work, and no processor.
+    pub waited: Duration,
+}
+
+impl Busy {
+    /// That of this thread, since it is there.
+    fn now() -> Self {
+        Busy { cpu: cpu(), waited: own_waits() }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Busy { cpu: self.cpu.saturating_sub(before.cpu), waited: self.waited.saturating_sub(before.waited) }
+    }
 }
 
 /// All threads.
@@ -86,15 +107,15 @@ impl Workers {
     }
 
     /// What they saw since this was last asked, and how long each was busy since the mark.
-    pub async fn collect(&self) -> (Recorder, Vec<Duration>) {
+    pub async fn collect(&self) -> (Recorder, Vec<Busy>) {
         let mut all = Recorder::new();
         let mut busy = Vec::new();
         for (orders, _) in &self.threads {
             let (send, collected) = oneshot::channel();
             let _ = orders.send(Order::Collect(send));
-            if let Ok((recorder, cpu)) = collected.await {
+            if let Ok((recorder, its)) = collected.await {
                 all.merge(recorder);
-                busy.push(cpu);
+                busy.push(its);
             }
         }
         (all, busy)
@@ -122,7 +143,7 @@ impl Workers {
 
 async fn work(shared: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Order>) {
     let thread = Rc::new(Thread { shared, recorder: RefCell::new(Recorder::new()) });
-    let mut marked = cpu();
+    let mut marked = Busy::now();
     while let Some(order) = orders.recv().await {
         match order {
             Order::Begin(job, connections) => {
@@ -132,11 +153,11 @@ async fn work(shared: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 }
             }
             Order::Mark(done) => {
-                marked = cpu();
+                marked = Busy::now();
                 let _ = done.send(());
             }
             Order::Collect(to) => {
-                let _ = to.send((thread.recorder.take(), cpu().saturating_sub(marked)));
+                let _ = to.send((thread.recorder.take(), Busy::now().since(marked)));
             }
             Order::Names(to) => {
                 let names = drive::names(&thread).await;

@@ -12,9 +12,9 @@ use sealpost_bench::process::{Every, Sampler};
 use sealpost_bench::report;
 use sealpost_bench::result::{Run, ServerRun};
 
-use super::WIDTH;
 use super::progress::Shown;
 use super::server::Running;
+use super::terminal;
 use crate::exit::FAILED;
 use crate::global::Global;
 
@@ -80,7 +80,8 @@ impl Measuring {
 impl Seen {
     /// Everything worth knowing at once, and where the report is.
     pub fn text(&self, out: Option<&Path>) -> String {
-        let mut lines = vec![report::summary(&self.document, WIDTH, false)];
+        let (width, colours) = terminal();
+        let mut lines = vec![report::summary(&self.document, width, colours)];
         lines.extend(self.missed.iter().map(|bar| format!("missed: {bar}")));
         lines.extend(out.map(|dir| format!("The report is in {}", dir.join("report.html").display())));
         lines.join("\n")
@@ -142,6 +143,9 @@ fn warnings(outcome: &Outcome, running: &Running, ended: Option<f64>) -> Vec<Str
         warnings.push("the run was stopped before its end".to_owned());
     }
     warnings.extend(outcome.missed.iter().map(|bar| format!("missed: {bar}")));
+    if running.null {
+        warnings.push("no server was measured: this is the most that the bench can do here".to_owned());
+    }
     if running.tree.is_none() && !running.null {
         warnings.push("the server's processes were not watched: --pid says which they are".to_owned());
     }

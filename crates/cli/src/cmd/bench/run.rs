@@ -85,8 +85,15 @@ struct Load {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
     /// How long a connection, a command or a delivery may take in all
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
     patience: Duration,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing is done in no time".into()),
+        time => Ok(time),
+    }
 }
 
 /// Runs it.

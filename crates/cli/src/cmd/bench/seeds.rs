@@ -52,6 +52,9 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     args.server.or_sealpost();
     args.users.users.get_or_insert(USERS);
     let users = args.server.accounts(&args.users, true)?;
+    if args.server.knows_accounts() {
+        seeds::check(users.len())?;
+    }
     if let Some(dir) = &args.out {
         writable(dir)?;
     }
@@ -64,7 +67,7 @@ pub async fn run(mut args: Args, global: &Global) -> Result<ExitCode> {
     let (target, sampler) = (measuring.running.target.clone(), measuring.sampler.as_ref());
     let stopped = stop.stopped();
     let outcome = seeds::run(target, &measuring.options, sampler, stopped, &mut measuring.shown).await;
-    let seen = measuring.finish("seeds", BTreeMap::new(), outcome).await?;
+    let seen = measuring.finish(seeds::TITLE, BTreeMap::new(), outcome).await?;
     if let Some(dir) = &args.out {
         write(&seen.document, dir)?;
     }

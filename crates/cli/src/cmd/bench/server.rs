@@ -155,6 +155,11 @@ impl Options {
         Ok(given)
     }
 
+    /// Whether all accounts are known before the server runs: one that is started by a command may tell of its own.
+    pub fn knows_accounts(&self) -> bool {
+        self.start.is_none()
+    }
+
     /// Starts or finds the server. `messages`: how many there are in every mailbox of one that does nothing.
     pub async fn running(&self, users: Vec<User>, messages: Option<u32>) -> Result<Running> {
         if self.null {
@@ -182,7 +187,7 @@ impl Options {
             (None, Some(path)) => Some(Endpoint { place: Place::Unix(path.clone()), tls: None }),
             (None, None) => None,
         };
-        let name = self.name.clone().or_else(|| self.imap.clone()).or_else(|| self.imaps.clone());
+        let name = self.name.clone().or_else(|| self.place());
         let target = Target { name: name.unwrap_or_else(|| "server".into()), imap, smtp, lmtp, users };
         if let Some(pid) = self.pid.filter(|pid| Tree::new(*pid).pids().is_empty()) {
             return Err(Usage(format!("--pid {pid}: there is no such process")).into());
@@ -195,6 +200,13 @@ impl Options {
             null: false,
             process: None,
         })
+    }
+
+    /// Where the server is, as it was given.
+    fn place(&self) -> Option<String> {
+        let mut tcp = [&self.imap, &self.imaps, &self.smtp, &self.smtps, &self.lmtp].into_iter().flatten();
+        let socket = self.lmtp_socket.as_ref().map(|path| path.display().to_string());
+        tcp.next().cloned().or(socket)
     }
 
     fn null(&self, users: Vec<User>, messages: u32) -> Result<Running> {
@@ -295,8 +307,9 @@ impl Options {
     }
 
     fn tcp(&self, at: &str, tls: Option<TlsMode>, trust: &impl Trusts) -> Result<Endpoint> {
-        let (host, _) =
-            at.rsplit_once(':').ok_or_else(|| Usage(format!("{at}: an address is written HOST:PORT")))?;
+        let written =
+            at.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        let (host, _) = written.ok_or_else(|| Usage(format!("{at}: an address is written HOST:PORT")))?;
         let addresses: Vec<SocketAddr> = at.to_socket_addrs().with_context(|| at.to_owned())?.collect();
         let here = addresses.iter().all(|address| address.ip().is_loopback());
         // A password must not cross a network in the clear because nobody said otherwise.

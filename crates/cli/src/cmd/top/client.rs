@@ -1,8 +1,8 @@
 //! The client's side of the admin socket.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -11,8 +11,54 @@ use sealpost_server::admin::{Answer, Request, Stats, sockets};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What is said of one that does not.
+const GONE: &str = "the server has stopped";
 /// The longest answer that is read.
 const ANSWER_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A server that may go away and come back.
+pub struct Source {
+    /// Its admin socket; `None`: that of the first on the data directory.
+    pub socket: Option<PathBuf>,
+    /// The data directory.
+    pub dir: PathBuf,
+    client: Option<Client>,
+}
+
+impl Source {
+    /// Connects.
+    ///
+    /// # Errors
+    /// If there is no server.
+    pub fn connect(socket: Option<PathBuf>, dir: PathBuf) -> Result<Self> {
+        let mut source = Source { socket, dir, client: None };
+        source.client()?;
+        Ok(source)
+    }
+
+    /// Asks, and connects for it if the connection was lost.
+    ///
+    /// # Errors
+    /// If there is no server, or it does not answer.
+    pub fn ask(&mut self, request: &Request) -> Result<Stats> {
+        let answer = self.client()?.ask(request);
+        if answer.is_err() {
+            self.client = None;
+        }
+        answer
+    }
+
+    fn client(&mut self) -> Result<&mut Client> {
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => match &self.socket {
+                Some(path) => Client::connect(path)?,
+                None => Client::find(&self.dir)?,
+            },
+        };
+        Ok(self.client.insert(client))
+    }
+}
 
 /// A connection to a server's admin socket.
 pub struct Client {
@@ -61,12 +107,16 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> Result<Stats> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        let gone = "the server has stopped, or does not answer";
-        self.stream.get_mut().write_all(&line).context(gone)?;
         let mut answer = String::new();
-        (&mut self.stream).take(ANSWER_BYTES).read_line(&mut answer).context(gone)?;
-        if answer.is_empty() {
-            bail!("the server has stopped");
+        let mut talk = || {
+            self.stream.get_mut().write_all(&line)?;
+            (&mut self.stream).take(ANSWER_BYTES).read_line(&mut answer)
+        };
+        match talk() {
+            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => bail!(GONE),
+            Ok(0) => bail!(GONE),
+            Err(e) => return Err(e).context("the server does not answer"),
+            Ok(_) => {}
         }
         match serde_json::from_str(&answer)
             .context("the server's answer is not understood; is it another version?")?
@@ -80,4 +130,39 @@ impl Client {
 fn is_denied(error: &anyhow::Error) -> bool {
     let denied = std::io::ErrorKind::PermissionDenied;
     error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == denied))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealpost_server::admin::Order;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_server_that_goes_away_is_told_of_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("admin.sock");
+        let stats: Stats = serde_json::from_str(include_str!("sample.json")).unwrap();
+        let answer = serde_json::to_string(&Answer::Stats(Box::new(stats.clone()))).unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (go_away, gone) = std::sync::mpsc::channel::<()>();
+        let server = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().unwrap();
+                BufReader::new(stream.try_clone().unwrap()).read_line(&mut String::new()).unwrap();
+                writeln!(stream, "{answer}").unwrap();
+                gone.recv().unwrap();
+            }
+        });
+        let mut source = Source::connect(Some(socket), PathBuf::new()).unwrap();
+        let request = Request::stats(1, Order::Busy, 1);
+        assert_eq!(source.ask(&request).unwrap(), stats);
+        go_away.send(()).unwrap();
+        // The socket may still take the question of a server that is about to go.
+        assert_eq!(source.ask(&request).unwrap_err().to_string(), GONE);
+        assert_eq!(source.ask(&request).unwrap(), stats);
+        go_away.send(()).unwrap();
+        server.join().unwrap();
+        assert!(source.ask(&request).is_err() && source.ask(&request).unwrap_err().to_string() != GONE);
+    }
 }

@@ -3,12 +3,13 @@
 use sealpost_server::admin::{LoadedStats, ProtocolStats, SessionStats, Stats};
 
 use super::SessionOrder;
+use super::columns::{Column, table};
 use crate::cmd::stats::bytes;
 
 /// Rows for accounts, at most, when rows are short.
 const ACCOUNT_ROWS: usize = 6;
 /// Columns of the bar.
-const BAR: usize = 30;
+const BAR: usize = 24;
 
 /// The screen: at most `height` lines of at most `width` characters. Without a snapshot before, what has happened since the
 /// server's start stands where rates would.
@@ -22,15 +23,15 @@ pub fn lines(
     let rates = Rates::between(before, now);
     let mut lines = head(now, before, &rates);
     lines.push(String::new());
-    lines.extend(protocols(now, before, &rates));
+    lines.extend(protocols(now, before, &rates, width));
     let room = height.saturating_sub(lines.len());
     let accounts =
         accounts(&now.accounts.largest, if height == usize::MAX { usize::MAX } else { ACCOUNT_ROWS });
-    // An empty line and a heading before each list.
-    let session_rows = room.saturating_sub(accounts.len() + 2).saturating_sub(2);
+    // An empty line before each list, and two lines above the sessions.
+    let session_rows = room.saturating_sub(accounts.len() + 1).saturating_sub(3);
     if session_rows > 0 {
         lines.push(String::new());
-        lines.extend(sessions(now, order, session_rows));
+        lines.extend(sessions(now, order, session_rows, width));
     }
     lines.push(String::new());
     lines.extend(accounts);
@@ -85,7 +86,7 @@ fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
     vec![
         format!("sealpost {}  pid {}  up {}", now.program, now.pid, age(now.uptime_ms)),
         format!(
-            "process   {} in RAM (at most {}), CPU {cpu}, {} threads, {} of {} files",
+            "process   CPU {cpu}, {} (peak {}), {} threads, {} of {} files",
             bytes(process.resident),
             bytes(process.peak),
             process.threads,
@@ -115,85 +116,84 @@ fn head(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
             since(|s| s.accounts.unloads)
         ),
         format!(
-            "store     {} reads, {} commits, {} fsyncs, {} written, {} failures",
+            "store     {} reads, {} commits, {} fsyncs, {} failures; {} written",
             since(|s| s.store.reads),
             since(|s| s.store.commits),
             since(|s| s.store.fsyncs),
+            now.store.failures,
             rates.bytes_per_second(before.map(|b| b.store.bytes), now.store.bytes),
-            now.store.failures
         ),
     ]
 }
 
-fn protocols(now: &Stats, before: Option<&Stats>, rates: &Rates) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{:<8}{:>9}{:>8}{:>10}{:>10}{:>11}{:>14}{:>14}{:>10}{:>12}",
-        "PROTOCOL",
-        "SESSIONS",
-        "IDLE",
-        "ACCEPTED",
-        "REFUSED",
-        "COMMANDS",
-        "IN",
-        "OUT",
-        "MESSAGES",
-        "DELIVERIES"
-    )];
-    for p in &now.protocols {
+const PROTOCOLS: [Column; 10] = [
+    Column::words("PROTOCOL", 9, 9, 0),
+    Column::number("SESSIONS", 9, 0),
+    Column::number("IDLE", 7, 3),
+    Column::number("ACCEPTED", 10, 6),
+    Column::number("REFUSED", 9, 2),
+    Column::number("COMMANDS", 10, 1),
+    Column::number("IN", 13, 1),
+    Column::number("OUT", 13, 1),
+    Column::number("MESSAGES", 10, 4),
+    Column::number("DELIVERIES", 12, 5),
+];
+
+fn protocols(now: &Stats, before: Option<&Stats>, rates: &Rates, width: usize) -> Vec<String> {
+    let rows = now.protocols.iter().map(|p| {
         let earlier = before.and_then(|b| b.protocols.iter().find(|other| other.protocol == p.protocol));
         let since = |of: fn(&ProtocolStats) -> u64| rates.per_second(earlier.map(of), of(p));
         let octets = |of: fn(&ProtocolStats) -> u64| rates.bytes_per_second(earlier.map(of), of(p));
-        lines.push(format!(
-            "{:<8}{:>9}{:>8}{:>10}{:>10}{:>11}{:>14}{:>14}{:>10}{:>12}",
-            p.protocol,
-            p.sessions,
-            p.idle,
+        [
+            p.protocol.clone(),
+            p.sessions.to_string(),
+            p.idle.to_string(),
             since(|p| p.accepted),
             since(|p| p.refused),
             since(|p| p.commands),
             octets(|p| p.bytes_in),
             octets(|p| p.bytes_out),
             since(|p| p.messages),
-            since(|p| p.deliveries)
-        ));
-    }
-    lines
+            since(|p| p.deliveries),
+        ]
+    });
+    table(&PROTOCOLS, rows, width)
 }
 
-fn sessions(now: &Stats, order: SessionOrder, rows: usize) -> Vec<String> {
+const SESSIONS: [Column; 9] = [
+    Column::words("", 5, 6, 0),
+    Column::words("USER", 18, 40, 0),
+    Column::words("CLIENT", 24, 48, 6),
+    Column::words("STATE", 14, 14, 4),
+    Column::words("COMMAND", 12, 15, 1),
+    Column::number("AGE", 9, 3),
+    Column::number("COMMANDS", 10, 5),
+    Column::number("IN", 11, 2),
+    Column::number("OUT", 11, 2),
+];
+
+fn sessions(now: &Stats, order: SessionOrder, rows: usize, width: usize) -> Vec<String> {
     let all: u64 = now.protocols.iter().map(|p| p.sessions).sum();
     let shown = now.sessions.len().min(rows);
-    let mut lines = vec![format!(
-        "{:<6}{:<32}{:<24}{:<15}{:<15}{:>12}{:>10}{:>12}{:>12}",
-        "",
-        format!("SESSIONS {shown} of {all}, {}", order.name()),
-        "CLIENT",
-        "STATE",
-        "COMMAND",
-        "AGE",
-        "COMMANDS",
-        "IN",
-        "OUT"
-    )];
-    lines.extend(now.sessions.iter().take(rows).map(session));
+    let mut lines = vec![format!("SESSIONS {shown} of {all}, {}", order.name())];
+    lines.extend(table(&SESSIONS, now.sessions.iter().take(rows).map(session), width));
     lines
 }
 
-fn session(s: &SessionStats) -> String {
+fn session(s: &SessionStats) -> [String; 9] {
     let peer = s.peer.as_deref().unwrap_or("unix socket");
     let tls = if s.tls { " tls" } else { "" };
-    format!(
-        "{:<6}{:<32}{:<24}{:<15}{:<15}{:>12}{:>10}{:>12}{:>12}",
-        s.protocol,
-        clip(s.user.as_deref().unwrap_or("-"), 31),
-        clip(&format!("{peer}{tls}"), 23),
-        s.state,
-        s.command.as_deref().unwrap_or("-"),
-        age(s.age_ms),
-        s.commands,
+    [
+        s.protocol.clone(),
+        s.user.clone().unwrap_or_else(|| "-".into()),
+        format!("{peer}{tls}"),
+        s.state.clone(),
+        s.command.clone().unwrap_or_else(|| "-".into()),
+        short_age(s.age_ms),
+        s.commands.to_string(),
         bytes(s.bytes_in),
-        bytes(s.bytes_out)
-    )
+        bytes(s.bytes_out),
+    ]
 }
 
 fn accounts(largest: &[LoadedStats], rows: usize) -> Vec<String> {
@@ -220,6 +220,19 @@ fn age(ms: u64) -> String {
     let (days, hours, minutes, seconds) = (s / 86_400, s / 3600 % 24, s / 60 % 60, s % 60);
     let time = format!("{hours:02}:{minutes:02}:{seconds:02}");
     if days > 0 { format!("{days}d {time}") } else { time }
+}
+
+/// `02:01:05`, `3d 02h`.
+fn short_age(ms: u64) -> String {
+    let hours = ms / 3_600_000;
+    if hours < 24 { age(ms) } else { format!("{}d {:02}h", hours / 24, hours % 24) }
+}
+
+/// The screen of a server that does not answer any more: why, above what was seen last.
+pub fn gone(why: &str, mut lines: Vec<String>, width: usize, height: usize) -> Vec<String> {
+    lines.insert(0, clip(&format!("! {why}; looking for it every second, q ends"), width));
+    lines.truncate(height);
+    lines
 }
 
 /// At most `width` characters, without any that a terminal would obey.
@@ -266,9 +279,39 @@ mod tests {
     }
 
     #[test]
+    fn a_usual_terminal_shows_what_matters_most() {
+        let stats = stats();
+        let text = lines(&stats, None, SessionOrder::Busy, 80, 24).join("\n");
+        for wanted in [
+            "COMMAND ",
+            "AGE",
+            "IN",
+            "OUT",
+            "REFUSED",
+            "MESSAGES",
+            "SESSIONS 2 of 3, busy first",
+            " files",
+            " waiting",
+            " failures",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+        let text = gone("it has stopped", lines(&stats, None, SessionOrder::Busy, 80, 24), 80, 24);
+        assert!(
+            text.len() <= 24
+                && text[0].starts_with("! it has stopped; looking")
+                && text[1].starts_with("sealpost ")
+        );
+    }
+
+    #[test]
     fn what_a_terminal_would_obey_is_left_out() {
         assert_eq!(clip("a\x1b[2Jb\u{9b}c", 9), "a[2Jbc");
         assert_eq!((share(0, 8, 30), share(1, 1000, 30), share(9, 8, 30)), (0, 1, 30));
         assert_eq!((age(59_999), age(90_061_000)), ("00:00:59".to_owned(), "1d 01:01:01".to_owned()));
+        assert_eq!(
+            (short_age(86_399_999), short_age(90_061_000)),
+            ("23:59:59".to_owned(), "1d 01h".to_owned())
+        );
     }
 }

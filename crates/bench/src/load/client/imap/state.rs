@@ -11,6 +11,8 @@ use crate::load::wire::Sink;
 
 /// Lines that are kept for the bench's own commands.
 const KEPT_LINES: usize = 20_000;
+/// Characters of a greeting that is none of IMAP's that are shown.
+const SAID: usize = 80;
 
 /// A command that was sent and is not answered.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub struct Outstanding {
     pub matched: u64,
     pub accept_no: bool,
     pub quiet: bool,
+    /// A part of it waits until the server asks for it.
+    pub unsent: bool,
     /// When it must have been answered.
     pub due: Duration,
 }
@@ -47,6 +51,8 @@ pub struct Capabilities {
 pub struct State {
     client: Rc<Client>,
     pub greeted: bool,
+    /// How somebody greets who speaks something else.
+    pub stranger: Option<String>,
     pub bye: bool,
     /// A continuation request came.
     pub go_on: bool,
@@ -73,6 +79,7 @@ impl State {
         State {
             client,
             greeted: false,
+            stranger: None,
             bye: false,
             go_on: false,
             outstanding: VecDeque::new(),
@@ -188,6 +195,10 @@ impl State {
         let kind = String::from_utf8_lossy(split(rest).0).to_ascii_uppercase();
         let fits = command.expect.as_ref().is_none_or(|expect| expect.count == command.matched);
         match &*kind {
+            "OK" if command.unsent => thread.error(&command.name, "wrong", || {
+                let said = String::from_utf8_lossy(rest);
+                format!("it was answered before all of it was sent: {said}")
+            }),
             "OK" if fits => thread.ok(&command.name, command.from, command.sent, command.received),
             "NO" if command.accept_no => {
                 thread.ok(&command.name, command.from, command.sent, command.received)
@@ -210,6 +221,11 @@ impl Sink for State {
         }
         match line.text {
             [b'*', b' ', rest @ ..] => self.untagged(rest),
+            // RFC 3501 §7.1: a greeting is untagged.
+            text if !self.greeted => {
+                let said = String::from_utf8_lossy(text);
+                self.stranger.get_or_insert_with(|| said.chars().take(SAID).collect());
+            }
             [b'+', ..] => self.go_on = true,
             text => self.tagged(text),
         }
