@@ -97,6 +97,20 @@ fn a_dry_run_of_export_says_what_would_be_written_and_changes_nothing() {
 }
 
 #[test]
+fn an_export_into_the_copy_itself_is_refused_as_that() {
+    let home = Home::new();
+    imap_backup(&home);
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    home.ok(&[&["archive", "add", "work", "--format", "mbox", "--into", "copy"], &server[..]].concat());
+    for from in [&["work"][..], &["--from", "copy", "--from-format", "mbox"]] {
+        let into = ["--format", "mbox", "--into", "./copy"];
+        let output = home.run(&[&["archive", "export"], from, &into].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("--into is where the copy is"), "{told}");
+    }
+}
+
+#[test]
 fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
     let home = Home::new();
     home.file("secret", "one and two");

@@ -109,6 +109,7 @@ impl<'a> Run<'a> {
 
     async fn folder(&mut self, from: &From) -> Result<()> {
         let mut this = FolderReport { name: from.name().to_string(), ..FolderReport::default() };
+        self.observer.looking(&this.name);
         let mut tried = Tried::default();
         let ended = loop {
             let before = this.put;

@@ -19,7 +19,7 @@ use crate::keep::{BodyCounts, Copy, Flags, GiveUp};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
-use crate::verify::{Options, Sample, verify};
+use crate::verify::{Options, verify};
 
 const ID: AccountId = AccountId([3; 16]);
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -217,7 +217,7 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let asked = world.script.asked("UID FETCH");
     assert!(opened.read(thin[0]).await.unwrap_err().contains("no more"));
     assert_eq!(world.script.asked("UID FETCH"), asked);
-    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let options = Options::all();
     let found =
         verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     let found = &found.folders[0];
@@ -246,7 +246,7 @@ async fn other_octets_than_were_kept_are_not_given_out() {
         assert!(refused.contains("not used"), "{uid}: {refused}");
     }
     assert_eq!(world.spooled().await, 0);
-    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let options = Options::all();
     let found =
         verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     assert_eq!(found.folders[0].different.to_string(), "2:5", "verify says so without any body here");

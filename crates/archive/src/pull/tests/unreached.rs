@@ -35,7 +35,7 @@ async fn who_was_never_there_is_given_up_soon_and_told_what_to_check() {
     let copy = Arc::new(Memory::default());
     let (_stop, tools) = tools();
     let random = SeededRandom::new(1);
-    let options_of_verify = verify::Options { sample: verify::Sample::All, wanted: Arc::new(|_| true) };
+    let options_of_verify = verify::Options::all();
     let (puts, nobody) = (put(&tools.stop), Arc::new(Nobody));
     // What is to be put there.
     pull(&script.server(), copy.clone(), &options(), &tools).await.unwrap();
