@@ -17,6 +17,8 @@ use crate::keep::{Copy, Folder, FolderName, Kept, received_or_sent, sent};
 const PIECE_BYTES: usize = 64 * 1024;
 /// Octets of a message that are held until it is known to be good to its end. Larger ones are read twice.
 const HELD_BYTES: usize = 4 * 1024 * 1024;
+/// Why a message is not put there, when it is known without asking.
+const NOWHERE: &str = "the body was given up, and the server has the message no more";
 
 /// The copy's folders, sorted; also what was `put_aside`, or not.
 pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<Kept>> {
@@ -161,6 +163,24 @@ fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     reader.take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
     Ok(piece.into())
+}
+
+/// Those of these messages whose bodies were given up and that their server has no more, so that they can be had nowhere. No
+/// server is asked.
+pub(super) async fn lost(copy: Arc<dyn Copy>, kept: Kept, among: UidSet) -> Result<Vec<(u32, String)>> {
+    blocking(move || {
+        let folder = copy.look(&kept.name)?;
+        let mut lost = Vec::new();
+        for uid in among.iter().map(Uid::get) {
+            // What was put aside was of another mailbox than the server's of that name.
+            let gone = kept.was.is_some() || folder.known().is_gone(uid);
+            if gone && folder.given_up(uid)?.is_some() {
+                lost.push((uid, NOWHERE.to_owned()));
+            }
+        }
+        Ok(lost)
+    })
+    .await
 }
 
 pub(super) async fn blocking<T: Send + 'static>(
