@@ -13,8 +13,9 @@ use serde::Serialize;
 use super::folders::{Chosen, FolderArgs};
 use super::progress::Working;
 use super::remembered::Accounts;
+use super::stop;
 use super::target::{Format, SealedArgs, Target, end};
-use crate::exit::{FAILED, Usage};
+use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 
 /// Arguments of `sealpost archive export`.
@@ -23,7 +24,7 @@ use crate::global::Global;
     after_help = "Octets, dates, flags and the server's UIDs are the same afterwards. Messages that are there already are not \
                   written again, so an export that was interrupted, or whose copy has grown, is simply run again; a pull into \
                   the export goes on where the copy was. Exit status 1 if a message could not be read; the others are exported \
-                  all the same.\n
+                  all the same; 75 if it was interrupted.\n
 Examples:
   sealpost archive export work --format mbox --into ~/mail/work
   sealpost archive export --from copy --from-format mbox --format maildir --into ~/Maildir"
@@ -67,6 +68,8 @@ struct Exported {
     /// Messages that were there already.
     present: u64,
     failed: Vec<Failed>,
+    /// It was told to stop.
+    interrupted: bool,
 }
 
 #[derive(Serialize)]
@@ -77,6 +80,7 @@ struct Failed {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let stop = stop::on_signals()?;
     let Source { copy: from, user, folders } = source(&args, global).await?;
     let dry_run = args.dry_run;
     let make = Some(&*user).filter(|_| !dry_run);
@@ -103,6 +107,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     kept.retain(|kept| wants(&kept.name) || kept.was.as_ref().is_some_and(wants));
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     for kept in kept {
+        if *stop.borrow() {
+            code = ExitCode::from(TEMPORARY);
+            break;
+        }
+        let stopped = stop.clone();
         let folder = kept.name.to_string();
         let (from, to, at_work) = (from.clone(), to.clone(), working.clone());
         working.on(&format!("{folder}, {} messages", HumanCount(kept.messages + kept.gone)));
@@ -112,17 +121,25 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             }
             let source = from.look(&kept.name)?;
             let target = to.open(&kept.name, &kept.identity)?;
-            transfer(&*source, target, &mut |octets| at_work.done(octets))
+            transfer(&*source, target, &mut |octets| {
+                at_work.done(octets);
+                !*stopped.borrow()
+            })
         };
         let done = tokio::task::spawn_blocking(work).await??;
         if !done.failed.is_empty() {
             code = ExitCode::from(FAILED);
         }
+        if done.interrupted {
+            code = ExitCode::from(TEMPORARY);
+        }
         let exported = Exported::of(folder, dry_run, done);
         working.suspend(|| global.output().show(&exported, Exported::text))?;
     }
     end(from).await;
-    chosen.check()?;
+    if !*stop.borrow() {
+        chosen.check()?;
+    }
     Ok(code)
 }
 
@@ -192,6 +209,7 @@ impl Exported {
             octets: done.octets,
             present: done.present,
             failed,
+            interrupted: done.interrupted,
         }
     }
 
@@ -201,6 +219,9 @@ impl Exported {
         let mut text = format!("{}: {verb} {messages} messages, {octets}", self.folder);
         if self.present > 0 {
             text.push_str(&format!("; {} were there already", HumanCount(self.present)));
+        }
+        if self.interrupted {
+            text.push_str("; interrupted: run it again to go on");
         }
         for Failed { uid, reason } in &self.failed {
             text.push_str(&format!("\n  not exported: UID {uid}: {reason}"));
