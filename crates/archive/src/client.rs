@@ -8,11 +8,13 @@
 mod answers;
 mod backoff;
 mod capabilities;
+mod conduct;
 mod connection;
 mod deflate;
 mod io;
 mod listing;
 mod login;
+mod pace;
 mod pinned;
 mod reached;
 mod refusal;

@@ -333,7 +333,7 @@ impl Default for GiveUp<'_> {
 pub struct BodyCounts {
     /// Messages that are there whole.
     pub kept: u64,
-    /// Octets on disk of their bodies.
+    /// Octets on disk of bodies, also of messages that were deleted a short while ago.
     pub kept_octets: u64,
     /// Messages whose bodies were given up.
     pub without: u64,

@@ -61,6 +61,8 @@ pub struct Options {
 
 /// Who is told how it goes.
 pub trait Observer: Send + Sync {
+    /// The folder is looked at, at both ends.
+    fn looking(&self, _folder: &str) {}
     /// So many messages of the folder are to be put there.
     fn begins(&self, folder: &str, messages: u64);
     /// A message is there now.

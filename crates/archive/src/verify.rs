@@ -36,6 +36,15 @@ pub struct Options {
     pub sample: Sample,
     /// Which folders, by their names.
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Told the folder of each message that was read in the copy, or compared with the server's.
+    pub looked: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Options {
+    /// Everything, octet by octet, and nobody is told how it goes.
+    pub fn all() -> Self {
+        Options { sample: Sample::All, wanted: Arc::new(|_| true), looked: Arc::new(|_| ()) }
+    }
 }
 
 /// How many messages are fetched.
@@ -211,17 +220,17 @@ async fn compare(
     let is_found = |kept: &&Kept| folders.iter().any(|found| found.selectable && found.name == kept.name);
     let alone = kept.iter().filter(|kept| !is_found(kept)).chain(&aside);
     for kept in alone.filter(|kept| only.is_none() && (options.wanted)(kept.name.as_str())) {
-        let report = compare_alone(&copy, kept, all.contains(&kept.name)).await;
+        let report = compare_alone(&copy, kept, all.contains(&kept.name), options).await;
         reports.push(Compared { report, common: UidSet::new(), done: UidSet::new() });
     }
     Ok(reports)
 }
 
 /// Compares with itself a folder that is not compared with the server: which may have it all the same.
-async fn compare_alone(copy: &Arc<dyn Copy>, kept: &Kept, is_there: bool) -> FolderReport {
+async fn compare_alone(copy: &Arc<dyn Copy>, kept: &Kept, is_there: bool, options: &Options) -> FolderReport {
     let mut report = FolderReport { name: kept.name.to_string(), ..FolderReport::default() };
-    let (copy, name) = (copy.clone(), kept.name.clone());
-    match blocking(move || read(&*copy, &name)).await {
+    let (copy, name, looked) = (copy.clone(), kept.name.clone(), options.looked.clone());
+    match blocking(move || read(&*copy, &name, &*looked)).await {
         Ok(local) => {
             report.kept = local.messages.len() as u64;
             report.given_up = local.given_up.len() as u64;
@@ -323,9 +332,10 @@ impl Comparing<'_> {
         if self.local.is_none() {
             let local = match self.kept {
                 Some(kept) => {
-                    let (copy, name) = (self.copy.clone(), kept.name.clone());
+                    let (copy, name, looked) =
+                        (self.copy.clone(), kept.name.clone(), self.options.looked.clone());
                     // Another connection does not make the copy better.
-                    blocking(move || read(&*copy, &name)).await.map_err(|e| match e.kind() {
+                    blocking(move || read(&*copy, &name, &*looked)).await.map_err(|e| match e.kind() {
                         Kind::Retry => Error::internal(e.to_string()).with_source(e),
                         _ => e,
                     })?
@@ -375,6 +385,7 @@ impl Comparing<'_> {
                     && !done.contains(id)
                 {
                     done.insert(id);
+                    (self.options.looked)(&report.name);
                     if *kept != hash {
                         report.different.insert(id);
                     }
@@ -395,7 +406,7 @@ impl Comparing<'_> {
 }
 
 /// All messages of a folder of the copy, read and hashed.
-fn read(copy: &dyn Copy, name: &FolderName) -> Result<Local> {
+fn read(copy: &dyn Copy, name: &FolderName, looked: &dyn Fn(&str)) -> Result<Local> {
     let folder = copy.look(name)?;
     let mut local = Local::default();
     let (mut uids, mut given_up, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
@@ -407,6 +418,7 @@ fn read(copy: &dyn Copy, name: &FolderName) -> Result<Local> {
     };
     let mut piece = vec![0; 64 * 1024];
     for stored in folder.messages()? {
+        looked(name.as_str());
         let stored = match stored {
             Ok(stored) => stored,
             Err(e) => {

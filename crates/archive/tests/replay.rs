@@ -38,16 +38,20 @@ fn journals() {
     variants("archive_journal", |data| fuzz_archive_journal(data, directory.path()));
 }
 
-/// What version 1 wrote stays readable, and means what it meant.
+/// What version 1 wrote stays readable, and means what it meant: with one header, and with one in every transaction.
 #[test]
-fn a_journal_of_version_1() {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path();
-    fs::write(root.join("INBOX.sealpost"), &corpus("archive_journal")[0]).unwrap();
-    let copy = sealpost_archive::keep::imap_backup::open(root).unwrap();
-    let kept = &copy.folders().unwrap()[0];
-    assert_eq!((kept.identity.uidvalidity, kept.identity.mailboxid.as_deref()), (1_606_316_666, Some("F1")));
-    assert_eq!((kept.messages, kept.gone, kept.resume.highestmodseq), (1, 1, 10));
+fn journals_of_version_1() {
+    for name in ["version-1", "headers-repeated"] {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/archive_journal").join(name);
+        fs::write(root.join("INBOX.sealpost"), fs::read(path).unwrap()).unwrap();
+        let copy = sealpost_archive::keep::imap_backup::open(root).unwrap();
+        let kept = &copy.folders().unwrap()[0];
+        let (id, identity) = (kept.identity.mailboxid.as_deref(), &kept.identity);
+        assert_eq!((kept.name.as_str(), identity.uidvalidity, id), ("INBOX", 1_606_316_666, Some("F1")));
+        assert_eq!((kept.messages, kept.gone, kept.resume.highestmodseq), (1, 1, 10), "{name}");
+    }
 }
 
 #[test]

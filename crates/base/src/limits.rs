@@ -267,6 +267,10 @@ pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;
 pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;
 /// Bytes of one response of a server that an archive is made of, messages not included: a SEARCH that names a million UIDs.
 pub const ARCHIVE_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
+/// Octets of one message of an archive's server: as many as IMAP4rev1 has numbers for.
+pub const ARCHIVE_MESSAGE_BYTES: u64 = u32::MAX as u64;
+/// Bytes of an answer that have to come from an archive's server while it is waited for the rest (`Patience::within`): 34 a second.
+pub const ARCHIVE_PACE_BYTES: u64 = 4096;
 /// Octets of a message that is handed from a server to the copy in one piece; a larger one streams.
 pub const ARCHIVE_INLINE_BYTES: u64 = 64 * 1024;
 /// Untagged OK, NO and BAD, and continuation requests, of a server that an archive is made of before it completes a command:

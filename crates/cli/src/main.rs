@@ -22,7 +22,10 @@ mod store;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Parser;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::global::Global;
 
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         output::warn(format_args!("The allocator keeps its defaults, and more memory than is used: {e}"));
     }
     let outcome = runtime().and_then(|runtime| {
+        survive_file_limits(&runtime)?;
         let outcome = runtime.block_on(cmd::run(cli.command, &cli.global));
         // A prompt that was interrupted, or a file system that hangs, must not keep the process.
         runtime.shutdown_timeout(Duration::from_secs(1));
@@ -61,6 +65,13 @@ fn main() -> ExitCode {
             exit::code(&e)
         }
     }
+}
+
+/// A file that may grow no further (`ulimit -f`) is an error of the write, and told like a full disk. The signal that comes with it would
+/// end the process without a word. Once it is listened to, it does not, whether anybody listens any more or not.
+fn survive_file_limits(runtime: &tokio::runtime::Runtime) -> anyhow::Result<()> {
+    let _within = runtime.enter();
+    signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).context("cannot listen to signals")
 }
 
 /// As many workers as there are cores.

@@ -116,6 +116,12 @@ pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
     ) {
         return Some("the disk is full: make room and run it again; what was done until now is kept");
     }
+    if any(&[ErrorKind::FileTooLarge], &["File too large"]) {
+        return Some(
+            "a file may not grow as large as it has to: raise the limit (`ulimit -f`, LimitFSIZE in a systemd unit), or use a disk \
+             whose format takes larger files, and run it again; what was done until now is kept",
+        );
+    }
     if any(
         &[ErrorKind::ReadOnlyFilesystem],
         &["attempt to write a readonly database", "Read-only file system"],
@@ -128,6 +134,13 @@ pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
     if any(&[ErrorKind::PermissionDenied], &[]) {
         return Some(
             "this user may not read or write there: run it as the user whose it is, or change its owner",
+        );
+    }
+    // All that SQLite says of a file that may not grow, among other things.
+    if any(&[], &["disk I/O error"]) {
+        return Some(
+            "the disk fails to read or write, which the system's log tells, or a file may not grow as large as it has to \
+             (`ulimit -f`); what was done until now is kept",
         );
     }
     None
@@ -183,7 +196,9 @@ mod tests {
             (io(ErrorKind::StorageFull), Some("the disk is full")),
             (sqlite.into(), Some("the disk is full")),
             (io(ErrorKind::ReadOnlyFilesystem), Some("the disk is read-only")),
+            (io(ErrorKind::FileTooLarge), Some("a file may not grow")),
             (io(ErrorKind::PermissionDenied), Some("this user may not")),
+            (sealpost_base::Error::retry("commit: disk I/O error").into(), Some("the disk fails to")),
             (io(ErrorKind::NotFound), None),
             (sealpost_base::Error::denied("that is not the password").into(), None),
         ] {

@@ -97,6 +97,52 @@ fn a_dry_run_of_export_says_what_would_be_written_and_changes_nothing() {
 }
 
 #[test]
+fn an_export_into_the_copy_itself_is_refused_as_that() {
+    let home = Home::new();
+    imap_backup(&home);
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    home.ok(&[&["archive", "add", "work", "--format", "mbox", "--into", "copy"], &server[..]].concat());
+    for from in [&["work"][..], &["--from", "copy", "--from-format", "mbox"]] {
+        let into = ["--format", "mbox", "--into", "./copy"];
+        let output = home.run(&[&["archive", "export"], from, &into].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("--into is where the copy is"), "{told}");
+    }
+}
+
+/// The system sends a signal besides the error, which would end the process without a word.
+#[test]
+fn a_limit_on_the_size_of_files_is_told_and_costs_nothing() {
+    let home = Home::new();
+    let messages = 3000;
+    let entry =
+        |at: usize| format!(r#"{{"uid":{},"offset":{},"length":{}}}"#, at + 1, at * TEXT.len(), TEXT.len());
+    let entries: Vec<String> = (0..messages).map(entry).collect();
+    let json = format!(r#"{{"version":3,"uid_validity":7,"messages":[{}]}}"#, entries.join(","));
+    home.file("copy/INBOX.imap", json);
+    home.file("copy/INBOX.mbox", TEXT.repeat(messages));
+    let export = |format, into| {
+        ["archive", "export", "--from", "copy", "--from-format", "mbox", "--format", format, "--into", into]
+    };
+    // The first one takes the copy over, the second one writes.
+    for (format, into) in [("maildir", "first"), ("mbox", "second")] {
+        let (args, binary) = (export(format, into), env!("CARGO_BIN_EXE_sealpost"));
+        let mut limited = std::process::Command::new("sh");
+        limited.current_dir(home.path("."));
+        limited.args(["-c", "ulimit -f 100; exec \"$@\"", "sh", binary, "--dir", "data"]).args(args);
+        let output = limited.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(75) && told.contains("ulimit -f"),
+            "{:?}: {told}",
+            output.status
+        );
+        let (done, status) = home.json(&export(format, into));
+        assert_eq!((status, &done["messages"]), (0, &messages.into()), "{done}");
+    }
+}
+
+#[test]
 fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
     let home = Home::new();
     home.file("secret", "one and two");

@@ -420,3 +420,73 @@ def keeps_few_bodies(context):
     (found,) = archive.run("verify", *archive.server(ADA), "--format", "sealpost", "--from", archive.copy, *archive.opens, *only, status=1)
     equal(found["lost"], 1, "lost, says verify")
     session.logout()
+
+
+def uidvalidity(session, name):
+    (line,) = ok(session.status(name, "(UIDVALIDITY)"))
+    return int(line.split()[-1].rstrip(b")"))
+
+
+@check("archive: a folder that is renamed is followed, and one that is made anew is put aside and put back", "imap")
+def renamed_and_made_anew(context):
+    session, name = context.mailbox("Renamed")
+    follows = b"OBJECTID" in session.capability()[1][0]
+    mails = [numbered(number) for number in range(12)]
+    for number, mail in enumerate(mails):
+        raw_append(session, name, mail, "\\Flagged" if number % 2 else "", "17-Jul-1996 02:44:25 -0700")
+    copies = [Archive(context, kind, False) for kind in ("mbox", "maildir", "sealpost")]
+    for archive in copies:
+        equal(archive.pull("--folder", name)["new"], 12, f"{archive.kind}: new")
+    ok(session.close())
+    other = context.fresh("Renamed")
+    ok(session.rename(name, other))
+    for archive in copies:
+        pulled = archive.pull("--folder", other)
+        equal(pulled["new"], 0 if follows else 12, f"{archive.kind}: new after it was renamed")
+        archive.verify(other)
+    before = uidvalidity(session, other)
+    while True:
+        ok(session.delete(other))
+        ok(session.create(other))
+        # Some have one for each second.
+        if uidvalidity(session, other) != before:
+            break
+    raw_append(session, other, mails[3])
+    for nth, archive in enumerate(copies):
+        archive.pull("--folder", other)
+        archive.verify(other)
+        restore = ["restore", "--from", archive.copy, "--format", archive.kind, *archive.opens, *archive.server(ADA), "--put-aside",
+                   "--folder", other]
+        (dry,) = archive.run(*restore, "--dry-run")
+        (put,) = archive.run(*restore)
+        equal((dry["put"], put["put"], put["failed"]), (0, 0, 0) if nth else (11, 11, 0), f"{archive.kind}: put back")
+        archive.pull("--folder", other)
+        archive.verify(other)
+    ok(session.select(other))
+    equal(len(search(session, "ALL")), 12, "messages")
+    equal(sorted(body(session, uid, uid=True) for uid in search(session, "ALL", uid=True)), sorted(mails), "what was put back")
+    session.logout()
+
+
+@check("archive: what was given up of a copy is restored elsewhere, and what is nowhere any more is named", "imap")
+def restores_what_was_given_up(context):
+    session, name = context.mailbox("Given")
+    chance = random.Random(6)
+    mails = [attached(number, chance) for number in range(20)]
+    for mail in mails:
+        raw_append(session, name, mail, "\\Seen", "17-Jul-1996 02:44:25 -0700")
+    archive = Archive(context, "sealpost", tls=False)
+    only = ["--folder", name]
+    equal(archive.pull(*only, "--keep-bodies", "0")["bodies"]["given_up"], 20, "given up")
+    ok(session.store("1:2", "+FLAGS", "(\\Deleted)"))
+    ok(session.expunge())
+    equal(archive.pull(*only, "--keep-bodies", "0")["lost"], 2, "lost")
+    restore = ["restore", "--from", archive.copy, "--format", "sealpost", *archive.opens, *archive.server(BOB), *only]
+    for options in (["--dry-run"], []):
+        (done,) = archive.run(*restore, *options, status=1)
+        equal((done["put"], done["failed"]), (18, 2), f"put, failed {options}")
+    there = context.imap(BOB)
+    ok(there.select(name))
+    equal(sorted(body(there, uid, uid=True) for uid in search(there, "ALL", uid=True)), sorted(mails[2:]), "what is there")
+    there.logout()
+    session.logout()

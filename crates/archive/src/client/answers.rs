@@ -1,10 +1,11 @@
 //! [`Answers`]: how much a server may say before it answers a command.
 
-use sealpost_base::{Error, Result, limits};
+use sealpost_base::{Result, limits};
 use sealpost_imap::client::Event;
 use sealpost_imap::types::Response;
 
 use super::Connection;
+use super::conduct::unruly;
 
 /// Counts what comes between one completed command and the next.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ fn too_much(what: &str, count: usize, limit: usize) -> Result<()> {
     if count <= limit {
         return Ok(());
     }
-    Err(Error::retry(format!("the server sends more than {limit} {what} without completing a command")))
+    Err(unruly(format!("the server sends more than {limit} {what} without completing a command")))
 }
 
 #[cfg(test)]

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use sealpost_base::{Error, Random};
 
+use super::conduct::{Conduct, conduct};
 use super::reached::is_unreached;
 use super::suggested_wait;
 
 /// Doubles with every attempt that did not help, up to 256 times the first wait, and begins anew after progress. What a
 /// server asks for is waited for. A quarter is random, so that many clients do not return at once.
+///
+/// A server that talks as none does will be no other one in a minute: it is tried as often, without longer waits. One that is silent has
+/// been waited for: half as many attempts are enough.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -32,11 +36,13 @@ impl Backoff {
 
     /// How long to wait after `error`; `None`: it has failed too often, or there never was a server.
     pub fn next(&mut self, error: &Error, random: &dyn Random) -> Option<Duration> {
-        self.attempts += 1;
+        let conduct = conduct(error);
+        self.attempts += if conduct == Some(Conduct::Silent) { 2 } else { 1 };
         if self.attempts >= Self::ATTEMPTS || is_unreached(error) {
             return None;
         }
-        let doubled = self.first.saturating_mul((1 << (self.attempts - 1).min(20)).min(Self::LONGEST));
+        let doublings = if conduct == Some(Conduct::Unruly) { 0 } else { (self.attempts - 1).min(20) };
+        let doubled = self.first.saturating_mul((1 << doublings).min(Self::LONGEST));
         let jitter = doubled.as_millis() as u64 / 4;
         let random = if jitter == 0 { 0 } else { random.next_u64() % jitter };
         let wait = doubled - Duration::from_millis(random);
@@ -49,6 +55,23 @@ mod tests {
     use sealpost_base::SeededRandom;
 
     use super::*;
+    use crate::client::conduct::{silent, unruly};
+
+    #[test]
+    fn who_talks_nonsense_is_soon_and_who_is_silent_is_seldom_asked_again() {
+        let random = SeededRandom::new(1);
+        let waits = |error: Error| {
+            let mut backoff = Backoff::new(Duration::from_secs(1));
+            std::iter::from_fn(move || backoff.next(&error, &random)).collect::<Vec<_>>()
+        };
+        let unruly = waits(unruly("x"));
+        assert_eq!(unruly.len() as u32, Backoff::ATTEMPTS - 1);
+        assert!(unruly.iter().all(|wait| *wait <= Duration::from_secs(1)));
+        let random = SeededRandom::new(1);
+        let mut backoff = Backoff::new(Duration::from_secs(1));
+        // As often as one message may be what a connection ends with.
+        assert_eq!(std::iter::from_fn(|| backoff.next(&silent("x"), &random)).count(), 3);
+    }
 
     #[test]
     fn waits_grow_are_bounded_and_end() {

@@ -1,14 +1,18 @@
 //! [`Connection`]: one connection to a server: commands out, events in.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use sealpost_base::{Error, Kind, Result, limits};
 use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Code, Response, Status, Tag};
 use sealpost_imap::write::{Literals, Writer};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answers::Answers;
+use super::conduct::unruly;
 use super::io::Io;
+use super::pace::Pace;
 use super::reached::unreached;
 use super::refusal;
 use super::{Capabilities, Compress, Reached, Security, Server, login};
@@ -27,6 +31,8 @@ pub struct Connection {
     tag: u32,
     capabilities: Capabilities,
     qresync: bool,
+    pace: Pace,
+    within: Duration,
 }
 
 /// How a command ended.
@@ -76,6 +82,7 @@ impl Connection {
         }
         connection.learn_capabilities().await?;
         connection.compress(server.compress).await?;
+        connection.io.set_answer(server.patience.answer);
         if connection.capabilities.literal_plus() {
             connection.writer = Writer::with_literals(Literals::NonSynchronizing);
         }
@@ -86,7 +93,7 @@ impl Connection {
     async fn greeted(server: &Server) -> Result<(Self, bool)> {
         let mut patience = server.patience;
         if !server.reached.is_set() {
-            let first = patience.first.saturating_mul(3);
+            let first = patience.first.saturating_mul(2);
             (patience.connect, patience.greeting) =
                 (patience.connect.min(first), patience.greeting.min(first));
         }
@@ -103,6 +110,8 @@ impl Connection {
             tag: 0,
             capabilities: Capabilities::default(),
             qresync: false,
+            pace: Pace::new(patience.within),
+            within: patience.within,
         };
         if server.security == Security::Implicit {
             connection.io.start_tls(&server.host, server.tls.clone(), patience.connect).await?;
@@ -110,14 +119,23 @@ impl Connection {
         // Whoever answers connections and says nothing is known for it sooner than one who works on a command.
         match timeout(patience.greeting, connection.greeting(&server.reached)).await {
             Ok(greeted) => Ok((connection, greeted?)),
-            Err(_) => Err(Error::retry(format!("{} does not greet: is this its IMAP port?", server.host))),
+            Err(_) => {
+                let tls = match server.security {
+                    Security::Implicit => "",
+                    _ => ", and not the one for --tls implicit",
+                };
+                let (host, seconds) = (&server.host, patience.greeting.as_secs());
+                Err(Error::retry(format!(
+                    "{host} takes the connection and has said nothing for {seconds} s: is this its IMAP port{tls}?"
+                )))
+            }
         }
     }
 
     /// A connection over TCP: tried a few times, quickly, if the server was never reached.
     async fn tcp(server: &Server) -> Result<Io> {
         let patience = server.patience;
-        let connect = || Io::connect(&server.host, server.port, patience.connect, patience.answer);
+        let connect = || Io::connect(&server.host, server.port, patience.connect, patience.greeting);
         if server.reached.is_set() {
             return connect().await;
         }
@@ -227,10 +245,17 @@ impl Connection {
     /// `Retry` if the server said BYE, cannot be understood, or talks on and on instead of answering.
     pub fn ready(&mut self) -> Result<Option<Event>> {
         let Some(event) = self.decoder.next() else { return Ok(None) };
+        if !matches!(event, Event::LiteralData(_)) {
+            self.pace.begin();
+        }
         self.answers.take(&event, self.tag)?;
         match event {
-            Event::Broken(reason) => {
-                Err(Error::retry(format!("what the server sent cannot be read: {reason}")))
+            Event::Broken(reason) => Err(unruly(format!("what the server sent cannot be read: {reason}"))),
+            Event::LiteralBegin(_, size) if size > limits::ARCHIVE_MESSAGE_BYTES => {
+                let most = limits::ARCHIVE_MESSAGE_BYTES;
+                Err(unruly(format!(
+                    "the server says that a message has {size} octets; an archive takes {most}"
+                )))
             }
             Event::Response(Response::Status { tag: None, status: Status::Bye, code, text }) => {
                 Err(refusal::error("the connection was ended", Status::Bye, code.as_ref(), &text))
@@ -248,8 +273,18 @@ impl Connection {
             if let Some(event) = self.ready()? {
                 return Ok(event);
             }
-            self.io.receive(self.decoder.buffer()).await?;
+            self.receive().await?;
         }
+    }
+
+    /// Takes in what comes next. What comes of an answer that has begun has to come at a pace.
+    async fn receive(&mut self) -> Result<()> {
+        if !self.decoder.is_within() {
+            return self.io.receive(self.decoder.buffer(), None).await;
+        }
+        let (before, begin) = (self.io.received(), Instant::now());
+        self.io.receive(self.decoder.buffer(), Some(self.within)).await?;
+        self.pace.came(self.io.received() - before, begin.elapsed())
     }
 
     /// How the command with this tag ended, if the event says so.
@@ -310,7 +345,7 @@ impl Connection {
                     status => Err(refusal::error("the greeting", status, None, &text)),
                 }
             }
-            _ => Err(Error::retry("the server does not greet as IMAP servers do")),
+            _ => Err(unruly("the server does not greet as IMAP servers do")),
         }
     }
 

@@ -7,7 +7,9 @@ use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_par
 use miniz_oxide::deflate::stream::deflate;
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush};
-use sealpost_base::{Error, Result};
+use sealpost_base::Result;
+
+use super::conduct::unruly;
 
 /// Bytes that are expanded at a time.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -51,7 +53,7 @@ impl Deflate {
                 out.extend_from_slice(&self.piece[..result.bytes_written]);
                 Ok(result.bytes_written)
             }
-            Err(_) => Err(Error::retry("what the server sent compressed cannot be expanded")),
+            Err(_) => Err(unruly("what the server sent compressed cannot be expanded")),
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::conduct::silent;
 use super::deflate::Deflate;
 
 /// Bytes that are received at a time.
@@ -119,14 +120,20 @@ impl Io {
                 Stream::None => Err(std::io::ErrorKind::NotConnected.into()),
             }
         });
-        sent.await.map_err(|_| Error::retry("the server takes nothing any more"))?.map_err(lost)
+        sent.await.map_err(|_| silent("the server takes nothing any more"))?.map_err(lost)
     }
 
-    /// Appends what comes next to `to`, at least a byte.
+    /// How long to wait for bytes from now on.
+    pub(super) fn set_answer(&mut self, answer: Duration) {
+        self.answer = answer;
+    }
+
+    /// Appends what comes next to `to`, at least a byte; waits for it as long as for any answer, or no longer than `most`.
     ///
     /// # Errors
     /// `Retry` if the connection is lost, or nothing comes for too long.
-    pub(super) async fn receive(&mut self, to: &mut BytesMut) -> Result<()> {
+    pub(super) async fn receive(&mut self, to: &mut BytesMut, most: Option<Duration>) -> Result<()> {
+        let patience = most.map_or(self.answer, |most| most.min(self.answer));
         loop {
             if let Some(deflate) = &mut self.deflate
                 && deflate.expand(to)? > 0
@@ -139,16 +146,15 @@ impl Io {
             };
             buffer.reserve(READ_BYTES);
             let stream = &mut self.stream;
-            let read = timeout(self.answer, async {
+            let read = timeout(patience, async {
                 match stream {
                     Stream::Tcp(tcp) => tcp.read_buf(buffer).await,
                     Stream::Tls(tls) => tls.read_buf(buffer).await,
                     Stream::None => Ok(0),
                 }
             });
-            let patience = self.answer.as_secs();
-            let silent = |_| Error::retry(format!("the server has said nothing for {patience} s"));
-            match read.await.map_err(silent)?.map_err(lost)? {
+            let late = |_| silent(format!("the server has said nothing for {} s", patience.as_secs()));
+            match read.await.map_err(late)?.map_err(lost)? {
                 0 => return Err(Error::retry("the server closed the connection")),
                 n => self.received += n as u64,
             }
@@ -196,6 +202,13 @@ fn tls_error(host: &str, error: std::io::Error) -> Error {
             };
             let why = format!("the certificate of {host} is not trusted ({hint})");
             Error::invalid(why).with_source(error)
+        }
+        // What is no TLS at all.
+        Some(rustls::Error::InvalidMessage(_)) => {
+            let why = format!(
+                "what answers at {host} does not begin with TLS: is it --tls starttls, or another port?"
+            );
+            Error::retry(why).with_source(error)
         }
         _ => Error::retry(format!("no TLS with {host}")).with_source(error),
     }

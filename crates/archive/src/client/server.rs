@@ -62,15 +62,16 @@ impl Credentials for Credential {
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For TCP before the server has greeted for the first time, all tries together; for TLS and the greeting then, three times
-    /// that.
+    /// For TCP before the server has greeted for the first time, all tries together; for TLS and the greeting then, twice that.
     pub first: Duration,
     /// For a connection, its TLS included.
     pub connect: Duration,
-    /// For the greeting.
+    /// For the greeting, and for answers until somebody is logged in.
     pub greeting: Duration,
     /// For the next byte while the server owes an answer.
     pub answer: Duration,
+    /// For the next byte of an answer that has begun, and for the next [`sealpost_base::limits::ARCHIVE_PACE_BYTES`] of it.
+    pub within: Duration,
     /// Before the second attempt; before later ones longer ([`super::Backoff`]).
     pub retry: Duration,
 }
@@ -83,6 +84,7 @@ impl Default for Patience {
             connect: Duration::from_secs(30),
             greeting: Duration::from_secs(60),
             answer: Duration::from_secs(300),
+            within: Duration::from_secs(120),
             retry: Duration::from_secs(1),
         }
     }

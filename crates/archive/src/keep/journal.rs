@@ -4,7 +4,7 @@
 //! Append-only. Records follow each other; a [`Commit`] and its checksum make those before it valid. The checksum covers
 //! all bytes since the commit before and that commit's checksum, so nothing can be left out, exchanged or half written
 //! unseen. A journal's end says where its last transaction begins, so that this one alone has to be read to know how the
-//! folder stands. Whoever commits has the data file on disk first, so what a valid commit says of it holds. What follows the last
+//! folder stands: every transaction has the header. Whoever commits has the data file on disk first, so what a valid commit says of it holds. What follows the last
 //! valid commit never happened: it is cut off when the journal is opened.
 //!
 //! Nothing here is held in memory but one buffer, whatever the journal's length.
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use sealpost_base::{Error, Result, limits};
 
 pub use self::again::Again;
+use self::reader::Ended;
 pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
 pub use self::salvage::Salvaged;
@@ -184,11 +185,13 @@ impl Journal {
     /// As [`Journal::open`].
     pub fn peek(path: &Path) -> Result<Peeked> {
         let file = File::open(path).map_err(|e| io_error(path, e))?;
-        if let Some((header, last)) = reader::last(&file, path)? {
+        let ended = reader::last(&file, path)?;
+        if let Some(Ended { header: Some(header), last }) = ended {
             return Ok(Peeked { header, last, whole: true });
         }
         let found = reader::scan(&file, path)?;
-        Ok(Peeked { header: found.header, last: found.last, whole: false })
+        let last = ended.map_or(found.last, |ended| ended.last);
+        Ok(Peeked { header: found.header, last, whole: false })
     }
 
     /// Where it is.
@@ -249,11 +252,19 @@ impl Journal {
         Ok(at)
     }
 
-    /// Makes everything up to here valid: on disk when it returns. Where things are in the journal is filled in here.
+    /// Makes everything up to here valid: on disk when it returns. Where things are in the journal is filled in here, and the
+    /// header is repeated: it is under the checksum of the last transaction then, and there as often as something was committed.
     ///
     /// # Errors
     /// `Retry` if it cannot be written; nothing more can be written then, open it again.
     pub fn commit(&mut self, commit: &Commit) -> Result<()> {
+        if self.header_at < self.committed {
+            self.push(&Record::Header(self.header.clone()))?;
+        }
+        self.end_transaction(commit)
+    }
+
+    fn end_transaction(&mut self, commit: &Commit) -> Result<()> {
         let from = self.committed.max(MAGIC.len() as u64);
         let commit = Commit { header: self.header_at, from, before: self.check, ..*commit };
         let at = self.push(&Record::Commit(commit))?;

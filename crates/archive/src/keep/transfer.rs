@@ -27,21 +27,28 @@ pub struct Transferred {
     pub present: u64,
     /// Messages that could not be read: the UID, and why. They are not in the other copy.
     pub failed: Vec<(u32, String)>,
+    /// It was told to stop before it was done: what was written is committed.
+    pub interrupted: bool,
 }
 
-/// Gives all messages of `from` to `to`, which is closed then. `progress` is told the octets of each piece.
+/// Gives all messages of `from` to `to`, which is closed then. `progress` is told the octets of each piece, and says whether to go on
+/// with the next message.
 ///
 /// # Errors
 /// What `to` says. A message of `from` that cannot be read is reported, and the next one follows.
 pub fn transfer(
     from: &dyn Folder,
     mut to: Box<dyn Folder>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Transferred> {
     let mut done = Transferred::default();
     let (mut messages, mut octets) = (0, 0);
     let resume = from.resume();
     for stored in from.messages()? {
+        if !progress(0) {
+            done.interrupted = true;
+            break;
+        }
         let stored = match stored {
             Ok(stored) => stored,
             Err(e) => {
@@ -74,7 +81,7 @@ pub fn transfer(
         }
     }
     let whole = super::Resume { whole: resume.whole && done.failed.is_empty(), ..resume };
-    to.commit(&whole)?;
+    to.commit(&if done.interrupted { super::Resume::default() } else { whole })?;
     to.close()?;
     Ok(done)
 }
@@ -104,7 +111,7 @@ fn message(
     to: &mut dyn Folder,
     arrived: &Arrived,
     size: u64,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Result<(), String>> {
     let mut octets = match from.read(arrived.uid) {
         Ok(octets) => octets,
@@ -158,7 +165,11 @@ mod tests {
         let mut seen = 0;
         let plan = planned(&*folder, &Known::new()).unwrap();
         let to = target.open(&name, &identity(7)).unwrap();
-        let done = transfer(&*folder, to, &mut |octets| seen += octets).unwrap();
+        let done = transfer(&*folder, to, &mut |octets| {
+            seen += octets;
+            true
+        })
+        .unwrap();
         assert_eq!((done.messages, done.octets, done.failed.len()), (3, seen, 0));
         assert_eq!(plan, done);
         let there = target.look(&name).unwrap();
@@ -168,8 +179,35 @@ mod tests {
         let plan = planned(&*folder, there.known()).unwrap();
         assert_eq!((plan.messages, plan.octets, plan.present), (0, 0, 3));
         drop(there);
-        let again = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
+        let again = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((again.messages, again.present), (0, 3));
+    }
+
+    #[test]
+    fn who_stops_finds_what_is_complete_and_goes_on_the_next_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = imap_backup::open(&directory.path().join("source")).unwrap();
+        let name = folder_name("a");
+        let mut folder = source.open(&name, &identity(7)).unwrap();
+        for uid in 1..=5 {
+            give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 9).unwrap();
+        }
+        folder.commit(&resume(6)).unwrap();
+        let target = maildir::open(&directory.path().join("target")).unwrap();
+        let mut octets = 0;
+        let stopped = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |more| {
+            octets += more;
+            octets < 25
+        });
+        let stopped = stopped.unwrap();
+        assert_eq!((stopped.messages, stopped.interrupted), (3, true));
+        let there = target.look(&name).unwrap();
+        assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(there.resume(), Default::default());
+        drop(there);
+        let rest = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
+        assert_eq!((rest.messages, rest.present, rest.interrupted), (2, 3, false));
+        assert_eq!(target.look(&name).unwrap().resume(), resume(6));
     }
 
     #[test]
@@ -184,7 +222,7 @@ mod tests {
         }
         folder.commit(&resume(3)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
-        transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
+        transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         let dates: Vec<_> =
             read_all(&*target.look(&name).unwrap()).into_values().map(|mail| mail.date).collect();
         assert_eq!(dates, [mail("").date, None]);
@@ -204,7 +242,7 @@ mod tests {
         let mbox = fs::read_to_string(root.join("a.mbox")).unwrap();
         fs::write(root.join("a.mbox"), mbox.replace("number 2", "numbed 2")).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
-        let done = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| {}).unwrap();
+        let done = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((done.messages, done.failed.len(), done.failed[0].0), (2, 1, 2));
         let there = target.look(&name).unwrap();
         assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 3]);

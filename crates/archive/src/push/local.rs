@@ -15,6 +15,10 @@ use crate::keep::{Copy, Folder, FolderName, Kept, received_or_sent, sent};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
+/// Octets of a message that are held until it is known to be good to its end. Larger ones are read twice.
+const HELD_BYTES: usize = 4 * 1024 * 1024;
+/// Why a message is not put there, when it is known without asking.
+const NOWHERE: &str = "the body was given up, and the server has the message no more";
 
 /// The copy's folders, sorted; also what was `put_aside`, or not.
 pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<Kept>> {
@@ -69,7 +73,6 @@ pub(super) fn send(
     let folder = copy.look(name)?;
     // Whoever takes them says why it stopped.
     let give = |item| to.blocking_send(item).is_ok();
-    let mut piece = vec![0; PIECE_BYTES];
     for stored in folder.messages()? {
         let stored = match stored {
             Ok(stored) => stored,
@@ -84,9 +87,8 @@ pub(super) fn send(
         if !Uid::new(uid).is_some_and(|uid| missing.contains(uid)) {
             continue;
         }
-        let mut first = Vec::with_capacity(PIECE_BYTES);
-        let mut reader = match opened(&*folder, uid, &mut first, to) {
-            Ok(Some(reader)) => reader,
+        let Good { held, rest } = match good(&*folder, uid, to) {
+            Ok(Some(good)) => good,
             Ok(None) => return Ok(()),
             Err(why) => {
                 if !give(Item::Failed(uid, why)) {
@@ -97,22 +99,22 @@ pub(super) fn send(
         };
         let date = received_or_sent(&*folder, &stored);
         let head = Head { uid, flags: stored.flags, date, size: stored.size };
-        let octets = (!first.is_empty()).then(|| Item::Octets(first.into()));
-        if ![Some(Item::Begin(head)), octets].into_iter().flatten().all(give) {
+        let begin = std::iter::once(Item::Begin(head));
+        if !begin.chain(held.into_iter().map(Item::Octets)).all(give) {
             return Ok(());
         }
-        loop {
-            match reader.read(&mut piece) {
-                Ok(0) => break,
-                Ok(n) => {
-                    if !give(Item::Octets(Bytes::copy_from_slice(&piece[..n]))) {
-                        return Ok(());
-                    }
-                }
+        let mut rest = rest;
+        while let Some(reader) = &mut rest {
+            let item = match piece(reader) {
+                Ok(octets) if octets.is_empty() => break,
+                Ok(octets) => Item::Octets(octets),
                 Err(e) => {
-                    give(Item::Failed(uid, e.to_string()));
-                    break;
+                    rest = None;
+                    Item::Failed(uid, e.to_string())
                 }
+            };
+            if !give(item) {
+                return Ok(());
             }
         }
         if !give(Item::End) {
@@ -122,32 +124,63 @@ pub(super) fn send(
     Ok(())
 }
 
-/// A message that is good to its end: its first piece, and a reader of the rest; nothing if nobody takes it any more. One that turns
-/// out to be damaged, or whose body is nowhere any more, when half of it was sent costs the connection, and what else was on its
-/// way. So those that are larger than a piece are read twice; a body that was given up is fetched once, whoever fetches it keeps it for a while.
-fn opened<'a>(
-    folder: &'a dyn Folder,
-    uid: u32,
-    first: &mut Vec<u8>,
-    to: &mpsc::Sender<Item>,
-) -> Result<Option<Box<dyn Read + 'a>>, String> {
-    let why = |e: io::Error| e.to_string();
-    let begin = |first: &mut Vec<u8>| {
-        let mut reader = folder.read(uid).map_err(|e| e.to_string())?;
-        first.clear();
-        (&mut reader).take(PIECE_BYTES as u64).read_to_end(first).map_err(why)?;
-        Ok::<_, String>(reader)
-    };
-    let mut reader = begin(first)?;
-    let (mut piece, mut is_longer) = (vec![0; PIECE_BYTES], false);
+/// A message that is good to its end.
+struct Good<'a> {
+    /// All of it, if it is not too long to be held.
+    held: Vec<Bytes>,
+    /// It from its beginning, if it is.
+    rest: Option<Box<dyn Read + 'a>>,
+}
+
+/// A message that is good to its end; nothing if nobody takes it any more. One that turns out to be damaged, or whose body is nowhere
+/// any more, when half of it was sent costs the connection, and what else was on its way. So what is too long to be held until then is
+/// read twice; a body that was given up is fetched once, whoever fetches it keeps it for a while.
+fn good<'a>(folder: &'a dyn Folder, uid: u32, to: &mpsc::Sender<Item>) -> Result<Option<Good<'a>>, String> {
+    let open = || folder.read(uid).map_err(|e| e.to_string());
+    let (mut reader, mut held, mut octets) = (open()?, Vec::new(), 0);
     // A reader says at its end whether the message is what was kept.
-    while reader.read(&mut piece).map_err(why)? > 0 {
+    loop {
+        let piece = piece(&mut reader).map_err(|e| e.to_string())?;
+        if piece.is_empty() {
+            break;
+        }
         if to.is_closed() {
             return Ok(None);
         }
-        is_longer = true;
+        octets += piece.len();
+        if octets <= HELD_BYTES {
+            held.push(piece);
+        } else {
+            held.clear();
+        }
     }
-    if is_longer { begin(first).map(Some) } else { Ok(Some(reader)) }
+    let rest = (octets > HELD_BYTES).then(open).transpose()?;
+    Ok(Some(Good { held, rest }))
+}
+
+/// The next octets; none at the end.
+fn piece(reader: &mut dyn Read) -> io::Result<Bytes> {
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    reader.take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
+    Ok(piece.into())
+}
+
+/// Those of these messages whose bodies were given up and that their server has no more, so that they can be had nowhere. No
+/// server is asked.
+pub(super) async fn lost(copy: Arc<dyn Copy>, kept: Kept, among: UidSet) -> Result<Vec<(u32, String)>> {
+    blocking(move || {
+        let folder = copy.look(&kept.name)?;
+        let mut lost = Vec::new();
+        for uid in among.iter().map(Uid::get) {
+            // What was put aside was of another mailbox than the server's of that name.
+            let gone = kept.was.is_some() || folder.known().is_gone(uid);
+            if gone && folder.given_up(uid)?.is_some() {
+                lost.push((uid, NOWHERE.to_owned()));
+            }
+        }
+        Ok(lost)
+    })
+    .await
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

@@ -98,6 +98,19 @@ impl Origin {
         }
     }
 
+    /// Those of these messages of a folder that can be had nowhere, as far as that is known without asking, and why.
+    ///
+    /// # Errors
+    /// What the copy says.
+    pub(super) async fn lost(&self, from: &From, among: &UidSet) -> Result<Vec<(u32, String)>> {
+        match (self, from) {
+            (Origin::Copy(copy, _), From::Copy(kept)) => {
+                local::lost(copy.clone(), kept.clone(), among.clone()).await.map_err(of_the_folder)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// A connection, if it has one, is of no use any more.
     pub(super) fn drop_connection(&mut self) {
         if let Origin::Server(remote) = self {

@@ -109,6 +109,7 @@ impl<'a> Run<'a> {
 
     async fn folder(&mut self, from: &From) -> Result<()> {
         let mut this = FolderReport { name: from.name().to_string(), ..FolderReport::default() };
+        self.observer.looking(&this.name);
         let mut tried = Tried::default();
         let ended = loop {
             let before = this.put;
@@ -237,7 +238,9 @@ impl<'a> Run<'a> {
         }
         let (mut now, alone) = tried.next(&pairs.missing);
         if self.options.dry_run {
-            report.put = now.len() as u64;
+            let lost = self.origin.lost(from, &now).await?;
+            report.put = (now.len() - lost.len()) as u64;
+            lost.into_iter().for_each(|(uid, why)| tried.failed(uid, why));
             return Ok(false);
         }
         let Some(wire) = place.wire.clone().filter(|_| !now.is_empty()) else { return Ok(false) };

@@ -2,6 +2,7 @@
 
 mod mirrors;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use sealpost_base::SeededRandom;
@@ -89,6 +90,24 @@ async fn what_is_restored_is_there_once_however_often() {
         assert_eq!(counts(&report), (0, 53, 0));
         assert_eq!(octets(&to, "INBOX").len(), 53);
     }
+}
+
+/// But those that are too large to be held until it is clear that they are good.
+#[tokio::test]
+async fn a_message_is_read_once_to_be_restored() {
+    let mut inbox = Box_::with(3);
+    let large = |octets| [b"Subject: x\r\n\r\n".to_vec(), vec![b'z'; octets]].concat();
+    for octets in [100_000, 1_000_000, 4_000_000, 5_000_000] {
+        inbox.add(Some(large(octets)));
+    }
+    let from = Script::start(inbox, "", &[]).await;
+    let copy = Arc::new(copy_of(&from).await);
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    let (_stop, watched) = watch::channel(false);
+    let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    assert_eq!(counts(&report), (7, 0, 0));
+    assert!(octets(&to, "INBOX") == octets(&from, "INBOX"));
+    assert_eq!(copy.reads.load(Ordering::Relaxed), 8);
 }
 
 /// A server was set up anew with less mail: what the copy had of the old one is put back, below what is there.

@@ -19,7 +19,9 @@ use crate::keep::{BodyCounts, Copy, Flags, GiveUp};
 use crate::pull::Report;
 use crate::pull::tests::pulled::{options, pulled_into};
 use crate::pull::tests::server::{Box_, Fault, Script};
-use crate::verify::{Options, Sample, verify};
+use crate::push::restore;
+use crate::push::tests::{Nobody, options as put};
+use crate::verify::{Options, verify};
 
 const ID: AccountId = AccountId([3; 16]);
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -217,15 +219,28 @@ async fn what_the_server_has_no_more_is_said_and_what_it_lost_is_not_given_up() 
     let asked = world.script.asked("UID FETCH");
     assert!(opened.read(thin[0]).await.unwrap_err().contains("no more"));
     assert_eq!(world.script.asked("UID FETCH"), asked);
-    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let options = Options::all();
     let found =
         verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     let found = &found.folders[0];
     assert_eq!((found.compared, found.given_up, found.lost.to_string()), (18, 19, thin[0].to_string()));
     assert!(!found.is_good() && found.different.is_empty() && found.damaged.is_empty());
+    // What would be put elsewhere is what is put there.
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    let (_stop, watched) = tokio::sync::watch::channel(false);
+    for dry_run in [true, false] {
+        let options = crate::push::Options { dry_run, ..put(&watched) };
+        let report = restore(opened.copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
+        let folder = &report.folders[0];
+        let failed: Vec<u32> = folder.failed.iter().map(|(uid, _)| *uid).collect();
+        assert_eq!((folder.put, failed), (19, vec![thin[0]]), "{dry_run}: {folder:?}");
+        assert!(folder.failed[0].1.contains("the server has the message no more"), "{folder:?}");
+    }
     // With --delete the rest of it goes too.
     let delete = crate::pull::Options { delete: true, ..crate::pull::tests::pulled::options() };
-    pulled_into(&world.script, opened.copy.clone(), delete).await.unwrap();
+    let report = pulled_into(&world.script, opened.copy.clone(), delete).await.unwrap();
+    let bodies = report.bodies.unwrap();
+    assert_eq!((bodies.kept, bodies.without), (0, 18), "what is deleted is not counted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,7 +261,7 @@ async fn other_octets_than_were_kept_are_not_given_out() {
         assert!(refused.contains("not used"), "{uid}: {refused}");
     }
     assert_eq!(world.spooled().await, 0);
-    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let options = Options::all();
     let found =
         verify(&world.script.server(), opened.copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     assert_eq!(found.folders[0].different.to_string(), "2:5", "verify says so without any body here");

@@ -17,7 +17,7 @@ async fn copied(messages: u32) -> (Script, Arc<Memory>) {
 }
 
 async fn verified(script: &Script, copy: &Arc<Memory>) -> FolderReport {
-    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let options = Options::all();
     let report = verify(&script.server(), copy.clone(), &options, &SeededRandom::new(1)).await.unwrap();
     report.folders.into_iter().next().unwrap()
 }
@@ -66,7 +66,7 @@ async fn folders_that_a_pull_leaves_out_are_not_missing() {
         world.boxes.insert("AllMail".into(), Box_::with(5));
     });
     let copy = Arc::new(copy_of(&script).await);
-    let options = Options { sample: Sample::All, wanted: Arc::new(|_| true) };
+    let options = Options::all();
     let report = verify(&script.server(), copy, &options, &SeededRandom::new(1)).await.unwrap();
     let folders: Vec<_> =
         report.folders.iter().map(|folder| (&*folder.name, folder.compared, folder.is_good())).collect();

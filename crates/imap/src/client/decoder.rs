@@ -62,6 +62,11 @@ impl ResponseDecoder {
         self.input.len()
     }
 
+    /// Whether a response has begun and not ended.
+    pub fn is_within(&self) -> bool {
+        !self.input.is_empty() || self.in_fetch || self.literal.is_some()
+    }
+
     /// The next event; `None`: more bytes are needed.
     #[allow(clippy::should_implement_trait, reason = "None is not the end, only a pause")]
     pub fn next(&mut self) -> Option<Event> {

@@ -81,7 +81,9 @@ pub fn adopt(paths: &Paths, header: Header, old: Option<Contents>) -> Result<(Mb
     let orphans = save_orphans(paths, end, old.is_none())?;
     new.journal.put_in_place(&paths.journal, true)?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), header.uidvalidity, end, None)?;
-    files.notice(format!("{}: took over {taken} messages that imap-backup kept", header.folder));
+    if taken > 0 {
+        files.notice(format!("{}: took over {taken} messages that imap-backup kept", header.folder));
+    }
     if moved > 0 {
         files.notice(format!(
             "{}: {moved} messages were not where imap-backup's metadata says, because a run of it was killed; repaired",

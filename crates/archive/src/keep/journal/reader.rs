@@ -62,14 +62,48 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
     found.ok_or_else(|| corrupt("the journal is damaged from its beginning"))
 }
 
-/// The header and the last commit, if the last transaction is valid and nothing follows it.
-pub(super) fn last(file: &File, path: &Path) -> Result<Option<(Header, Commit)>> {
+/// What a valid transaction says at its end.
+pub(super) struct Ended {
+    /// The last header; absent if it is not as it was written.
+    pub header: Option<Header>,
+    /// Its commit.
+    pub last: Commit,
+}
+
+/// The last transaction's end, if that is valid and nothing follows it.
+pub(super) fn last(file: &File, path: &Path) -> Result<Option<Ended>> {
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     ended_at(file, path, length)
 }
 
-/// The header then, and the commit, if a valid transaction ends there.
-pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<(Header, Commit)>> {
+/// What holds there, if a valid transaction ends there.
+pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<Ended>> {
+    let Some(last) = transaction_to(file, path, length)? else { return Ok(None) };
+    // What stands in another transaction is covered by that one's checksum.
+    let whole = last.header >= last.from || is_in_valid(file, path, last.header)?;
+    let header = match whole.then(|| one(file, path, last.header)) {
+        Some(Ok(Record::Header(header))) => Some(header),
+        _ => None,
+    };
+    Ok(Some(Ended { header, last }))
+}
+
+/// Whether the header that begins at `header` is in a valid transaction. Every commit has its own; those of earlier versions had
+/// only new ones.
+fn is_in_valid(file: &File, path: &Path, header: u64) -> Result<bool> {
+    let (mut input, mut frame, mut end) = (reader(file, path, header)?, Vec::new(), header);
+    while let Some(bytes) = next_frame(&mut input, &mut frame).map_err(|e| io_error(path, e))? {
+        end += bytes as u64;
+        if let Ok(Record::Commit(_)) = minicbor::decode::<Record>(&frame[4..]) {
+            let commit = transaction_to(file, path, end + TRAILER_BYTES as u64)?;
+            return Ok(commit.is_some_and(|commit| commit.from <= header));
+        }
+    }
+    Ok(false)
+}
+
+/// The commit of the transaction that ends there, if it is valid.
+fn transaction_to(file: &File, path: &Path, length: u64) -> Result<Option<Commit>> {
     let Some(trailer_at) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut trailer = [0; TRAILER_BYTES];
     let mut input = reader(file, path, trailer_at)?;
@@ -95,10 +129,7 @@ pub(super) fn ended_at(file: &File, path: &Path, length: u64) -> Result<Option<(
             Err(e) => return Err(io_error(path, e)),
         }
     }
-    match one(file, path, last.header) {
-        Ok(Record::Header(header)) if digesting.check() == *check => Ok(Some((header, last))),
-        _ => Ok(None),
-    }
+    Ok((digesting.check() == *check).then_some(last))
 }
 
 /// Reads a frame with its length; `None` if there is no whole one.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::Result;
 
-use super::reader::{self, next_frame, one};
+use super::reader::{self, Ended, next_frame, one};
 use super::{Again, Commit, MAGIC, Record, Records, TRAILER_BYTES, read_exactly};
 use crate::io_error;
 use crate::keep::digest::CHECK_BYTES;
@@ -77,7 +77,8 @@ pub(super) fn salvage(path: &Path) -> Result<Salvaged> {
     let valid = found.as_ref().map_or(MAGIC.len() as u64, |found| found.end);
     let end = end_of_damaged(&file, path, valid)?.unwrap_or(valid);
     let (header, last) = match reader::ended_at(&file, path, end)? {
-        Some(said) => said,
+        Some(Ended { header: Some(header), last }) => (header, last),
+        Some(Ended { header: None, last }) => (found?.header, last),
         None => found.map(|found| (found.header, found.last))?,
     };
     let mut again = Again::begin(path, header)?;

@@ -54,6 +54,10 @@ fn read(path: &Path) -> (Journal, Vec<Record>) {
     (journal.unwrap(), records)
 }
 
+fn read_records(journal: &Journal) -> Vec<Record> {
+    journal.records().unwrap().map(|record| record.unwrap().1).collect()
+}
+
 /// Three transactions, and where each ends.
 fn written(path: &Path) -> Vec<u64> {
     written_long(path, 5)
@@ -117,6 +121,8 @@ fn every_changed_byte_is_noticed() {
         let complete = ends.iter().filter(|end| **end <= at as u64).count();
         let is_last = complete == ends.len() - 1;
         let mut records = Vec::new();
+        // Nor does the folder seem to be another one.
+        assert!(Journal::peek(&path).is_ok_and(|peeked| peeked.header == header("INBOX")) || complete == 0);
         let opened = Journal::open(&path, |_, record| {
             records.push(record);
             Ok(())
@@ -143,11 +149,59 @@ fn every_changed_byte_is_noticed() {
         let others = (1..=12).filter(|uid| !of_changed.contains(uid));
         assert!(others.into_iter().all(|uid| known.contains(&uid)), "{at}: {known:?}");
         let peeked = Journal::peek(&path).unwrap();
-        assert!(complete == 0 || peeked.header == header("INBOX"), "{at}");
+        assert_eq!((&peeked.header, journal.header()), (&header("INBOX"), &header("INBOX")), "{at}");
         assert_eq!((peeked.last.present, peeked.last.uidnext), (12, Commit::default().uidnext), "{at}");
         drop(journal);
         assert_eq!(read(&path).1, records, "{at}: once is enough");
         fs::remove_file(salvaged.aside).unwrap();
+    }
+}
+
+/// Earlier versions wrote a header once. Whatever is changed in it or before it, the folder is no other one than it was, and what came
+/// later is there.
+#[test]
+fn a_changed_header_of_an_earlier_version_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    let mut journal = Journal::create(&path, header("old")).unwrap();
+    let first = journal.committed as usize;
+    for name in ["moving", "INBOX"] {
+        journal.push(&message(1)).unwrap();
+        journal.push(&Record::Header(header(name))).unwrap();
+        journal.end_transaction(&Commit::default()).unwrap();
+    }
+    let settled = journal.committed as usize;
+    for uid in 2..=4 {
+        journal.push(&message(uid)).unwrap();
+        journal.end_transaction(&Commit { present: uid.into(), ..Commit::default() }).unwrap();
+    }
+    drop(journal);
+    let whole = fs::read(&path).unwrap();
+    assert_eq!(Journal::peek(&path).unwrap().header, header("INBOX"));
+    for at in 0..settled {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x01;
+        fs::write(&path, &changed).unwrap();
+        let peeked = Journal::peek(&path).ok();
+        let known = [header("INBOX"), header("moving"), header("old")];
+        let is_known = |name: &Header| known.contains(name);
+        assert!(peeked.is_none_or(|p| is_known(&p.header) && p.last.present == 4), "{at}");
+        match Journal::open(&path, |_, _| Ok(())) {
+            Ok(mut journal) => {
+                let again = Journal::peek(&path).unwrap();
+                assert!(is_known(&again.header) && again.header == *journal.header(), "{at}");
+                assert!(uids(&read_records(&journal)).ends_with(&[2, 3, 4]), "{at}");
+                fs::remove_file(journal.take_salvaged().unwrap().aside).unwrap();
+            }
+            Err(_) => assert_eq!(fs::read(&path).unwrap(), changed, "{at}: it is left as it is"),
+        }
+    }
+    // What was there before is no reason not to know what it is now.
+    for at in 0..first {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x01;
+        fs::write(&path, &changed).unwrap();
+        assert_eq!(Journal::peek(&path).unwrap().header, header("INBOX"), "{at}");
     }
 }
 
@@ -203,7 +257,7 @@ fn what_is_not_committed_was_never_there() {
     journal.commit(&Commit::default()).unwrap();
     assert_eq!(uids(&read(&path).1), [3]);
     assert_eq!(journal.record_at(at).unwrap(), message(3));
-    assert_eq!(journal.records().unwrap().count(), 4);
+    assert_eq!(journal.records().unwrap().count(), 5);
     // Records that are not committed when the process ends, some of them written.
     for uid in 4..5000 {
         journal.push(&message(uid)).unwrap();

@@ -71,12 +71,20 @@ impl Keeping {
         self.with(runtime, account, |known| known.given_up.contains(&object))
     }
 
-    /// What is kept and what is not.
+    /// What is kept and what is not, of messages that are in a mailbox; octets on disk include those of others, which stay for a
+    /// while after a message was deleted.
     pub(super) fn counts(&self, runtime: &Handle, account: &Account) -> Result<BodyCounts> {
         let kept_octets = self.with(runtime, account, |known| known.kept)?;
         let mut counts = BodyCounts { kept_octets, limit: self.limit(), ..BodyCounts::default() };
-        let all: Vec<(ObjectId, u64)> =
-            account.state().messages().map(|(_, message)| (message.object, body_octets(&message))).collect();
+        let all: Vec<(ObjectId, u64)> = {
+            let state = account.state();
+            let rows = state.mailboxes().flat_map(|mailbox| mailbox.all_rows());
+            let mut numbers: Vec<MessageNumber> = rows.map(|row| row.message).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let messages = numbers.into_iter().filter_map(|number| state.message(number));
+            messages.map(|message| (message.object, body_octets(&message))).collect()
+        };
         self.with(runtime, account, |known| {
             for (object, octets) in &all {
                 if known.given_up.contains(object) {

@@ -1,11 +1,16 @@
 //! Servers that would have us work for ever.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use sealpost_base::limits;
 
+use super::super::{Options, pull};
 use super::memory::Memory;
-use super::pulled::{options, pulled, pulled_with};
+use super::pulled::{options, pulled, pulled_with, tools};
 use super::server::{Box_, Fault, Script};
 use super::whole::{QRESYNC, texts};
+use crate::client::{Patience, Server};
 
 #[tokio::test]
 async fn a_server_that_talks_instead_of_answering_is_given_up() {
@@ -23,6 +28,28 @@ async fn a_server_that_talks_instead_of_answering_is_given_up() {
         assert!(copy.texts("INBOX").is_empty());
         assert!(script.world.lock().unwrap().connections < 20);
     }
+}
+
+/// They are named, and the others come.
+#[tokio::test]
+async fn messages_that_do_not_end_are_given_up() {
+    let huge = limits::ARCHIVE_MESSAGE_BYTES + 1;
+    let faults = [Fault::DripAt(2), Fault::HugeAt(4, huge)];
+    let script = Script::start(Box_::with(5), QRESYNC, &faults).await;
+    let server = script.server();
+    let patience = Patience { within: Duration::from_millis(200), ..server.patience };
+    let copy = Memory::default();
+    let (_stop, tools) = tools();
+    let options = Options { connections: 4, ..options() };
+    let server = Server { patience, ..server };
+    let report = pull(&server, Arc::new(copy.clone()), &options, &tools).await.unwrap();
+    let mut failed = report.of[0].failed.clone();
+    failed.sort_by_key(|failure| failure.uid);
+    assert_eq!(failed.iter().map(|failure| failure.uid).collect::<Vec<_>>(), [2, 4], "{report:?}");
+    assert!(failed[0].reason.contains("in the middle of an answer"), "{failed:?}");
+    assert!(failed[1].reason.contains("an archive takes 4294967295"), "{failed:?}");
+    assert_eq!(copy.texts("INBOX").iter().map(|(uid, _)| *uid).collect::<Vec<_>>(), [1, 3, 5]);
+    assert!(!copy.folder("INBOX").resume.whole);
 }
 
 #[tokio::test]

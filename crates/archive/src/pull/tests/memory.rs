@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sealpost_base::{Error, Result, Uid, UidSet};
@@ -33,6 +34,8 @@ pub(crate) struct Memory {
     pub(crate) most: Option<u64>,
     /// Commits fail once there are so many messages.
     pub(crate) full: Option<usize>,
+    /// How often a message was read.
+    pub(crate) reads: Arc<AtomicUsize>,
 }
 
 impl Memory {
@@ -206,6 +209,7 @@ impl Folder for Open {
 
     fn read(&self, uid: u32) -> Result<Box<dyn Read + '_>> {
         let message = self.now.messages.get(&uid).ok_or_else(|| Error::not_found("no such message"))?;
+        self.copy.reads.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(&message.octets[..]))
     }
 }

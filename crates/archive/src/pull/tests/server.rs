@@ -51,6 +51,10 @@ pub(crate) enum Fault {
     MailboxGone,
     /// A line that never ends.
     EndlessLine,
+    /// This message begins, and then comes an octet a millisecond for ever.
+    DripAt(u32),
+    /// This message is said to have so many octets, and they come.
+    HugeAt(u32, u64),
     /// `* OK` lines without end instead of the answer to commands that begin so; as many as are given, and the answer.
     Chatter(&'static str, usize),
     /// EXISTS says so many messages, UIDNEXT one more; those that are not there are not sent.
@@ -205,6 +209,7 @@ impl Script {
                 connect: Duration::from_secs(60),
                 greeting: Duration::from_secs(60),
                 answer: Duration::from_secs(60),
+                within: Duration::from_secs(60),
                 retry: Duration::from_millis(1),
             },
         }

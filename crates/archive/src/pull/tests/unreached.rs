@@ -11,7 +11,7 @@ use super::super::pull;
 use super::memory::Memory;
 use super::pulled::{options, tools};
 use super::server::{Box_, Script};
-use crate::client::{Backoff, Connection, Patience, Reached, Server};
+use crate::client::{Backoff, Connection, Patience, Reached, Security, Server};
 use crate::push::tests::{Nobody, options as put};
 use crate::push::{migrate, mirror, restore};
 use crate::verify::{self, verify};
@@ -35,7 +35,7 @@ async fn who_was_never_there_is_given_up_soon_and_told_what_to_check() {
     let copy = Arc::new(Memory::default());
     let (_stop, tools) = tools();
     let random = SeededRandom::new(1);
-    let options_of_verify = verify::Options { sample: verify::Sample::All, wanted: Arc::new(|_| true) };
+    let options_of_verify = verify::Options::all();
     let (puts, nobody) = (put(&tools.stop), Arc::new(Nobody));
     // What is to be put there.
     pull(&script.server(), copy.clone(), &options(), &tools).await.unwrap();
@@ -76,9 +76,18 @@ async fn who_listens_and_is_no_imap_server_is_asked_once() {
     let options = options();
     let pulled = pull(&silent, copy, &options, &tools);
     let error = timeout(Duration::from_secs(8), pulled).await.expect("soon").unwrap_err();
-    assert!(error.to_string().contains("is this its IMAP port?"), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("is this its IMAP port, and not the one for --tls implicit?"), "{told}");
     listener.accept().await.unwrap();
     assert!(timeout(Duration::from_millis(300), listener.accept()).await.is_err(), "it was asked twice");
+}
+
+#[tokio::test]
+async fn who_does_not_begin_with_tls_is_told_as_that() {
+    let script = Script::start(Box_::with(0), "", &[]).await;
+    let server = patient(Server { security: Security::Implicit, ..script.server() });
+    let told = Connection::open(&server).await.err().unwrap().to_string();
+    assert!(told.contains("is it --tls starttls, or another port?"), "{told}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::keep::testing::folder_name;
 use crate::keep::{Stored, imap_backup, maildir, sealed};
 use crate::pull::tests::pulled::{options, pulled_into, tools};
 use crate::pull::tests::server::{Box_, Fault, Script, text};
-use crate::verify::{Sample, verify};
+use crate::verify::verify;
 
 const ID: AccountId = AccountId([3; 16]);
 const CONDSTORE: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS";
@@ -100,7 +100,7 @@ impl World {
     }
 
     fn verifying() -> Options {
-        Options { sample: Sample::All, wanted: Arc::new(|_| true) }
+        Options::all()
     }
 
     async fn verified(&self) -> Report {

@@ -12,6 +12,7 @@ use sealpost_imap::types::MailboxAttribute;
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
+use super::progress::Working;
 use super::remembered::{Accounts, Remembered};
 use super::server::{ServerArgs, password};
 use super::target::{Format, SealedArgs, octets};
@@ -116,9 +117,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             Some(typed) => place.with(Arc::new(password(typed.bytes())))?,
             None => place.server().await?,
         };
+        let working = Working::new(global.output(), &format!("trying {tried}"), "");
         let mut connection = Connection::open(&tried).await?;
         listing = connection.listing().await?;
         connection.logout().await;
+        drop(working);
         let chosen = Chosen::new(args.folders.clone());
         for found in &listing.folders {
             chosen.wants(found.name.as_str());

@@ -1,6 +1,6 @@
 //! `sealpost archive export`: a copy in another format. No server is asked, but for bodies that were given up.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,9 +11,11 @@ use sealpost_archive::keep::{Copy, FolderName, Kept, Known};
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
+use super::progress::Working;
 use super::remembered::Accounts;
+use super::stop;
 use super::target::{Format, SealedArgs, Target, end};
-use crate::exit::{FAILED, Usage};
+use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 
 /// Arguments of `sealpost archive export`.
@@ -22,7 +24,7 @@ use crate::global::Global;
     after_help = "Octets, dates, flags and the server's UIDs are the same afterwards. Messages that are there already are not \
                   written again, so an export that was interrupted, or whose copy has grown, is simply run again; a pull into \
                   the export goes on where the copy was. Exit status 1 if a message could not be read; the others are exported \
-                  all the same.\n
+                  all the same; 75 if it was interrupted.\n
 Examples:
   sealpost archive export work --format mbox --into ~/mail/work
   sealpost archive export --from copy --from-format mbox --format maildir --into ~/Maildir"
@@ -66,6 +68,8 @@ struct Exported {
     /// Messages that were there already.
     present: u64,
     failed: Vec<Failed>,
+    /// It was told to stop.
+    interrupted: bool,
 }
 
 #[derive(Serialize)]
@@ -76,19 +80,14 @@ struct Failed {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let (from, user, folders) = source(&args, global).await?;
-    if let Some(directory) = &args.from
-        && std::fs::canonicalize(directory)
-            .ok()
-            .is_some_and(|from| std::fs::canonicalize(&args.into).ok() == Some(from))
-    {
-        return Err(Usage("--into is where the copy is: name another directory".into()).into());
-    }
+    let stop = stop::on_signals()?;
+    let Source { copy: from, user, folders } = source(&args, global).await?;
     let dry_run = args.dry_run;
     let make = Some(&*user).filter(|_| !dry_run);
     let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make };
     let to = to.open_for(dry_run, global, None).await?;
     let mut code = ExitCode::SUCCESS;
+    let working = Arc::new(Working::new(global.output(), "reading the copy", "{binary_bytes}"));
     let listing = from.clone();
     let written = to.clone();
     let kept = move || {
@@ -108,24 +107,39 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     kept.retain(|kept| wants(&kept.name) || kept.was.as_ref().is_some_and(wants));
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     for kept in kept {
+        if *stop.borrow() {
+            code = ExitCode::from(TEMPORARY);
+            break;
+        }
+        let stopped = stop.clone();
         let folder = kept.name.to_string();
-        let (from, to) = (from.clone(), to.clone());
+        let (from, to, at_work) = (from.clone(), to.clone(), working.clone());
+        working.on(&format!("{folder}, {} messages", HumanCount(kept.messages + kept.gone)));
         let work = move || {
             if dry_run {
                 return plan(&*from, &*to, &kept);
             }
             let source = from.look(&kept.name)?;
             let target = to.open(&kept.name, &kept.identity)?;
-            transfer(&*source, target, &mut |_| {})
+            transfer(&*source, target, &mut |octets| {
+                at_work.done(octets);
+                !*stopped.borrow()
+            })
         };
         let done = tokio::task::spawn_blocking(work).await??;
         if !done.failed.is_empty() {
             code = ExitCode::from(FAILED);
         }
-        global.output().show(&Exported::of(folder, dry_run, done), Exported::text)?;
+        if done.interrupted {
+            code = ExitCode::from(TEMPORARY);
+        }
+        let exported = Exported::of(folder, dry_run, done);
+        working.suspend(|| global.output().show(&exported, Exported::text))?;
     }
     end(from).await;
-    chosen.check()?;
+    if !*stop.borrow() {
+        chosen.check()?;
+    }
     Ok(code)
 }
 
@@ -152,21 +166,37 @@ fn plan(from: &dyn Copy, to: &dyn Copy, kept: &Kept) -> sealpost_base::Result<Tr
     }
 }
 
-/// The copy to export, what an account for it may be called, and which folders.
-async fn source(args: &Args, global: &Global) -> Result<(Arc<dyn Copy>, String, FolderArgs)> {
+/// What is exported.
+struct Source {
+    copy: Arc<dyn Copy>,
+    /// What an account for it may be called.
+    user: String,
+    folders: FolderArgs,
+}
+
+/// Looks it up. The copy is not where it is exported to.
+async fn source(args: &Args, global: &Global) -> Result<Source> {
+    let differs = |from: &Path| match std::fs::canonicalize(from) {
+        Ok(from) if std::fs::canonicalize(&args.into).is_ok_and(|into| into == from) => {
+            Err(Usage("--into is where the copy is: name another directory".into()))
+        }
+        _ => Ok(()),
+    };
     if let (Some(from), Some(format)) = (&args.from, args.from_format) {
+        differs(from)?;
         let target = Target { format, directory: from, sealed: &args.sealed, make: None };
         let copy = target.open(global).await?;
-        return Ok((copy, "archive".to_owned(), args.folders.clone()));
+        return Ok(Source { copy, user: "archive".to_owned(), folders: args.folders.clone() });
     }
     let Some(name) = &args.account else {
         return Err(Usage("name an account, or a copy with --from and --from-format".into()).into());
     };
     let account = Accounts::of(global)?.get(name)?;
+    differs(&account.into)?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     let sealed = account.sealed(&args.sealed);
     let copy = account.target(&sealed, false).open(global).await?;
-    Ok((copy, account.server.user.clone(), folders))
+    Ok(Source { copy, user: account.server.user.clone(), folders })
 }
 
 impl Exported {
@@ -179,6 +209,7 @@ impl Exported {
             octets: done.octets,
             present: done.present,
             failed,
+            interrupted: done.interrupted,
         }
     }
 
@@ -188,6 +219,9 @@ impl Exported {
         let mut text = format!("{}: {verb} {messages} messages, {octets}", self.folder);
         if self.present > 0 {
             text.push_str(&format!("; {} were there already", HumanCount(self.present)));
+        }
+        if self.interrupted {
+            text.push_str("; interrupted: run it again to go on");
         }
         for Failed { uid, reason } in &self.failed {
             text.push_str(&format!("\n  not exported: UID {uid}: {reason}"));

@@ -62,6 +62,51 @@ impl Shown {
     }
 }
 
+/// One line about what is being done, where nothing else shows it: at a terminal, and gone at the end.
+pub struct Working(ProgressBar);
+
+impl Working {
+    /// Begins with `what` is being done. `counted` is how what was done is shown, such as `{human_pos} messages`.
+    pub fn new(output: Output, what: &str, counted: &str) -> Self {
+        let bar = match output.is_json() || !std::io::stderr().is_terminal() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new_spinner(),
+        };
+        bar.set_style(style(&format!("{{spinner}} {{wide_msg}}  {counted}")));
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Working(bar)
+    }
+
+    /// What is being done now.
+    pub fn on(&self, what: &str) {
+        if self.0.message() != what {
+            self.0.set_message(what.to_owned());
+        }
+    }
+
+    /// So much was done.
+    pub fn done(&self, much: u64) {
+        self.0.inc(much);
+    }
+
+    /// Leaves the terminal as it was.
+    pub fn end(&self) {
+        self.0.finish_and_clear();
+    }
+
+    /// Says something that stays.
+    pub fn suspend<T>(&self, say: impl FnOnce() -> T) -> T {
+        self.0.suspend(say)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// A style in which `{rate}` is how many there are a second, and `{left}` how long it still takes.
 pub fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());

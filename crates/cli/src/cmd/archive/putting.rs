@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{HumanCount, ProgressBar};
@@ -26,12 +27,17 @@ impl Putting {
         } else {
             ProgressBar::new(0)
         };
-        bar.set_style(style("{wide_bar} {human_pos}/{human_len}  {rate}{left}"));
+        bar.set_style(style("{spinner} {msg:30!}  {wide_bar} {human_pos}/{human_len}  {rate}{left}"));
+        bar.enable_steady_tick(Duration::from_millis(200));
         Putting { bar }
     }
 }
 
 impl Observer for Putting {
+    fn looking(&self, folder: &str) {
+        self.bar.set_message(format!("comparing {folder}"));
+    }
+
     fn begins(&self, folder: &str, messages: u64) {
         self.bar.inc_length(messages);
         self.bar.set_message(folder.to_owned());

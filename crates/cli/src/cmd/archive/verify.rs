@@ -12,7 +12,7 @@ use sealpost_base::{SystemClock, SystemRandom};
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
-use super::progress::Shown;
+use super::progress::{Shown, Working};
 use super::remembered::Accounts;
 use super::server::ServerArgs;
 use super::stop;
@@ -109,11 +109,20 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     };
     let chosen = Arc::new(Chosen::new(folders));
     let wanted = chosen.clone();
+    let working =
+        Arc::new(Working::new(global.output(), &server.to_string(), "{human_pos} looked at  {rate}"));
+    let looking = working.clone();
     let options = Options {
         sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
         wanted: Arc::new(move |name| wanted.wants(name)),
+        looked: Arc::new(move |name| {
+            looking.on(name);
+            looking.done(1);
+        }),
     };
-    let mut report = verify(&server, copy.clone(), &options, &SystemRandom).await?;
+    let verified = verify(&server, copy.clone(), &options, &SystemRandom).await;
+    working.end();
+    let mut report = verified?;
     let some = report.folders.iter().any(|folder| !folder.to_fetch().is_empty());
     if args.repair && some {
         let shown = Arc::new(Shown::new(global.output(), &server.to_string()));

@@ -1,6 +1,6 @@
 //! What the script says of messages: SEARCH, FETCH, STORE and EXPUNGE.
 
-use super::session::{CUT, ENDLESS, Session};
+use super::session::{CUT, DRIP, ENDLESS, Session};
 use super::{Box_, Fault};
 
 impl Session {
@@ -193,6 +193,16 @@ impl Session {
                 );
                 out.extend_from_slice(&octets[..size / 2]);
                 out.extend_from_slice(CUT);
+                return (out, None);
+            }
+            let huge = self.world.lock().unwrap().faults.iter().find_map(|fault| match fault {
+                Fault::HugeAt(of, octets) if of == uid => Some((*octets, ENDLESS)),
+                Fault::DripAt(of) if of == uid => Some((1_000_000, DRIP)),
+                _ => None,
+            });
+            if let Some((octets, end)) = huge {
+                let begin = format!("* {n} FETCH (UID {uid} FLAGS () {date} BODY[] {{{octets}}}\r\n");
+                out.extend_from_slice(&[begin.as_bytes(), end].concat());
                 return (out, None);
             }
             if self.has(&Fault::NilAt(*uid)) {

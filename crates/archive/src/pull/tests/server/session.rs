@@ -10,6 +10,8 @@ use super::{Box_, Fault, World};
 /// Where the connection is cut, and where a line does not end.
 pub(super) const CUT: &[u8] = b"\0cut here\0";
 pub(super) const ENDLESS: &[u8] = b"\0endless\0";
+/// Where nothing but drops come.
+pub(super) const DRIP: &[u8] = b"\0drip\0";
 
 pub(super) struct Session {
     pub(super) world: Arc<Mutex<World>>,
@@ -65,6 +67,13 @@ impl Session {
                 write.write_all(&out[..at]).await?;
                 loop {
                     write.write_all(&[b'x'; 4096]).await?;
+                }
+            }
+            if let Some(at) = find(&out, DRIP) {
+                write.write_all(&out[..at]).await?;
+                loop {
+                    write.write_all(b"x").await?;
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 }
             }
             if !silent || !out.is_empty() {

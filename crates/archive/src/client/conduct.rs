@@ -1,0 +1,41 @@
+//! [`Conduct`]: what a server does wrong, as far as that says how often, and how soon, to try again ([`super::Backoff`]).
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use sealpost_base::Error;
+
+/// What a server did that ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Conduct {
+    /// It said what no IMAP server says, or more than anybody can take. It will hardly be better in a minute.
+    Unruly,
+    /// It said nothing, or next to nothing, while it owed something. Each attempt costs minutes of waiting.
+    Silent,
+}
+
+impl fmt::Display for Conduct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Conduct::Unruly => "that is not how IMAP servers talk",
+            Conduct::Silent => "it may be overloaded, or something on the way drops what it sends",
+        })
+    }
+}
+
+impl StdError for Conduct {}
+
+/// An error about a server that talks as none does.
+pub(super) fn unruly(why: impl Into<String>) -> Error {
+    Error::retry(why).with_source(Conduct::Unruly)
+}
+
+/// An error about a server that does not talk.
+pub(super) fn silent(why: impl Into<String>) -> Error {
+    Error::retry(why).with_source(Conduct::Silent)
+}
+
+/// What the server did, if the error is about that.
+pub(super) fn conduct(error: &Error) -> Option<Conduct> {
+    StdError::source(error)?.downcast_ref::<Conduct>().copied()
+}
