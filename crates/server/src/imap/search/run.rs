@@ -25,6 +25,7 @@ use super::key::Query;
 use super::scan;
 use crate::imap::connection::End;
 use crate::imap::reply::{Failure, Reply};
+use crate::imap::room::unless_pressed;
 use crate::imap::session::Session;
 use crate::imap::targets::Cursor;
 
@@ -79,7 +80,11 @@ impl Session {
     /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the memory; the end of the session, or of the mailbox.
     pub(in crate::imap) async fn find(&mut self, area: &Area, query: &Arc<Query>) -> Result<Found, Failure> {
         let (results, messages) = (self.ctx.results.clone(), area.uids.len());
-        let memory = self.patiently(results.for_search(messages)).await?.map_err(|TooLarge| {
+        let accounts = self.ctx.accounts.clone();
+        let drawing = unless_pressed(|| accounts.are_pressed(), results.for_search(messages));
+        let drawn = self.patiently(drawing).await?;
+        let drawn = drawn.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to search with now"))?;
+        let memory = drawn.map_err(|TooLarge| {
             Reply::no(Code::Limit, "the mailbox is too large to be searched with the memory of this server")
         })?;
         let mut found = Findings::default();
