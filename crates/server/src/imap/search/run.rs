@@ -43,6 +43,8 @@ const TASKS: usize = 4;
 const TASK_BYTES: usize = scan::TEXTS_BYTES + 4 * limits::TEXT_BYTES;
 /// Up to so many undecided messages are read one by one and not in the segments of the summaries.
 const FEW: usize = 8;
+/// The same if only their texts can say no: that many are opened about as quickly as a segment.
+const FEW_TEXTS: usize = 32;
 
 /// Up to so many undecided messages have their texts read one by one.
 const MANY: usize = 128;
@@ -97,7 +99,9 @@ impl Session {
         {
             undecided = self.by_texts(area, query, undecided, headers, &mut found).await?;
         }
-        if undecided.len() > FEW && query.asks_for_headers() {
+        // That a string which is looked for everywhere is not there, headers do not say.
+        let few = if query.asks_for_fields() { FEW } else { FEW_TEXTS };
+        if undecided.len() > few && query.asks_for_headers() {
             undecided = self.by_summaries(area, query, undecided, &mut found).await?;
         }
         if undecided.len() > MANY
