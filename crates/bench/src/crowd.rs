@@ -4,9 +4,12 @@
 //! Every attack comes from addresses of its own (all of 127.0.0.0/8 is this machine), as a botnet's would, so that no limit
 //! for one address stops it. What must hold while it lasts: the resident set stays within the bound, the server lives,
 //! and an honest client that logs in, opens its mailbox, reads a little and goes is served every time, not much later
-//! than without the attack. It has a thread of its own, so that it does not wait for the attackers' turns in this program,
-//! and that thread comes first wherever a processor is wanted: it would be on a machine of its own. The server and the
-//! attackers have the same claim on the rest.
+//! than without the attack.
+//!
+//! The honest client and the attackers would be on machines of their own, and are on the server's. So the honest client has a thread of
+//! its own, which comes first wherever a processor is wanted; then comes the server, and the attackers' thread last (their
+//! priorities are 5 and 19 steps lower). That an attack was carried out all the same is counted: what the attackers sent in a
+//! second, and how long after it was due.
 
 mod attack;
 mod honest;
@@ -20,7 +23,7 @@ use anyhow::{Context, Result, ensure};
 use sealpost_base::{Clock, SystemClock};
 use tokio::task::JoinSet;
 
-use self::attack::{ATTACKS, Attack, Ports, VICTIM};
+use self::attack::{ATTACKS, Attack, Pace, Ports, VICTIM};
 use self::honest::{HONEST, Honest, Visitor};
 use crate::server::{self, Configured, Sealpost, Server};
 use crate::{idle, mail};
@@ -33,8 +36,9 @@ const QUIET: Duration = Duration::from_secs(10);
 const PIECE_PAUSE: Duration = Duration::from_millis(100);
 /// What all of them together send in a second at most: they are on the server's machine, and must leave it to the server.
 const PIECES_A_SECOND: u32 = 5000;
-/// By how much the server and the attackers come after the honest client.
-const NICER: i32 = 10;
+/// By how much the server comes after the honest client, and the attackers after the server: they would be on machines of their own.
+const SERVER_NICER: i32 = 5;
+const ATTACKERS_NICER: i32 = 14;
 /// How long the server may take to be rid of an attack's connections before the next one.
 const GONE: Duration = Duration::from_secs(30);
 
@@ -74,6 +78,18 @@ struct Outcome {
     refused: usize,
     /// The server's peak, in MiB.
     peak: u64,
+    sent: Sent,
+}
+
+/// What the attackers sent.
+#[derive(Default)]
+struct Sent {
+    /// Pieces, and in how long.
+    pieces: u64,
+    during: Duration,
+    /// Rests between two pieces, and by how much they were too long together.
+    rests: u64,
+    late: Duration,
 }
 
 /// Runs all attacks, one after the other, as often as wanted.
@@ -86,7 +102,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         None => options.memory.trim_end_matches("MiB").parse().context("say --limit-mib too")?,
     };
     let visitor = Visitor::start(options.patience)?;
-    rustix::process::setpriority_process(None, NICER).context("give way to the honest client")?;
+    give_way(SERVER_NICER).context("give way to the honest client")?;
     ensure!(options.rounds > 0, "there is nothing to run in no rounds");
     let most = options.crowd.max(options.half_open);
     ensure!(most + 256 <= idle::open_files(), "too few open files are allowed for {most} attackers");
@@ -96,6 +112,7 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
     let accounts = [VICTIM.to_owned(), HONEST.to_owned()];
     let mut server = server::start(&configured, &dir.join("data"), &accounts).await?;
     prepare(&server).await?;
+    give_way(ATTACKERS_NICER).context("give way to the server")?;
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let attacks: Vec<_> = ATTACKS.into_iter().filter(|(_, name)| wanted(name)).collect();
     let mut quiet = Honest::default();
@@ -112,15 +129,17 @@ pub async fn main(options: &Options, dir: &Path) -> Result<()> {
         for ((attack, name), outcome) in attacks.iter().zip(&mut outcomes) {
             let count = if matches!(attack, Attack::HalfOpen) { options.half_open } else { options.crowd };
             server.tree.reset_peak();
-            let (honest, refused) = under(*attack, count, options.hold, &visitor, &server).await?;
+            let (honest, refused, sent) = under(*attack, count, options.hold, &visitor, &server).await?;
             server.alive().with_context(|| (*name).to_owned())?;
             outcome.honest.add(honest);
             outcome.refused = outcome.refused.max(refused);
             outcome.peak = outcome.peak.max(server.tree.peak_bytes() >> 20);
-            let Outcome { honest, refused, peak } = &*outcome;
+            outcome.sent.add(&sent);
+            let Outcome { honest, refused, peak, sent } = &*outcome;
             let (fared, ratio) = (honest.summary(), honest.times_as_long_as(&quiet));
+            let sent = sent.summary();
             say(format!(
-                "{count} × {name}: {fared}, {ratio:.1} times as long; {refused} sent away; peak {peak} MiB"
+                "{count} × {name}: {fared}, {ratio:.1} times as long; {refused} sent away; {sent}; peak {peak} MiB"
             ));
         }
     }
@@ -158,6 +177,28 @@ impl Outcome {
     }
 }
 
+impl Sent {
+    fn add(&mut self, other: &Sent) {
+        self.pieces += other.pieces;
+        self.during += other.during;
+        self.rests += other.rests;
+        self.late += other.late;
+    }
+
+    /// Whether they could send what they wanted to.
+    fn summary(&self) -> String {
+        let a_second = self.pieces as f64 / self.during.as_secs_f64().max(1e-3);
+        let late_ms = self.late.as_secs_f64() * 1e3 / self.rests.max(1) as f64;
+        format!("{a_second:.0} pieces a second, {late_ms:.1} ms late")
+    }
+}
+
+/// This thread, and what it starts from now on, comes after the others by so much more.
+fn give_way(by: i32) -> Result<()> {
+    let now = rustix::process::getpriority_process(None)?;
+    Ok(rustix::process::setpriority_process(None, now + by)?)
+}
+
 /// 23 MB of mail for those who read slowly.
 async fn prepare(server: &Server) -> Result<()> {
     for account in [VICTIM, HONEST] {
@@ -170,33 +211,37 @@ async fn prepare(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// How the honest client fared, and how many attackers the server had sent away in the end.
+/// How the honest client fared, how many attackers the server had sent away in the end, and what they sent.
 async fn under(
     attack: Attack,
     count: usize,
     hold: Duration,
     visitor: &Visitor,
     server: &Server,
-) -> Result<(Honest, usize)> {
+) -> Result<(Honest, usize, Sent)> {
     let gone = Arc::new(AtomicUsize::new(0));
     let mut attackers = JoinSet::new();
     let pause = PIECE_PAUSE.max(Duration::from_secs(count as u64) / PIECES_A_SECOND);
+    let pace = Arc::new(Pace::new(pause));
     for nth in 0..count {
-        let (target, gone) = (Ports::of(server)?, gone.clone());
+        let (target, gone, pace) = (Ports::of(server)?, gone.clone(), pace.clone());
         attackers.spawn(async move {
             // They come over a second or two, like any crowd.
             tokio::time::sleep(Duration::from_micros(nth as u64 * 500)).await;
-            let _: Result<()> = attack.run(nth, target, pause).await;
+            let _: Result<()> = attack.run(nth, target, pace).await;
             gone.fetch_add(1, Ordering::Relaxed);
         });
     }
     let clock = SystemClock::new();
+    let begun = clock.monotonic();
     let honest = visitor.watch(server.imap, hold).await?;
     let refused = gone.load(Ordering::Relaxed);
+    let during = clock.monotonic() - begun;
+    let sent = Sent { pieces: pace.sent(), during, rests: pace.rests(), late: pace.late() };
     attackers.shutdown().await;
     let deadline = clock.monotonic() + GONE;
     while server.tree.files().unwrap_or(0) > 128 && clock.monotonic() < deadline {
         tokio::time::sleep(LOOK).await;
     }
-    Ok((honest, refused))
+    Ok((honest, refused, sent))
 }

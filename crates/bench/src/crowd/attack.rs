@@ -1,9 +1,12 @@
 //! What the attackers do, each on a connection of its own.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use sealpost_base::{Clock, SystemClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -61,59 +64,102 @@ impl Ports {
     }
 }
 
+/// How fast the attackers of one attack send, and whether they could: they come after everybody else on this machine.
+pub(super) struct Pace {
+    /// How long each of them rests between two pieces.
+    pause: Duration,
+    /// Pieces that were sent.
+    sent: AtomicU64,
+    /// Rests that are over, and by how much they were too long together.
+    rests: AtomicU64,
+    late_us: AtomicU64,
+    clock: SystemClock,
+}
+
+impl Pace {
+    /// Nothing is sent yet.
+    pub(super) fn new(pause: Duration) -> Self {
+        let (sent, rests, late_us) = Default::default();
+        Pace { pause, sent, rests, late_us, clock: SystemClock::new() }
+    }
+
+    async fn rest(&self) {
+        let due = self.clock.monotonic() + self.pause;
+        tokio::time::sleep(self.pause).await;
+        let late_us = self.clock.monotonic().saturating_sub(due).as_micros();
+        self.rests.fetch_add(1, Ordering::Relaxed);
+        self.late_us.fetch_add(u64::try_from(late_us).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Pieces so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Rests so far.
+    pub(super) fn rests(&self) -> u64 {
+        self.rests.load(Ordering::Relaxed)
+    }
+
+    /// By how much these were too long together.
+    pub(super) fn late(&self) -> Duration {
+        Duration::from_micros(self.late_us.load(Ordering::Relaxed))
+    }
+}
+
 impl Attack {
     /// One attacker, until it is sent away or stopped.
-    pub(super) async fn run(self, nth: usize, ports: Ports, pause: Duration) -> Result<()> {
+    pub(super) async fn run(self, nth: usize, ports: Ports, pace: Arc<Pace>) -> Result<()> {
         match self {
             Attack::Literal => {
-                let mut attacker = Attacker::connect(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::connect(nth, ports.imap, pace).await?;
                 // As many as are allowed, of which each is as long as is allowed.
                 attacker.flood(b"a ID (\"name\" ", "{4096+}\r\n", b'x').await
             }
             Attack::Line => {
-                let mut attacker = Attacker::connect(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::connect(nth, ports.imap, pace).await?;
                 attacker.flood(b"a LOGIN ", "", b'x').await
             }
             Attack::Smtp => {
-                let mut attacker = Attacker::connect(nth, ports.lmtp, pause).await?;
+                let mut attacker = Attacker::connect(nth, ports.lmtp, pace).await?;
                 attacker.flood(b"LHLO ", "", b'x').await
             }
             Attack::LiteralLoggedIn => {
-                let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::login(nth, ports.imap, pace).await?;
                 attacker.flood(b"b SEARCH SUBJECT {200000+}\r\n", "", b'x').await
             }
             Attack::Header => {
-                message(nth, ports.lmtp, pause, |nth| format!("X-Field-{nth}: some value\r\n")).await
+                message(nth, ports.lmtp, pace, |nth| format!("X-Field-{nth}: some value\r\n")).await
             }
             Attack::Nest => {
                 let part =
                     |nth| format!("Content-Type: multipart/mixed; boundary=b{nth}\r\n\r\n--b{nth}\r\n");
-                message(nth, ports.lmtp, pause, part).await
+                message(nth, ports.lmtp, pace, part).await
             }
             Attack::ZipBomb => {
-                let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::login(nth, ports.imap, pace).await?;
                 attacker.say(b"b COMPRESS DEFLATE\r\n").await?;
                 attacker.until(b"b ").await?;
                 loop {
                     attacker.say(&ZIPPED_ZEROS.repeat(16)).await?;
-                    tokio::time::sleep(pause).await;
+                    attacker.pace.rest().await;
                 }
             }
             Attack::SlowReaders => {
-                let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::login(nth, ports.imap, pace).await?;
                 attacker.say(b"b EXAMINE INBOX\r\nc FETCH 1:* (BODY.PEEK[] ENVELOPE)\r\n").await?;
                 std::future::pending().await
             }
             Attack::Pipelines => {
-                let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::login(nth, ports.imap, pace).await?;
                 attacker.say(b"b EXAMINE INBOX\r\n").await?;
                 loop {
                     attacker.say(&b"c FETCH 1:* FULL\r\n".repeat(100)).await?;
-                    tokio::time::sleep(pause).await;
+                    attacker.pace.rest().await;
                 }
             }
             Attack::HalfOpen => {
-                let mut attacker = Attacker::connect_silently(nth, ports.imaps, pause).await?;
+                let mut attacker = Attacker::connect_silently(nth, ports.imaps, pace).await?;
                 // The beginning of a ClientHello in a record of 16 KiB, for every second one.
                 if nth.is_multiple_of(2) {
                     attacker
@@ -123,7 +169,7 @@ impl Attack {
                 attacker.until(b"never").await
             }
             Attack::EveryUid => {
-                let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::login(nth, ports.imap, pace).await?;
                 attacker
                     .again(
                         b"b EXAMINE INBOX\r\n",
@@ -132,7 +178,7 @@ impl Attack {
                     .await
             }
             Attack::EmptyString => {
-                let mut attacker = Attacker::login(nth, ports.imap, pause).await?;
+                let mut attacker = Attacker::login(nth, ports.imap, pace).await?;
                 attacker.again(b"b EXAMINE INBOX\r\n", b"c SEARCH TEXT \"\" BODY \"\"\r\n").await
             }
         }
@@ -146,17 +192,17 @@ const ZIPPED_ZEROS: &[u8] = include_bytes!("zeros.deflate");
 async fn message(
     nth: usize,
     lmtp: SocketAddr,
-    pause: Duration,
+    pace: Arc<Pace>,
     piece: impl Fn(usize) -> String,
 ) -> Result<()> {
-    let mut attacker = Attacker::connect(nth, lmtp, pause).await?;
+    let mut attacker = Attacker::connect(nth, lmtp, pace).await?;
     let head = format!("LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{VICTIM}>\r\nDATA\r\n");
     attacker.say(head.as_bytes()).await?;
     attacker.until(b"354").await?;
     for block in 0.. {
         let text: String = (0..PIECE / 64).map(|line| piece(block * PIECE / 64 + line)).collect();
         attacker.say(text.as_bytes()).await?;
-        tokio::time::sleep(pause).await;
+        attacker.pace.rest().await;
     }
     Ok(())
 }
@@ -164,35 +210,36 @@ async fn message(
 /// A connection that costs this side little.
 struct Attacker {
     stream: TcpStream,
-    /// How long it rests between two pieces.
-    pause: Duration,
+    pace: Arc<Pace>,
 }
 
 impl Attacker {
-    async fn connect_silently(nth: usize, to: SocketAddr, pause: Duration) -> Result<Self> {
+    async fn connect_silently(nth: usize, to: SocketAddr, pace: Arc<Pace>) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         let host = nth % HOSTS;
         let from = IpAddr::from([127, 1 + u8::try_from(nth / HOSTS % 200)?, 0, 1 + u8::try_from(host)?]);
         socket.bind(SocketAddr::new(from, 0))?;
         socket.set_recv_buffer_size(8 * 1024)?;
-        Ok(Attacker { stream: socket.connect(to).await?, pause })
+        Ok(Attacker { stream: socket.connect(to).await?, pace })
     }
 
-    async fn connect(nth: usize, to: SocketAddr, pause: Duration) -> Result<Self> {
-        let mut attacker = Self::connect_silently(nth, to, pause).await?;
+    async fn connect(nth: usize, to: SocketAddr, pace: Arc<Pace>) -> Result<Self> {
+        let mut attacker = Self::connect_silently(nth, to, pace).await?;
         attacker.until(b"\r\n").await?;
         Ok(attacker)
     }
 
-    async fn login(nth: usize, to: SocketAddr, pause: Duration) -> Result<Self> {
-        let mut attacker = Self::connect(nth, to, pause).await?;
+    async fn login(nth: usize, to: SocketAddr, pace: Arc<Pace>) -> Result<Self> {
+        let mut attacker = Self::connect(nth, to, pace).await?;
         attacker.say(format!("a LOGIN {VICTIM} \"{PASSWORD}\"\r\n").as_bytes()).await?;
         attacker.until(b"a OK").await?;
         Ok(attacker)
     }
 
     async fn say(&mut self, bytes: &[u8]) -> Result<()> {
-        Ok(self.stream.write_all(bytes).await?)
+        self.stream.write_all(bytes).await?;
+        self.pace.sent.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Sends `head`, then `before` and filling for ever.
@@ -203,7 +250,7 @@ impl Attacker {
         let piece = if before.is_empty() { &piece[..PIECE] } else { &piece[..] };
         loop {
             self.say(piece).await?;
-            tokio::time::sleep(self.pause).await;
+            self.pace.rest().await;
         }
     }
 
@@ -214,7 +261,7 @@ impl Attacker {
         loop {
             self.say(command).await?;
             self.until(b"c ").await?;
-            tokio::time::sleep(self.pause).await;
+            self.pace.rest().await;
         }
     }
 
