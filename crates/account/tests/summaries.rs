@@ -93,6 +93,26 @@ async fn few_messages_get_no_segments_and_many_do_when_somebody_asks() {
     }
 }
 
+#[tokio::test]
+async fn copies_of_few_messages_get_segments_as_many_messages_do() {
+    let w = World::new(33);
+    let p = w.process().await;
+    p.append("INBOX", &mails(&w.random, 100)).await;
+    let (from, to) = (p.mailbox("INBOX"), p.mailbox("Archive"));
+    for _ in 0..3 {
+        let uids = UidSet::range(uid(1), uid(100));
+        p.account.commit(|_| Ok((vec![Event::Copied { from, uids: uids.clone(), to }], ()))).await.unwrap();
+    }
+    p.texts("INBOX").await;
+    p.settle().await;
+    assert!(w.segments().await.is_empty(), "a hundred are few");
+    p.texts("Archive").await;
+    assert_told(&p).await;
+    let segments = w.segments().await;
+    assert!(segments.iter().any(|path| path.contains("/text/00000000-00000063-")), "{segments:?}");
+    assert!(segments.iter().any(|path| path.contains("/summary/00000000-00000063-")), "{segments:?}");
+}
+
 /// Many at once, in memory that is enough for one of them to make a segment: those that have some must not wait for more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_that_make_segments_do_not_wait_for_each_other() {

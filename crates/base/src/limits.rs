@@ -123,8 +123,10 @@ pub const IMAP_LITERALS: usize = 2000;
 pub const IMAP_LINE_BYTES: usize = 16 * 1024;
 /// Bytes of a refused command that are read and thrown away before login; after that the connection is closed.
 pub const IMAP_SKIPPED_BYTES_ANONYMOUS: u64 = 64 * 1024;
-/// Bytes of a refused command or message that are read and thrown away after login.
+/// Octets of a refused command's messages that are read and thrown away after login.
 pub const IMAP_SKIPPED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+/// Bytes of it that are no message's: four times what a command may be long. Compressed nothing becomes a thousand times as much.
+pub const IMAP_SKIPPED_COMMAND_BYTES: u64 = 1024 * 1024;
 /// Connections may be compressed until what they hold is the memory budget divided by this.
 pub const IMAP_COMPRESSED_SHARE: usize = 4;
 /// Connections that send at the moment are compressed until their compressors are the memory budget divided by this.

@@ -135,13 +135,19 @@ impl UidSet {
 
     /// As [`UidSet::insert`], quick for one that is higher than all others.
     pub fn push(&mut self, uid: Uid) {
-        let n = uid.get();
+        self.push_range(uid, uid);
+    }
+
+    /// As [`UidSet::insert_range`], quick for UIDs that are higher than all others.
+    pub fn push_range(&mut self, first: Uid, last: Uid) {
+        let (from, to) = (first.get(), last.get());
         match self.ranges.last_mut() {
-            Some(r) if r.last.checked_add(1) == Some(n) => r.last = n,
-            Some(r) if n <= r.last => self.insert(uid),
+            _ if from > to => {}
+            Some(r) if from <= r.last => self.insert_range(first, last),
+            Some(r) if r.last + 1 == from => r.last = to,
             last => {
                 let before = last.map_or(0, |r| r.before + r.len());
-                self.ranges.push(Range { first: n, last: n, before });
+                self.ranges.push(Range { first: from, last: to, before });
             }
         }
     }
@@ -394,6 +400,10 @@ mod tests {
                 prop_assert_eq!(set.nth(n as usize - 1).map(Uid::get), model.iter().nth(n as usize - 1).copied());
             }
             let again: UidSet = model.iter().copied().map(uid).collect();
+            prop_assert_eq!(&again, &set);
+            let mut again = UidSet::new();
+            set.ranges().for_each(|(first, last)| again.push_range(first, last));
+            set.ranges().rev().for_each(|(first, last)| again.push_range(first, last));
             prop_assert_eq!(&again, &set);
             let bytes = minicbor::to_vec(&set).unwrap();
             prop_assert_eq!(minicbor::decode::<UidSet>(&bytes).unwrap(), set);

@@ -17,6 +17,7 @@ pub fn fuzz_command(data: &[u8]) {
         append_bytes: Some(100 + u64::from(seed)),
         non_sync_bytes: (seed % 2 == 1).then_some(64),
         skipped_bytes: 2000,
+        skipped_command_bytes: 1000,
     };
     let whole = server_events(limits, input, usize::MAX, seed);
     assert_eq!(whole, server_events(limits, input, 1, seed), "one byte at a time");

@@ -88,8 +88,10 @@ pub struct Limits {
     /// Octets of a literal that the client does not wait with (`{n+}`): `None` for LITERAL+, which has no bound of its
     /// own, else that of LITERAL- (RFC 7888 §5).
     pub non_sync_bytes: Option<u64>,
-    /// Bytes of one refused command that are thrown away before the connection is given up.
+    /// Octets of the messages of one refused command that are thrown away before the connection is given up.
     pub skipped_bytes: u64,
+    /// The same for all else of a refused command.
+    pub skipped_command_bytes: u64,
 }
 
 impl Limits {
@@ -100,6 +102,7 @@ impl Limits {
             append_bytes: None,
             non_sync_bytes: Some(limits::IMAP_LITERAL_MINUS_BYTES),
             skipped_bytes: limits::IMAP_SKIPPED_BYTES_ANONYMOUS,
+            skipped_command_bytes: limits::IMAP_SKIPPED_BYTES_ANONYMOUS,
         }
     }
 
@@ -110,6 +113,7 @@ impl Limits {
             append_bytes: Some(append_bytes),
             non_sync_bytes: None,
             skipped_bytes: limits::IMAP_SKIPPED_BYTES,
+            skipped_command_bytes: limits::IMAP_SKIPPED_COMMAND_BYTES,
         }
     }
 }

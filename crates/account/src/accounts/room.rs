@@ -13,6 +13,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an account waits to be loaded while others are in use.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// While somebody waits for much, those who need little pass, for whom there is room: until they have taken this part of it together,
+/// so that it comes to an end.
+const PASSING: usize = 16;
 /// While no more than this part of it is used, or than a few accounts take, there is ample room for accounts that nobody uses at
 /// the moment.
 const AMPLE: usize = 64;
@@ -30,6 +33,8 @@ struct Shared {
     freed: Notify,
     /// Held by the one that waits; others wait for their turn, in the order in which they came.
     turn: tokio::sync::Mutex<()>,
+    /// What those have taken who passed since somebody's turn came.
+    passed: Mutex<usize>,
     /// Since when it has waited, for its turn too.
     since: Mutex<Option<Instant>>,
 }
@@ -50,6 +55,7 @@ impl Room {
             used: Mutex::default(),
             freed: Notify::new(),
             turn: tokio::sync::Mutex::default(),
+            passed: Mutex::default(),
             since: Mutex::default(),
         };
         Room(Arc::new(shared))
@@ -96,9 +102,13 @@ impl Room {
     /// `Retry` if others need what they have for too long.
     pub(crate) async fn take(&self, bytes: usize, unload: impl Fn(usize)) -> Result<Charge> {
         let bytes = bytes.min(self.0.bytes);
+        if let Some(charge) = self.pass(bytes) {
+            return Ok(charge);
+        }
         let came = Instant::now();
         let taken = async {
             let _turn = self.0.turn.lock().await;
+            *self.passed() = 0;
             // Those in front had their time: who stands still has kept this one waiting as well.
             let _waits = Waits::since(self, came);
             loop {
@@ -125,6 +135,21 @@ impl Room {
             *used += bytes;
             Charge { room: self.clone(), bytes: AtomicUsize::new(bytes) }
         })
+    }
+
+    /// Takes `bytes` past those who wait, if they are little.
+    fn pass(&self, bytes: usize) -> Option<Charge> {
+        let mut passed = self.passed();
+        if *passed + bytes > self.0.bytes / PASSING {
+            return None;
+        }
+        let charge = self.try_take(bytes)?;
+        *passed += bytes;
+        Some(charge)
+    }
+
+    fn passed(&self) -> MutexGuard<'_, usize> {
+        self.0.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
@@ -235,6 +260,26 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(room.is_pressed());
         second.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_needs_little_does_not_wait_for_who_needs_much_and_does_not_keep_it_waiting() {
+        let room = Room::new(1600);
+        let held = room.try_take(1400).unwrap();
+        let much = tokio::spawn({
+            let room = room.clone();
+            async move { room.take(300, |_| ()).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(room.is_short());
+        let little = [room.take(60, |_| ()).await.unwrap(), room.take(40, |_| ()).await.unwrap()];
+        assert!(room.pass(1).is_none(), "there is room, for the one that waits");
+        held.set(1200);
+        assert_eq!(much.await.unwrap().unwrap().bytes(), 300);
+        // Nobody waits any more.
+        drop(little);
+        assert_eq!(room.take(1, |_| ()).await.unwrap().bytes(), 1);
+        assert!(room.pass(1).is_some());
     }
 
     #[test]

@@ -13,8 +13,9 @@ use crate::event::SpecialUse;
 use crate::share::Link;
 use crate::special_use::SpecialUses;
 
-/// Where in a packed row the UID is, and the mod-sequence.
+/// Where in a packed row the UID is, the flags are, and the mod-sequence.
 const UID: usize = 0;
+const FLAGS: usize = 2;
 const MODSEQ: usize = 3;
 
 /// A placement of a message in a mailbox.
@@ -204,15 +205,31 @@ impl Mailbox {
         self.rows.iter().map(Row::unpack)
     }
 
+    /// The first row whose flags are such. Where many have the same it is asked once for them.
+    pub fn first_with(&self, mut is_such: impl FnMut(FlagSetId) -> bool) -> Option<Row> {
+        let mut last = None;
+        let found = self.rows.find_by::<FLAGS>(|flags| {
+            // Mostly the next message has the flags of the one before.
+            let known = last.filter(|(known, _)| *known == flags);
+            last.insert(known.unwrap_or_else(|| (flags, is_such(FlagSetId(flags as u32))))).1
+        });
+        found.map(Row::unpack)
+    }
+
     /// The UIDs.
     pub fn uids(&self) -> UidSet {
-        self.rows.column::<UID>().filter_map(|n| Uid::new(n as u32)).collect()
+        self.uids_from(Uid::MIN)
     }
 
     /// The UIDs from that one on.
     pub fn uids_from(&self, first: Uid) -> UidSet {
-        let from = self.rows.lower_bound(u64::from(first.get()));
-        self.rows.column_from::<UID>(from).filter_map(|n| Uid::new(n as u32)).collect()
+        let mut uids = UidSet::new();
+        self.rows.runs_from(self.rows.lower_bound(u64::from(first.get())), |first, last| {
+            if let (Some(first), Some(last)) = (Uid::new(first as u32), Uid::new(last as u32)) {
+                uids.push_range(first, last);
+            }
+        });
+        uids
     }
 
     /// Rows placed or changed after `modseq`, ascending by UID.

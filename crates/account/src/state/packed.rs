@@ -92,6 +92,11 @@ impl Packed {
         (0..self.len()).map(|i| self.get(i))
     }
 
+    /// The number that all of them are, where nothing more is kept of them.
+    pub(super) fn same(&self) -> Option<u64> {
+        (self.len > 0 && self.slope == 0 && self.width == 0 && self.apart == 0).then_some(self.base)
+    }
+
     /// Puts another number there. Mostly there is room for it where the old one is; else all are packed anew.
     pub(super) fn set(&mut self, i: usize, number: u64) {
         if self.get(i) == number {
@@ -247,8 +252,9 @@ mod tests {
         let words = |numbers: &[u64]| Packed::new(numbers).words.len();
         let equal = [77; MOST];
         assert_eq!(words(&equal), 0);
+        assert_eq!((Packed::new(&equal).same(), Packed::new(&[]).same()), (Some(77), None));
         let ascending: Vec<u64> = (5..5 + MOST as u64).collect();
-        assert_eq!(words(&ascending), 0);
+        assert_eq!((words(&ascending), Packed::new(&ascending).same()), (0, None));
         let seconds: Vec<u64> = (0..MOST as u64).map(|n| 1_700_000_000_123 + n * 7 % 256 * 1000).collect();
         assert_eq!(words(&seconds), MOST / 8, "a byte each");
         let mut sizes: Vec<u64> = (0..MOST as u64).map(|n| 1000 + n % 256).collect();

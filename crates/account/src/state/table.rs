@@ -179,18 +179,35 @@ impl<const C: usize> Table<C> {
         self.range(self.start(), self.end())
     }
 
-    /// One number of all rows.
-    pub(super) fn column<const N: usize>(&self) -> impl Iterator<Item = u64> + '_ {
-        self.column_from::<N>(self.start())
+    /// The first numbers of the rows from one place on, as runs of one after the other: a block without holes is one, whatever
+    /// its size.
+    pub(super) fn runs_from(&self, from: Place, mut each: impl FnMut(u64, u64)) {
+        let before = |block| if block == from.block { from.at } else { 0 };
+        for (n, block) in self.blocks.iter().enumerate().skip(from.block) {
+            let (keys, at) = (&block.0[0], before(n));
+            if at >= keys.len() {
+                continue;
+            }
+            let (first, last) = (keys.get(at), block.last_key());
+            if last - first == (keys.len() - 1 - at) as u64 {
+                each(first, last);
+            } else {
+                keys.iter().skip(at).for_each(|key| each(key, key));
+            }
+        }
+        self.waiting.iter().skip(before(self.blocks.len())).for_each(|row| each(row[0], row[0]));
     }
 
-    /// One number of the rows from one place on.
-    pub(super) fn column_from<const N: usize>(&self, from: Place) -> impl Iterator<Item = u64> + '_ {
-        let before = move |block| if block == from.block { from.at } else { 0 };
-        let packed = self.blocks.iter().enumerate().skip(from.block);
-        let packed = packed.flat_map(move |(n, block)| block.0[N].iter().skip(before(n)));
-        let waiting = self.waiting.iter().skip(before(self.blocks.len()));
-        packed.chain(waiting.map(|row| row[N]))
+    /// The first row of which that number is such: a block in which all are the same is looked at once.
+    pub(super) fn find_by<const N: usize>(&self, mut is_such: impl FnMut(u64) -> bool) -> Option<[u64; C]> {
+        let found = self.blocks.iter().find_map(|block| {
+            let at = match block.0[N].same() {
+                Some(same) => is_such(same).then_some(0),
+                None => block.0[N].iter().position(&mut is_such),
+            };
+            at.map(|at| block.row(at))
+        });
+        found.or_else(|| self.waiting.iter().copied().find(|row| is_such(row[N])))
     }
 
     /// The rows from one place on of which that number is above `floor`.

@@ -201,6 +201,9 @@ impl<'a> Gathered<'a> {
             let after = to.checked_add(1).map(|after| missing.split_off(&after)).unwrap_or_default();
             let here = std::mem::replace(&mut missing, after);
             let asked = here.range(from..).count();
+            // Copies of few messages take as long as many messages, as often as somebody asks.
+            let placements: usize = here.range(from..).map(|(_, places)| places.len()).sum();
+            let worth = worth || placements >= WORTH_MESSAGES;
             if !worth || asked * WANTED_PART < messages.len() {
                 continue;
             }

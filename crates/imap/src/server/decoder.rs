@@ -257,7 +257,7 @@ impl Decoder {
 
     fn skip(&mut self) -> Step {
         let State::Skip(skip) = &mut self.state else { return Step::Again };
-        match skip.advance(&mut self.input, self.limits.skipped_bytes) {
+        match skip.advance(&mut self.input, &self.limits) {
             Outcome::Wait => Step::Wait,
             Outcome::Done(event) => {
                 self.state = State::command();
@@ -272,12 +272,27 @@ impl Decoder {
     }
 
     /// The command is refused at a literal: a client that waits is answered, what another sends is thrown away.
-    pub(super) fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
+    fn refuse(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
+        self.refuse_with(end, literal, event, Skip::new)
+    }
+
+    /// The same for a command that brings messages.
+    pub(super) fn refuse_messages(&mut self, end: usize, literal: LiteralHeader, event: Event) -> Step {
+        self.refuse_with(end, literal, event, Skip::messages)
+    }
+
+    fn refuse_with(
+        &mut self,
+        end: usize,
+        literal: LiteralHeader,
+        event: Event,
+        skip: fn(u64, Option<Event>) -> Skip,
+    ) -> Step {
         self.take(end).as_mut().zeroize();
         if literal.sync {
             return Step::Event(event);
         }
-        self.state = State::Skip(Skip::new(literal.size, Some(event)));
+        self.state = State::Skip(skip(literal.size, Some(event)));
         Step::Again
     }
 

@@ -53,7 +53,7 @@ impl Decoder {
         self.state = match std::mem::replace(&mut self.state, State::Dead) {
             // The client waits for `+ `, and takes the NO as the answer (RFC 3501 §7.5).
             State::Message { sync: true, wanted: false, .. } => State::command(),
-            State::Message { left, .. } => State::Skip(Skip::silent(left)),
+            State::Message { left, .. } => State::Skip(Skip::messages(left, None)),
             State::Append(append) => {
                 let (passed, left) = match append {
                     Append { segment: Some(Segment { end, literal }), .. } => match literal {
@@ -65,7 +65,7 @@ impl Decoder {
                     _ => (0, Some(0)),
                 };
                 self.input.advance(passed);
-                left.map_or_else(State::command, |left| State::Skip(Skip::silent(left)))
+                left.map_or_else(State::command, |left| State::Skip(Skip::messages(left, None)))
             }
             other => other,
         };
@@ -138,7 +138,7 @@ impl Decoder {
             let bad = Event::Bad { tag: Some(append.tag.clone()), code: None, reason: TOO_LONG.into() };
             let line = collect.line;
             self.input.advance(line);
-            self.state = State::Skip(Skip::new(0, Some(bad)));
+            self.state = State::Skip(Skip::messages(0, Some(bad)));
             return Step::Again;
         }
         let Some(line_end) = line_end else {
@@ -159,7 +159,7 @@ impl Decoder {
         let next = usize::try_from(literal.size).unwrap_or(usize::MAX).saturating_add(end);
         if next > self.limits.command_bytes || literals > limits::IMAP_LITERALS {
             let bad = Event::Bad { tag: Some(append.tag.clone()), code: None, reason: TOO_LONG.into() };
-            return self.refuse(end, literal, bad);
+            return self.refuse_messages(end, literal, bad);
         }
         append.collect = Collect { line: next, scanned: next, literals };
         append.string = Some(Announced { at: end, size: literal.size, waiting: literal.sync });
@@ -178,12 +178,12 @@ impl Decoder {
             let reason = Cow::Owned(format!("a message may have at most {most} octets"));
             // RFC 4469 §4.2, RFC 7889 §4
             let no = Event::No { tag: append.tag, code: Some(Code::TooBig), reason };
-            return self.refuse(0, LiteralHeader { size, sync, binary }, no);
+            return self.refuse_messages(0, LiteralHeader { size, sync, binary }, no);
         }
         if self.limits.non_sync_bytes.is_some_and(|most| !sync && size > most) {
             let reason = "a literal of that size has to wait for the server".into();
             let bad = Event::Bad { tag: Some(append.tag), code: Some(Code::TooBig), reason };
-            return self.refuse(0, LiteralHeader { size, sync, binary }, bad);
+            return self.refuse_messages(0, LiteralHeader { size, sync, binary }, bad);
         }
         let literals = append.collect.literals;
         let append = Append { collect: Collect { literals, ..Collect::default() }, segment: None, ..append };
@@ -214,7 +214,7 @@ impl Decoder {
     /// The command ends with this answer.
     fn end_append(&mut self, end: usize, literal: Option<LiteralHeader>, event: Event) -> Step {
         match literal {
-            Some(literal) => self.refuse(end, literal, event),
+            Some(literal) => self.refuse_messages(end, literal, event),
             None => {
                 self.take(end);
                 Step::Event(event)

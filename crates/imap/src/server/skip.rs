@@ -3,7 +3,7 @@
 use bytes::{Buf, BytesMut};
 use memchr::memchr;
 
-use super::Event;
+use super::{Event, Limits};
 use crate::parse::literal_at_end;
 
 /// Bytes at a line's end that decide whether a literal follows: more than any literal header has.
@@ -14,8 +14,12 @@ pub(super) struct Skip {
     literal: u64,
     /// The end of the present line as far as it came.
     tail: Vec<u8>,
-    /// Bytes thrown away so far.
-    skipped: u64,
+    /// Octets of messages thrown away so far.
+    of_messages: u64,
+    /// All others.
+    of_command: u64,
+    /// Literals are those of messages.
+    messages: bool,
     /// The answer when the command's end is reached.
     event: Option<Event>,
     /// Whether this is a line in which literals mean nothing.
@@ -27,19 +31,20 @@ pub(super) enum Outcome {
     Wait,
     /// The next byte begins a new command.
     Done(Option<Event>),
-    /// The bound on what is thrown away is passed.
+    /// A bound on what is thrown away is passed.
     TooMuch,
 }
 
 impl Skip {
     /// First `literal` octets, then lines and literals up to the end of the command; then `event`.
     pub(super) fn new(literal: u64, event: Option<Event>) -> Self {
-        Skip { literal, tail: Vec::new(), skipped: 0, event, plain: false }
+        let (of_messages, of_command) = (0, 0);
+        Skip { literal, tail: Vec::new(), of_messages, of_command, messages: false, event, plain: false }
     }
 
-    /// The same, already answered.
-    pub(super) fn silent(literal: u64) -> Self {
-        Self::new(literal, None)
+    /// The same for a command that brings messages.
+    pub(super) fn messages(literal: u64, event: Option<Event>) -> Self {
+        Skip { messages: true, ..Self::new(literal, event) }
     }
 
     /// One line, whatever it holds.
@@ -47,24 +52,28 @@ impl Skip {
         Skip { plain: true, ..Self::new(0, Some(event)) }
     }
 
-    /// Throws away what is there, at most `most` bytes in all (line ends not counted, so that the result does not
-    /// depend on how the bytes are divided).
-    pub(super) fn advance(&mut self, input: &mut BytesMut, most: u64) -> Outcome {
+    /// Throws away what is there: at most so many octets of messages as `limits` say, and of the rest of the command (line ends not
+    /// counted, so that the result does not depend on how the bytes are divided).
+    pub(super) fn advance(&mut self, input: &mut BytesMut, limits: &Limits) -> Outcome {
         loop {
-            if self.skipped.saturating_add(self.literal) > most {
+            let (so_far, most) = match self.messages {
+                true => (&mut self.of_messages, limits.skipped_bytes),
+                false => (&mut self.of_command, limits.skipped_command_bytes),
+            };
+            if so_far.saturating_add(self.literal) > most {
                 return Outcome::TooMuch;
             }
             let here = usize::try_from(self.literal).unwrap_or(usize::MAX).min(input.len());
             input.advance(here);
             self.literal -= here as u64;
-            self.skipped += here as u64;
+            *so_far += here as u64;
             if self.literal > 0 {
                 return Outcome::Wait;
             }
             let end = memchr(b'\n', input);
             let line = &input[..end.unwrap_or(input.len())];
-            self.skipped += line.len() as u64;
-            if self.skipped > most {
+            self.of_command += line.len() as u64;
+            if self.of_command > limits.skipped_command_bytes {
                 return Outcome::TooMuch;
             }
             self.tail.extend_from_slice(&line[line.len().saturating_sub(TAIL_BYTES)..]);

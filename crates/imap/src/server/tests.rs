@@ -6,7 +6,13 @@ use super::*;
 use crate::types::{CommandBody, Flag, Mailbox, Replaces};
 
 fn small() -> Limits {
-    Limits { command_bytes: 100, append_bytes: Some(50), non_sync_bytes: None, skipped_bytes: 300 }
+    Limits {
+        command_bytes: 100,
+        append_bytes: Some(50),
+        non_sync_bytes: None,
+        skipped_bytes: 300,
+        skipped_command_bytes: 300,
+    }
 }
 
 /// The events of `input` fed in pieces of the given sizes, over and over; message data joined. A session that wants
@@ -157,8 +163,14 @@ b NOOP
 
 #[test]
 fn literals_have_a_number() {
-    let limits =
-        Limits { command_bytes: 1 << 20, append_bytes: None, non_sync_bytes: None, skipped_bytes: 1 << 20 };
+    let skipped_bytes = 1 << 20;
+    let limits = Limits {
+        command_bytes: 1 << 20,
+        append_bytes: None,
+        non_sync_bytes: None,
+        skipped_bytes,
+        skipped_command_bytes: skipped_bytes,
+    };
     let mut input = b"a SEARCH".to_vec();
     for _ in 0..=limits::IMAP_LITERALS {
         input.extend_from_slice(b" TEXT {1+}\r\nx");
@@ -371,7 +383,7 @@ fn lines() {
         &["a AUTHENTICATE", "line AG1lAHg=", "b NOOP"],
     );
     check(small(), b"a IDLE\r\n{5+}\n", &["a IDLE", "line {5+}"]);
-    let limits = Limits { skipped_bytes: 1 << 20, ..small() };
+    let limits = Limits { skipped_command_bytes: 1 << 20, ..small() };
     let long = format!("a IDLE\r\n{} {{7+}}\r\nb NOOP\r\n", "x".repeat(limits::IMAP_LINE_BYTES));
     check(limits, long.as_bytes(), &["a IDLE", "- BAD", "b NOOP"]);
 }
@@ -388,7 +400,7 @@ fn clear_forgets() {
 
 #[test]
 fn a_skipped_command_is_not_held() {
-    let mut decoder = Decoder::new(Limits { skipped_bytes: u64::MAX, ..small() });
+    let mut decoder = Decoder::new(Limits { skipped_command_bytes: u64::MAX, ..small() });
     decoder.feed(b"a LOGIN x {1000000+}\r\n");
     for _ in 0..1000 {
         decoder.feed(&[b'x'; 1000]);
@@ -397,6 +409,28 @@ fn a_skipped_command_is_not_held() {
     }
     decoder.feed(b"\r\n");
     assert_eq!(decoder.next().map(|event| brief(&event)).as_deref(), Some("a BAD"));
+}
+
+#[test]
+fn of_a_refused_command_less_is_read_than_of_a_refused_message() {
+    let limits = Limits { skipped_bytes: 2000, skipped_command_bytes: 200, ..small() };
+    let x = |n: usize| "x".repeat(n);
+    // A message that is too large, and the rest of its command.
+    check(
+        limits,
+        format!("a APPEND x {{2000+}}\r\n{}\r\nb NOOP\r\n", x(2000)).as_bytes(),
+        &["a APPEND", "message", "a NO Some(TooBig)", "b NOOP"],
+    );
+    check(
+        limits,
+        format!("a APPEND x {{2000+}}\r\n{}{}", x(2000), x(201)).as_bytes(),
+        &["a APPEND", "message", "fatal"],
+    );
+    // A command in which there is no message: lines, and literals.
+    check(limits, format!("a NOOP {}\r\nb NOOP\r\n", x(190)).as_bytes(), &["a BAD", "b NOOP"]);
+    check(limits, format!("a NOOP {}", x(300)).as_bytes(), &["fatal"]);
+    check(limits, format!("a LOGIN x {{199+}}\r\n{}\r\nb NOOP\r\n", x(199)).as_bytes(), &["a BAD", "b NOOP"]);
+    check(limits, format!("a LOGIN x {{201+}}\r\n{}\r\nb NOOP\r\n", x(201)).as_bytes(), &["fatal"]);
 }
 
 /// Streams in which commands, literals, messages and rubbish follow each other.

@@ -14,10 +14,10 @@ use sealpost_account::{Account, AccountState, SpecialUses, ops};
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
 
-use super::connection::End;
 use super::filters;
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
+use super::room::unless_pressed;
 use super::session::Session;
 
 pub(super) use watch::Watch;
@@ -192,9 +192,10 @@ impl Session {
 
     /// Memory for one value that is longer than what a connection may hold without asking. It is held until the client took it;
     /// one that does not, while others wait for theirs, is cut off.
-    async fn room_for_a_long_value(&mut self) -> Result<Permit, End> {
-        let room = self.ctx.long_values.acquire(LONG_VALUE_BYTES);
-        self.patiently(room).await
+    async fn room_for_a_long_value(&mut self) -> Result<Permit, Failure> {
+        let (room, accounts) = (self.ctx.long_values.acquire(LONG_VALUE_BYTES), self.ctx.accounts.clone());
+        let room = self.patiently(unless_pressed(|| accounts.are_pressed(), room)).await?;
+        room.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to send long values with now").into())
     }
 
     fn is_long(&self, source: &Source, shelf: &Shelf, entry: &str) -> bool {

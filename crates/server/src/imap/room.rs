@@ -1,11 +1,12 @@
-//! Room for the sets of messages that a session holds while its client takes what is told of them: part of the room for accounts.
+//! Room for the sets of messages that a session holds while its client takes what is told of them: part of the room for accounts; and
+//! what a session that holds accounts does not wait for while others wait for theirs.
 
 use std::time::Duration;
 
 use sealpost_account::{Accounts, Charge};
 use sealpost_base::UidSet;
 use sealpost_imap::types::Code;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::reply::Reply;
 use super::view::SMALL_VIEW;
@@ -13,6 +14,9 @@ use super::view::SMALL_VIEW;
 /// How often room is asked for, and how long after each time.
 const ROUNDS: usize = 10;
 const ROUND: Duration = Duration::from_millis(100);
+
+/// How long a session that holds accounts waits for memory while others have waited long for their room.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// There is no room now.
 #[derive(Debug)]
@@ -56,6 +60,25 @@ pub(super) fn draw_at_once(accounts: &Accounts, bytes: usize) -> Result<Option<C
     if bytes <= SMALL_VIEW { Ok(None) } else { accounts.charge(bytes).ok_or(NoRoom).map(Some) }
 }
 
+/// Waits for memory, and not for long while others wait for the room of accounts, of which this session holds one: `None` then.
+/// `pressed` says whether somebody has waited for that for long.
+pub(super) async fn unless_pressed<T>(
+    pressed: impl Fn() -> bool,
+    drawing: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::pin!(drawing);
+    let mut patience = PATIENCE;
+    loop {
+        if let Ok(drawn) = timeout(patience, &mut drawing).await {
+            return Some(drawn);
+        }
+        if pressed() {
+            return None;
+        }
+        patience = ROUND;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -91,5 +114,22 @@ mod tests {
         let few = UidSet::new();
         assert!(matches!(room_for(&accounts, &[&few]).await, Ok(None)), "they take none");
         drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_holds_accounts_waits_for_memory_until_others_want_them() {
+        let pressed = std::cell::Cell::new(false);
+        let drawing = async {
+            sleep(PATIENCE * 10).await;
+            1
+        };
+        assert_eq!(unless_pressed(|| pressed.get(), drawing).await, Some(1), "nobody wants them");
+        let pressing = async {
+            sleep(PATIENCE * 3).await;
+            pressed.set(true);
+        };
+        let (drawn, ()) =
+            tokio::join!(unless_pressed(|| pressed.get(), std::future::pending::<()>()), pressing);
+        assert_eq!(drawn, None);
     }
 }

@@ -148,7 +148,7 @@ fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -
     let unseen = (mailbox.unseen() > 0)
         .then(|| {
             let seen = |id| state.flags(id).system.contains(SystemFlags::SEEN);
-            mailbox.all_rows().find(|row| !seen(row.flags)).and_then(|row| view.sequence(row.uid))
+            mailbox.first_with(|flags| !seen(flags)).and_then(|row| view.sequence(row.uid))
         })
         .flatten();
     let object_id = object_id::code(place.account.id(), mailbox);

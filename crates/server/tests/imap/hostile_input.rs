@@ -93,12 +93,17 @@ async fn lines_without_end() {
     assert!(rest.is_empty() || rest == "* BYE too much of a refused command\r\n", "{rest}");
     for who in [As::LoggedIn, As::Compressed] {
         let mut client = client(&mut world, who).await;
-        for _ in 0..64 {
+        for _ in 0..15 {
             client.send(&piece).await;
         }
         client.send(b"\r\nx NOOP\r\n").await;
         assert_eq!(client.line().await, "* BAD the command is too long", "{who:?}");
         assert_eq!(client.line().await, "x OK NOOP completed");
+        for _ in 0..17 {
+            client.try_send(&piece).await;
+        }
+        let rest = client.rest_or_reset().await;
+        assert!(rest.is_empty() || rest == "* BYE too much of a refused command\r\n", "{who:?}: {rest}");
     }
 }
 

@@ -45,8 +45,15 @@ fn check(table: &Table<3>, model: &[[u64; 3]]) -> Result<(), TestCaseError> {
     prop_assert_eq!(table.len(), model.len());
     prop_assert_eq!(table.iter().collect::<Vec<_>>(), model);
     prop_assert_eq!(table.iter().rev().collect::<Vec<_>>(), model.iter().rev().copied().collect::<Vec<_>>());
-    let column: Vec<_> = model.iter().map(|row| row[1]).collect();
-    prop_assert_eq!(table.column::<1>().collect::<Vec<_>>(), column);
+    let mut keys = Vec::new();
+    table.runs_from(table.start(), |first, last| keys.extend(first..=last));
+    prop_assert_eq!(keys, model.iter().map(|row| row[0]).collect::<Vec<_>>());
+    for such in [0, 1, 50, 99] {
+        let found = model.iter().copied().find(|row| row[1] > such);
+        prop_assert_eq!(table.find_by::<1>(|number| number > such), found);
+        let found = model.iter().copied().find(|row| row[2] == such);
+        prop_assert_eq!(table.find_by::<2>(|number| number == such), found);
+    }
     let above: Vec<_> = model.iter().copied().filter(|row| row[1] > 50).collect();
     prop_assert_eq!(table.above::<1>(50, table.start()).collect::<Vec<_>>(), above);
     prop_assert_eq!(table.last_key(), model.last().map(|row| row[0]));
@@ -63,6 +70,10 @@ fn check(table: &Table<3>, model: &[[u64; 3]]) -> Result<(), TestCaseError> {
         prop_assert_eq!(table.range(from, to).collect::<Vec<_>>(), between);
         let above: Vec<_> = model.iter().copied().filter(|row| row[0] >= key && row[1] > 50).collect();
         prop_assert_eq!(table.above::<1>(50, from).collect::<Vec<_>>(), above);
+        let mut keys = Vec::new();
+        table.runs_from(from, |first, last| keys.extend(first..=last));
+        let behind = model.iter().map(|row| row[0]).filter(|found| *found >= key);
+        prop_assert_eq!(keys, behind.collect::<Vec<_>>());
     }
     Ok(())
 }

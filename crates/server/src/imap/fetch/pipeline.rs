@@ -13,7 +13,6 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
@@ -23,13 +22,13 @@ use sealpost_imap::types::Code;
 use sealpost_mime::Structure;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::FetchRow;
 use super::items::Plan;
 use super::octets::{Opened, Reads};
 use crate::imap::connection::End;
 use crate::imap::reply::{Failure, Reply};
+use crate::imap::room::unless_pressed;
 
 /// Messages whose octets are read ahead, if they are small.
 const AHEAD_OCTETS: usize = 12;
@@ -51,9 +50,6 @@ const AHEAD_GROUPS: usize = 4;
 const GROUP_MESSAGES: usize = 16;
 /// Sealed structures of one group, in bytes; one message at least.
 const GROUP_BYTES: u64 = 16 * 1024;
-
-/// How long a session that holds accounts waits for memory while others have waited long for their room.
-const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A message with what is needed to answer, as far as it could be read.
 pub(super) struct Prepared {
@@ -264,15 +260,8 @@ impl Pipeline {
 
 /// Waits for memory, and not for long while others wait for the room of accounts, of which this session holds one.
 async fn draw(account: &Account, budget: &Budget, bytes: usize) -> Result<Permit, Reply> {
-    let mut drawing = budget.acquire(bytes);
-    loop {
-        if let Ok(permit) = timeout(ROOM_PATIENCE, &mut drawing).await {
-            return Ok(permit);
-        }
-        if account.is_pressed() {
-            return Err(Reply::no(Code::Unavailable, "no memory to read messages with now"));
-        }
-    }
+    let drawn = unless_pressed(|| account.is_pressed(), budget.acquire(bytes)).await;
+    drawn.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to read messages with now"))
 }
 
 /// The memory that a structure takes beside what was drawn for it; `None` if there is none, which is never so if nobody counts.

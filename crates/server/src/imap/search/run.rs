@@ -25,6 +25,7 @@ use super::key::Query;
 use super::scan;
 use crate::imap::connection::End;
 use crate::imap::reply::{Failure, Reply};
+use crate::imap::room::unless_pressed;
 use crate::imap::session::Session;
 use crate::imap::targets::Cursor;
 
@@ -42,6 +43,8 @@ const TASKS: usize = 4;
 const TASK_BYTES: usize = scan::TEXTS_BYTES + 4 * limits::TEXT_BYTES;
 /// Up to so many undecided messages are read one by one and not in the segments of the summaries.
 const FEW: usize = 8;
+/// The same if only their texts can say no: that many are opened about as quickly as a segment.
+const FEW_TEXTS: usize = 32;
 
 /// Up to so many undecided messages have their texts read one by one.
 const MANY: usize = 128;
@@ -79,7 +82,11 @@ impl Session {
     /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the memory; the end of the session, or of the mailbox.
     pub(in crate::imap) async fn find(&mut self, area: &Area, query: &Arc<Query>) -> Result<Found, Failure> {
         let (results, messages) = (self.ctx.results.clone(), area.uids.len());
-        let memory = self.patiently(results.for_search(messages)).await?.map_err(|TooLarge| {
+        let accounts = self.ctx.accounts.clone();
+        let drawing = unless_pressed(|| accounts.are_pressed(), results.for_search(messages));
+        let drawn = self.patiently(drawing).await?;
+        let drawn = drawn.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to search with now"))?;
+        let memory = drawn.map_err(|TooLarge| {
             Reply::no(Code::Limit, "the mailbox is too large to be searched with the memory of this server")
         })?;
         let mut found = Findings::default();
@@ -92,7 +99,9 @@ impl Session {
         {
             undecided = self.by_texts(area, query, undecided, headers, &mut found).await?;
         }
-        if undecided.len() > FEW && query.asks_for_headers() {
+        // That a string which is looked for everywhere is not there, headers do not say.
+        let few = if query.asks_for_fields() { FEW } else { FEW_TEXTS };
+        if undecided.len() > few && query.asks_for_headers() {
             undecided = self.by_summaries(area, query, undecided, &mut found).await?;
         }
         if undecided.len() > MANY

@@ -1,0 +1,118 @@
+//! The honest client among thousands that mean no good: its visits, and how long they took.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sealpost_base::{Clock, SystemClock};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::imap::Imap;
+use crate::server::PASSWORD;
+
+/// Its account.
+pub(super) const HONEST: &str = "honest@localhost";
+/// How long it rests between two rounds.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The honest client's thread.
+pub(super) struct Visitor {
+    visits: UnboundedSender<Visits>,
+}
+
+/// Whom it is to visit, for how long, and who wants to know how it fared.
+struct Visits {
+    imap: SocketAddr,
+    during: Duration,
+    fared: oneshot::Sender<Honest>,
+}
+
+impl Visitor {
+    /// It keeps the priority that this thread has now.
+    pub(super) fn start(patience: Duration) -> Result<Self> {
+        let (visits, mut wanted) = unbounded_channel::<Visits>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("honest".into()).spawn(move || {
+            runtime.block_on(async {
+                while let Some(Visits { imap, during, fared }) = wanted.recv().await {
+                    let _ = fared.send(Honest::watched(imap, patience, during).await);
+                }
+            });
+        })?;
+        Ok(Visitor { visits })
+    }
+
+    /// How it fares for so long.
+    pub(super) async fn watch(&self, imap: SocketAddr, during: Duration) -> Result<Honest> {
+        let (fared, how) = oneshot::channel();
+        let gone = "the honest client's thread is gone";
+        self.visits.send(Visits { imap, during, fared }).context(gone)?;
+        how.await.context(gone)
+    }
+}
+
+/// How it fared.
+#[derive(Default)]
+pub(super) struct Honest {
+    /// Its visits that came to an end.
+    pub(super) took: Vec<Duration>,
+    /// The others.
+    pub(super) failed: usize,
+    /// Why the last of these did.
+    pub(super) last_error: Option<String>,
+}
+
+impl Honest {
+    async fn watched(imap: SocketAddr, patience: Duration, during: Duration) -> Self {
+        let clock = SystemClock::new();
+        let (start, mut honest) = (clock.monotonic(), Honest::default());
+        while clock.monotonic() - start < during {
+            honest.round(imap, patience).await;
+        }
+        honest
+    }
+
+    async fn round(&mut self, imap: SocketAddr, patience: Duration) {
+        let clock = SystemClock::new();
+        let start = clock.monotonic();
+        let work = async {
+            let mut imap = Imap::login(imap, HONEST, PASSWORD).await?;
+            imap.ok("SELECT INBOX").await?;
+            imap.ok("FETCH 1:5 (FLAGS ENVELOPE BODY.PEEK[HEADER])").await?;
+            imap.ok("LOGOUT").await
+        };
+        match timeout(patience, work).await.context("not served in time").and_then(|result| result) {
+            Ok(_) => self.took.push(clock.monotonic() - start),
+            Err(error) => {
+                self.failed += 1;
+                self.last_error = Some(format!("{error:#}"));
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+
+    /// Counts `other`'s visits too.
+    pub(super) fn add(&mut self, other: Honest) {
+        self.took.extend(other.took);
+        self.failed += other.failed;
+        self.last_error = other.last_error.or(self.last_error.take());
+    }
+
+    /// By their 99th percentiles.
+    pub(super) fn times_as_long_as(&self, other: &Honest) -> f64 {
+        self.percentile(99).as_secs_f64() / other.percentile(99).as_secs_f64()
+    }
+
+    fn percentile(&self, percent: usize) -> Duration {
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        took.get((took.len() * percent / 100).min(took.len().saturating_sub(1))).copied().unwrap_or_default()
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let (p50, p99) = (self.percentile(50), self.percentile(99));
+        format!("honest p50 {p50:.1?}, p99 {p99:.1?} of {}, {} failed", self.took.len(), self.failed)
+    }
+}
