@@ -229,7 +229,7 @@ pub const DELIVERED_STRUCTURE_BYTES: usize = 2048;
 /// Messages of which one pack of a remote store has a piece.
 pub const PACK_MESSAGES: usize = 1024;
 /// Bytes of the pieces of one pack together.
-pub const PACK_BYTES: usize = 2 * 1024 * 1024;
+pub const PACK_BYTES: usize = 1024 * 1024;
 /// Larger message objects are not packed whole.
 pub const PACKED_MESSAGE_BYTES: usize = 256 * 1024;
 /// Messages of one index segment.

@@ -183,20 +183,20 @@ async fn packs_are_opened_where_there_is_room() {
     let account = Bucket::new(500).await.world.account().await;
     let numbers: Vec<MessageNumber> = account.state().messages().map(|(number, _)| number).collect();
     let (first, second, other) = (numbers[0], numbers[1], numbers[300]);
-    let memory = Budget::new(3 << 20);
+    let memory = Budget::new(3 << 19);
     let packs = PackReads::new(&account, Packed::Messages, &memory);
     packs.expect(numbers).await;
     assert!(packs.are_together(first, second) && !packs.are_together(first, other));
     assert!(packs.has_room(first) && packs.has_room(other));
     let message = account.state().message(first).unwrap();
     let reader = packs.reader(first, &message).await;
-    assert!(memory.in_use() > 2 << 20);
+    assert!(memory.in_use() > 1 << 20);
     assert!(packs.has_room(second) && !packs.has_room(other), "one pack fits");
     drop(reader);
     packs.make_room(other);
     assert!(packs.has_room(other) && memory.in_use() == 0);
     // Somebody else has all of it.
-    let _all = memory.try_acquire_large(3 << 20).unwrap();
+    let _all = memory.try_acquire_large(3 << 19).unwrap();
     assert!(!packs.has_room(other));
     packs.make_room(other);
     assert!(packs.has_room(other) && !packs.has_room(first));

@@ -18,7 +18,7 @@ use crate::summary::{Known, SegmentName, Stored};
 /// Messages without a pack that are worth one; fewer are read one by one.
 pub(super) const WORTH_MESSAGES: usize = 16;
 /// Packs of one kind that are made in one round.
-pub(super) const ROUND_PACKS: usize = 16;
+pub(super) const ROUND_PACKS: usize = 32;
 /// Messages read at once.
 const AT_ONCE: usize = 8;
 /// Memory that making a pack takes: its pieces, what is written, and what is read at once.
