@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use sealpost_base::{AccountId, Budget, MailboxId, Position, Random, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Seal, Tail};
 use sealpost_mime::decode::Encoding;
@@ -181,6 +182,11 @@ impl Account {
 
     pub(crate) fn random(&self) -> &dyn Random {
         self.accounts.random()
+    }
+
+    /// Sealed structures that came with deliveries.
+    pub(crate) fn delivered(&self) -> &Cache<Bytes> {
+        self.accounts.delivered()
     }
 
     pub(crate) fn summary_cache(&self) -> &Cache<Entry> {
@@ -414,7 +420,12 @@ impl Account {
     /// Reads a stored message. A body that is not kept here is asked for elsewhere when it is read.
     pub fn reader(&self, message: &Message) -> MessageReader {
         let store = self.accounts.store();
-        self.asking(MessageReader::new(store, self.id, message.object, &message.key, message.layout))
+        let reader = MessageReader::new(store, self.id, message.object, &message.key, message.layout);
+        let came = self.delivered().get(&message.object);
+        self.asking(match came {
+            Some(sealed) => reader.with_structure(Bytes::clone(&sealed)),
+            None => reader,
+        })
     }
 
     /// The structure of a message, from the cache if it was read lately.

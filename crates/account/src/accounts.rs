@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::TryStreamExt;
 use sealpost_base::{
     AccountId, Budget, Clock, Error, MemoryDivision, Position, Random, Result, Timestamp, limits,
@@ -74,6 +75,8 @@ struct Shared {
     structures: Cache<Structure>,
     decoded: DecodedCache,
     summaries: Cache<Entry>,
+    /// Sealed structures that came with deliveries.
+    delivered: Cache<Bytes>,
     metrics: AccountMetrics,
     /// What this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
@@ -140,10 +143,12 @@ impl Accounts {
     /// As [`Accounts::new`], with what the operator decided.
     pub fn with(store: Store, clock: Arc<dyn Clock>, random: Arc<dyn Random>, options: Options) -> Self {
         let Options { budget, memory, grace } = options;
+        let delivered = if store.wants_packs() { memory.delivered() } else { 0 };
         let accounts = Accounts(Arc::new(Shared {
-            structures: Cache::new(memory.structures()),
+            structures: Cache::new(memory.structures() - delivered),
             summaries: Cache::new(memory.summaries()),
             decoded: DecodedCache::new(memory.decoded()),
+            delivered: Cache::new(delivered),
             turns: Turns::default(),
             long_steps: LongSteps::default(),
             store,
@@ -372,8 +377,8 @@ impl Accounts {
         message: Stored,
         delivery: Delivery,
     ) -> Result<()> {
-        let event =
-            Event::Delivered { mailbox: delivery.mailbox, message: message.message(delivery.received) };
+        let (mailbox, structure) = (delivery.mailbox, message.sealed_structure());
+        let event = Event::Delivered { mailbox, message: message.message(delivery.received), structure };
         message.check_age()?;
         self.head(id).deliver(*to, event, self.0.clock.now()).await?;
         message.check_age()
@@ -479,6 +484,11 @@ impl Accounts {
 
     pub(crate) fn decoded(&self) -> &DecodedCache {
         &self.0.decoded
+    }
+
+    /// Sealed structures that came with deliveries, by their objects.
+    pub(crate) fn delivered(&self) -> &Cache<Bytes> {
+        &self.0.delivered
     }
 
     pub(crate) fn structures(&self) -> &Cache<Structure> {

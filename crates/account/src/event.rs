@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, MailboxId, ModSeq, ObjectId, Result, Timestamp, Uid, UidSet};
 use sealpost_vault::message::{Layout, MessageKey};
@@ -87,6 +88,10 @@ pub enum Event {
         /// The message.
         #[n(1)]
         message: Message,
+        /// Its sealed structure, as it is in the object: whoever reads this needs not ask for it. Only a hint, and not part of the
+        /// state.
+        #[n(2)]
+        structure: Option<ByteVec>,
     },
     /// A client stored a message.
     #[n(5)]

@@ -7,6 +7,8 @@ mod age;
 mod later;
 mod whole;
 
+use bytes::Bytes;
+use minicbor::bytes::ByteVec;
 use sealpost_base::{AccountId, ObjectId, Result, Timestamp, limits};
 use sealpost_mime::{CappedText, Scanner};
 use sealpost_vault::message::{Layout, MessageKey, MessageWriter};
@@ -30,6 +32,8 @@ pub struct Ingest {
     scanner: Scanner<CappedText>,
     writer: MessageWriter,
     size: u64,
+    /// Small structures go with the events of deliveries.
+    goes_along: bool,
     age: Age,
 }
 
@@ -50,6 +54,8 @@ pub struct Stored {
     layout: Layout,
     /// The object that it was sealed anew from.
     origin: Option<Box<ObjectId>>,
+    /// Its sealed structure, for whoever reads of its delivery.
+    structure: Option<Bytes>,
     age: Age,
 }
 
@@ -69,7 +75,8 @@ impl Ingest {
             beside + SCANNED_BYTES,
         );
         let writer = writer.await?;
-        Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0, age })
+        let goes_along = accounts.store().wants_packs();
+        Ok(Ingest { object, key, scanner: Scanner::new(), writer, size: 0, goes_along, age })
     }
 
     /// Takes the next bytes of the message, exactly as they are.
@@ -94,7 +101,27 @@ impl Ingest {
     pub async fn finish(self) -> Result<Stored> {
         let (text, structure) = scanned(self.scanner);
         let layout = self.writer.finish(&text, &structure).await?;
-        Ok(Stored { object: self.object, key: self.key, layout, origin: None, age: self.age })
+        Ok(Stored {
+            object: self.object,
+            key: self.key,
+            layout,
+            origin: None,
+            structure: None,
+            age: self.age,
+        })
+    }
+
+    /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its structure goes with the event, if it is
+    /// small and the store is one where each question counts.
+    ///
+    /// # Errors
+    /// As [`Ingest::finish`].
+    pub async fn finish_to_deliver(self) -> Result<Stored> {
+        let (text, structure) = scanned(self.scanner);
+        let (layout, sealed) = self.writer.finish_telling(&text, &structure).await?;
+        let structure =
+            (self.goes_along && sealed.len() <= limits::DELIVERED_STRUCTURE_BYTES).then_some(sealed);
+        Ok(Stored { object: self.object, key: self.key, layout, origin: None, structure, age: self.age })
     }
 }
 
@@ -121,7 +148,7 @@ impl Resealed {
     pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
         let layout = self.writer.finish(text, structure).await?;
         let origin = Some(Box::new(self.origin));
-        Ok(Stored { object: self.object, key: self.key, layout, origin, age: self.age })
+        Ok(Stored { object: self.object, key: self.key, layout, origin, structure: None, age: self.age })
     }
 }
 
@@ -147,6 +174,11 @@ impl Stored {
     /// `Retry` if it was stored so long ago that it may have been collected.
     pub fn check_age(&self) -> Result<()> {
         self.age.check()
+    }
+
+    /// The structure that goes with the event of its delivery.
+    pub(crate) fn sealed_structure(&self) -> Option<ByteVec> {
+        self.structure.as_ref().map(|sealed| sealed.to_vec().into())
     }
 
     /// The message as events carry it.

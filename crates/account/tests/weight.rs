@@ -98,7 +98,7 @@ fn sets_of_flags(random: &SeededRandom) -> Log {
     let mut log = Log { state: AccountState::new(ACCOUNT), at: 0 };
     let bits = limits::FLAG_SETS.ilog2();
     let (grown, ()) = most(|| {
-        log.apply(Event::Delivered { mailbox: None, message: message(random, 0) });
+        log.apply(Event::Delivered { mailbox: None, message: message(random, 0), structure: None });
         let mailbox = log.state.inbox().id();
         for _ in 0..bits {
             let uids = log.state.inbox().uids();
@@ -127,7 +127,7 @@ fn many_messages_take_little_and_so_does_what_is_done_to_all_of_them() {
     let mut log = Log { state: AccountState::new(ACCOUNT), at: 0 };
     let (grown, ()) = most(|| {
         for n in 0..MESSAGES {
-            log.apply(Event::Delivered { mailbox: None, message: message(&random, n) });
+            log.apply(Event::Delivered { mailbox: None, message: message(&random, n), structure: None });
         }
     });
     let memory = log.state.memory();

@@ -226,10 +226,12 @@ pub const METADATA_ENTRIES: usize = 1000;
 pub const METADATA_BYTES: usize = ACCOUNT_OBJECTS_BYTES / 2;
 /// Changes of metadata that an account remembers for sessions that are to be told of them.
 pub const METADATA_CHANGES: usize = 512;
+/// A sealed structure that goes with the event of a delivery to a remote store, in bytes; a larger one is read from the object.
+pub const DELIVERED_STRUCTURE_BYTES: usize = 2048;
 /// Messages of which one pack of a remote store has a piece.
 pub const PACK_MESSAGES: usize = 1024;
 /// Bytes of the pieces of one pack together.
-pub const PACK_BYTES: usize = 2 * 1024 * 1024;
+pub const PACK_BYTES: usize = 1024 * 1024;
 /// Larger message objects are not packed whole.
 pub const PACKED_MESSAGE_BYTES: usize = 256 * 1024;
 /// Messages of one index segment.

@@ -62,6 +62,11 @@ impl MemoryDivision {
         self.caches / 8
     }
 
+    /// For sealed structures that came with deliveries, of what there is for structures; nothing of it on a local store.
+    pub fn delivered(&self) -> usize {
+        self.caches / 8
+    }
+
     /// For where to go on decoding large parts.
     pub fn decoded(&self) -> usize {
         self.caches / 8

@@ -13,6 +13,7 @@ use sealpost_account::directory::Directory;
 use sealpost_account::{Accounts, Options};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
+use sealpost_server::bus::Telling;
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
@@ -135,6 +136,13 @@ impl Place {
         }
     }
 
+    /// Servers are told, over the bus if there is one, of what is appended through `accounts` from now on; until [`Told::end`], or
+    /// as long as this process runs.
+    pub fn tell_of(&self, accounts: &Accounts) -> Told {
+        let bus = &self.settings.bus;
+        Told((!bus.url.is_empty()).then(|| Telling::begin(bus, accounts)))
+    }
+
     /// The accounts' mail. Every call makes a registry of its own, which sees what the others commit only when it
     /// reads on: a process has one.
     pub fn accounts(&self) -> Accounts {
@@ -142,6 +150,20 @@ impl Place {
         let (memory, grace) = (self.settings.memory, self.settings.retention);
         let options = Options { budget: self.budget.clone(), memory, grace };
         Accounts::with(self.store.clone(), clock, random, options)
+    }
+}
+
+/// Servers are being told of what a command does.
+pub struct Told(Option<Telling>);
+
+impl Told {
+    /// Tells the last of it. Servers that were not told find it out by themselves, later.
+    pub async fn end(self) {
+        if let Some(telling) = self.0
+            && let Err(error) = telling.end().await
+        {
+            warn(format_args!("servers were not told, and find it out within five minutes: {error}"));
+        }
     }
 }
 

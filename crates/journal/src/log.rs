@@ -229,7 +229,7 @@ impl Journal {
     }
 
     /// The entries at `places`, which follow `known`, opened and checked against the chain. Positions that are
-    /// missing in between come as damaged entries, and so do those that were trimmed since they were listed: whoever
+    /// missing in between, also when they are asked for, come as damaged entries, and so do those that were trimmed since they were listed: whoever
     /// meets one asks [`Journal::is_trimmed`].
     pub fn entries<'a>(
         &'a self,
@@ -248,7 +248,7 @@ impl Journal {
             .map(move |(position, here)| async move {
                 let read = match &here {
                     Some(place) => self.read_entry(keys, place).await?,
-                    None => None,
+                    None => self.read_unlisted(keys, position).await?,
                 };
                 let ballot = here.filter(|place| !place.is_plain()).map(|place| place.ballot);
                 Ok((position, ballot, read))
@@ -286,6 +286,21 @@ impl Journal {
                 None => Ok(None),
             },
         }
+    }
+
+    /// What is at a position that a listing left out although it has later ones: a listing need not be of one moment. That of a
+    /// directory which grows meanwhile is not.
+    async fn read_unlisted(&self, keys: &AccountKeys, position: Position) -> Result<Option<Opened>> {
+        // Without conditional create it is known what follows what.
+        if self.store.appends() == Appends::Siblings {
+            return Ok(None);
+        }
+        let Some(object) = self.read(&Place::plain(position)).await? else { return Ok(None) };
+        let content = match entry::open(keys, self.account, position, &object) {
+            Ok((origin, plaintext)) => Content::Plain(origin, plaintext),
+            Err(e) => Content::Damaged(e.to_string()),
+        };
+        Ok(Some((object, content)))
     }
 
     /// What `read` gives of a place. There are stores that tell of an object a moment before they give it out.

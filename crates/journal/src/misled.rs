@@ -115,6 +115,23 @@ async fn an_entry_that_does_not_open_is_read_once_more() {
     }
 }
 
+/// A listing of a directory that grows meanwhile may have an entry, and not the one before it.
+#[tokio::test]
+async fn an_entry_that_a_listing_left_out_is_not_missing() {
+    let w = World::new(Appends::Conditional);
+    let node = w.node();
+    w.fill(&node).await;
+    let mut places = node.places_after(&Tail::EMPTY).await.unwrap().unwrap();
+    places.remove(1);
+    let entries = node.entries(&w.keys, Tail::EMPTY, &places);
+    let entries: Vec<_> = entries.map(|entry| entry.unwrap()).collect().await;
+    assert_eq!(entries.len(), TEXTS.len());
+    for (entry, text) in entries.iter().zip(TEXTS) {
+        assert!(entry.chained);
+        assert!(matches!(&entry.content, Content::Plain(_, said) if **said == *text.as_bytes()), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn the_hash_of_the_end_is_that_of_what_is_there() {
     for appends in [Appends::Conditional, Appends::Siblings] {

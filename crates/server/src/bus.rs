@@ -13,6 +13,7 @@ pub(crate) mod fuzz;
 mod node_id;
 mod others;
 mod protocol;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -28,11 +29,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::auth::standing::Standings;
 use crate::settings::Bus;
 use crate::shutdown::Shutdown;
-pub(crate) use connection::address;
+pub(crate) use connection::addresses;
 use connection::{Connection, refused};
 use node_id::NodeId;
 use others::{Others, TELLS};
 use protocol::{Line, Presence, hint, presence};
+pub use telling::Telling;
 
 /// The first wait before the bus is tried again, and the longest.
 const RETRY: Duration = Duration::from_millis(250);
@@ -71,7 +73,7 @@ pub(crate) struct Ears {
 /// `Retry` if they could not be told; they find it out by themselves within minutes.
 pub async fn tell_of_record(bus: &Bus, account: AccountId) -> Result<()> {
     let tell = async {
-        let mut connection = Connection::open(bus).await?;
+        let mut connection = Connection::open(bus, TELL).await?;
         connection.publish(&bus.subject, &[(account, RECORD)]).await?;
         connection.taken().await
     };
@@ -85,7 +87,7 @@ pub(crate) async fn run(bus: Bus, ears: Ears, random: Arc<dyn Random>, shutdown:
     let claimed = tokio::task::spawn_blocking(claim).await;
     // Until the goodbye nobody else is to have it.
     let claimed = claimed.unwrap_or_else(|_| NodeId::claim(None, &*random));
-    stay(&bus.subject, claimed.id, || Connection::open(&bus), ears, random, shutdown).await;
+    stay(&bus.subject, claimed.id, || Connection::open(&bus, CONNECT), ears, random, shutdown).await;
     drop(claimed);
 }
 

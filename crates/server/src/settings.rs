@@ -165,7 +165,7 @@ pub struct Login {
 /// The bus over which nodes tell each other what they append: a NATS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bus {
-    /// `nats://host:port` or `tls://host:port`; empty: there is none.
+    /// `nats://host:port` or `tls://host:port`, or several with commas between them; empty: there is none.
     pub url: String,
     /// The subject; the same on all nodes of one store, another one for another store.
     pub subject: String,
@@ -175,6 +175,10 @@ pub struct Bus {
     pub secret_file: PathBuf,
     /// The file with the certificates that are trusted, in PEM.
     pub ca: PathBuf,
+    /// The file with the certificate that this node shows, in PEM; empty: none.
+    pub certificate: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
     /// The directory where this node keeps what it calls itself there (`node-1.id`), normally the data directory; none: it is
     /// another node whenever it is started.
     pub node: Option<PathBuf>,
@@ -182,8 +186,8 @@ pub struct Bus {
 
 impl Default for Bus {
     fn default() -> Self {
-        let (url, user, secret_file, ca, node) = Default::default();
-        Bus { url, subject: "sealpost.log".to_owned(), user, secret_file, ca, node }
+        let (url, user, secret_file, ca, certificate, key, node) = Default::default();
+        Bus { url, subject: "sealpost.log".to_owned(), user, secret_file, ca, certificate, key, node }
     }
 }
 
@@ -196,8 +200,11 @@ impl Bus {
         if !subject {
             return Some("bus.subject: letters, digits, dots, `_` and `-`");
         }
-        if !self.url.is_empty() && crate::bus::address(&self.url).is_err() {
-            return Some("bus.url: as in \"nats://host:4222\" or \"tls://host:4222\"");
+        if !self.url.is_empty() && crate::bus::addresses(&self.url).is_err() {
+            return Some("bus.url: as in \"nats://host:4222\" or \"tls://one:4222,tls://two:4222\"");
+        }
+        if self.certificate.as_os_str().is_empty() != self.key.as_os_str().is_empty() {
+            return Some("bus.certificate and bus.key: both or none");
         }
         let tls = self.url.starts_with("tls://");
         (tls && self.ca.as_os_str().is_empty())

@@ -90,13 +90,7 @@ impl Bucket {
     }
 
     async fn cold_over(&self, store: Store, settings: Settings) -> (Arc<Context>, Client) {
-        let key = ServerKey::generate(&SeededRandom::new(1));
-        let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
-        let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
-        let (mut client, _) = dial(&ctx);
-        client.login().await;
-        client.ok("SELECT INBOX").await;
-        (ctx, client)
+        cold_over(store, settings).await
     }
 
     /// How many requests a command takes, and what is answered, but for how far it is.
@@ -117,6 +111,17 @@ impl Bucket {
             .filter(|path| path.as_ref().contains("/pack/"))
             .collect()
     }
+}
+
+/// A client of a process that knows nothing yet, in the inbox.
+async fn cold_over(store: Store, settings: Settings) -> (Arc<Context>, Client) {
+    let key = ServerKey::generate(&SeededRandom::new(1));
+    let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
+    let ctx = Arc::new(Context::new(settings, store, key, None, clock, random).unwrap());
+    let (mut client, _) = dial(&ctx);
+    client.login().await;
+    client.ok("SELECT INBOX").await;
+    (ctx, client)
 }
 
 #[tokio::test]
@@ -178,20 +183,20 @@ async fn packs_are_opened_where_there_is_room() {
     let account = Bucket::new(500).await.world.account().await;
     let numbers: Vec<MessageNumber> = account.state().messages().map(|(number, _)| number).collect();
     let (first, second, other) = (numbers[0], numbers[1], numbers[300]);
-    let memory = Budget::new(3 << 20);
+    let memory = Budget::new(3 << 19);
     let packs = PackReads::new(&account, Packed::Messages, &memory);
     packs.expect(numbers).await;
     assert!(packs.are_together(first, second) && !packs.are_together(first, other));
     assert!(packs.has_room(first) && packs.has_room(other));
     let message = account.state().message(first).unwrap();
     let reader = packs.reader(first, &message).await;
-    assert!(memory.in_use() > 2 << 20);
+    assert!(memory.in_use() > 1 << 20);
     assert!(packs.has_room(second) && !packs.has_room(other), "one pack fits");
     drop(reader);
     packs.make_room(other);
     assert!(packs.has_room(other) && memory.in_use() == 0);
     // Somebody else has all of it.
-    let _all = memory.try_acquire_large(3 << 20).unwrap();
+    let _all = memory.try_acquire_large(3 << 19).unwrap();
     assert!(!packs.has_room(other));
     packs.make_room(other);
     assert!(packs.has_room(other) && !packs.has_room(first));
@@ -220,6 +225,32 @@ async fn what_came_while_nobody_was_here_is_packed_at_the_next_login() {
         }
     };
     tokio::time::timeout(PATIENCE, packed).await.expect("packs are made");
+}
+
+/// Structures come with the log, and whole messages are packed a moment later: nobody has to wait for the packs.
+#[tokio::test]
+async fn what_came_while_nobody_was_here_is_shown_in_few_requests() {
+    let calls = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+    let store = || Store::over(Arc::new(calls.clone())).packing();
+    let mut world = smtp_world::World::over(store(), settings()).await;
+    let mut client = Lmtp::new(world.connect_as(Protocol::Lmtp)).await;
+    for n in 0..MESSAGES {
+        client.deliver("me@localhost", &message(n)).await;
+    }
+    let mut shown = Vec::new();
+    for round in ["the first", "packed"] {
+        let (_ctx, mut client) = cold_over(store(), settings()).await;
+        let before = calls.calls();
+        let mut lines = client.ok("FETCH 1:* FULL").await;
+        let requests = calls.calls() - before;
+        eprintln!("FETCH 1:* FULL, {round}, of what came while nobody was logged in: {requests} requests");
+        assert!(requests <= 20, "{round}: {requests} requests");
+        lines.retain(|line| !line.starts_with("* OK [INPROGRESS"));
+        // Only the first session sees them.
+        shown.push(lines.into_iter().map(|line| line.replace("\\Recent", "")).collect::<Vec<_>>());
+    }
+    assert!(shown[0].len() as u64 == MESSAGES + 1 && shown[0][0].contains("message 0"), "{}", shown[0][0]);
+    assert!(shown[0] == shown[1]);
 }
 
 #[tokio::test]

@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use sealpost_base::{AccountId, Error, Kind, Position, Result};
+use sealpost_base::{AccountId, Error, Kind, Position, Result, limits};
 use sealpost_journal::{Content, Entry, Journal, Tail};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::{AccountKeys, RootKey};
@@ -101,6 +102,7 @@ impl Account {
                 let said = read(self.id, &entry);
                 let rows = self.state().rows_of(events_of(&said));
                 let events = self.change_state(rows, |state| apply(state, &entry, &said)).await;
+                keep_structures(&self.accounts, said);
                 if events.is_none() {
                     self.damaged.store(true, Ordering::Relaxed);
                 }
@@ -175,6 +177,7 @@ async fn load(
             let said = read(id, &entry);
             let rows = state.rows_of(events_of(&said));
             let events = scale.accounts.long_steps().run(rows, || apply(&mut state, &entry, &said)).await;
+            keep_structures(scale.accounts, said);
             damaged |= events.is_none();
             work.tail = entry.tail();
             work.since_checkpoint += events.unwrap_or(1).max(1);
@@ -273,6 +276,19 @@ fn read(id: AccountId, entry: &Entry) -> Option<(Origin, Batch)> {
         Content::Damaged(why) => Err(why.clone()),
     };
     read.inspect_err(|why| tracing::error!(account = %id, %position, why, "damaged log entry")).ok()
+}
+
+/// Keeps structures that came with deliveries: they are asked for next.
+fn keep_structures(accounts: &Accounts, said: Option<(Origin, Batch)>) {
+    for event in said.into_iter().flat_map(|(_, batch)| batch.events) {
+        if let Event::Delivered { message, structure: Some(sealed), .. } = event
+            && sealed.len() <= limits::DELIVERED_STRUCTURE_BYTES
+        {
+            let sealed = Bytes::from(Vec::from(sealed));
+            let bytes = sealed.len();
+            accounts.delivered().put(message.object, Arc::new(sealed), bytes);
+        }
+    }
 }
 
 fn events_of(said: &Option<(Origin, Batch)>) -> &[Event] {

@@ -115,6 +115,7 @@ impl Account {
         }
         if due {
             self.tidy_summaries().await?;
+            self.pack_delivered_first().await?;
             self.tidy_packs().await?;
         }
         Ok(())

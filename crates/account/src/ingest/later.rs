@@ -55,13 +55,20 @@ impl Ingest {
     pub async fn finish_later(self, later: &mut Later) -> Result<Stored> {
         let (text, structure) = scanned(self.scanner);
         let layout = match self.writer.seal(&text, &structure).await? {
-            Finished::Durable(layout) => layout,
+            Finished::Durable(layout, _) => layout,
             Finished::Sealed(whole, _drawn) => {
                 let layout = whole.layout();
                 later.add(whole).await?;
                 layout
             }
         };
-        Ok(Stored { object: self.object, key: self.key, layout, origin: None, age: self.age })
+        Ok(Stored {
+            object: self.object,
+            key: self.key,
+            layout,
+            origin: None,
+            structure: None,
+            age: self.age,
+        })
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::StreamExt;
 use sealpost_base::{Result, limits};
 use sealpost_vault::pack::{self, Member};
+use tokio::time::sleep;
 
 use super::{PackReads, Packed};
 use crate::account::Account;
@@ -16,11 +18,14 @@ use crate::summary::{Known, SegmentName, Stored};
 /// Messages without a pack that are worth one; fewer are read one by one.
 pub(super) const WORTH_MESSAGES: usize = 16;
 /// Packs of one kind that are made in one round.
-pub(super) const ROUND_PACKS: usize = 16;
+pub(super) const ROUND_PACKS: usize = 32;
 /// Messages read at once.
 const AT_ONCE: usize = 8;
 /// Memory that making a pack takes: its pieces, what is written, and what is read at once.
 pub(super) const MAKING_BYTES: usize = 2 * limits::PACK_BYTES + AT_ONCE * limits::PACKED_MESSAGE_BYTES;
+
+/// How long whoever has just logged in has the store for itself before messages are read to be packed.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// A message by its number.
 pub(super) type Numbered = (u32, Message);
@@ -108,6 +113,7 @@ impl Account {
     /// # Errors
     /// What the store says. What is left undone is done the next time.
     async fn pack(self: &Arc<Self>) -> Result<()> {
+        self.pack_delivered_first().await?;
         let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
         let _change = self.packs.change.lock().await;
         self.pack_from(self.packs.seen.load(Ordering::Relaxed)).await?;
@@ -115,6 +121,35 @@ impl Account {
             self.merge_packs(kind, super::tidy::MANY).await?;
         }
         Ok(())
+    }
+
+    /// Packs structures that came with deliveries. If there were any, somebody has just logged in, and has the store for a moment
+    /// before the rest is read to be packed.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(crate) async fn pack_delivered_first(self: &Arc<Self>) -> Result<()> {
+        if self.store().wants_packs() && !self.is_damaged() && self.pack_delivered().await? {
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Packs structures that came with deliveries, for which nothing has to be read; whether there were any.
+    async fn pack_delivered(self: &Arc<Self>) -> Result<bool> {
+        let _permit = self.budget().acquire_whole(MAKING_BYTES).await;
+        let _change = self.packs.change.lock().await;
+        let (kind, first) = (Packed::Structures, self.packs.seen.load(Ordering::Relaxed));
+        let known = self.packs_of(kind).await?;
+        let (mut plans, _) = uncovered(kind, &self.state(), &known, first);
+        let delivered = self.delivered();
+        plans
+            .retain(|plan| plan.messages.iter().all(|(_, message)| delivered.get(&message.object).is_some()));
+        let any = !plans.is_empty();
+        for plan in plans {
+            self.make_pack(kind, plan.messages).await?;
+        }
+        Ok(any)
     }
 
     /// Makes packs of the messages from `first` on that have none. For who holds memory and `change`.

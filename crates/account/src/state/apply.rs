@@ -96,7 +96,7 @@ impl AccountState {
             Event::MailboxRenamed { mailbox, name } => self.rename(*mailbox, name),
             Event::MailboxDeleted { mailbox } => self.delete(*mailbox, at),
             Event::Subscribed { name, on } => self.subscribe(name, *on),
-            Event::Delivered { mailbox, message } => {
+            Event::Delivered { mailbox, message, .. } => {
                 let named = mailbox.as_deref().and_then(|name| self.mailbox_named(name));
                 // Mail is sealed for this account alone, so it does not go into a share.
                 let named = named.filter(|m| m.link.is_none());

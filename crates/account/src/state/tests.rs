@@ -100,7 +100,7 @@ impl Model {
                     m.name.clone_from(name);
                 }
             }
-            Event::Delivered { mailbox, message } => {
+            Event::Delivered { mailbox, message, .. } => {
                 let named = self.mailboxes.iter().find(|(_, m)| Some(&m.name) == mailbox.as_ref());
                 let to = named.map_or(1, |(id, _)| *id);
                 let row = ModelRow { message: message.object.0[0], flags: Vec::new(), modseq };
@@ -241,7 +241,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => (mailbox(), name()).prop_map(|(mailbox, name)| Event::MailboxRenamed { mailbox, name }),
         1 => mailbox().prop_map(|mailbox| Event::MailboxDeleted { mailbox }),
         4 => (any::<u8>(), prop::option::of(name()))
-            .prop_map(|(n, mailbox)| Event::Delivered { mailbox, message: message(n) }),
+            .prop_map(|(n, mailbox)| Event::Delivered { mailbox, message: message(n), structure: None }),
         4 => (any::<u8>(), mailbox(), flags())
             .prop_map(|(n, mailbox, flags)| Event::Appended { mailbox, message: message(n), flags }),
         3 => (mailbox(), uid_sets(), mailbox()).prop_map(|(from, uids, to)| Event::Copied { from, uids, to }),
@@ -357,7 +357,7 @@ fn only_deliveries_and_offers_count_in_an_entry_sealed_to_the_public_key() {
     let root = sealpost_vault::RootKey::generate(&sealpost_base::SeededRandom::new(1));
     let link = crate::share::Link { share: AccountId([7; 16]), root, owner: Some("o@x".to_owned()) };
     let events = vec![
-        Event::Delivered { mailbox: None, message: message(1) },
+        Event::Delivered { mailbox: None, message: message(1), structure: None },
         Event::MailboxDeleted { mailbox: MailboxId(2) },
         Event::Linked { mailbox: MailboxId(3), link: link.clone() },
         Event::Offered { link, name: "n".to_owned(), below: None },
@@ -383,7 +383,7 @@ fn renaming_takes_inferiors_along_and_leaves_those_of_the_inbox() {
     assert!(names_of(&state).ends_with(&["n", "n/m", "n/m/b", "n/m/b/c"]));
     assert!(ops::rename_mailbox(&state, "n", "n/m/inside").is_err());
 
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1) }]);
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
     let events = ops::rename_mailbox(&state, "inbox", "old/mail").unwrap();
     apply(&mut state, events);
     assert_eq!(state.mailbox_named("old/mail").unwrap().len(), 1);
@@ -407,11 +407,11 @@ fn a_level_that_is_no_mailbox_can_be_renamed() {
 #[test]
 fn the_last_uid_is_followed_by_a_new_uidvalidity() {
     let mut state = AccountState::new(ACCOUNT);
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1) }]);
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
     let inbox = state.inbox().id();
     let before = state.inbox().uid_validity();
     state.mailboxes.get_mut(&inbox).unwrap().uid_next = Uid::new(u32::MAX).unwrap();
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(2) }]);
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(2), structure: None }]);
     assert!(state.inbox().uid_validity() > before);
     assert_eq!(state.inbox().uids().to_string(), "1:2");
 }
@@ -420,7 +420,7 @@ fn the_last_uid_is_followed_by_a_new_uidvalidity() {
 fn a_uidvalidity_that_was_raised_is_below_all_that_follow() {
     let mut state = AccountState::new(ACCOUNT);
     let inbox = state.inbox().id();
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1) }]);
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
     let above = state.last_uid_validity() + 1000;
     apply(&mut state, vec![Event::UidValidityRaised { above, mailbox: Some(inbox) }]);
     let raised = state.inbox().uid_validity();
@@ -437,7 +437,7 @@ fn a_uidvalidity_that_was_raised_is_below_all_that_follow() {
 fn what_vanished_too_long_ago_is_forgotten_whole() {
     let mut state = AccountState::new(ACCOUNT);
     let limit = sealpost_base::limits::VANISHED_RANGES as u32;
-    let deliver = |_| Event::Delivered { mailbox: None, message: message(1) };
+    let deliver = |_| Event::Delivered { mailbox: None, message: message(1), structure: None };
     apply(&mut state, (0..limit * 2 + 4).map(deliver).collect());
     for n in 0..=limit {
         let uid = Uid::new(n * 2 + 1).unwrap();
@@ -457,7 +457,7 @@ fn limits_half(limit: u32) -> usize {
 #[test]
 fn keywords_and_objects_stop_at_their_limits() {
     let mut state = AccountState::new(ACCOUNT);
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1) }]);
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
     let inbox = state.inbox().id();
     let uids = state.inbox().uids();
     let keywords: Vec<_> = (0..5000).map(|n| format!("k{n}")).collect();
@@ -581,7 +581,7 @@ fn subscriptions_are_bounded_in_bytes() {
 #[test]
 fn damaged_chunks_are_refused_not_believed() {
     let mut state = AccountState::new(ACCOUNT);
-    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1) }]);
+    apply(&mut state, vec![Event::Delivered { mailbox: None, message: message(1), structure: None }]);
     let whole = chunks(&state);
     for skip in 0..whole.len() {
         let mut restore = Restore::new(ACCOUNT);

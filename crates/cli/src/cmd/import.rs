@@ -143,7 +143,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
     let _lock = Lock::take(&place, record.id)?;
-    let account = place.accounts().open(record.id, &root).await?;
+    let accounts = place.accounts();
+    let told = place.tell_of(&accounts);
+    let account = accounts.open(record.id, &root).await?;
     let bar = progress_bar(discovery.found.iter().map(|found| found.bytes).sum(), global);
     let options = Options { variant: args.variant, keep_status: false };
     let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
@@ -152,6 +154,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let done =
         pipeline::Pipeline::new(&place, account, record.quotas(), &bar, &mut summary).run(archives).await;
     bar.finish_and_clear();
+    told.end().await;
     if let Err(e) = done {
         // What was imported stays imported; the summary says how much that is.
         global.output().note(summary.text());

@@ -344,7 +344,7 @@ pub const KEYS: &[Key] = &[
         "bus.url",
         Text,
         settings.bus.url,
-        "Where it is: \"nats://host:4222\", or \"tls://host:4222\" with TLS; empty: there is none."
+        "Where it is: \"nats://host:4222\", or \"tls://host:4222\" with TLS; the servers of a cluster with commas between them, of which the first that answers is used; empty: there is none."
     ),
     key!(
         "bus.subject",
@@ -365,6 +365,13 @@ pub const KEYS: &[Key] = &[
         settings.bus.ca,
         "The file with the certificates that are trusted, in PEM; needed for tls://."
     ),
+    key!(
+        "bus.certificate",
+        File,
+        settings.bus.certificate,
+        "The file with the certificate that this node shows, in PEM, if the bus asks for one; empty: none."
+    ),
+    key!("bus.key", File, settings.bus.key, "The file with the key of that certificate, in PEM."),
     key!(
         "log.level",
         Choice,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use sealpost_base::{AccountId, Error, Position, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -35,20 +35,39 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in and subscribes; the bus has confirmed it when this returns.
-    pub async fn open(bus: &Bus) -> Result<Self> {
-        let (_, address) = address(&bus.url)?;
-        let stream = TcpStream::connect(&address).await;
-        let stream =
-            stream.map_err(|e| Error::retry(format!("cannot reach the bus at {address}")).with_source(e))?;
-        // Hints are small and are to arrive now.
-        let _ = stream.set_nodelay(true);
-        Connection::over(Box::new(stream), bus).await
+    /// Connects to the first of its servers that takes it, logs in and subscribes; the bus has confirmed it when this returns. It takes
+    /// no longer than `within`, of which each server has its part.
+    ///
+    /// # Errors
+    /// What the last of them says.
+    pub async fn open(bus: &Bus, within: Duration) -> Result<Self> {
+        let addresses = addresses(&bus.url)?;
+        let patience = within / addresses.len().max(1) as u32;
+        let mut failed = Error::invalid("no bus is named");
+        for address in &addresses {
+            match timeout(patience, Connection::open_one(bus, address)).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(e)) => failed = e,
+                Err(_) => failed = Error::retry(format!("the bus at {} does not answer", address.host)),
+            }
+            tracing::debug!(address = address.host, error = %failed, "this server of the bus is passed over");
+        }
+        Err(failed)
     }
 
-    /// Logs in and subscribes over a stream that leads to the bus.
-    pub async fn over(stream: Box<dyn Stream>, bus: &Bus) -> Result<Self> {
-        let (tls, address) = address(&bus.url)?;
+    async fn open_one(bus: &Bus, address: &Address) -> Result<Self> {
+        let stream = TcpStream::connect(&address.host).await;
+        let stream = stream
+            .map_err(|e| Error::retry(format!("cannot reach the bus at {}", address.host)).with_source(e))?;
+        // Hints are small and are to arrive now.
+        let _ = stream.set_nodelay(true);
+        Connection::over(Box::new(stream), bus, address).await
+    }
+
+    /// Logs in and subscribes over a stream that leads to a server of the bus.
+    pub async fn over(stream: Box<dyn Stream>, bus: &Bus, address: &Address) -> Result<Self> {
+        let Address { tls, host } = address;
+        let tls = *tls;
         let mut connection = Connection { stream, decoder: Decoder::default(), unanswered: 0 };
         let Head::Info { tls: required } = connection.head().await? else {
             return Err(Error::corrupt("what answers is no NATS server"));
@@ -60,7 +79,7 @@ impl Connection {
             // What came before TLS is nobody's word.
             connection.decoder = Decoder::default();
             let stream = std::mem::replace(&mut connection.stream, Box::new(tokio::io::empty()));
-            connection.stream = Box::new(encrypt(bus, &address, stream).await?);
+            connection.stream = Box::new(encrypt(bus, host, stream).await?);
         }
         let secret = secret(bus).await?;
         let user = (!bus.user.is_empty()).then_some(bus.user.as_str());
@@ -166,8 +185,28 @@ pub(super) fn refused(why: &str) -> Error {
     Error::retry(format!("the bus says: {why}"))
 }
 
-/// Whether the URL wants TLS, and the address with its port.
-pub(crate) fn address(url: &str) -> Result<(bool, String)> {
+/// A server of the bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Whether it is to be spoken to with TLS.
+    pub tls: bool,
+    /// Its name or address, and the port.
+    pub host: String,
+}
+
+/// The servers that a URL names: one, or several with commas between them, which are one cluster.
+///
+/// # Errors
+/// `Invalid` if it is none, or some are to be spoken to with TLS and others without.
+pub(crate) fn addresses(url: &str) -> Result<Vec<Address>> {
+    let addresses: Vec<Address> = url.split(',').map(|one| address(one.trim())).collect::<Result<_>>()?;
+    if addresses.windows(2).any(|two| two[0].tls != two[1].tls) {
+        return Err(Error::invalid(format!("all servers of the bus with TLS, or none: {url}")));
+    }
+    Ok(addresses)
+}
+
+fn address(url: &str) -> Result<Address> {
     let wrong =
         || Error::invalid(format!("not the URL of a bus, as in nats://host:4222 or tls://host:4222: {url}"));
     let (scheme, address) = url.split_once("://").ok_or_else(wrong)?;
@@ -182,7 +221,7 @@ pub(crate) fn address(url: &str) -> Result<(bool, String)> {
     }
     let has_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let bare_ipv6 = address.ends_with(']') || !has_port;
-    Ok((tls, if bare_ipv6 { format!("{address}:4222") } else { address.to_owned() }))
+    Ok(Address { tls, host: if bare_ipv6 { format!("{address}:4222") } else { address.to_owned() } })
 }
 
 async fn encrypt(bus: &Bus, address: &str, stream: Box<dyn Stream>) -> Result<impl Stream + use<>> {
@@ -193,12 +232,32 @@ async fn encrypt(bus: &Bus, address: &str, stream: Box<dyn Stream>) -> Result<im
         let certificate = certificate.map_err(|e| wrong("no certificates").with_source(e))?;
         roots.add(certificate).map_err(|e| wrong("not a certificate to trust").with_source(e))?;
     }
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let config = match identity(bus).await? {
+        Some((chain, key)) => config.with_client_auth_cert(chain, key).map_err(|e| {
+            Error::invalid("the certificate and the key for the bus do not go together").with_source(e)
+        })?,
+        None => config.with_no_client_auth(),
+    };
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     let name = ServerName::try_from(host.to_owned());
     let name = name.map_err(|e| Error::invalid("not the name of a host").with_source(e))?;
     let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     connected.map_err(|e| Error::retry("the bus cannot be trusted, or speaks no TLS").with_source(e))
+}
+
+/// The certificate that this node shows, with its key; `None` if it shows none.
+async fn identity(bus: &Bus) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>> {
+    if bus.certificate.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |what: &str| Error::invalid(what.to_owned());
+    let chain = read_file(&bus.certificate).await?;
+    let chain: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
+    let chain = chain.map_err(|e| wrong("bus.certificate: no certificates").with_source(e))?;
+    let key = PrivateKeyDer::from_pem_slice(&read_file(&bus.key).await?);
+    let key = key.map_err(|e| wrong("bus.key: no private key").with_source(e))?;
+    Ok(Some((chain, key)))
 }
 
 /// The password or token, from its file.

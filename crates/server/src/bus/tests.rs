@@ -3,13 +3,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
 use sealpost_account::{Account, NewMessage};
-use sealpost_base::{Budget, Clock, SeededRandom, Timestamp};
+use sealpost_base::{Budget, Clock, Kind, SeededRandom, Timestamp};
 use sealpost_vault::record::ServerKey;
 use sealpost_vault::{RootKey, Store};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 
+use super::connection::Address;
 use super::*;
 
 const ID: AccountId = AccountId([5; 16]);
@@ -122,8 +123,8 @@ impl Ways {
         }
         let (stream, other_end) = tokio::io::duplex(4096);
         tokio::spawn(serve_while(reach, serve(other_end, node as u64, self.published.clone())));
-        let bus = Bus { url: "nats://nowhere".to_owned(), ..Bus::default() };
-        Connection::over(Box::new(stream), &bus).await
+        let nowhere = Address { tls: false, host: "nowhere:4222".to_owned() };
+        Connection::over(Box::new(stream), &Bus::default(), &nowhere).await
     }
 }
 
@@ -444,8 +445,8 @@ async fn who_leaves_tells_what_is_left_and_that_some_is_lost() {
 async fn what_was_sent_is_taken_when_the_last_ping_is_answered() {
     let (stream, mut other_end) = tokio::io::duplex(4096);
     other_end.write_all(b"INFO {}\r\nPONG\r\n").await.unwrap();
-    let bus = Bus { url: "nats://nowhere".to_owned(), ..Bus::default() };
-    let mut connection = Connection::over(Box::new(stream), &bus).await.unwrap();
+    let nowhere = Address { tls: false, host: "nowhere:4222".to_owned() };
+    let mut connection = Connection::over(Box::new(stream), &Bus::default(), &nowhere).await.unwrap();
     connection.ping().await.unwrap();
     other_end.write_all(b"+OK\r\nMSG x 1 1\r\nx\r\nPONG\r\n+OK\r\nPING\r\n").await.unwrap();
     let mut taken = std::pin::pin!(connection.taken());
@@ -580,13 +581,69 @@ async fn nonsense_on_the_bus_shows_nobody_anything() {
     assert!(!account.bell().has_rung(), "for nothing else");
 }
 
+/// A command is no node: it says nothing of itself.
+#[tokio::test]
+async fn what_a_command_appends_is_told() {
+    let (stand_in, store) = (StandIn::start().await, Store::memory().packing());
+    let command = alone(&store);
+    let mut heard = stand_in.published.subscribe();
+    let telling = Telling::begin(&stand_in.bus(), &command.accounts);
+    let account = command.accounts.open(ID, &RootKey::generate(&SeededRandom::new(1))).await.unwrap();
+    for end in [2, 5] {
+        while account.state().position().0 < end {
+            append(&account, &command).await;
+        }
+        if end == 5 {
+            break;
+        }
+        // While it runs.
+        while next_published(&mut heard, 1).await[0] != format!("{ID}{end:016x}") {}
+    }
+    telling.end().await.unwrap();
+    let mut told = Vec::new();
+    while told.last() != Some(&format!("{ID}{:016x}", 5)) {
+        told.extend(next_published(&mut heard, 1).await);
+    }
+    assert!(told.len() <= 3 && told.iter().all(|told| told.starts_with(&ID.to_string())), "{told:?}");
+    let nobody = Bus { url: "nats://127.0.0.1:1".to_owned(), ..Bus::default() };
+    let telling = Telling::begin(&nobody, &command.accounts);
+    append(&account, &command).await;
+    assert_eq!(telling.end().await.unwrap_err().kind(), Kind::Retry);
+}
+
 #[test]
 fn urls_are_read_strictly() {
-    assert_eq!(address("nats://a").unwrap(), (false, "a:4222".to_owned()));
-    assert_eq!(address("tls://a.b:1/").unwrap(), (true, "a.b:1".to_owned()));
-    assert_eq!(address("nats://[::1]").unwrap(), (false, "[::1]:4222".to_owned()));
-    assert_eq!(address("nats://[::1]:7").unwrap(), (false, "[::1]:7".to_owned()));
+    let read = |url: &str| {
+        let found = addresses(url).map_err(|e| e.to_string());
+        found.map(|found| found.into_iter().map(|one| (one.tls, one.host)).collect::<Vec<_>>())
+    };
+    let one = |tls, host: &str| Ok(vec![(tls, host.to_owned())]);
+    assert_eq!(read("nats://a"), one(false, "a:4222"));
+    assert_eq!(read("tls://a.b:1/"), one(true, "a.b:1"));
+    assert_eq!(read("nats://[::1]"), one(false, "[::1]:4222"));
+    assert_eq!(read("nats://[::1]:7"), one(false, "[::1]:7"));
+    assert_eq!(read("tls://a, tls://b:7").unwrap(), [(true, "a:4222".to_owned()), (true, "b:7".to_owned())]);
     for bad in ["", "a", "http://a", "nats://", "nats://u:p@a", "nats://a/b", "nats://a:x y"] {
-        assert!(address(bad).is_err(), "{bad}");
+        assert!(read(bad).is_err(), "{bad}");
     }
+    for bad in ["nats://a,tls://b", "nats://a,b", "nats://a,"] {
+        assert!(read(bad).is_err(), "{bad}");
+    }
+}
+
+/// Of the servers of a cluster one is enough, whichever it is, and one that says nothing does not keep from the next.
+#[tokio::test]
+async fn the_first_server_that_answers_is_used() {
+    let stand_in = StandIn::start().await;
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mute = (mute.local_addr().unwrap(), mute);
+    let url = format!("nats://127.0.0.1:1,nats://{},{}", mute.0, stand_in.url);
+    let bus = Bus { url, ..Bus::default() };
+    let mut heard = stand_in.published.subscribe();
+    let mut connection = Connection::open(&bus, Duration::from_secs(3)).await.unwrap();
+    connection.publish("s", &[(ID, Position(7))]).await.unwrap();
+    connection.taken().await.unwrap();
+    assert!(next_published(&mut heard, 1).await[0].starts_with(&ID.to_string()));
+    let nobody = Bus { url: "nats://127.0.0.1:1,nats://127.0.0.1:2".to_owned(), ..Bus::default() };
+    assert_eq!(Connection::open(&nobody, Duration::from_secs(3)).await.err().unwrap().kind(), Kind::Retry);
 }

@@ -23,7 +23,7 @@ const APPENDING: usize = 64;
 /// The first failure. If it came while storing, the message was delivered to nobody.
 pub(super) async fn together(ctx: &Arc<Context>, source: Source, accounts: Vec<Account>) -> Result<()> {
     let stored = match source {
-        Source::Direct(ingest) => vec![ingest.finish().await?],
+        Source::Direct(ingest) => vec![ingest.finish_to_deliver().await?],
         Source::Copies(message) => store_all(ctx, message, accounts.clone()).await?,
     };
     let deliveries = accounts.into_iter().zip(stored).map({
@@ -66,7 +66,7 @@ fn directly(
         let wrong = |_| Err(Error::internal("a message for one account has another number of them"));
         return stream::iter(accounts.into_iter().map(wrong)).boxed();
     };
-    stream::once(async move { append(ctx, only, ingest.finish().await?).await }).boxed()
+    stream::once(async move { append(ctx, only, ingest.finish_to_deliver().await?).await }).boxed()
 }
 
 async fn store_and_append(ctx: Arc<Context>, message: Arc<Copies>, account: Account) -> Result<()> {

@@ -124,7 +124,7 @@ impl Copies {
                 }
             }
         }
-        ingest.finish().await
+        ingest.finish_to_deliver().await
     }
 }
 

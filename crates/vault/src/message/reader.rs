@@ -79,6 +79,14 @@ impl MessageReader {
         self
     }
 
+    /// The same reader, which has the sealed structure already, as [`super::MessageWriter::finish_telling`] told it. One that cannot be of this
+    /// object is left; one that cannot be opened is read from the store.
+    pub fn with_structure(self, sealed: Bytes) -> Self {
+        let range = self.0.layout.range(STRUCTURE);
+        let fits = self.0.layout.check().is_ok() && sealed.len() as u64 == range.end - range.start;
+        if fits { self.with_piece(Piece::new(range.start, sealed)) } else { self }
+    }
+
     /// The sealed structure, for a pack. It can be opened.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Round trips, damage of every kind, and what an aborted writer leaves behind.
 
+use bytes::Bytes;
 use futures::StreamExt;
 use proptest::prelude::*;
 use sealpost_base::{Budget, Kind, SeededRandom};
@@ -52,6 +53,38 @@ impl Written {
 
     fn path(&self) -> String {
         path(self.account, self.object)
+    }
+}
+
+/// Of a small object and of one in parts: what the writer told is read without the store, and what is not it is done without.
+#[test]
+fn the_structure_that_a_writer_told_is_used_and_no_other() {
+    for size in [500, 3 * CHUNK_BYTES] {
+        block_on(async {
+            let random = SeededRandom::new(1);
+            let (account, object) = (AccountId::random(&random), ObjectId::random(&random));
+            let (store, key) = (Store::memory(), MessageKey::generate(&random));
+            let budget = Budget::new(8 * WRITER_BYTES);
+            let mut writer = MessageWriter::new(&store, account, object, &key, &budget).await.unwrap();
+            writer.write(&sample(size, true)).await.unwrap();
+            let (layout, told) = writer.finish_telling(b"text", b"structure").await.unwrap();
+            let reader = |store| MessageReader::new(store, account, object, &key, layout);
+            // Nothing is there.
+            let nowhere = Store::memory();
+            assert_eq!(
+                reader(&nowhere).with_structure(told.clone()).structure().await.unwrap(),
+                b"structure"
+            );
+            assert!(reader(&nowhere).with_structure(told.clone()).text().await.is_err());
+            let mut wrong = told.to_vec();
+            wrong[10] ^= 1;
+            for wrong in [wrong.into(), told.slice(1..), Bytes::new()] {
+                let reader = |store| reader(store).with_structure(wrong.clone());
+                assert!(reader(&nowhere).structure().await.is_err());
+                assert_eq!(reader(&store).structure().await.unwrap(), b"structure");
+                assert_eq!(*reader(&store).structure_piece().await.unwrap().bytes(), told);
+            }
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What comes of it is the object that a [`super::MessageWriter`] makes of the same message.
 
+use bytes::Bytes;
 use sealpost_base::limits::{CHUNK_BYTES, INLINE_OBJECT_BYTES};
 use sealpost_base::{AccountId, Error, ObjectId, Result};
 
@@ -90,6 +91,12 @@ impl Whole {
     /// The sizes of its sections, for whoever refers to it.
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// Its sealed structure.
+    pub(super) fn sealed_structure(&self) -> Bytes {
+        let range = self.layout.range(STRUCTURE);
+        Bytes::copy_from_slice(&self.object.as_ref()[range.start as usize..range.end as usize])
     }
 
     /// Stores all of them. All are durable when it returns.

@@ -4,6 +4,7 @@
 //! [`INLINE_OBJECT_BYTES`] the object becomes an upload in parts: from then on one chunk fills while the one
 //! before is compressed, sealed and written on other threads.
 
+use bytes::Bytes;
 use sealpost_base::limits::{CHUNK_BYTES, INLINE_OBJECT_BYTES};
 use sealpost_base::{AccountId, Budget, Error, ObjectId, Permit, Result};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -29,8 +30,8 @@ pub struct MessageWriter {
 pub enum Finished {
     /// Its object is small, and not stored yet; the memory that was drawn for it.
     Sealed(Whole, Option<Permit>),
-    /// It is durable.
-    Durable(Layout),
+    /// It is durable; its sealed structure.
+    Durable(Layout, Bytes),
 }
 
 enum Stage {
@@ -126,14 +127,23 @@ impl MessageWriter {
     /// # Errors
     /// `Retry` if the store failed, `Limit` if text or structure pass [`SECTION_BYTES`].
     pub async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Layout> {
+        self.finish_telling(text, structure).await.map(|(layout, _)| layout)
+    }
+
+    /// As [`MessageWriter::finish`]; also the sealed structure, as it is in the object
+    /// ([`super::MessageReader::with_structure`]).
+    ///
+    /// # Errors
+    /// As [`MessageWriter::finish`].
+    pub async fn finish_telling(self, text: &[u8], structure: &[u8]) -> Result<(Layout, Bytes)> {
         let store = self.store.clone();
         match self.seal(text, structure).await? {
             Finished::Sealed(whole, _drawn) => {
-                let layout = whole.layout();
+                let told = (whole.layout(), whole.sealed_structure());
                 whole.put(&store).await?;
-                Ok(layout)
+                Ok(told)
             }
-            Finished::Durable(layout) => Ok(layout),
+            Finished::Durable(layout, sealed_structure) => Ok((layout, sealed_structure)),
         }
     }
 
@@ -258,7 +268,8 @@ impl Sink {
             let object = Sealed::new(parts.concat());
             return Ok(Finished::Sealed(Whole::new(self.path, object, layout), self.permit));
         }
-        self.finish_upload(&sealed_text, &sealed_structure, layout).await.map(Finished::Durable)
+        let layout = self.finish_upload(&sealed_text, &sealed_structure, layout).await?;
+        Ok(Finished::Durable(layout, sealed_structure.into()))
     }
 
     async fn finish_upload(

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use sealpost_account::share::Link;
 use sealpost_account::{
-    Account, AccountState, Applied, Event, Flags, Mailbox, Message, NewMessage, SystemFlags, ops,
+    Account, AccountState, Accounts, Applied, Event, Flags, Mailbox, Message, NewMessage, SystemFlags, ops,
 };
 use sealpost_base::{Error, MailboxId, ObjectId, Timestamp, UidSet, limits};
 use sealpost_mime::header::date;
@@ -67,7 +67,9 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
         None => Timestamp(i64::MIN),
     };
     let (record, root) = unlock(place, &args.account.name, &args.password, Accept::Password).await?;
-    let account = place.accounts().open(record.id, &root).await?;
+    let accounts = place.accounts();
+    let told = place.tell_of(&accounts);
+    let account = accounts.open(record.id, &root).await?;
     let committed = account
         .commit(|state| {
             if !state.graveyard().any(|buried| buried.at >= since) {
@@ -83,8 +85,9 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
         _ => 0,
     };
     for link in own_shares(&account) {
-        restored += from_share(place, &account, &link, since, &args.to).await?;
+        restored += from_share(place, &accounts, &account, &link, since, &args.to).await?;
     }
+    told.end().await;
     let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
     global.output().show(&result, |r| match r.restored {
         0 => "there is nothing to bring back".to_owned(),
@@ -122,12 +125,12 @@ fn own_shares(account: &Account) -> Vec<Link> {
 /// still see the share. What is there already, by an earlier call, is left alone.
 async fn from_share(
     place: &Place,
+    accounts: &Accounts,
     account: &Account,
     link: &Link,
     since: Timestamp,
     to: &str,
 ) -> Result<usize> {
-    let accounts = place.accounts();
     let share = accounts.open(link.share, &link.root).await?;
     let deleted = place.directory.share_last_changed(link.share).await?.is_some_and(|last| last >= since);
     let found: Vec<(Message, Flags)> = {

@@ -180,6 +180,8 @@ impl Target<'_> {
         }
         let refetch = origin::refetch(self.directory, &place.store, place.random.clone());
         let accounts = place.accounts();
+        // As long as this process runs: what is told later than its end, servers find out by themselves.
+        drop(place.tell_of(&accounts));
         if let Some(refetch) = &refetch {
             accounts.set_bodies(Arc::new(Anywhere(refetch.clone())));
         }

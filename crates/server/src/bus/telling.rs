@@ -1,0 +1,102 @@
+//! What a command appends, told to the servers while it runs: a command is not a node, listens to nobody and is missed by nobody.
+//!
+//! What was appended within a second is told together, over a connection of its own, so that an import that takes hours
+//! has not to answer a bus all that time, and one that takes a moment says one thing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_account::Accounts;
+use sealpost_base::{AccountId, Error, Position, Result};
+use tokio::sync::Notify;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::connection::Connection;
+use super::{TELL, TOGETHER};
+use crate::settings::Bus;
+
+/// What is appended within so long is told together.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Tells of what a process appends, until it is [ended](Telling::end); dropped, it goes on as long as the process does.
+pub struct Telling {
+    end: Arc<Notify>,
+    task: JoinHandle<Result<()>>,
+}
+
+impl Telling {
+    /// Tells from now on of what is appended through `accounts`.
+    pub fn begin(bus: &Bus, accounts: &Accounts) -> Telling {
+        let end = Arc::new(Notify::new());
+        let task = tokio::spawn(tell(bus.clone(), accounts.appended(), end.clone()));
+        Telling { end, task }
+    }
+
+    /// Tells what was not told yet.
+    ///
+    /// # Errors
+    /// `Retry` if it could not be told; servers find it out by themselves within minutes.
+    pub async fn end(self) -> Result<()> {
+        self.end.notify_one();
+        self.task.await.map_err(|e| Error::internal("telling the bus ended").with_source(e))?
+    }
+}
+
+/// Ends of logs, by their accounts: whoever hears of the last entry reads those before it too.
+type Ends = BTreeMap<AccountId, Position>;
+
+async fn tell(bus: Bus, mut appended: Receiver<(AccountId, Position)>, end: Arc<Notify>) -> Result<()> {
+    let (mut ends, mut is_over) = (Ends::new(), false);
+    while !is_over {
+        tokio::select! {
+            next = appended.recv() => match next {
+                Ok((account, position)) => drop(ends.insert(account, position)),
+                // Those that are left are of the same logs, most likely.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => is_over = true,
+            },
+            () = end.notified() => is_over = true,
+        }
+        if !is_over {
+            is_over = timeout(EVERY, end.notified()).await.is_ok();
+        }
+        take(&mut appended, &mut ends);
+        match publish(&bus, &ends).await {
+            Ok(()) => ends.clear(),
+            Err(e) if is_over => return Err(e),
+            // With what is told next.
+            Err(error) => tracing::debug!(%error, "servers were not told"),
+        }
+    }
+    Ok(())
+}
+
+/// What waits to be told.
+fn take(appended: &mut Receiver<(AccountId, Position)>, ends: &mut Ends) {
+    loop {
+        match appended.try_recv() {
+            Ok((account, position)) => drop(ends.insert(account, position)),
+            Err(TryRecvError::Lagged(_)) => {}
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+        }
+    }
+}
+
+async fn publish(bus: &Bus, ends: &Ends) -> Result<()> {
+    if ends.is_empty() {
+        return Ok(());
+    }
+    let hints: Vec<_> = ends.iter().map(|(account, position)| (*account, *position)).collect();
+    let tell = async {
+        let mut connection = Connection::open(bus, TELL).await?;
+        for hints in hints.chunks(TOGETHER) {
+            connection.publish(&bus.subject, hints).await?;
+        }
+        connection.taken().await
+    };
+    timeout(TELL, tell).await.map_err(|_| Error::retry("the bus does not answer"))?
+}
