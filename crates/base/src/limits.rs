@@ -55,6 +55,10 @@ pub const SMTP_ERRORS: usize = 20;
 /// Received fields in a message; one more is a loop (RFC 5321 §6.3).
 pub const RECEIVED_FIELDS: usize = 100;
 
+/// What a header of the PROXY protocol may say besides whose connection it is, addresses included, in bytes (version 2; the
+/// longest addresses are 216).
+pub const PROXY_HEADER_BYTES: usize = 2048;
+
 /// Bytes that a connection is charged for what it holds while it waits: its session, and what it has received and is to be
 /// sent as far as no memory was drawn for it.
 pub const CONNECTION_BYTES: usize = 16 * 1024;

@@ -13,6 +13,7 @@ pub mod context;
 pub mod files;
 pub mod fuzz;
 pub mod imap;
+mod ip_range;
 mod listener;
 pub mod metrics;
 pub mod net;

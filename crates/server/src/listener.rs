@@ -19,11 +19,13 @@ use crate::context::Context;
 use crate::net::Stream;
 
 pub(crate) mod admission;
+pub(crate) mod proxy;
 
 #[cfg(test)]
 mod tests;
 
 use admission::Admission;
+use proxy::Said;
 
 /// Connections that the kernel may hold for us between two accepts.
 const BACKLOG: u32 = 1024;
@@ -60,6 +62,12 @@ pub(crate) enum Listener {
 /// A connection as it was accepted.
 enum Accepted {
     Tcp(TcpStream, SocketAddr),
+    /// A balancer made it for a client.
+    Balanced {
+        socket: TcpStream,
+        from: SocketAddr,
+        to: SocketAddr,
+    },
     Unix(UnixStream),
 }
 
@@ -140,13 +148,22 @@ fn remove_stale(path: &Path) -> Result<()> {
 /// Accepts connections until the server stops, then waits for the sessions that they became.
 pub(crate) async fn run(listener: Listener, service: Service, ctx: Arc<Context>, admission: Admission) {
     let mut sessions = JoinSet::new();
+    // Connections of balancers that have not said whose they are.
+    let mut unnamed = JoinSet::new();
     let mut pause = FIRST_PAUSE;
     loop {
         tokio::select! {
             biased;
             () = ctx.shutdown.wait() => break,
             Some(ended) = sessions.join_next() => report(&service, ended),
+            Some(named) = unnamed.join_next() => if let Ok(Some(accepted)) = named {
+                begin(&mut sessions, accepted, &service, &ctx, &admission);
+            },
             accepted = listener.accept() => match accepted {
+                Ok(Accepted::Tcp(socket, peer)) if ctx.settings.is_balancer(peer.ip()) => {
+                    pause = FIRST_PAUSE;
+                    ask(&mut unnamed, socket, peer, &service, &ctx, &admission);
+                }
                 Ok(accepted) => {
                     pause = FIRST_PAUSE;
                     begin(&mut sessions, accepted, &service, &ctx, &admission);
@@ -163,7 +180,7 @@ pub(crate) async fn run(listener: Listener, service: Service, ctx: Arc<Context>,
             },
         }
     }
-    drop(listener);
+    drop((listener, unnamed));
     while let Some(ended) = sessions.join_next().await {
         report(&service, ended);
     }
@@ -174,6 +191,43 @@ fn is_clients_own(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)
 }
 
+/// Finds out for whom a balancer makes a connection. Until that is known it counts in the total alone.
+fn ask(
+    unnamed: &mut JoinSet<Option<Accepted>>,
+    mut socket: TcpStream,
+    balancer: SocketAddr,
+    service: &Service,
+    ctx: &Arc<Context>,
+    admission: &Admission,
+) {
+    let Some(place) = admission.admit(None) else {
+        ctx.metrics.refused(service.protocol);
+        return refuse(Accepted::Tcp(socket, balancer), service);
+    };
+    let protocol = service.protocol;
+    unnamed.spawn(async move {
+        let leave = place.leave();
+        let said = tokio::select! {
+            said = proxy::read(&mut socket) => said,
+            // Another takes its place.
+            () = leave.notified() => return None,
+        };
+        match said {
+            Ok(Said::Clients { from, to }) => Some(Accepted::Balanced { socket, from, to }),
+            Ok(Said::Balancers) => Some(Accepted::Tcp(socket, balancer)),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                tracing::warn!(protocol, %balancer, "a balancer does not say whose connection it makes (PROXY protocol)");
+                None
+            }
+            // It looked whether somebody listens.
+            Err(e) => {
+                tracing::debug!(protocol, %balancer, error = %e, "a balancer's connection ended before it said whose it is");
+                None
+            }
+        }
+    });
+}
+
 fn begin(
     sessions: &mut JoinSet<()>,
     accepted: Accepted,
@@ -182,7 +236,7 @@ fn begin(
     admission: &Admission,
 ) {
     let peer = match &accepted {
-        Accepted::Tcp(_, peer) => Some(peer.ip()),
+        Accepted::Tcp(_, peer) | Accepted::Balanced { from: peer, .. } => Some(peer.ip()),
         Accepted::Unix(_) => None,
     };
     let Some(admitted) = admission.admit(peer) else {
@@ -192,6 +246,9 @@ fn begin(
     };
     let stream = match accepted {
         Accepted::Tcp(socket, _) => Stream::from_tcp(socket),
+        Accepted::Balanced { socket, from, to } => {
+            Stream::from_tcp(socket).map(|stream| stream.made_for(from, to))
+        }
         Accepted::Unix(socket) => Ok(Stream::from_unix(socket)),
     };
     match stream {
@@ -220,7 +277,7 @@ fn refuse(accepted: Accepted, service: &Service) {
     }
     // A fresh connection has room for one line; if not, the close says enough.
     let _ = match accepted {
-        Accepted::Tcp(socket, _) => {
+        Accepted::Tcp(socket, _) | Accepted::Balanced { socket, .. } => {
             socket.into_std().and_then(|mut socket| io::Write::write(&mut socket, service.refusal.as_bytes()))
         }
         Accepted::Unix(socket) => {

@@ -79,6 +79,11 @@ impl Stream {
         Ok(Stream::new(Kind::Tcp(socket), Some(canonical(peer)), Some(canonical(local))))
     }
 
+    /// The same connection, which a balancer makes for a client at `peer` that reached it at `local`.
+    pub(crate) fn made_for(self, peer: SocketAddr, local: SocketAddr) -> Self {
+        Stream { peer: Some(peer), local: Some(local), ..self }
+    }
+
     /// A connection that was accepted on a Unix socket.
     pub fn from_unix(socket: UnixStream) -> Self {
         Stream::new(Kind::Unix(socket), None, None)

@@ -4,13 +4,14 @@
 //! from the comments below. Nothing here reads a file or the environment. Sizes are bytes, times are
 //! [`Duration`]s, and what a session may not exceed for safety's sake is in [`sealpost_base::limits`].
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sealpost_base::{MemoryDivision, limits};
 
 pub use crate::imap::StoredSearch;
+pub use crate::ip_range::IpRange;
 
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,9 @@ pub struct Settings {
     pub filters: Vec<StoredSearch>,
     /// How long removed accounts and messages that nothing points to are kept before they are deleted.
     pub retention: Duration,
+    /// Balancers in front of this server: each connection that comes from one of these begins with a header of the PROXY protocol,
+    /// which says whose it is.
+    pub balancers: Vec<IpRange>,
     /// How many connections are served.
     pub connections: Connections,
     /// How long to wait for clients.
@@ -213,6 +217,11 @@ impl Bus {
 }
 
 impl Settings {
+    /// Whether a connection from there is one that a balancer makes for somebody.
+    pub fn is_balancer(&self, peer: IpAddr) -> bool {
+        self.balancers.iter().any(|range| range.contains(peer))
+    }
+
     /// How the administrator is reached, as a URI.
     pub fn admin_uri(&self) -> Option<String> {
         let mail = |postmaster: &String| match postmaster.contains('@') {
@@ -237,6 +246,7 @@ impl Default for Settings {
             admin: None,
             filters: Vec::new(),
             retention: Duration::from_secs(7 * 24 * 3600),
+            balancers: Vec::new(),
             connections: Connections::default(),
             timeouts: Timeouts::default(),
             login: Login::default(),

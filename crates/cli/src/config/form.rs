@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 use crate::global::Level;
 use crate::log::Format;
-use sealpost_server::settings::{PlaintextLogin, StoredSearch};
+use sealpost_server::settings::{IpRange, PlaintextLogin, StoredSearch};
 use sealpost_vault::Addressing;
 
 /// A value as it is written.
@@ -144,6 +144,21 @@ impl Form<Vec<SocketAddr>> for Addresses {
     }
 
     fn write(value: &Vec<SocketAddr>) -> Written {
+        Written::List(value.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Ranges of addresses.
+pub struct Ranges;
+
+impl Form<Vec<IpRange>> for Ranges {
+    const NAME: &'static str = "a list of addresses and ranges such as \"10.0.0.1\" or \"2001:db8::/32\"";
+
+    fn read(value: &DeValue<'_>) -> Result<Vec<IpRange>, String> {
+        list(value)?.into_iter().map(|item| item.parse()).collect()
+    }
+
+    fn write(value: &Vec<IpRange>) -> Written {
         Written::List(value.iter().map(ToString::to_string).collect())
     }
 }

@@ -3,7 +3,9 @@
 use toml::de::DeValue;
 
 use super::Config;
-use super::form::{Addresses, Choice, Count, File, Form, Searches, Several, Size, Span, Text, Wait, Written};
+use super::form::{
+    Addresses, Choice, Count, File, Form, Ranges, Searches, Several, Size, Span, Text, Wait, Written,
+};
 
 /// One key of the configuration.
 pub struct Key {
@@ -228,6 +230,12 @@ pub const KEYS: &[Key] = &[
         Several,
         settings.connections.per_address,
         "From one IPv4 address or one IPv6 /64 network."
+    ),
+    key!(
+        "connections.balancers",
+        Ranges,
+        settings.balancers,
+        "Balancers in front of this server that speak the PROXY protocol, version 1 or 2. What comes from there has to begin with it, and counts as the client's connection that it names; from elsewhere it is not believed."
     ),
     key!("timeouts.tls_handshake", Wait, settings.timeouts.tls_handshake, "For a TLS handshake to finish."),
     key!(

@@ -151,3 +151,70 @@ async fn a_session_that_panics_takes_nobody_with_it() {
     ctx.shutdown.begin();
     running.await.unwrap();
 }
+
+/// Says who it takes the client for.
+fn names(mut stream: Stream, _: Arc<Context>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let (peer, local) = (stream.peer_addr().unwrap(), stream.local_addr().unwrap());
+        let said = format!("{peer} {local} {}\r\n", stream.is_loopback());
+        stream.write_all(said.as_bytes()).await.unwrap();
+        let _ = stream.read(&mut [0]).await;
+    })
+}
+
+async fn with_balancers(
+    balancers: &str,
+) -> (SocketAddr, Admission, Arc<Context>, tokio::task::JoinHandle<()>) {
+    let balancers = vec![balancers.parse().unwrap()];
+    let ctx = context(Settings { balancers, ..Settings::default() });
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let admission = Admission::new(Connections { total: 10, per_address: 1 }, usize::MAX);
+    let service = Service { serve: names, ..service() };
+    let running = tokio::spawn(run(listener, service, ctx.clone(), admission.clone()));
+    (address, admission, ctx, running)
+}
+
+async fn balanced(to: SocketAddr, header: &str) -> TcpStream {
+    let mut balancer = TcpStream::connect(to).await.unwrap();
+    balancer.write_all(header.as_bytes()).await.unwrap();
+    balancer
+}
+
+#[tokio::test]
+async fn a_balancer_says_whose_connection_it_makes() {
+    let (address, admission, ctx, running) = with_balancers("127.0.0.0/8").await;
+    let header = |client: &str| format!("PROXY TCP4 {client} 198.51.100.7 51234 143\r\n");
+    let mut one = balanced(address, &header("192.0.2.1")).await;
+    assert_eq!(line(&mut one).await, "192.0.2.1:51234 198.51.100.7:143 false\r\n");
+    let mut two = balanced(address, &header("192.0.2.2")).await;
+    assert_eq!(line(&mut two).await, "192.0.2.2:51234 198.51.100.7:143 false\r\n");
+    let mut again = balanced(address, &header("192.0.2.2")).await;
+    assert_eq!(line(&mut again).await, "later\r\n", "each client has its own connections");
+    let mut looks = balanced(address, "PROXY UNKNOWN\r\n").await;
+    let own = looks.local_addr().unwrap();
+    assert_eq!(line(&mut looks).await, format!("{own} {address} true\r\n"));
+    // Who does not say it is not served, and holds no place.
+    let mut silent = balanced(address, "a LOGIN me secret\r\n").await;
+    assert!(!matches!(silent.read(&mut [0]).await, Ok(1)), "closed or reset");
+    let cut = balanced(address, "PROXY TCP4 192.0.").await;
+    drop((cut, one, two, looks));
+    while admission.total() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let waits = balanced(address, "PROXY").await;
+    ctx.shutdown.begin();
+    running.await.unwrap();
+    drop(waits);
+}
+
+#[tokio::test]
+async fn nobody_else_is_believed() {
+    let (address, _, ctx, running) = with_balancers("192.0.2.1").await;
+    let mut client = balanced(address, "PROXY TCP4 192.0.2.7 198.51.100.7 51234 143\r\n").await;
+    let own = client.local_addr().unwrap();
+    assert_eq!(line(&mut client).await, format!("{own} {address} true\r\n"));
+    drop(client);
+    ctx.shutdown.begin();
+    running.await.unwrap();
+}

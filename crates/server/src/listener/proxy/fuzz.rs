@@ -1,0 +1,45 @@
+//! Entry function for fuzzing: it takes any bytes, and panics if an invariant is broken. In the library, so that the
+//! corpus is replayed by the ordinary tests too.
+
+use sealpost_base::limits::PROXY_HEADER_BYTES;
+
+use super::header::{FIXED_BYTES, Header, LINE_BYTES, parse};
+
+/// The beginning of a connection from a balancer.
+///
+/// # Panics
+/// If a header is longer than headers are, or more than it is asked for, however it comes.
+pub fn fuzz_proxy_header(data: &[u8]) {
+    let mut read = 0;
+    let complete = loop {
+        match parse(&data[..read]) {
+            Some(Header::Wants(0)) => panic!("nothing is asked for"),
+            Some(Header::Wants(more)) if read + more <= data.len() => read += more,
+            Some(Header::Says(_)) => break true,
+            _ => break false,
+        }
+    };
+    assert!(read <= LINE_BYTES.max(FIXED_BYTES + PROXY_HEADER_BYTES), "{read} octets of a header");
+    for had in (0..read).filter(|_| complete) {
+        match parse(&data[..had]) {
+            Some(Header::Wants(more)) => assert!(had + more <= read, "{had}: what follows is the client's"),
+            other => panic!("{had}: {other:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_input_that_once_was_interesting_stays_harmless() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/proxy_header");
+        let inputs: Vec<_> = std::fs::read_dir(directory).unwrap().collect();
+        assert!(inputs.len() >= 8, "the corpus is there");
+        for input in inputs {
+            fuzz_proxy_header(&std::fs::read(input.unwrap().path()).unwrap());
+        }
+    }
+}
