@@ -2,7 +2,8 @@
 # Installs the mail clients that run.py drives, with apt-get. Without root it says so and leaves them out:
 # run.py then skips their checks and names them.
 set -eu
-packages="isync neomutt swaks curl ca-certificates"
+# swaks speaks TLS only with a module that it does not depend on.
+packages="isync neomutt swaks libnet-ssleay-perl curl ca-certificates"
 missing=""
 for package in $packages; do
     dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"
