@@ -34,8 +34,9 @@ pub const PREVIEW_CHARS: usize = 200;
 pub const MESSAGE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Recipients of one SMTP or LMTP transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const SMTP_RECIPIENTS: usize = 1000;
-/// Memory that the recipients of one transaction take without drawing it, in bytes: a few tens of them.
-pub const SMTP_ENVELOPE_FREE_BYTES: usize = 16 * 1024;
+/// Memory that the recipients of one transaction take without drawing it, in bytes: some ten of them. It is a part of what a connection
+/// is charged ([`CONNECTION_BYTES`]).
+pub const SMTP_ENVELOPE_FREE_BYTES: usize = 4 * 1024;
 /// What they draw at once for more, in bytes.
 pub const SMTP_ENVELOPE_STEP_BYTES: usize = 16 * 1024;
 /// Accounts that the recipients of one SMTP or LMTP transaction may lead to through aliases.

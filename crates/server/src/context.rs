@@ -19,7 +19,7 @@ use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
 use crate::smtp::Fanout;
 use crate::tls::Tls;
-use crate::turns::AllTurns;
+use crate::turns::{AllTurns, Seat};
 
 /// The server as its sessions see it; shared by all of them.
 pub struct Context {
@@ -39,6 +39,8 @@ pub struct Context {
     pub budget: Budget,
     /// Turns of each account's sessions on the processors.
     pub(crate) turns: AllTurns,
+    /// Turns of all that name recipients.
+    pub(crate) recipient_turns: Seat,
     /// Turns to hold much of it while waiting for more: SORT and THREAD.
     pub sorting: Arc<tokio::sync::Semaphore>,
     /// How mailboxes were sorted lately.
@@ -106,6 +108,7 @@ impl Context {
             quotas: Book::default(),
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),
+            recipient_turns: Seat::shared(),
             sorting: crate::imap::sorting_turns(),
             orders: Arc::new(Orders::new(settings.memory.orders())),
             fanout: Fanout::of(&budget),

@@ -4,6 +4,8 @@
 //! of them busy would have a thousand turns for one of everybody else's. So the tasks of an account's sessions take turns among
 //! themselves: only some are ready at a time, the others stand in a queue of the account. A turn lasts for one poll, so nobody
 //! holds one while it waits for anything, and an account that is alone loses nothing but the other processors.
+//!
+//! Nobody knows whose the connections are that name recipients, so all RCPT commands there are take turns with each other.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -51,9 +53,12 @@ struct Turn(Arc<Turns>);
 impl Default for AllTurns {
     /// For as many processors as there are: one account has half of them.
     fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-        AllTurns { at_once: (processors / 2).max(1), accounts: Mutex::default() }
+        AllTurns { at_once: half_the_processors(), accounts: Mutex::default() }
     }
+}
+
+fn half_the_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get() / 2).max(1)
 }
 
 impl AllTurns {
@@ -74,6 +79,13 @@ impl AllTurns {
 }
 
 impl Seat {
+    /// At a queue of its own, which has half of the processors: whoever clones it takes turns with the others.
+    pub(crate) fn shared() -> Self {
+        let seat = Seat::default();
+        seat.take(Arc::new(Turns { at_once: half_the_processors(), queue: Mutex::default() }));
+        seat
+    }
+
     /// From now on turns are taken there.
     pub(crate) fn take(&self, turns: Arc<Turns>) {
         *lock(&self.0) = Some(turns);

@@ -26,7 +26,7 @@ const SMALL_READ_BYTES: usize = 4 * 1024;
 /// Octets read at once within a message that memory is drawn for.
 const MESSAGE_READ_BYTES: usize = 16 * 1024;
 /// Octets of replies that wait for the client before no more is read from it.
-const REPLY_BYTES: usize = 8 * 1024;
+pub(super) const REPLY_BYTES: usize = 2 * 1024;
 /// How often a client that holds budget is looked at, when others wait for it.
 const PRESSURE_WINDOW: Duration = Duration::from_secs(15);
 /// Octets that it has to send in that time.
@@ -148,6 +148,12 @@ impl Connection {
     /// Queues a reply; it leaves with [`Connection::flush`], or before the next read (RFC 2920 §3.2 (7)).
     pub(super) fn reply(&mut self, reply: &Reply) {
         write::reply(reply, &mut self.out);
+    }
+
+    /// Octets of replies that are not sent.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.out.len()
     }
 
     /// Whether replies should leave before more commands are handled.

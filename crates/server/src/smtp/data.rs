@@ -134,11 +134,11 @@ impl Session {
         // same: it is one message beyond the limit, and they are full then.
         let nobody = lacking.iter().all(Option::is_some);
         let delivered = match incoming.finish(&self.ctx, &envelope.accounts).await {
-            Err(reply) => self.refuse_message(&envelope, &reply),
+            Err(reply) => self.refuse_message(&envelope, &reply).await?,
             Ok(source) if self.is_lmtp() => self.deliver_to_each(&envelope, source, &id, lacking).await?,
             Ok(source) => match lacking.into_iter().flatten().next().filter(|_| nobody) {
-                Some(reply) => self.refuse_message(&envelope, &reply),
-                None => self.deliver_together(&envelope, source, &id).await,
+                Some(reply) => self.refuse_message(&envelope, &reply).await?,
+                None => self.deliver_together(&envelope, source, &id).await?,
             },
         };
         if delivered > 0 {
@@ -149,21 +149,27 @@ impl Session {
     }
 
     /// One reply for SMTP, one for each recipient for LMTP (RFC 2033 §4.2).
-    fn refuse_message(&mut self, envelope: &Envelope, reply: &Reply) -> u64 {
+    async fn refuse_message(&mut self, envelope: &Envelope, reply: &Reply) -> Result<u64, End> {
         self.log.message_refused();
         for _ in 0..if self.is_lmtp() { envelope.recipients.len() } else { 1 } {
-            self.reply(reply.clone());
+            self.reply_to_one(reply.clone()).await?;
         }
-        0
+        Ok(0)
     }
 
-    async fn deliver_together(&mut self, envelope: &Envelope, source: Source, id: &str) -> u64 {
+    /// A reply of perhaps a thousand: what a client does not read of them is not kept for it.
+    async fn reply_to_one(&mut self, reply: Reply) -> Result<(), End> {
+        self.reply(reply);
+        if self.connection.is_full() { self.flush().await } else { Ok(()) }
+    }
+
+    async fn deliver_together(&mut self, envelope: &Envelope, source: Source, id: &str) -> Result<u64, End> {
         match deliver::together(&self.ctx, source, envelope.accounts.clone()).await {
             Ok(()) => {
                 self.reply(replies::stored(id));
-                envelope.recipients.len() as u64
+                Ok(envelope.recipients.len() as u64)
             }
-            Err(error) => self.refuse_message(envelope, &failed(id, &error)),
+            Err(error) => self.refuse_message(envelope, &failed(id, &error)).await,
         }
     }
 
@@ -203,8 +209,44 @@ impl Session {
                 None => Some(replies::unfinished()),
             });
             delivered += u64::from(failure.is_none());
-            self.reply(failure.unwrap_or_else(|| replies::stored(id)));
+            self.reply_to_one(failure.unwrap_or_else(|| replies::stored(id))).await?;
         }
         Ok(delivered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use sealpost_base::{SeededRandom, SystemClock};
+    use sealpost_smtp::types::{ForwardPath, Mail, ReversePath};
+    use sealpost_vault::Store;
+    use sealpost_vault::record::ServerKey;
+
+    use super::super::Protocol;
+    use super::super::connection::REPLY_BYTES;
+    use super::super::transaction::Recipient;
+    use super::*;
+    use crate::context::Context;
+    use crate::net::Stream;
+    use crate::settings::Settings;
+
+    #[tokio::test]
+    async fn replies_that_a_client_does_not_read_are_not_kept_for_it() {
+        let random = Arc::new(SeededRandom::new(1));
+        let (key, clock) = (ServerKey::generate(&*random), Arc::new(SystemClock::new()));
+        let ctx = Context::new(Settings::default(), Store::memory(), key, None, clock, random).unwrap();
+        let (ours, _theirs) = Stream::pair().unwrap();
+        let mut session = Session::new(ours, Arc::new(ctx), Protocol::Lmtp);
+        let mut envelope = Transaction::new(Mail::new(ReversePath::Null)).envelope;
+        // Many more replies than the system keeps for a connection.
+        let recipient = || Recipient { path: ForwardPath::Postmaster, accounts: Vec::new() };
+        envelope.recipients.extend(std::iter::repeat_with(recipient).take(100_000));
+        let reply = replies::no_memory();
+        assert!(session.refuse_message(&envelope, &reply).now_or_never().is_none(), "nobody reads them");
+        let waiting = session.connection.waiting();
+        assert!((1..2 * REPLY_BYTES).contains(&waiting), "{waiting} octets wait");
     }
 }
