@@ -101,14 +101,7 @@ impl Ingest {
     pub async fn finish(self) -> Result<Stored> {
         let (text, structure) = scanned(self.scanner);
         let layout = self.writer.finish(&text, &structure).await?;
-        Ok(Stored {
-            object: self.object,
-            key: self.key,
-            layout,
-            origin: None,
-            structure: None,
-            age: self.age,
-        })
+        Ok(Stored::new(self.object, self.key, layout, self.age))
     }
 
     /// As [`Ingest::finish`], for a message that will be [delivered](Accounts::deliver): its structure goes with the event, if it is
@@ -121,7 +114,7 @@ impl Ingest {
         let (layout, sealed) = self.writer.finish_telling(&text, &structure).await?;
         let structure =
             (self.goes_along && sealed.len() <= limits::DELIVERED_STRUCTURE_BYTES).then_some(sealed);
-        Ok(Stored { object: self.object, key: self.key, layout, origin: None, structure, age: self.age })
+        Ok(Stored { structure, ..Stored::new(self.object, self.key, layout, self.age) })
     }
 }
 
@@ -148,11 +141,15 @@ impl Resealed {
     pub(crate) async fn finish(self, text: &[u8], structure: &[u8]) -> Result<Stored> {
         let layout = self.writer.finish(text, structure).await?;
         let origin = Some(Box::new(self.origin));
-        Ok(Stored { object: self.object, key: self.key, layout, origin, structure: None, age: self.age })
+        Ok(Stored { origin, ..Stored::new(self.object, self.key, layout, self.age) })
     }
 }
 
 impl Stored {
+    fn new(object: ObjectId, key: MessageKey, layout: Layout, age: Age) -> Self {
+        Stored { object, key, layout, origin: None, structure: None, age }
+    }
+
     /// RFC822.SIZE of the message.
     pub fn size(&self) -> u64 {
         self.layout.raw_bytes

@@ -62,13 +62,6 @@ impl Ingest {
                 layout
             }
         };
-        Ok(Stored {
-            object: self.object,
-            key: self.key,
-            layout,
-            origin: None,
-            structure: None,
-            age: self.age,
-        })
+        Ok(Stored::new(self.object, self.key, layout, self.age))
     }
 }

@@ -89,7 +89,7 @@ fn seal(accounts: &Accounts, account: AccountId, messages: Vec<Vec<u8>>) -> (Sea
         };
         stored.push(whole.as_ref().map(|whole| {
             let (layout, age) = (whole.layout(), age.clone());
-            Stored { object, key, layout, origin: None, structure: None, age }
+            Stored::new(object, key, layout, age)
         }));
         match whole {
             Some(whole) => wholes.push(whole),

@@ -1,5 +1,7 @@
 //! Every command but RCPT, DATA and BDAT.
 
+use std::pin::pin;
+
 use sealpost_smtp::types::{Command, Hello, Mail, Reply, Verb};
 
 use super::connection::End;
@@ -7,6 +9,7 @@ use super::replies;
 use super::session::Session;
 use super::transaction::Transaction;
 use crate::metrics::Verdict;
+use crate::turns::in_turn;
 
 impl Session {
     pub(super) async fn command(&mut self, command: Command) -> Result<(), End> {
@@ -21,7 +24,11 @@ impl Session {
         match command {
             Command::Hello(hello) => self.hello(hello),
             Command::Mail(mail) => self.mail(mail),
-            Command::Rcpt(rcpt) => self.rcpt(rcpt).await,
+            Command::Rcpt(rcpt) => {
+                // Whoever names recipients without end, on a thousand connections, leaves processors to others.
+                let seat = self.ctx.recipient_turns.clone();
+                in_turn(&seat, pin!(self.rcpt(rcpt))).await;
+            }
             Command::Data => self.data(),
             Command::Bdat(chunk) => self.bdat(chunk),
             Command::Rset => self.rset(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sealpost_base::limits;
 use sealpost_smtp::server::Event;
-use sealpost_smtp::types::{Chunk, Command, Hello, Reply};
+use sealpost_smtp::types::{Chunk, Hello, Reply};
 
 use super::connection::{Connection, End, Within};
 use super::transaction::Transaction;
@@ -14,7 +14,6 @@ use crate::context::Context;
 use crate::metrics::{self, Verdict};
 use crate::net::Stream;
 use crate::session_log::SessionLog;
-use crate::turns::in_turn;
 
 /// What the server knows about its client. The commands are in `command`, `rcpt` and `data`.
 pub(super) struct Session {
@@ -95,13 +94,6 @@ impl Session {
 
     async fn handle(&mut self, event: Event) -> Result<(), End> {
         match event {
-            Event::Command(Command::Rcpt(rcpt)) => {
-                // Whoever names recipients without end, on a thousand connections, leaves processors to others.
-                let seat = self.ctx.recipient_turns.clone();
-                self.log.begin_command("RCPT");
-                in_turn(&seat, Box::pin(self.rcpt(rcpt)).as_mut()).await;
-                Ok(())
-            }
             Event::Command(command) => Box::pin(self.command(command)).await,
             Event::Bad(misuse) => {
                 self.refuse(misuse.reply());
