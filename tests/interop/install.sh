@@ -3,7 +3,7 @@
 # run.py then skips their checks and names them.
 set -eu
 # swaks speaks TLS only with a module that it does not depend on.
-packages="isync neomutt swaks libnet-ssleay-perl curl ca-certificates"
+packages="isync neomutt swaks libnet-ssleay-perl curl ca-certificates haproxy"
 missing=""
 for package in $packages; do
     dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use sealpost_base::{Error, Result};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::context::Context;
@@ -256,13 +257,7 @@ fn begin(
             ctx.metrics.accepted(service.protocol);
             let leave = admitted.leave();
             let session = session(stream.admitted(admitted), service.clone(), Arc::clone(ctx));
-            sessions.spawn(async move {
-                tokio::select! {
-                    () = session => {}
-                    // Another takes its place. It has nobody's mail in hand, and is not waited for.
-                    () = leave.notified() => {}
-                }
-            });
+            sessions.spawn(stay(session, leave));
         }
         // Gone before it was greeted.
         Err(e) => tracing::debug!(protocol = service.protocol, error = %e, "a connection ended at once"),
@@ -286,27 +281,33 @@ fn refuse(accepted: Accepted, service: &Service) {
     };
 }
 
-async fn session(stream: Stream, service: Service, ctx: Arc<Context>) {
-    let stream = if service.tls {
-        let Some(config) = &ctx.tls else { return };
-        let peer = stream.peer_addr();
-        let handshake = stream.start_tls(config, ctx.settings.timeouts.tls_handshake);
-        let result = tokio::select! {
-            // Nothing can be said to a client that has no TLS yet.
-            () = ctx.shutdown.wait() => return,
-            result = handshake => result,
-        };
-        match result {
-            Ok(stream) => stream,
-            Err(e) => {
-                tracing::debug!(protocol = service.protocol, ?peer, error = %e, "no TLS");
-                return;
-            }
-        }
-    } else {
-        stream
+/// What the task of a connection does. It is for everybody who waits, so what it does is in boxes, which are as large as it takes.
+async fn stay(session: BoxFuture<'static, ()>, leave: Arc<Notify>) {
+    tokio::select! {
+        () = session => {}
+        // Another takes its place. It has nobody's mail in hand, and is not waited for.
+        () = leave.notified() => {}
+    }
+}
+
+fn session(stream: Stream, service: Service, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    if service.tls { Box::pin(secured(stream, service, ctx)) } else { (service.serve)(stream, ctx) }
+}
+
+/// A session that begins with a TLS handshake.
+async fn secured(stream: Stream, service: Service, ctx: Arc<Context>) {
+    let Some(config) = &ctx.tls else { return };
+    let peer = stream.peer_addr();
+    let handshake = stream.start_tls(config, ctx.settings.timeouts.tls_handshake);
+    let result = tokio::select! {
+        // Nothing can be said to a client that has no TLS yet.
+        () = ctx.shutdown.wait() => return,
+        result = handshake => result,
     };
-    (service.serve)(stream, ctx).await;
+    match result {
+        Ok(stream) => (service.serve)(stream, ctx).await,
+        Err(e) => tracing::debug!(protocol = service.protocol, ?peer, error = %e, "no TLS"),
+    }
 }
 
 fn report(service: &Service, ended: Result<(), tokio::task::JoinError>) {

@@ -14,21 +14,21 @@ DELIVERIES, APPENDS = 60, 40
 
 
 @contextlib.contextmanager
-def second(context):
-    """Another server on the data directory of the one under test."""
+def second(context, services=("imap", "lmtp"), connections=""):
+    """Another server on the data directory of the one under test, with these services, and lines for its section of connections."""
     if not context.binary:
         raise Skip("the binary is not known")
     configuration = context.work / "second.toml"
-    nothing = "smtp = []\nimaps = []\n"
-    configuration.write_text(f'directory = "{context.work / "server"}"\n[listen]\n{nothing}'
-                             'imap = ["127.0.0.1:0"]\nlmtp = ["127.0.0.1:0"]\n')
+    listen = "".join(f"{name} = {['127.0.0.1:0'] if name in services else []}\n".replace("'", '"')
+                     for name in ("smtp", "lmtp", "imap", "imaps"))
+    configuration.write_text(f'directory = "{context.work / "server"}"\n[listen]\n{listen}[connections]\n{connections}\n')
     log = open(context.work / "second.log", "wb")
     process = subprocess.Popen([context.binary, "serve", "--config", str(configuration), "--json"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
     try:
         line = process.stdout.readline()
         ensure(line, (context.work / "second.log").read_text())
-        ready = {name: value[0] for name, value in json.loads(line).items() if name in ("imap", "lmtp") and value}
+        ready = {name: value[0] for name, value in json.loads(line).items() if name in services and value}
         yield Context(ready, context.work, sealpost=True)
     finally:
         process.send_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@
 //! succeeds: it is cut and opened again.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -76,22 +76,6 @@ impl Appending {
     /// Its bytes, with those that are not written yet.
     pub fn length(&self) -> u64 {
         self.at + self.piece.length as u64
-    }
-
-    /// Adds `bytes` at the end.
-    ///
-    /// # Errors
-    /// What the file system says of these or of earlier ones: the file has to be opened again then.
-    pub fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        self.check()?;
-        while !bytes.is_empty() {
-            let taken = self.piece.fill(bytes);
-            bytes = &bytes[taken..];
-            if self.piece.length == PIECE {
-                self.hand_over().inspect_err(|_| self.failed = true)?;
-            }
-        }
-        Ok(())
     }
 
     /// Cuts what is behind `length` bytes. It can also be cut after an error, and is not to be written to then.
@@ -176,6 +160,23 @@ impl Appending {
     #[cfg(not(test))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests have disks that are full")]
     fn check_room(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Adds at the end. After an error, which may be of earlier bytes, the file has to be opened again.
+impl Write for Appending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
+        let taken = self.piece.fill(bytes);
+        if self.piece.length == PIECE {
+            self.hand_over().inspect_err(|_| self.failed = true)?;
+        }
+        Ok(taken)
+    }
+
+    /// Nothing: what was written is on disk after [`Appending::sync`].
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use sealpost_base::Error;
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
-use super::job::Job;
+use super::job::{Job, LOOK};
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::{Options, Tools};
@@ -92,14 +93,17 @@ impl Shared {
                     state.running.push(job.clone());
                     return Some(job);
                 }
-                if let Some(job) = state.running.iter().find(|job| job.help(HELP_OCTETS, HELP_MESSAGES)) {
+                let now = self.tools.clock.monotonic();
+                let wants_help = |job: &&Arc<Job>| job.help(HELP_OCTETS, HELP_MESSAGES, now);
+                if let Some(job) = state.running.iter().find(wants_help) {
                     return Some(job.clone());
                 }
                 if state.running.is_empty() {
                     return None;
                 }
             }
-            changed.await;
+            // Whether what is at work wants help shows after a while.
+            let _ = timeout(LOOK, changed).await;
         }
     }
 

@@ -57,10 +57,12 @@ async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
 async fn the_tasks_of_sessions_are_small() {
     let ctx = context(Settings::default());
     let stream = || Stream::pair().unwrap().0;
-    let listening = size_of_val(&session(stream(), service(), ctx.clone()));
+    let task = size_of_val(&stay(session(stream(), service(), ctx.clone()), Arc::default()));
+    let secured = size_of_val(&secured(stream(), service(), ctx.clone()));
     let imap = size_of_val(&crate::imap::serve(stream(), ctx.clone()));
     let lmtp = size_of_val(&crate::smtp::serve(stream(), ctx.clone(), crate::smtp::Protocol::Lmtp));
-    assert!(listening <= 1280 && imap <= 3584 && lmtp <= 1280, "{listening}, {imap}, {lmtp} bytes");
+    assert!(task <= 160 && secured <= 1280, "{task}, {secured} bytes");
+    assert!(imap <= 3584 && lmtp <= 1280, "{imap}, {lmtp} bytes");
 }
 
 #[tokio::test]

@@ -43,13 +43,13 @@ fn a_file_is_what_was_appended_and_not_cut() {
             match chance.below(20) {
                 0..12 => {
                     let bytes = chance.bytes(200);
-                    file.append(&bytes).unwrap();
+                    file.write_all(&bytes).unwrap();
                     all.extend(bytes);
                 }
                 12..15 => {
                     let count = chance.below(3 * PIECE as u64);
                     let bytes = chance.bytes(count);
-                    file.append(&bytes).unwrap();
+                    file.write_all(&bytes).unwrap();
                     all.extend(bytes);
                 }
                 15 | 16 => {
@@ -99,17 +99,17 @@ fn nothing_is_written_after_what_failed_until_it_is_opened_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let mut file = Appending::open(&path, 0).unwrap();
-    file.append(b"before").unwrap();
+    file.write_all(b"before").unwrap();
     file.sync().unwrap();
     file.room = Some(1000);
-    assert_eq!(file.append(&vec![b'x'; 2 * PIECE]).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(file.write_all(&vec![b'x'; 2 * PIECE]).unwrap_err().kind(), ErrorKind::StorageFull);
     file.cut(6).unwrap();
     file.room = None;
-    assert!(file.append(b"after").is_err());
+    assert!(file.write_all(b"after").is_err());
     assert!(file.sync().is_err());
     drop(file);
     let mut file = Appending::open(&path, 6).unwrap();
-    file.append(b", after").unwrap();
+    file.write_all(b", after").unwrap();
     file.sync().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"before, after");
 }

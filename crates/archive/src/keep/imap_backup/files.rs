@@ -40,6 +40,49 @@ struct Current {
     line_feeds: usize,
 }
 
+impl Current {
+    /// Writes the next piece of the message, quoted, once its header is complete and the `From` line went out.
+    fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
+        let Some(mut head) = self.head.take() else { return self.quote(text, out) };
+        let known = head.len();
+        // Mostly the whole header comes at once, and is looked at where it is.
+        if known > 0 {
+            head.extend_from_slice(text);
+        }
+        let begun = if known > 0 { &head } else { text };
+        match from_line::header_end(begun, known) {
+            None if begun.len() < from_line::HEAD_BYTES => {
+                self.head = Some(if known > 0 { head } else { text.to_vec() });
+                Ok(())
+            }
+            end => self.begin(begun, end.unwrap_or(begun.len()), out),
+        }
+    }
+
+    /// Writes the `From` line of a message whose header has so many bytes, and the beginning of it.
+    fn begin(&mut self, begun: &[u8], header: usize, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&from_line::line(&begun[..header]))?;
+        self.quote(begun, out)
+    }
+
+    fn quote(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
+        self.line_feeds = match text.iter().rposition(|b| *b != b'\n') {
+            Some(last) => text.len() - 1 - last,
+            None => self.line_feeds + text.len(),
+        };
+        self.quoter.push(text, out)
+    }
+
+    /// Writes what is left when all of the text came, and the empty line after the message.
+    fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if let Some(head) = self.head.take() {
+            self.begin(&head, head.len(), out)?;
+        }
+        self.quoter.finish(out)?;
+        out.write_all(&b"\n\n"[self.line_feeds.min(2)..])
+    }
+}
+
 impl MboxFiles {
     /// Opens, or makes, the files; `length`: bytes of the mbox that are to be kept. `published`: messages in the JSON, if
     /// that is up to date.
@@ -81,43 +124,9 @@ impl MboxFiles {
         self.mbox.room = Some(room);
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.mbox.append(bytes).map_err(|e| io_error(&self.path, e))
-    }
-
     /// The mbox ends at `length` again.
     fn cut(&mut self, length: u64) -> Result<()> {
         self.mbox.cut(length).map_err(|e| io_error(&self.path, e))
-    }
-
-    /// Writes what is known of the message, quoted, with its `From` line if that did not go out.
-    fn put_text(&mut self, text: &[u8]) -> Result<()> {
-        let Some(mut current) = self.message.take() else { return Ok(()) };
-        let mut out = Vec::with_capacity(text.len() + 64);
-        let feed = |current: &mut Current, text: &[u8], out: &mut Vec<u8>| {
-            current.quoter.push(text, out);
-            if let Some(last) = text.iter().rposition(|b| *b != b'\n') {
-                current.line_feeds = text.len() - 1 - last;
-            } else {
-                current.line_feeds += text.len();
-            }
-        };
-        match current.head.take() {
-            None => feed(&mut current, text, &mut out),
-            Some(mut head) => {
-                let known = head.len();
-                head.extend_from_slice(text);
-                match from_line::header_end(&head, known) {
-                    None if head.len() < from_line::HEAD_BYTES => current.head = Some(head),
-                    end => {
-                        from_line::write(&head[..end.unwrap_or(head.len())], &mut out);
-                        feed(&mut current, &head, &mut out);
-                    }
-                }
-            }
-        }
-        self.message = Some(current);
-        self.put(&out)
     }
 
     /// Writes the JSON of what is kept, and cuts the mbox where its last message ends: imap-backup goes on there.
@@ -216,22 +225,19 @@ impl Files for MboxFiles {
     }
 
     fn write(&mut self, text: &[u8]) -> Result<()> {
-        if text.is_empty() { Ok(()) } else { self.put_text(text) }
+        match &mut self.message {
+            Some(current) if !text.is_empty() => {
+                current.write(text, &mut self.mbox).map_err(|e| io_error(&self.path, e))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn finish(&mut self, _arrived: &Arrived) -> Result<(u64, u64)> {
-        let Some(mut current) = self.message.take() else { return Ok((self.mbox.length(), 0)) };
-        let mut out = Vec::new();
-        if let Some(head) = current.head.take() {
-            from_line::write(&head, &mut out);
-            current.quoter.push(&head, &mut out);
-            current.line_feeds = head.iter().rev().take_while(|b| **b == b'\n').count();
-        }
-        current.quoter.finish(&mut out);
-        out.extend_from_slice(&b"\n\n"[current.line_feeds.min(2)..]);
+        let Some(current) = &mut self.message else { return Ok((self.mbox.length(), 0)) };
+        // If that fails, the message is still there to be taken back.
+        current.finish(&mut self.mbox).map_err(|e| io_error(&self.path, e))?;
         let begins = current.begins;
-        self.message = Some(current);
-        self.put(&out)?;
         self.message = None;
         self.published = None;
         Ok((begins, self.mbox.length() - begins))

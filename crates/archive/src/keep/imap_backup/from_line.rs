@@ -17,11 +17,11 @@ pub fn header_end(text: &[u8], from: usize) -> Option<usize> {
     memchr::memmem::find(&text[from..], b"\n\n").map(|at| from + at + 2)
 }
 
-/// Appends the line for a message that begins with `head`.
+/// The line for a message that begins with `head`, with its LF.
 ///
 /// The address is that of the first From field with one, else of Sender, else of Return-Path, else nothing. The date is
 /// that of the Date field as it stands there, and left out if there is none that can be read.
-pub fn write(head: &[u8], out: &mut Vec<u8>) {
+pub fn line(head: &[u8]) -> Vec<u8> {
     let (mut from, mut sender, mut return_path, mut sent) = (None, None, None, None);
     for (name, value) in header::fields(head) {
         let slot = match name {
@@ -40,15 +40,16 @@ pub fn write(head: &[u8], out: &mut Vec<u8>) {
             *slot = first_address(&header::unfold(value));
         }
     }
-    out.extend_from_slice(b"From ");
+    let mut line = b"From ".to_vec();
     let address = from.or(sender).or(return_path).unwrap_or_default();
-    out.extend_from_slice(address.as_bytes());
+    line.extend_from_slice(address.as_bytes());
     if let Some(date) = sent {
         let local = date.seconds.saturating_add(i64::from(date.zone) * 60);
-        out.push(b' ');
-        out.extend_from_slice(asctime(Timestamp::from_seconds(local)).as_bytes());
+        line.push(b' ');
+        line.extend_from_slice(asctime(Timestamp::from_seconds(local)).as_bytes());
     }
-    out.push(b'\n');
+    line.push(b'\n');
+    line
 }
 
 fn first_address(value: &str) -> Option<String> {
@@ -63,12 +64,6 @@ fn first_address(value: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn line(head: &str) -> String {
-        let mut out = Vec::new();
-        write(head.as_bytes(), &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
     fn as_imap_backup_writes_them() {
         let date = "Date: Mon, 16 Nov 2020 09:05:07 +0100\n";
@@ -81,7 +76,7 @@ mod tests {
             (String::new(), "From \n"),
             ("From: a@x\n\nDate: 1 Jan 2000 00:00 +0000\n".to_owned(), "From a@x\n"),
         ] {
-            assert_eq!(line(&head), expected, "{head}");
+            assert_eq!(String::from_utf8(line(head.as_bytes())).unwrap(), expected, "{head}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! read. So we quote a first line where reading would change it (`>From`), and where it would be taken for the beginning of
 //! another message (`From `): imap-backup cannot keep such messages, and reads what we write.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 const FROM: &[u8] = b"From";
 
@@ -34,24 +34,27 @@ impl Default for Quoter {
 }
 
 impl Quoter {
-    /// Appends `text`, quoted, to `out`. All `>` are alike: one that is added after those that are there is one before
+    /// Writes `text`, quoted, to `out`. All `>` are alike: one that is added after those that are there is one before
     /// them.
-    pub fn push(&mut self, text: &[u8], out: &mut Vec<u8>) {
-        let begun = self.begin_line(text, out);
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn push(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
+        let begun = self.begin_line(text, out)?;
         let text = &text[begun..];
         // Whole lines, but for the beginning of the first one, are looked through at once.
         let whole = memchr::memrchr(b'\n', text).map_or(0, |last| last + 1);
         if whole > 0 {
-            quote_lines(&text[..whole], out);
+            quote_lines(&text[..whole], out)?;
             (self.at, self.first_line) = (LINE, false);
         }
         let last = &text[whole..];
-        let begun = self.begin_line(last, out);
-        out.extend_from_slice(&last[begun..]);
+        let begun = self.begin_line(last, out)?;
+        out.write_all(&last[begun..])
     }
 
     /// Takes what the beginning of a line has of `text`, if it is one, until it is known whether it is quoted; so many bytes.
-    fn begin_line(&mut self, text: &[u8], out: &mut Vec<u8>) -> usize {
+    fn begin_line(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<usize> {
         let mut at = 0;
         while let Place::Start { marks, matched } = self.at
             && at < text.len()
@@ -60,47 +63,51 @@ impl Quoter {
             if text[at] == wanted[matched] {
                 at += 1;
                 if matched + 1 == wanted.len() {
-                    out.push(b'>');
-                    out.extend_from_slice(wanted);
+                    out.write_all(b">")?;
+                    out.write_all(wanted)?;
                     self.at = Place::Within;
                 } else {
                     self.at = Place::Start { marks, matched: matched + 1 };
                 }
             } else if text[at] == b'>' && matched == 0 {
-                out.push(b'>');
+                out.write_all(b">")?;
                 at += 1;
                 self.at = Place::Start { marks: true, matched: 0 };
             } else {
-                out.extend_from_slice(&wanted[..matched]);
+                out.write_all(&wanted[..matched])?;
                 self.at = Place::Within;
             }
         }
-        at
+        Ok(at)
     }
 
     /// Ends the message.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         if let Place::Start { matched, .. } = std::mem::replace(&mut self.at, LINE) {
-            out.extend_from_slice(&b"From "[..matched]);
+            out.write_all(&b"From "[..matched])?;
         }
         self.first_line = true;
+        Ok(())
     }
 }
 
-/// Appends the rest of a line and whole lines after it, quoted. Lines that need it are rare, so they are looked for by what
+/// Writes the rest of a line and whole lines after it, quoted. Lines that need it are rare, so they are looked for by what
 /// makes them so, which is much quicker than to look at every line.
-fn quote_lines(text: &[u8], out: &mut Vec<u8>) {
-    let mut copied = 0;
+fn quote_lines(text: &[u8], out: &mut impl Write) -> io::Result<()> {
+    let mut written = 0;
     for at in memchr::memmem::find_iter(text, FROM) {
         let before = &text[..at];
         let marks = before.iter().rev().take_while(|b| **b == b'>').count();
         if before[..at - marks].last() == Some(&b'\n') {
-            out.extend_from_slice(&text[copied..at]);
-            out.push(b'>');
-            copied = at;
+            out.write_all(&text[written..at])?;
+            out.write_all(b">")?;
+            written = at;
         }
     }
-    out.extend_from_slice(&text[copied..]);
+    out.write_all(&text[written..])
 }
 
 /// Reads a message's part of an mbox: without its first line, the `From` line, and with one `>` less on quoted lines.
@@ -219,8 +226,8 @@ mod tests {
 
     fn quoted(pieces: &[&[u8]]) -> Vec<u8> {
         let (mut quoter, mut out) = (Quoter::default(), Vec::new());
-        pieces.iter().for_each(|piece| quoter.push(piece, &mut out));
-        quoter.finish(&mut out);
+        pieces.iter().for_each(|piece| quoter.push(piece, &mut out).unwrap());
+        quoter.finish(&mut out).unwrap();
         out
     }
 

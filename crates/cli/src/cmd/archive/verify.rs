@@ -43,8 +43,8 @@ pub struct Args {
     /// How the copy is kept
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
-    /// Where the copy is
-    #[arg(long, value_name = "DIR", requires = "host", help_heading = "Copy")]
+    /// Where the copy is; --into, as a pull has it, is the same
+    #[arg(long, alias = "into", value_name = "DIR", requires = "host", help_heading = "Copy")]
     from: Option<PathBuf>,
     #[command(flatten)]
     sealed: SealedArgs,
