@@ -1,7 +1,6 @@
 //! [`Job`]: one folder that is being pulled, by one connection or several.
 
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
 
 use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use tokio::sync::mpsc;
@@ -12,13 +11,9 @@ use super::blocking;
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::shared::Shared;
-use super::writer::{self, Busy, Work, Writer, Written};
+use super::writer::{self, Work, Writer, Written};
 use crate::client::Selected;
 use crate::keep::{Identity, Resume};
-
-/// How long it is looked on before another connection joins: one that can bring nothing that the writer could take costs the server a login,
-/// and both of them processor time.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// A folder that is being pulled.
 pub(super) struct Job {
@@ -45,9 +40,6 @@ struct State {
     identity: Option<Identity>,
     work: Option<mpsc::Sender<Work>>,
     writer: Option<JoinHandle<Result<Written>>>,
-    /// How long that was at work, and what was seen of it last.
-    busy: Arc<Busy>,
-    look: Look,
     /// What the copy had before; nothing once what to fetch is known.
     before: Option<Before>,
     /// What to fetch is known.
@@ -68,33 +60,6 @@ struct State {
     closed: bool,
     planned: u64,
     error: Option<String>,
-}
-
-/// A look at how much of the time the writer is at work. It is at its limit with this many connections; with fewer it waits for them.
-#[derive(Debug, Clone, Copy)]
-struct Look {
-    at: Duration,
-    busy: Duration,
-    most: usize,
-}
-
-impl Default for Look {
-    fn default() -> Self {
-        Look { at: Duration::ZERO, busy: Duration::ZERO, most: 1 }
-    }
-}
-
-impl Look {
-    /// Looks again, unless that was just done. The writer was `busy` so far, lately for so many connections.
-    fn again(&mut self, now: Duration, busy: Duration, connections: usize) {
-        let past = now.saturating_sub(self.at);
-        if past < LOOK {
-            return;
-        }
-        let busy_of_it = busy.saturating_sub(self.busy).as_nanos().max(1);
-        let most = past.as_nanos() * connections.max(1) as u128 / busy_of_it;
-        *self = Look { at: now, busy, most: usize::try_from(most).unwrap_or(usize::MAX) };
-    }
 }
 
 /// What to do with a folder, once it is known.
@@ -159,7 +124,6 @@ impl Job {
         );
         let mut state = self.state();
         state.identity = Some(identity);
-        state.busy = writer.busy();
         state.work = Some(sender);
         state.writer = Some(tokio::task::spawn_blocking(move || writer.run(receiver)));
         Ok(Some(before))
@@ -188,10 +152,9 @@ impl Job {
         Some(before)
     }
 
-    /// From `now` on there is something to fetch.
-    pub(super) fn set_todo(&self, todo: Todo, now: Duration) -> u64 {
+    /// From now on there is something to fetch.
+    pub(super) fn set_todo(&self, todo: Todo) -> u64 {
         let mut state = self.state();
-        state.look = Look { at: now, busy: state.busy.time(), ..Look::default() };
         state.planned = todo.missing.len() as u64;
         state.batches = Batches::new(todo.missing);
         state.expected = todo.expected;
@@ -233,14 +196,12 @@ impl Job {
         state.closed
     }
 
-    /// Another connection works on it, if it could be of use: if more is left for each than this, and the writer waits for them.
-    pub(super) fn help(&self, octets: u64, messages: u64, now: Duration) -> bool {
+    /// Another connection works on it, if it could be of use: if more is left for each than this.
+    pub(super) fn help(&self, octets: u64, messages: u64) -> bool {
         let mut state = self.state();
         let each = state.connections.max(1) as u64;
         let much = state.batches.octets_left() / each > octets || state.batches.len() / each > messages;
-        let (busy, connections) = (state.busy.time(), state.connections);
-        state.look.again(now, busy, connections);
-        let helps = state.synced && !state.closed && much && connections < state.look.most;
+        let helps = state.synced && !state.closed && much;
         state.connections += usize::from(helps);
         helps
     }
@@ -329,31 +290,5 @@ pub(super) fn range(first: u32, last: u32) -> UidSet {
     match (Uid::new(first.max(1)), Uid::new(last)) {
         (Some(first), Some(last)) => UidSet::range(first, last),
         _ => UidSet::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_are_of_use_until_the_writer_has_no_time_left() {
-        let ms = Duration::from_millis;
-        let mut look = Look::default();
-        for (now, busy, connections, most) in [
-            (20, 0, 1, 1),
-            (50, 20, 1, 2),
-            (99, 69, 2, 2),
-            (100, 60, 2, 2),
-            (200, 100, 2, 5),
-            (300, 200, 5, 5),
-            (350, 240, 5, 6),
-            (400, 400, 6, 1),
-        ] {
-            look.again(ms(now), ms(busy), connections);
-            assert_eq!(look.most, most, "after {now} ms");
-        }
-        look.again(ms(500), ms(400), 1);
-        assert!(look.most > 1000, "it does nothing but wait");
     }
 }

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use sealpost_base::Error;
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
 
-use super::job::{Job, LOOK};
+use super::job::Job;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
 use super::{Options, Tools};
@@ -93,17 +92,14 @@ impl Shared {
                     state.running.push(job.clone());
                     return Some(job);
                 }
-                let now = self.tools.clock.monotonic();
-                let wants_help = |job: &&Arc<Job>| job.help(HELP_OCTETS, HELP_MESSAGES, now);
-                if let Some(job) = state.running.iter().find(wants_help) {
+                if let Some(job) = state.running.iter().find(|job| job.help(HELP_OCTETS, HELP_MESSAGES)) {
                     return Some(job.clone());
                 }
                 if state.running.is_empty() {
                     return None;
                 }
             }
-            // Whether what is at work wants help shows after a while.
-            let _ = timeout(LOOK, changed).await;
+            changed.await;
         }
     }
 

@@ -214,7 +214,7 @@ impl Worker {
                 expunged: 0,
             };
             let todo = sync.run().await.map_err(lost_or_end)?;
-            let planned = job.set_todo(todo, shared.tools.clock.monotonic());
+            let planned = job.set_todo(todo);
             shared.tools.observer.begins(job.name(), planned);
             shared.notify();
         }

@@ -4,7 +4,6 @@
 //! down instead of filling the memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -70,20 +69,6 @@ pub(super) fn work() -> (mpsc::Sender<Work>, mpsc::Receiver<Work>) {
     mpsc::channel(WAITING)
 }
 
-/// How long a writer was at work, not counting what it is at: the rest of the time it waited for the connections.
-#[derive(Debug, Default)]
-pub(super) struct Busy(AtomicU64);
-
-impl Busy {
-    pub(super) fn time(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
-    }
-
-    fn add(&self, time: Duration) {
-        self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-}
-
 /// What was written.
 #[derive(Debug, Default)]
 pub(super) struct Written {
@@ -117,9 +102,6 @@ pub(super) struct Writer {
     resume: Resume,
     written: Written,
     open: Open,
-    busy: Arc<Busy>,
-    /// Since when it is at work.
-    at_work: Duration,
 }
 
 /// What was given to the folder since the last commit.
@@ -142,7 +124,6 @@ impl Writer {
     ) -> Self {
         let resume = Resume { whole: false, ..folder.resume() };
         let written = Written { lost: folder.lost(), ..Written::default() };
-        let at_work = clock.monotonic();
         Writer {
             folder,
             name: name.to_owned(),
@@ -152,14 +133,7 @@ impl Writer {
             resume,
             written,
             open: Open::default(),
-            busy: Arc::default(),
-            at_work,
         }
-    }
-
-    /// What tells how long it was at work.
-    pub(super) fn busy(&self) -> Arc<Busy> {
-        self.busy.clone()
     }
 
     /// Writes until nobody has work for it any more, commits, and closes the folder.
@@ -170,7 +144,7 @@ impl Writer {
         for notice in self.folder.notices() {
             self.observer.note(&notice);
         }
-        while let Some(next) = self.wait(&mut work) {
+        while let Some(next) = work.blocking_recv() {
             self.take(next)?;
             if self.open.messages >= COMMIT_MESSAGES || self.open.octets >= COMMIT_OCTETS || self.is_old() {
                 self.commit()?;
@@ -179,14 +153,6 @@ impl Writer {
         self.commit()?;
         self.folder.close()?;
         Ok(self.written)
-    }
-
-    /// What comes next.
-    fn wait<T>(&mut self, from: &mut mpsc::Receiver<T>) -> Option<T> {
-        self.busy.add(self.clock.monotonic().saturating_sub(self.at_work));
-        let next = from.blocking_recv();
-        self.at_work = self.clock.monotonic();
-        next
     }
 
     fn take(&mut self, work: Work) -> Result<()> {
@@ -238,7 +204,7 @@ impl Writer {
     fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
         let mut stored = self.folder.begin(size);
         let (mut octets, mut last) = (0, None);
-        while let Some(piece) = self.wait(&mut pieces) {
+        while let Some(piece) = pieces.blocking_recv() {
             match piece {
                 Piece::Octets(bytes) => {
                     octets += bytes.len() as u64;
