@@ -37,7 +37,7 @@ began=$(date +%s)
 say() {
     printf '\n$ sealpost-bench %s\n' "$*" | tee -a "$lines"
     # How far a fill is, is for whoever waits for it.
-    "$bench" "$@" --sealpost "$target/sealpost" 2>&1 | tee /dev/stderr | sed '/ messages are there$/d' >> "$lines"
+    "$bench" "$@" --sealpost "$target/sealpost" 2>&1 | tee -a /dev/stderr | sed '/ messages are there$/d' >> "$lines"
 }
 
 # Puts the lines between the markers called $1 and forgets them.

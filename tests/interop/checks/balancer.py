@@ -61,4 +61,6 @@ by("send-proxy-v2")
 def unsaid(context):
     with second(context, ("smtp",), 'balancers = ["127.0.0.1"]') as behind, behind.lines("smtp") as smtp:
         smtp.send("EHLO balanced.interop.example\r\n")
-        ensure(smtp.file.read() == b"", "nothing is said to it")
+        # Its line may be unread when the connection ends: then it is reset.
+        with contextlib.suppress(ConnectionResetError):
+            ensure(smtp.file.read() == b"", "nothing is said to it")
