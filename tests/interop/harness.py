@@ -206,9 +206,8 @@ def untagged(session, name):
 class Lines:
     """A raw line protocol over TCP, for what clients' libraries cannot say."""
 
-    def __init__(self, to):
-        """`to`: a connection, or where to make one."""
-        self.socket = to if isinstance(to, socket.socket) else socket.create_connection(to, 30)
+    def __init__(self, address, source=None):
+        self.socket = socket.create_connection(address, 30, source)
         self.file = self.socket.makefile("rb")
 
     def __enter__(self):

@@ -8,6 +8,7 @@ Starts and stops everything itself. What is not installed is left out and named 
 check failed, or if all that was asked for by --only was left out."""
 
 import argparse
+import contextlib
 import imaplib
 import json
 import os
@@ -15,6 +16,7 @@ import re
 import shutil
 import signal
 import smtplib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -220,23 +222,31 @@ def measured(server, what, work):
 def copied(server, work, backend):
     """A backup while the server runs, again, and what is in it."""
     backup = work / "backup"
-    copied_before = 0
+    before = set()
     for round_ in range(6):
         done = server.run("store", "copy", backend.url, str(backup), "--json")
         assert done.returncode == 0, done.stderr
         summary = json.loads(done.stdout)
         say(f"  copy: {summary['copied']} copied, {summary['already']} were there")
-        # The server may be at its packs still: these are new. What was copied is not copied again.
-        assert round_ == 0 or summary["copied"] < copied_before / 10, summary
-        copied_before += summary["copied"]
-        if summary["copied"] == 0:
+        new = objects(backup) - before
+        assert summary["copied"] == len(new), f"what was there was copied again: {summary}, new: {sorted(new)}"
+        # The server may be at its packs still, and has written nothing else.
+        assert round_ == 0 or all("/pack/" in path for path in new), sorted(new)
+        before |= new
+        if not new:
             break
     else:
-        raise AssertionError(summary)
+        raise AssertionError(f"there was something new each time: {sorted(new)}")
     (backup / "server.key").write_bytes((work / "data" / "server.key").read_bytes())
     checked = subprocess.run([str(server.sealpost), "check", "--dir", str(backup), "--account", ACCOUNT, "--password-file",
                               str(work / "password")], capture_output=True, text=True, timeout=300)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def objects(directory):
+    """The paths of what a local store has."""
+    with contextlib.closing(sqlite3.connect(f"file:{directory}/objects.sqlite?mode=ro", uri=True)) as index:
+        return {path for path, in index.execute("SELECT path FROM objects")}
 
 
 def say(text):

@@ -38,8 +38,7 @@ def by(how):
     def balanced(context):
         with second(context, ("smtp",), 'balancers = ["127.0.0.1"]') as behind:
             subject = context.fresh("balanced")
-            with haproxy(context, behind.port("smtp"), how) as address, \
-                    Lines(socket.create_connection(address, 30, (CLIENT, 0))) as smtp:
+            with haproxy(context, behind.port("smtp"), how) as address, Lines(address, (CLIENT, 0)) as smtp:
                 smtp.expect(220)
                 smtp.command("EHLO balanced.interop.example", 250)
                 smtp.command("MAIL FROM:<sender@interop.example>", 250)

@@ -19,7 +19,7 @@ def second(context, services=("imap", "lmtp"), connections=""):
     if not context.binary:
         raise Skip("the binary is not known")
     configuration = context.work / "second.toml"
-    listen = "".join(f"{name} = {['127.0.0.1:0'] if name in services else []}\n".replace("'", '"')
+    listen = "".join(f"{name} = {json.dumps(['127.0.0.1:0'] if name in services else [])}\n"
                      for name in ("smtp", "lmtp", "imap", "imaps"))
     configuration.write_text(f'directory = "{context.work / "server"}"\n[listen]\n{listen}[connections]\n{connections}\n')
     log = open(context.work / "second.log", "wb")

@@ -1,5 +1,6 @@
 //! The mbox and the JSON of one folder, being written.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -46,16 +47,18 @@ impl Current {
         let Some(mut head) = self.head.take() else { return self.quote(text, out) };
         let known = head.len();
         // Mostly the whole header comes at once, and is looked at where it is.
-        if known > 0 {
+        let begun = if known == 0 {
+            Cow::Borrowed(text)
+        } else {
             head.extend_from_slice(text);
-        }
-        let begun = if known > 0 { &head } else { text };
-        match from_line::header_end(begun, known) {
+            Cow::Owned(head)
+        };
+        match from_line::header_end(&begun, known) {
             None if begun.len() < from_line::HEAD_BYTES => {
-                self.head = Some(if known > 0 { head } else { text.to_vec() });
+                self.head = Some(begun.into_owned());
                 Ok(())
             }
-            end => self.begin(begun, end.unwrap_or(begun.len()), out),
+            end => self.begin(&begun, end.unwrap_or(begun.len()), out),
         }
     }
 
