@@ -443,8 +443,6 @@ pub struct Stored {
     pub internaldate: Option<DateTime>,
     /// Octets that [`Folder::read`] gives.
     pub size: u64,
-    /// SHA-256 of these octets, if the format keeps it.
-    pub sha256: Option<[u8; 32]>,
     /// The server no longer has it.
     pub gone: bool,
 }

@@ -9,6 +9,7 @@
 //! connection is made again and the work goes on where it was ([`worker`]).
 
 mod batches;
+mod crew;
 mod fetch;
 pub(crate) mod gmail;
 mod incoming;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sealpost_base::{Error, Result};
 
 use super::claim::{Claim, Claims};
-use super::digest::digest;
+use super::digest;
 use super::files::{make_directory, put_aside, replace, sync_directory_of};
 use super::folder::{Contents, FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
@@ -210,8 +210,7 @@ impl<L: Layout> FileCopy<L> {
             !index.taken.contains_key(&place.to_lowercase())
                 && self.layout.parts(&self.root, place).iter().all(|part| fs::symlink_metadata(part).is_err())
         };
-        let mark = digest(name.as_bytes());
-        let mark = format!("{wanted}~{:02x}{:02x}{:02x}{:02x}", mark[0], mark[1], mark[2], mark[3]);
+        let mark = format!("{wanted}~{}", &digest::mark(name)[..8]);
         let numbered = (1u32..).map(|n| format!("{mark}-{n}"));
         let mut places = [wanted.to_owned(), mark.clone()].into_iter().chain(numbered);
         places.find(|place| is_free(place)).unwrap_or(mark)

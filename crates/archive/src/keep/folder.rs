@@ -525,7 +525,6 @@ impl<F: Files> Folder for FileFolder<F> {
                 flags: known.flags(message.uid).cloned().unwrap_or_default(),
                 internaldate: message.received.and_then(|seconds| date_time(seconds, message.zone)),
                 size: message.octets,
-                sha256: Some(message.digest),
                 gone: known.is_gone(message.uid),
             })
         })))

@@ -20,7 +20,7 @@ use self::reader::Ended;
 pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
 pub use self::salvage::Salvaged;
-use super::digest::{CHECK_BYTES, Check, Digesting};
+use super::digest::{CHECK_BYTES, Check, Checking};
 use crate::io_error;
 
 mod again;
@@ -51,7 +51,7 @@ pub struct Journal {
     length: u64,
     buffer: Vec<u8>,
     check: Check,
-    digesting: Digesting,
+    checking: Checking,
     /// Writing failed: what is in the file is not known any more.
     broken: bool,
     /// Bytes that followed the last commit when it was opened.
@@ -93,7 +93,7 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&temporary).map_err(|e| io_error(&temporary, e))?;
-        let digesting = seeded_at(0, &Check::default());
+        let checking = seeded_at(0, &Check::default());
         let mut journal = Journal {
             path: temporary,
             file,
@@ -104,7 +104,7 @@ impl Journal {
             length: MAGIC.len() as u64,
             buffer: MAGIC.to_vec(),
             check: Check::default(),
-            digesting,
+            checking,
             broken: false,
             cut: 0,
             salvaged: None,
@@ -171,7 +171,7 @@ impl Journal {
             length: found.end,
             buffer: Vec::new(),
             check: found.check,
-            digesting: seeded(&found.check),
+            checking: Checking::new(&found.check),
             broken: false,
             cut: length.saturating_sub(found.end),
             salvaged: None,
@@ -241,7 +241,7 @@ impl Journal {
         }
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.buffer[from..from + 4].copy_from_slice(&length.to_le_bytes());
-        self.digesting.push(&self.buffer[from..]);
+        self.checking.push(&self.buffer[from..]);
         self.length += bytes as u64 + 4;
         if let Record::Header(header) = record {
             (self.header, self.header_at) = (header.clone(), at);
@@ -268,7 +268,7 @@ impl Journal {
         let from = self.committed.max(MAGIC.len() as u64);
         let commit = Commit { header: self.header_at, from, before: self.check, ..*commit };
         let at = self.push(&Record::Commit(commit))?;
-        let check = self.digesting.clone().check();
+        let check = self.checking.finish();
         self.buffer.extend_from_slice(&check);
         self.length += TRAILER_BYTES as u64;
         let back = u32::try_from(self.length - at).unwrap_or(u32::MAX);
@@ -278,7 +278,7 @@ impl Journal {
             self.broken = true;
             return Err(io_error(&self.path, e));
         }
-        self.digesting = seeded(&check);
+        self.checking = Checking::new(&check);
         (self.check, self.last, self.committed) = (check, commit, self.length);
         Ok(())
     }
@@ -329,20 +329,9 @@ impl Journal {
     }
 }
 
-fn seeded(check: &Check) -> Digesting {
-    let mut digesting = Digesting::default();
-    digesting.push(check);
-    digesting
-}
-
 /// Before the first commit there is no checksum, and the name and version of the journal count.
-fn seeded_at(from: u64, before: &Check) -> Digesting {
-    if from > MAGIC.len() as u64 {
-        return seeded(before);
-    }
-    let mut digesting = Digesting::default();
-    digesting.push(MAGIC);
-    digesting
+fn seeded_at(from: u64, before: &Check) -> Checking {
+    if from > MAGIC.len() as u64 { Checking::new(before) } else { Checking::new(MAGIC) }
 }
 
 /// Reads exactly `out.len()` bytes; false if the file ends before.

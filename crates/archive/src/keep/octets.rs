@@ -43,7 +43,7 @@ impl<'a> Octets<'a> {
             ready: Vec::new(),
             taken: 0,
             left: message.octets,
-            digesting: Digesting::default(),
+            digesting: Digesting::like(&message.digest),
             digest: message.digest,
             uid: message.uid,
         })
@@ -67,7 +67,7 @@ impl<'a> Octets<'a> {
             self.left -= self.ready.len() as u64;
             self.digesting.push(&self.ready);
         }
-        if self.ready.is_empty() && self.digesting.clone().finish() != self.digest {
+        if self.ready.is_empty() && self.digesting.finish() != self.digest {
             return Err(self.damaged("is not what was kept"));
         }
         Ok(!self.ready.is_empty())

@@ -446,9 +446,7 @@ fn mailbox_name(folder: &FolderName) -> String {
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    let mark: String =
-        super::digest::digest(name.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}~{mark}", name[..end].replace('/', "_"))
+    format!("{}~{}", name[..end].replace('/', "_"), super::digest::mark(&name))
 }
 
 /// A name that no mailbox has, made of `wanted`.

@@ -12,6 +12,8 @@ const BATCH_OCTETS: u64 = 2 * 1024 * 1024;
 const BATCH_MESSAGES: u64 = 2048;
 /// What a message is taken for while none was seen.
 const FIRST_GUESS: u64 = 8 * 1024;
+/// What FETCH adds to a message's octets: it counts too, and keeps a message from being nothing.
+const AROUND: u64 = 128;
 /// Ranges of one command: lines of more than 8 KiB are refused by some servers.
 const BATCH_RANGES: usize = 500;
 /// How often a message may be what a connection ended with.
@@ -47,7 +49,12 @@ impl Batches {
         self.left.is_empty() && self.again.is_empty()
     }
 
-    /// Octets that are left to be fetched, about.
+    /// Octets that came, as [`Batches::octets_left`] counts them.
+    pub(super) fn octets(&self) -> u64 {
+        self.octets + self.messages * AROUND
+    }
+
+    /// Octets that nobody has asked for, about.
     pub(super) fn octets_left(&self) -> u64 {
         self.len().saturating_mul(self.average())
     }
@@ -136,8 +143,7 @@ impl Batches {
         if self.messages == 0 {
             return FIRST_GUESS;
         }
-        // What FETCH adds to the octets counts too, and keeps this from being 0.
-        self.octets / self.messages + 128
+        self.octets / self.messages + AROUND
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Job`]: one folder that is being pulled, by one connection or several.
 
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use sealpost_base::{Error, Result, Uid, UidSet, limits};
 use tokio::sync::mpsc;
@@ -8,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::batches::Batches;
 use super::blocking;
+use super::crew::Crew;
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::shared::Shared;
@@ -55,9 +57,7 @@ struct State {
     resume: Resume,
     /// Something was left out that the next pull has to look at.
     unfinished: bool,
-    connections: usize,
-    /// The last connection left.
-    closed: bool,
+    crew: Crew,
     planned: u64,
     error: Option<String>,
 }
@@ -88,15 +88,15 @@ impl Job {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Opens the folder of the copy, unless it is open, and gives what it had. Afterwards the mailbox must be the same.
+    /// Opens the folder of the copy, unless it is open, and sees what it had. Afterwards the mailbox must be the same.
     ///
     /// # Errors
     /// `Conflict` if the mailbox is another one by now; what the copy says.
-    pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<Option<Before>> {
+    pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<()> {
         let identity = selected.identity();
         if let Some(known) = &self.state().identity {
             if known.uidvalidity == identity.uidvalidity {
-                return Ok(None);
+                return Ok(());
             }
             let why = "the mailbox was replaced by another one meanwhile; the next pull will begin with it";
             return Err(Error::conflict(why));
@@ -124,9 +124,10 @@ impl Job {
         );
         let mut state = self.state();
         state.identity = Some(identity);
+        state.before = Some(before);
         state.work = Some(sender);
         state.writer = Some(tokio::task::spawn_blocking(move || writer.run(receiver)));
-        Ok(Some(before))
+        Ok(())
     }
 
     /// Where to send work.
@@ -137,8 +138,10 @@ impl Job {
         self.state().work.clone().ok_or_else(|| Error::internal("the folder is not open"))
     }
 
-    pub(super) fn set_before(&self, before: Before) {
-        self.state().before = Some(before);
+    /// Whether the folder is open, what to fetch not known yet, and the copy had nothing.
+    pub(super) fn had_nothing(&self) -> bool {
+        let state = self.state();
+        !state.synced && state.before.as_ref().is_some_and(|before| before.all.is_empty())
     }
 
     /// What the copy had before, if what to fetch is not known yet. Dates are asked for by the first attempt alone: a message whose
@@ -152,9 +155,10 @@ impl Job {
         Some(before)
     }
 
-    /// From now on there is something to fetch.
-    pub(super) fn set_todo(&self, todo: Todo) -> u64 {
+    /// From `now` on there is something to fetch.
+    pub(super) fn set_todo(&self, todo: Todo, now: Duration) -> u64 {
         let mut state = self.state();
+        state.crew.begin(now);
         state.planned = todo.missing.len() as u64;
         state.batches = Batches::new(todo.missing);
         state.expected = todo.expected;
@@ -185,25 +189,18 @@ impl Job {
 
     /// A connection works on it.
     pub(super) fn join(&self) {
-        self.state().connections += 1;
+        self.state().crew.join();
     }
 
     /// A connection has nothing more to do here; whether it was the last one.
     pub(super) fn leave(&self) -> bool {
-        let mut state = self.state();
-        state.connections = state.connections.saturating_sub(1);
-        state.closed |= state.connections == 0;
-        state.closed
+        self.state().crew.leave()
     }
 
-    /// Another connection works on it, if it could be of use: if more is left for each than this.
-    pub(super) fn help(&self, octets: u64, messages: u64) -> bool {
-        let mut state = self.state();
-        let each = state.connections.max(1) as u64;
-        let much = state.batches.octets_left() / each > octets || state.batches.len() / each > messages;
-        let helps = state.synced && !state.closed && much;
-        state.connections += usize::from(helps);
-        helps
+    /// Another connection works on it, if it would be of use.
+    pub(super) fn help(&self, now: Duration) -> bool {
+        let state = &mut *self.state();
+        state.crew.help(now, state.batches.octets(), state.batches.octets_left())
     }
 
     /// Something kept the folder from being complete.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sealpost_base::UidSet;
 
-use crate::client::Found;
+use crate::client::{Found, Selected};
 use crate::keep::Kept;
 
 /// A folder that has to be looked into.
@@ -16,6 +16,22 @@ pub struct Plan {
     pub reason: Reason,
     /// About how many messages there are to be fetched.
     pub estimate: u64,
+}
+
+impl Plan {
+    /// What selecting the mailbox would say, if it is new to the copy and has no messages.
+    pub(super) fn empty(&self) -> Option<Selected> {
+        let numbers = self.found.numbers.clone()?;
+        let known = numbers.uidvalidity > 0 && numbers.uidnext > 0;
+        (self.reason == Reason::New && known && numbers.messages == 0).then(|| Selected {
+            messages: 0,
+            uidnext: numbers.uidnext,
+            uidvalidity: numbers.uidvalidity,
+            highestmodseq: numbers.highestmodseq,
+            mailboxid: numbers.mailboxid,
+            permanent_flags: None,
+        })
+    }
 }
 
 /// Why a folder is looked into.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use sealpost_base::Error;
 use tokio::sync::{Notify, watch};
@@ -13,10 +14,8 @@ use super::{Options, Tools};
 use crate::client::Server;
 use crate::keep::Copy;
 
-/// What must be left in a folder, for each connection that works on it, for another one to join: less is done before the
-/// other has logged in and selected it.
-const HELP_OCTETS: u64 = 8 * 1024 * 1024;
-const HELP_MESSAGES: u64 = 8192;
+/// Connections that have nothing to do look so often whether they would be of use in a folder.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A pull.
 pub(super) struct Shared {
@@ -26,7 +25,7 @@ pub(super) struct Shared {
     pub(super) tools: Tools,
     /// True when the pull ends early: told to, or because the copy cannot be written.
     stop: watch::Sender<bool>,
-    /// There may be something to help with, or nothing left to do.
+    /// There is nothing left to do, or nothing left of a folder.
     changed: Notify,
     state: Mutex<State>,
 }
@@ -92,20 +91,17 @@ impl Shared {
                     state.running.push(job.clone());
                     return Some(job);
                 }
-                if let Some(job) = state.running.iter().find(|job| job.help(HELP_OCTETS, HELP_MESSAGES)) {
+                let now = self.tools.clock.monotonic();
+                if let Some(job) = state.running.iter().find(|job| job.help(now)) {
                     return Some(job.clone());
                 }
                 if state.running.is_empty() {
                     return None;
                 }
             }
-            changed.await;
+            // No matter which of the two it is.
+            let _ = tokio::time::timeout(LOOK, changed).await;
         }
-    }
-
-    /// There may be something to help with.
-    pub(super) fn notify(&self) {
-        self.changed.notify_waiters();
     }
 
     /// Nothing more will be done in this folder.
@@ -118,7 +114,7 @@ impl Shared {
             Err(e) => self.broken(e),
         }
         self.state().running.retain(|running| !Arc::ptr_eq(running, job));
-        self.notify();
+        self.changed.notify_waiters();
     }
 
     /// The copy cannot be written: nothing else makes sense.

@@ -65,21 +65,19 @@ impl Sync<'_> {
             );
             return Err(Error::limit(why));
         }
-        let resume =
-            Resume { highestmodseq: selected.highestmodseq, uidnext: selected.uidnext, whole: false };
+        let resume = resume(selected);
         let todo = |missing, unlisted| Todo { missing, expected: None, resume, unlisted };
         if before.all.is_empty() {
-            let todo = match self.contiguous() {
-                Some(all) => todo(all, None),
+            let (all, unlisted) = match self.contiguous() {
+                Some(all) => (all, None),
                 None => {
                     let (all, complete) = self.all_uids().await?;
                     let unlisted = self.unlisted(&all, complete);
-                    todo(all, unlisted)
+                    (all, unlisted)
                 }
             };
-            self.incoming.then(Work::InStep).await?;
-            self.incoming.then(Work::Resume(resume)).await?;
-            return Ok(todo);
+            let todo = all_missing(all, selected, self.incoming).await?;
+            return Ok(Todo { unlisted, ..todo });
         }
         let marked = selected.highestmodseq > 0 && before.resume.highestmodseq > 0;
         let mut vanished = UidSet::new();
@@ -330,6 +328,21 @@ impl Sync<'_> {
         }
         Ok(event)
     }
+}
+
+/// What there is to do for a copy that has nothing of a mailbox whose messages are `all`.
+///
+/// # Errors
+/// `Internal` if the writer has ended.
+pub(super) async fn all_missing(all: UidSet, selected: &Selected, incoming: &mut Incoming) -> Result<Todo> {
+    let resume = resume(selected);
+    incoming.then(Work::InStep).await?;
+    incoming.then(Work::Resume(resume)).await?;
+    Ok(Todo { missing: all, expected: None, resume, unlisted: None })
+}
+
+fn resume(selected: &Selected) -> Resume {
+    Resume { highestmodseq: selected.highestmodseq, uidnext: selected.uidnext, whole: false }
 }
 
 /// UIDs as they come, mostly ascending.

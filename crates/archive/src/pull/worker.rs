@@ -13,9 +13,9 @@ use super::incoming::Incoming;
 use super::job::Job;
 use super::report::Failure;
 use super::shared::Shared;
-use super::sync::Sync;
+use super::sync::{Sync, all_missing};
 use super::{Tools, connect, stopped};
-use crate::client::{Backoff, Connection, Listing, Server};
+use crate::client::{Backoff, Connection, Listing, Selected, Server};
 
 /// The first connection, and what there is. A server that is busy is tried again.
 pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection, Listing)> {
@@ -173,6 +173,11 @@ impl Worker {
     }
 
     async fn attempt(&mut self, job: &Job) -> Result<(), Attempt> {
+        if let Some(empty) = job.plan.empty()
+            && self.is_done(job, &empty).await?
+        {
+            return Ok(());
+        }
         if self.connection.is_none() {
             let mut connection = match connect(&self.shared.server, &self.shared.tools).await {
                 Ok(connection) => connection,
@@ -190,16 +195,7 @@ impl Worker {
             Err(e) => return Err(Attempt::End(End::Folder(e))),
         };
         let shared = &self.shared;
-        let before = match job.open(shared, &selected).await {
-            Ok(before) => before,
-            Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit | Kind::Conflict) => {
-                return Err(Attempt::End(End::Folder(e)));
-            }
-            Err(e) => return Err(Attempt::End(End::Copy(e))),
-        };
-        if let Some(before) = before {
-            job.set_before(before);
-        }
+        open(job, shared, &selected).await?;
         let gmail = connection.capabilities().gmail();
         let work = job.work().map_err(|e| Attempt::End(End::Copy(e)))?;
         let mut incoming = Incoming::new(work, shared.tools.clock.clone(), gmail);
@@ -214,9 +210,8 @@ impl Worker {
                 expunged: 0,
             };
             let todo = sync.run().await.map_err(lost_or_end)?;
-            let planned = job.set_todo(todo);
+            let planned = job.set_todo(todo, shared.tools.clock.monotonic());
             shared.tools.observer.begins(job.name(), planned);
-            shared.notify();
         }
         let fetching = Fetching { connection, job, incoming: &mut incoming, stop: &mut self.stop };
         let (came, ended) = fetching.run().await;
@@ -224,6 +219,22 @@ impl Worker {
             self.backoff.progress();
         }
         ended.map_err(lost_or_end)
+    }
+
+    /// Whether that is all, if the mailbox is empty: it is when the copy has nothing of it either. No connection is needed to
+    /// know.
+    async fn is_done(&self, job: &Job, empty: &Selected) -> Result<bool, Attempt> {
+        open(job, &self.shared, empty).await?;
+        if !job.had_nothing() {
+            return Ok(false);
+        }
+        let clock = &self.shared.tools.clock;
+        let work = job.work().map_err(|e| Attempt::End(End::Copy(e)))?;
+        let mut incoming = Incoming::new(work, clock.clone(), false);
+        let todo = all_missing(UidSet::new(), empty, &mut incoming).await.map_err(lost_or_end)?;
+        let planned = job.set_todo(todo, clock.monotonic());
+        self.shared.tools.observer.begins(job.name(), planned);
+        Ok(true)
     }
 
     /// Messages that were asked for and did not come, and that the server still has.
@@ -246,6 +257,17 @@ impl Worker {
             job.set_error(&Error::retry("the server has more messages than it sent"));
         }
         doubtful
+    }
+}
+
+/// Opens the folder of the copy.
+async fn open(job: &Job, shared: &Shared, selected: &Selected) -> Result<(), Attempt> {
+    match job.open(shared, selected).await {
+        Ok(()) => Ok(()),
+        Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit | Kind::Conflict) => {
+            Err(Attempt::End(End::Folder(e)))
+        }
+        Err(e) => Err(Attempt::End(End::Copy(e))),
     }
 }
 

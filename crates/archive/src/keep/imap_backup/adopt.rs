@@ -122,7 +122,7 @@ fn take_over(
         received: None,
         zone: 0,
         octets: 0,
-        digest: [0; 32],
+        digest: Digesting::default().finish(),
         foreign: true,
         offset,
         length,

@@ -7,7 +7,7 @@
 
 use sealpost_base::limits;
 
-use crate::keep::digest::digest;
+use crate::keep::digest::mark;
 
 /// Bytes of one level: with the longest extension it fits into the 255 of file systems.
 const LEVEL_BYTES: usize = 220;
@@ -79,8 +79,7 @@ fn shorten(written: &str, name: &str) -> String {
     while !written.is_char_boundary(end) {
         end -= 1;
     }
-    let mark: String = digest(name.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}~{mark}", &written[..end])
+    format!("{}~{}", &written[..end], mark(name))
 }
 
 #[cfg(test)]

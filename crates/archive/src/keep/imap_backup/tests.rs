@@ -5,6 +5,8 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
+use crate::keep::digest::{Digest, Digesting};
+use crate::keep::journal::{Again, Journal, Record};
 use crate::keep::testing::*;
 use crate::keep::{Flags, Folder, Resume};
 
@@ -55,6 +57,39 @@ fn what_is_on_disk() {
         two.len()
     );
     assert_eq!(text(root, "Wörk/a%3a;b.imap"), expected);
+}
+
+#[test]
+fn messages_of_earlier_versions_are_known_by_their_sha256() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mails = three(root);
+    let path = root.join("INBOX.sealpost");
+    let old = Journal::open(&path, |_, _| Ok(())).unwrap();
+    let mut again = Again::begin(&path, old.header().clone()).unwrap();
+    for record in old.records().unwrap() {
+        let mut record = record.unwrap().1;
+        if let Record::Message(message) = &mut record {
+            let mut digesting = Digesting::like(&Digest::Sha256([0; 32]));
+            digesting.push(&mails[&message.uid].octets);
+            message.digest = digesting.finish();
+        }
+        again.add(record).unwrap();
+    }
+    again.commit(old.last()).unwrap();
+    again.put_in_place(&path).unwrap();
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    assert_eq!(read_all(&*folder), mails);
+    // New ones follow, and what is not what it was is seen of both.
+    give(&mut *folder, 10, &mail("A: b\r\n\r\nten\r\n"), 5).unwrap();
+    folder.commit(&resume(11)).unwrap();
+    folder.close().unwrap();
+    drop(copy);
+    let changed = text(root, "INBOX.mbox").replace("two", "twX").replace("ten", "teX");
+    fs::write(root.join("INBOX.mbox"), changed).unwrap();
+    let (_copy, folder) = opened(root, INBOX, 7);
+    let reads = |uid| folder.read(uid).unwrap().read_to_end(&mut Vec::new()).is_ok();
+    assert_eq!([1, 2, 9, 10].map(reads), [true, false, true, false]);
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::{Error, Result, limits};
 
-use super::{BUFFER_BYTES, Commit, Header, MAGIC, Record, TRAILER_BYTES, read_exactly, seeded, seeded_at};
+use super::{BUFFER_BYTES, Commit, Header, MAGIC, Record, TRAILER_BYTES, read_exactly, seeded_at};
 use crate::io_error;
-use crate::keep::digest::{CHECK_BYTES, Check};
+use crate::keep::digest::{CHECK_BYTES, Check, Checking};
 
 /// What is valid.
 pub(super) struct Found {
@@ -31,12 +31,12 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
     if !whole || magic != *MAGIC {
         return Err(corrupt("this is no journal of an archive, or one of a later version"));
     }
-    let mut digesting = seeded_at(0, &Check::default());
+    let mut checking = seeded_at(0, &Check::default());
     let (mut header, mut found) = (None, None);
     let mut at = MAGIC.len() as u64;
     let mut frame = Vec::new();
     while let Some(bytes) = next_frame(&mut input, &mut frame).map_err(|e| io_error(path, e))? {
-        digesting.push(&frame);
+        checking.push(&frame);
         at += bytes as u64;
         match minicbor::decode::<Record>(&frame[4..]) {
             Ok(Record::Header(new)) => header = Some(new),
@@ -45,13 +45,13 @@ pub(super) fn scan(file: &File, path: &Path) -> Result<Found> {
                 if !read_exactly(&mut input, &mut trailer).map_err(|e| io_error(path, e))? {
                     break;
                 }
-                let check = digesting.check();
+                let check = checking.finish();
                 let back = (bytes + TRAILER_BYTES) as u32;
                 if trailer[..CHECK_BYTES] != check || trailer[CHECK_BYTES..] != back.to_le_bytes() {
                     break;
                 }
                 at += TRAILER_BYTES as u64;
-                digesting = seeded(&check);
+                checking = Checking::new(&check);
                 let Some(header) = header.clone() else { break };
                 found = Some(Found { header, last, check, end: at });
             }
@@ -118,18 +118,18 @@ fn transaction_to(file: &File, path: &Path, length: u64) -> Result<Option<Commit
     if last.from > begins || last.from < MAGIC.len() as u64 || last.header >= begins {
         return Ok(None);
     }
-    let mut digesting = seeded_at(last.from, &last.before);
+    let mut checking = seeded_at(last.from, &last.before);
     let mut rest = reader(file, path, last.from)?.take(trailer_at - last.from);
     let mut piece = vec![0; BUFFER_BYTES];
     loop {
         match rest.read(&mut piece) {
             Ok(0) => break,
-            Ok(n) => digesting.push(&piece[..n]),
+            Ok(n) => checking.push(&piece[..n]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(io_error(path, e)),
         }
     }
-    Ok((digesting.check() == *check).then_some(last))
+    Ok((checking.finish() == *check).then_some(last))
 }
 
 /// Reads a frame with its length; `None` if there is no whole one.

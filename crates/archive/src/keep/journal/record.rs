@@ -97,9 +97,8 @@ pub struct Message {
     /// Its octets.
     #[n(4)]
     pub octets: u64,
-    /// Their SHA-256.
+    /// What they are known by.
     #[n(5)]
-    #[cbor(with = "minicbor::bytes")]
     pub digest: Digest,
     /// `octets` and `digest` are of what can be read back, not of what the server sent: another program wrote it.
     #[n(6)]

@@ -5,6 +5,7 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
+use crate::keep::digest::Digest;
 
 fn header(name: &str) -> Header {
     Header {
@@ -29,7 +30,7 @@ fn long_message(uid: u32, octets: usize) -> Record {
         received: Some(1_600_000_000),
         zone: -90,
         octets: 52,
-        digest: [uid as u8; 32],
+        digest: Digest::Blake3([uid as u8; 32]),
         foreign: false,
         offset: u64::from(uid) * 80,
         length: 80,

@@ -4,7 +4,7 @@ use sealpost_base::limits;
 use sealpost_imap::utf7;
 
 use crate::flags::MAILDIR_LETTERS;
-use crate::keep::digest::digest;
+use crate::keep::digest::mark;
 use crate::keep::{Flags, FolderName};
 
 /// Bytes of a directory's name; file systems have 255.
@@ -37,10 +37,9 @@ pub fn directory(folder: &FolderName) -> String {
         }
     }
     if out.len() > DIRECTORY_BYTES || name.len() > limits::MAILBOX_NAME_BYTES {
-        let mark: String = digest(name.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         // Modified UTF-7 is ASCII.
         out.truncate(DIRECTORY_BYTES - 40);
-        out = format!("{out}~{mark}");
+        out = format!("{out}~{}", mark(name));
     }
     out
 }

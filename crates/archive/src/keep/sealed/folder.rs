@@ -558,7 +558,6 @@ impl Folder for SealedFolder {
                 flags: from_account(&state.flags_by_name(row.flags)),
                 internaldate: (message.received != UNKNOWN).then(|| DateTime::utc(message.received)),
                 size: message.size(),
-                sha256: None,
                 gone: self.known.is_gone(server),
             }))
         })))

@@ -202,7 +202,7 @@ impl Folder for Open {
         let stored = self.now.messages.values().map(|message| {
             let Arrived { uid, flags, internaldate } = message.arrived.clone();
             let size = message.octets.len() as u64;
-            Ok(Stored { uid, flags, internaldate, size, sha256: None, gone: message.gone })
+            Ok(Stored { uid, flags, internaldate, size, gone: message.gone })
         });
         Ok(Box::new(stored))
     }

@@ -402,6 +402,25 @@ async fn several_connections_share_the_folders() {
 }
 
 #[tokio::test]
+async fn an_empty_mailbox_needs_no_connection() {
+    let script = Script::start(Box_::with(10), QRESYNC, &[]).await;
+    for n in 0..20 {
+        script.change(|world| drop(world.boxes.insert(format!("box-{n}"), Box_::with(0))));
+    }
+    let copy = Memory::default();
+    let report = pulled_with(&script, &copy, Options { connections: 4, ..options() }).await.unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!((report.of.len(), script.asked("EXAMINE")), (21, 1));
+    assert_eq!(script.world.lock().unwrap().connections, 1);
+    // They are as they were.
+    let report = pulled(&script, &copy).await;
+    assert_eq!((report.of.len(), script.asked("EXAMINE")), (0, 1));
+    script.change(|world| drop(world.boxes.insert("box-7".into(), Box_::with(3))));
+    assert!(pulled(&script, &copy).await.is_complete());
+    assert_eq!(copy.texts("box-7"), texts(1..=3));
+}
+
+#[tokio::test]
 async fn what_is_complete_is_committed_when_told_to_stop() {
     let script = Script::start(Box_::with(500), QRESYNC, &[Fault::Silent]).await;
     let copy = Memory::default();

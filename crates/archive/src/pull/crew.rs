@@ -1,0 +1,133 @@
+//! [`Crew`]: how many connections work on a folder, and whether one more would make it come faster.
+//!
+//! Each costs the server a login and both sides processor time, which is lost where one connection is already as fast as
+//! the server, the network, or what writes the copy. So they come one at a time: while what is left would take long, and as
+//! long as the last one made a difference.
+
+use std::time::Duration;
+
+/// What is left must take longer than this: less is done before another connection has logged in and selected the folder.
+const LONG: Duration = Duration::from_secs(2);
+/// So long a rate is measured before it is believed.
+const MEASURED: Duration = Duration::from_millis(300);
+/// So much faster a connection has to make it for another one to come.
+const FASTER: f64 = 1.1;
+/// After one that did not, the next one comes so much later: by then it may be otherwise.
+const NOT_BEFORE: Duration = Duration::from_secs(30);
+
+/// The connections of a folder.
+#[derive(Debug, Default)]
+pub(super) struct Crew {
+    /// How many there are.
+    connections: usize,
+    /// The last one left.
+    closed: bool,
+    measured: Option<Measured>,
+}
+
+/// What came since a connection joined.
+#[derive(Debug)]
+struct Measured {
+    since: Duration,
+    /// Octets that had come by then.
+    octets: u64,
+    /// Octets a second before it joined.
+    before: f64,
+    /// The rate is not looked at before so much time has gone by.
+    wait: Duration,
+}
+
+impl Crew {
+    /// Another connection works on it, whatever is left.
+    pub(super) fn join(&mut self) {
+        self.connections += 1;
+    }
+
+    /// A connection has nothing more to do here; whether it was the last one.
+    pub(super) fn leave(&mut self) -> bool {
+        self.connections = self.connections.saturating_sub(1);
+        self.closed |= self.connections == 0;
+        self.closed
+    }
+
+    /// What to fetch is known at `now`.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.measured = Some(Measured { since: now, octets: 0, before: 0.0, wait: MEASURED });
+    }
+
+    /// Another connection works on it if it would be of use: at `now`, when so many octets have come and so many are left
+    /// that nobody has asked for.
+    pub(super) fn help(&mut self, now: Duration, came: u64, left: u64) -> bool {
+        let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else { return false };
+        let took = now.saturating_sub(measured.since);
+        if took < measured.wait {
+            return false;
+        }
+        let rate = came.saturating_sub(measured.octets) as f64 / took.as_secs_f64();
+        if left as f64 <= rate * LONG.as_secs_f64() {
+            return false;
+        }
+        let helped = rate >= measured.before * FASTER;
+        let (before, wait) = if helped { (rate, MEASURED) } else { (0.0, NOT_BEFORE) };
+        *measured = Measured { since: now, octets: came, before, wait };
+        self.connections += usize::from(helped);
+        helped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// How many connections there are after so many seconds of a folder of so many MiB, if `rate` says how many MiB a second
+    /// come over so many connections.
+    fn after(seconds: u64, folder: u64, rate: impl Fn(usize) -> u64) -> usize {
+        let mut crew = Crew::default();
+        crew.join();
+        crew.begin(Duration::ZERO);
+        let mut came = 0;
+        for tenth in 1..=seconds * 10 {
+            came = (came + rate(crew.connections) * MIB / 10).min(folder * MIB);
+            crew.help(Duration::from_millis(tenth * 100), came, folder * MIB - came);
+        }
+        crew.connections
+    }
+
+    #[test]
+    fn what_is_soon_done_is_left_to_those_that_are_there() {
+        assert_eq!(after(10, 500, |_| 500), 1);
+        assert_eq!(after(10, 500, |connections| 150 * connections as u64), 2);
+    }
+
+    #[test]
+    fn they_come_while_they_make_it_faster() {
+        assert_eq!(after(1, 10_000, |connections| 10 * connections as u64), 4);
+        assert_eq!(after(3, 10_000, |connections| 10 * connections.min(3) as u64), 4);
+        assert_eq!(after(29, 100_000, |_| 500), 2);
+    }
+
+    #[test]
+    fn later_another_one_is_tried() {
+        assert_eq!(after(29, 1_000_000, |_| 10), 2);
+        assert_eq!(after(32, 1_000_000, |_| 10), 3);
+    }
+
+    #[test]
+    fn where_nothing_comes_another_one_helps() {
+        assert_eq!(after(1, 1, |_| 0), 4);
+    }
+
+    #[test]
+    fn nobody_joins_before_it_is_known_what_to_fetch_or_when_it_is_done() {
+        let later = Duration::from_secs(60);
+        let mut crew = Crew::default();
+        crew.join();
+        assert!(!crew.help(later, 0, MIB));
+        crew.begin(Duration::ZERO);
+        assert!(!crew.help(later, MIB, 0));
+        assert!(crew.leave());
+        assert!(!crew.help(later, 0, MIB));
+    }
+}
