@@ -58,7 +58,9 @@ impl Crew {
     /// Another connection works on it if it would be of use: at `now`, when so many octets have come and so many are left
     /// that nobody has asked for.
     pub(super) fn help(&mut self, now: Duration, came: u64, left: u64) -> bool {
-        let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else { return false };
+        let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else {
+            return false;
+        };
         let took = now.saturating_sub(measured.since);
         if took < measured.wait {
             return false;

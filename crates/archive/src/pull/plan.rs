@@ -23,7 +23,7 @@ impl Plan {
     pub(super) fn empty(&self) -> Option<Selected> {
         let numbers = self.found.numbers.clone()?;
         let known = numbers.uidvalidity > 0 && numbers.uidnext > 0;
-        (self.reason == Reason::New && known && numbers.messages == 0).then(|| Selected {
+        (self.reason == Reason::New && known && numbers.messages == 0).then_some(Selected {
             messages: 0,
             uidnext: numbers.uidnext,
             uidvalidity: numbers.uidvalidity,

@@ -62,7 +62,8 @@ async fn pause(
 /// Does everything there is to do, over as many connections as there may be, beginning with this one.
 pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
     let most = shared.options.connections.max(1);
-    let mut first = Some(first);
+    // The largest folder is for the connection that is there.
+    let (mut first, mut largest) = (Some(first), shared.next().await);
     let mut workers = JoinSet::new();
     // What is to be told of the outside reaches those who wait for the inside.
     let (watched, mut stop) = (shared.clone(), shared.tools.stop.clone());
@@ -75,6 +76,7 @@ pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
         let mut worker = Worker {
             shared: shared.clone(),
             connection: first.take(),
+            next: largest.take(),
             backoff: Backoff::new(shared.server.patience.retry),
             stop: shared.stop(),
             first: nth == 0,
@@ -89,6 +91,8 @@ pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
 struct Worker {
     shared: Arc<Shared>,
     connection: Option<Connection>,
+    /// What it begins with.
+    next: Option<Arc<Job>>,
     backoff: Backoff,
     stop: watch::Receiver<bool>,
     /// The others give up if the server does not want so many connections.
@@ -110,7 +114,14 @@ enum End {
 impl Worker {
     async fn run(&mut self) {
         let shared = self.shared.clone();
-        while let Some(job) = shared.next().await {
+        loop {
+            let job = match self.next.take() {
+                Some(job) => job,
+                None => match shared.next().await {
+                    Some(job) => job,
+                    None => break,
+                },
+            };
             let end = self.work(&job).await;
             let gives_up = matches!(end, End::Stop(_));
             match end {
