@@ -29,7 +29,7 @@ pub enum Digest {
 /// A digest in the making.
 pub enum Digesting {
     /// To be compared with one of its kind.
-    Sha256(Context),
+    Sha256(Box<Context>),
     /// Of a new message.
     Blake3(Box<blake3::Hasher>),
 }
@@ -44,7 +44,7 @@ impl Digesting {
     /// One that can be compared with `digest`.
     pub fn like(digest: &Digest) -> Self {
         match digest {
-            Digest::Sha256(_) => Digesting::Sha256(Context::new(&SHA256)),
+            Digest::Sha256(_) => Digesting::Sha256(Box::new(Context::new(&SHA256))),
             Digest::Blake3(_) => Digesting::default(),
         }
     }
@@ -60,7 +60,7 @@ impl Digesting {
     /// The digest of all of them.
     pub fn finish(&self) -> Digest {
         match self {
-            Digesting::Sha256(context) => Digest::Sha256(finish(context.clone())),
+            Digesting::Sha256(context) => Digest::Sha256(finish(Context::clone(context))),
             Digesting::Blake3(hasher) => Digest::Blake3(hasher.finalize().into()),
         }
     }
