@@ -421,6 +421,26 @@ async fn an_empty_mailbox_needs_no_connection() {
 }
 
 #[tokio::test]
+async fn another_connection_helps_where_much_is_left_and_little_comes() {
+    let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Silent]).await;
+    let (stop, tools) = tools();
+    let server = script.server();
+    let options = Options { connections: 2, ..options() };
+    let pulling = tokio::spawn(async move {
+        let copy = Memory::default();
+        pull(&server, Arc::new(copy), &options, &tools).await
+    });
+    let helps = async {
+        while script.world.lock().unwrap().connections < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), helps).await.unwrap();
+    stop.send_replace(true);
+    assert!(pulling.await.unwrap().unwrap().interrupted);
+}
+
+#[tokio::test]
 async fn what_is_complete_is_committed_when_told_to_stop() {
     let script = Script::start(Box_::with(500), QRESYNC, &[Fault::Silent]).await;
     let copy = Memory::default();
