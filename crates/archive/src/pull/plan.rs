@@ -19,16 +19,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What selecting the mailbox would say, if it is new to the copy and has no messages.
+    /// What selecting the mailbox would say, if it is new to the copy and never had a message. That no UID was ever given away has
+    /// to be said: 0 messages may also stand for a number that the server left out.
     pub(super) fn empty(&self) -> Option<Selected> {
-        let numbers = self.found.numbers.clone()?;
-        let known = numbers.uidvalidity > 0 && numbers.uidnext > 0;
-        (self.reason == Reason::New && known && numbers.messages == 0).then_some(Selected {
+        let numbers = self.found.numbers.as_ref()?;
+        let unused = numbers.uidvalidity > 0 && numbers.uidnext == 1 && numbers.messages == 0;
+        (self.reason == Reason::New && unused).then_some(Selected {
             messages: 0,
             uidnext: numbers.uidnext,
             uidvalidity: numbers.uidvalidity,
             highestmodseq: numbers.highestmodseq,
-            mailboxid: numbers.mailboxid,
+            // Cyrus 3.6 says a wrong one in STATUS; the first EXAMINE tells it.
+            mailboxid: None,
             permanent_flags: None,
         })
     }
@@ -207,6 +209,19 @@ mod tests {
             plan(&[found("a", None)], &[kept("a")], true, false, &HashMap::new())[0].reason,
             Reason::Unknown
         );
+    }
+
+    #[test]
+    fn only_what_never_had_a_message_is_taken_for_empty() {
+        let empty = |numbers| {
+            plan(&[found("a", Some(numbers))], &[], true, false, &HashMap::new())[0].empty().is_some()
+        };
+        let unused = Numbers { messages: 0, uidnext: 1, ..numbers() };
+        assert!(empty(unused.clone()));
+        assert!(!empty(Numbers { uidnext: 41, ..unused.clone() }), "MESSAGES may not have been said");
+        assert!(!empty(Numbers { uidnext: 0, ..unused.clone() }));
+        assert!(!empty(Numbers { uidvalidity: 0, ..unused.clone() }));
+        assert!(!empty(Numbers { messages: 1, ..unused }));
     }
 
     #[test]
