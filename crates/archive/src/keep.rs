@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 mod appending;
 pub mod bodies;
 pub(crate) mod claim;
-mod digest;
+pub(crate) mod digest;
 mod file_copy;
 mod files;
 mod folder;

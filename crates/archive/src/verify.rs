@@ -17,6 +17,7 @@ use ring::digest::{Context, SHA256};
 use sealpost_base::{Error, Kind, Random, Result, Uid, UidSet};
 
 use crate::client::{Backoff, Connection, Found, Server, commands, is_later};
+use crate::keep::digest::finish;
 use crate::keep::{Copy, FolderName, Kept, ownership};
 use crate::pull::gmail;
 
@@ -27,7 +28,7 @@ mod tests;
 
 pub use repair::repair;
 
-use asked::{finish, hashes, sizes_of};
+use asked::{hashes, sizes_of};
 
 /// What to compare.
 #[derive(Clone)]

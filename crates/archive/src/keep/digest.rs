@@ -1,4 +1,4 @@
-//! The only place of this crate's copies that names hash functions: BLAKE3 of messages' exact octets, which were known by their
+//! The hash functions of copies: BLAKE3 of messages' exact octets, which were known by their
 //! SHA-256 before, and SHA-256 (FIPS 180-4) of journals and of long names ([decision 38](../../../../docs/decisions/0038-blake3.md)).
 
 use minicbor::data::Type;
@@ -123,7 +123,8 @@ pub fn mark(name: &str) -> String {
     check.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn finish(context: Context) -> [u8; HASH_BYTES] {
+/// A SHA-256.
+pub fn finish(context: Context) -> [u8; HASH_BYTES] {
     let mut out = [0; HASH_BYTES];
     out.copy_from_slice(context.finish().as_ref());
     out

@@ -114,14 +114,7 @@ enum End {
 impl Worker {
     async fn run(&mut self) {
         let shared = self.shared.clone();
-        loop {
-            let job = match self.next.take() {
-                Some(job) => job,
-                None => match shared.next().await {
-                    Some(job) => job,
-                    None => break,
-                },
-            };
+        while let Some(job) = self.next().await {
             let end = self.work(&job).await;
             let gives_up = matches!(end, End::Stop(_));
             match end {
@@ -145,6 +138,13 @@ impl Worker {
         if let Some(connection) = self.connection.take() {
             shared.received(connection.received());
             connection.logout().await;
+        }
+    }
+
+    async fn next(&mut self) -> Option<Arc<Job>> {
+        match self.next.take() {
+            Some(job) => Some(job),
+            None => self.shared.next().await,
         }
     }
 

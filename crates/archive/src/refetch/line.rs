@@ -15,6 +15,7 @@ use sealpost_vault::spool::{SpoolWriter, Spooled};
 use tokio::sync::Mutex;
 
 use crate::client::{Connection, Done, Selected, Server};
+use crate::keep::digest::finish;
 use crate::keep::sealed::AtServer;
 
 /// Where bodies are spooled.
@@ -177,9 +178,7 @@ impl Open {
                 }
                 Event::FetchEnd => {
                     if let Some(context) = hash.take().filter(|_| its == Some(uid)) {
-                        let mut sha256 = [0; 32];
-                        sha256.copy_from_slice(context.finish().as_ref());
-                        found = Some(sha256);
+                        found = Some(finish(context));
                     }
                 }
                 _ => {}

@@ -6,6 +6,7 @@ use sealpost_imap::client::{Event, FetchData};
 use sealpost_imap::types::{Response, Status};
 
 use crate::client::{Connection, Done, lowest};
+use crate::keep::digest::finish;
 
 /// UIDs and sizes of all messages of the selected mailbox.
 pub(super) async fn sizes_of(connection: &mut Connection, on: &mut impl FnMut(u32, u64)) -> Result<()> {
@@ -73,10 +74,4 @@ pub(super) async fn hashes(
             _ => {}
         }
     }
-}
-
-pub(super) fn finish(hash: Context) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(hash.finish().as_ref());
-    out
 }
