@@ -49,6 +49,11 @@ impl Batches {
         self.left.is_empty() && self.again.is_empty()
     }
 
+    /// Whether there are none, and none that could not be had.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_empty() && self.failed.is_empty()
+    }
+
     /// Octets that came, as [`Batches::octets_left`] counts them.
     pub(super) fn octets(&self) -> u64 {
         self.octets + self.messages * AROUND

@@ -12,7 +12,8 @@ const LONG: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_millis(300);
 /// So much faster a connection has to make it for another one to come.
 const FASTER: f64 = 1.1;
-/// After one that did not, the next one comes so much later: by then it may be otherwise.
+/// After one that did not, the next one comes so much later: by then it may be otherwise. One that does not begin to fetch
+/// is not waited for any longer either.
 const NOT_BEFORE: Duration = Duration::from_secs(30);
 
 /// The connections of a folder.
@@ -55,23 +56,38 @@ impl Crew {
         self.measured = Some(Measured { since: now, octets: 0, before: 0.0, wait: MEASURED });
     }
 
+    /// A connection has logged in, selected the folder, and begins to fetch at `now`, when so many octets have come: from here on
+    /// it can make a difference.
+    pub(super) fn works(&mut self, now: Duration, came: u64) {
+        if let Some(measured) = &mut self.measured
+            && self.connections > 1
+        {
+            (measured.since, measured.octets, measured.wait) = (now, came, MEASURED);
+        }
+    }
+
     /// Another connection works on it if it would be of use: at `now`, when so many octets have come and so many are left
     /// that nobody has asked for.
     pub(super) fn help(&mut self, now: Duration, came: u64, left: u64) -> bool {
         let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else {
             return false;
         };
-        let took = now.saturating_sub(measured.since);
-        if took < measured.wait {
+        let (took, new) = (now.saturating_sub(measured.since), came.saturating_sub(measured.octets));
+        // A large message comes all at once: that nothing came yet says nothing.
+        if took < measured.wait || (new == 0 && took < NOT_BEFORE) {
             return false;
         }
-        let rate = came.saturating_sub(measured.octets) as f64 / took.as_secs_f64();
+        let rate = new as f64 / took.as_secs_f64();
         if left as f64 <= rate * LONG.as_secs_f64() {
+            if took > LONG {
+                // What comes later may come more slowly.
+                (measured.since, measured.octets) = (now, came);
+            }
             return false;
         }
         let helped = rate >= measured.before * FASTER;
-        let (before, wait) = if helped { (rate, MEASURED) } else { (0.0, NOT_BEFORE) };
-        *measured = Measured { since: now, octets: came, before, wait };
+        let before = if helped { rate } else { 0.0 };
+        *measured = Measured { since: now, octets: came, before, wait: NOT_BEFORE };
         self.connections += usize::from(helped);
         helped
     }
@@ -84,17 +100,28 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// How many connections there are after so many seconds of a folder of so many MiB, if `rate` says how many MiB a second
-    /// come over so many connections.
-    fn after(seconds: u64, folder: u64, rate: impl Fn(usize) -> u64) -> usize {
+    /// come over so many connections, and each of them begins to fetch so many tenths of a second after it was asked.
+    fn after_with(seconds: u64, folder: u64, login: u64, rate: impl Fn(usize) -> u64) -> usize {
         let mut crew = Crew::default();
         crew.join();
         crew.begin(Duration::ZERO);
-        let mut came = 0;
+        let (mut came, mut working, mut works_at) = (0, 1, None);
         for tenth in 1..=seconds * 10 {
-            came = (came + rate(crew.connections) * MIB / 10).min(folder * MIB);
-            crew.help(Duration::from_millis(tenth * 100), came, folder * MIB - came);
+            let now = Duration::from_millis(tenth * 100);
+            came = (came + rate(working) * MIB / 10).min(folder * MIB);
+            if works_at == Some(tenth) {
+                working += 1;
+                crew.works(now, came);
+            }
+            if crew.help(now, came, folder * MIB - came) {
+                works_at = Some(tenth + login);
+            }
         }
         crew.connections
+    }
+
+    fn after(seconds: u64, folder: u64, rate: impl Fn(usize) -> u64) -> usize {
+        after_with(seconds, folder, 1, rate)
     }
 
     #[test]
@@ -105,20 +132,48 @@ mod tests {
 
     #[test]
     fn they_come_while_they_make_it_faster() {
-        assert_eq!(after(1, 10_000, |connections| 10 * connections as u64), 4);
+        assert_eq!(after(2, 10_000, |connections| 10 * connections as u64), 6);
         assert_eq!(after(3, 10_000, |connections| 10 * connections.min(3) as u64), 4);
         assert_eq!(after(29, 100_000, |_| 500), 2);
+    }
+
+    #[test]
+    fn one_that_takes_long_to_log_in_is_judged_by_what_it_does_then() {
+        assert_eq!(after_with(13, 10_000, 40, |connections| 10 * connections as u64), 4);
+        assert_eq!(after_with(13, 10_000, 40, |_| 10), 2);
     }
 
     #[test]
     fn later_another_one_is_tried() {
         assert_eq!(after(29, 1_000_000, |_| 10), 2);
         assert_eq!(after(32, 1_000_000, |_| 10), 3);
+        let never = u64::MAX / 2;
+        assert_eq!(after_with(59, 1_000_000, never, |_| 10), 2);
+        assert_eq!(after_with(62, 1_000_000, never, |_| 10), 3);
     }
 
     #[test]
-    fn where_nothing_comes_another_one_helps() {
-        assert_eq!(after(1, 1, |_| 0), 4);
+    fn where_nothing_comes_for_long_another_one_helps() {
+        assert_eq!(after(29, 1, |_| 0), 1);
+        assert_eq!(after(32, 1, |_| 0), 2);
+    }
+
+    #[test]
+    fn what_becomes_slow_later_is_helped_with() {
+        let mut crew = Crew::default();
+        crew.join();
+        crew.begin(Duration::ZERO);
+        let (folder, mut came) = (2000 * MIB, 0);
+        for second in 1..=60 {
+            came = (came + if second <= 19 { 100 * MIB } else { MIB }).min(folder);
+            // Three seconds of a hundred are left when only one more comes each second.
+            let helped = crew.help(Duration::from_secs(second), came, folder.saturating_sub(came) / 10);
+            if helped {
+                assert!((20..25).contains(&second), "{second}");
+                return;
+            }
+        }
+        panic!("nobody came");
     }
 
     #[test]

@@ -60,6 +60,8 @@ struct State {
     crew: Crew,
     planned: u64,
     error: Option<String>,
+    /// Why a connection left early. That kept something from being done if something is left when the last one leaves.
+    gave_up: Option<String>,
 }
 
 /// What to do with a folder, once it is known.
@@ -192,6 +194,23 @@ impl Job {
         self.state().crew.join();
     }
 
+    /// A connection begins to fetch at `now`.
+    pub(super) fn works(&self, now: Duration) {
+        let state = &mut *self.state();
+        state.crew.works(now, state.batches.octets());
+    }
+
+    /// Whether everything was asked for and came.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.state();
+        state.synced && state.batches.is_done() && state.unanswered.is_empty()
+    }
+
+    /// A connection leaves although there may be something left.
+    pub(super) fn gave_up(&self, error: &Error) {
+        self.state().gave_up.get_or_insert_with(|| error.to_string());
+    }
+
     /// A connection has nothing more to do here; whether it was the last one.
     pub(super) fn leave(&self) -> bool {
         self.state().crew.leave()
@@ -249,12 +268,14 @@ impl Job {
     pub(super) async fn finish(&self, failed: Vec<Failure>) -> Result<FolderReport> {
         let (work, writer, resume, mut report) = {
             let mut state = self.state();
-            let whole = state.synced && !state.unfinished && failed.is_empty() && state.batches.is_empty();
+            let fetched = state.synced && state.batches.is_empty();
+            let whole = fetched && !state.unfinished && failed.is_empty();
+            let gave_up = state.gave_up.take().filter(|_| !fetched);
             let report = FolderReport {
                 name: self.name().to_owned(),
                 reason: Some(self.plan.reason),
                 planned: state.planned,
-                error: state.error.take(),
+                error: state.error.take().or(gave_up),
                 ..FolderReport::default()
             };
             let resume = Resume { whole, ..state.resume };

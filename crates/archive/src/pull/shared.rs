@@ -14,8 +14,9 @@ use super::{Options, Tools};
 use crate::client::Server;
 use crate::keep::Copy;
 
-/// Connections that have nothing to do look so often whether they would be of use in a folder.
-const LOOK: Duration = Duration::from_millis(100);
+/// Connections that have nothing to do look so often whether they would be of use in a folder, and those that cannot work whether
+/// others have done it.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// A pull.
 pub(super) struct Shared {

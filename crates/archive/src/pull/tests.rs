@@ -1,6 +1,7 @@
 //! The engine against servers that misbehave, each written down line by line, with a copy in memory.
 
 mod formats;
+mod helping;
 mod hostile;
 pub(crate) mod memory;
 mod ownership;

@@ -12,7 +12,7 @@ use super::fetch::{Fetching, still_there};
 use super::incoming::Incoming;
 use super::job::Job;
 use super::report::Failure;
-use super::shared::Shared;
+use super::shared::{LOOK, Shared};
 use super::sync::{Sync, all_missing};
 use super::{Tools, connect, stopped};
 use crate::client::{Backoff, Connection, Listing, Selected, Server};
@@ -119,7 +119,8 @@ impl Worker {
             let gives_up = matches!(end, End::Stop(_));
             match end {
                 End::Done => {}
-                End::Folder(e) | End::Stop(e) => job.set_error(&e),
+                End::Folder(e) => job.set_error(&e),
+                End::Stop(e) => job.gave_up(&e),
                 End::Copy(e) => shared.broken(e),
             }
             if job.leave() {
@@ -171,8 +172,12 @@ impl Worker {
             }
             self.shared.reconnected();
             let tools = self.shared.tools.clone();
-            if let Err(e) = pause(&mut self.backoff, error, &tools, &mut self.stop).await {
-                return End::Stop(e);
+            tokio::select! {
+                biased;
+                () = until_done(job) => return End::Done,
+                paused = pause(&mut self.backoff, error, &tools, &mut self.stop) => if let Err(e) = paused {
+                    return End::Stop(e);
+                },
             }
         }
     }
@@ -190,7 +195,12 @@ impl Worker {
             return Ok(());
         }
         if self.connection.is_none() {
-            let mut connection = match connect(&self.shared.server, &self.shared.tools).await {
+            let connected = tokio::select! {
+                biased;
+                connected = connect(&self.shared.server, &self.shared.tools) => connected,
+                () = until_done(job) => return Ok(()),
+            };
+            let mut connection = match connected {
                 Ok(connection) => connection,
                 // Another connection is there already: the server does not want so many.
                 Err(e) if !self.first && e.kind() != Kind::Retry => return Err(Attempt::End(End::Stop(e))),
@@ -224,6 +234,7 @@ impl Worker {
             let planned = job.set_todo(todo, shared.tools.clock.monotonic());
             shared.tools.observer.begins(job.name(), planned);
         }
+        job.works(shared.tools.clock.monotonic());
         let fetching = Fetching { connection, job, incoming: &mut incoming, stop: &mut self.stop };
         let (came, ended) = fetching.run().await;
         if came {
@@ -268,6 +279,13 @@ impl Worker {
             job.set_error(&Error::retry("the server has more messages than it sent"));
         }
         doubtful
+    }
+}
+
+/// Waits until other connections have done everything in the folder.
+async fn until_done(job: &Job) {
+    while !job.is_done() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) enum Fault {
     RestlessUidValidity,
     /// Nothing is answered to FETCH.
     Silent,
+    /// FETCH is answered when this is no longer listed.
+    Held,
     /// The connection ends before an APPEND is answered or done, once.
     EndAtAppend,
     /// An APPEND is done, and the connection ends before it is answered, once.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{FakeClock, Kind, Timestamp};
+use sealpost_base::Kind;
 
-use super::super::{Options, Tools, pull};
+use super::super::{Options, pull};
 use super::memory::Memory;
 use super::pulled::{options, pulled, pulled_with, tools};
 use super::server::{Box_, Fault, Script, text};
@@ -418,29 +418,6 @@ async fn an_empty_mailbox_needs_no_connection() {
     script.change(|world| drop(world.boxes.insert("box-7".into(), Box_::with(3))));
     assert!(pulled(&script, &copy).await.is_complete());
     assert_eq!(copy.texts("box-7"), texts(1..=3));
-}
-
-#[tokio::test]
-async fn another_connection_helps_where_much_is_left_and_little_comes() {
-    let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Silent]).await;
-    let (stop, tools) = tools();
-    let clock = Arc::new(FakeClock::new(Timestamp(0)));
-    let tools = Tools { clock: clock.clone(), ..tools };
-    let server = script.server();
-    let options = Options { connections: 2, ..options() };
-    let pulling = tokio::spawn(async move {
-        let copy = Memory::default();
-        pull(&server, Arc::new(copy), &options, &tools).await
-    });
-    let helps = async {
-        while script.world.lock().unwrap().connections < 2 {
-            clock.advance(Duration::from_millis(10));
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), helps).await.unwrap();
-    stop.send_replace(true);
-    assert!(pulling.await.unwrap().unwrap().interrupted);
 }
 
 #[tokio::test]

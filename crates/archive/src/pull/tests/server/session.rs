@@ -54,6 +54,9 @@ impl Session {
             for _ in 0..self.chatter(command) {
                 write.write_all(b"* OK still here\r\n").await?;
             }
+            while command.starts_with("UID FETCH") && self.has(&Fault::Held) {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
             let (mut out, completion) = self.answer(command);
             let silent = completion.is_none();
             if let Some(completion) = completion {

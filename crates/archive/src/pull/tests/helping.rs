@@ -1,0 +1,70 @@
+//! Connections that help with a folder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealpost_base::{FakeClock, Result, Timestamp};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::super::{Options, Report, Tools, pull};
+use super::memory::Memory;
+use super::pulled::{options, tools};
+use super::server::{Box_, Fault, Script};
+use super::whole::{QRESYNC, texts};
+use crate::client::{Patience, Server};
+
+/// A pull of `script` over two connections, and what ends it; it has gone on for so long that the second one has come to help.
+async fn helped(
+    script: &Script,
+    server: Server,
+    copy: &Memory,
+) -> (watch::Sender<bool>, JoinHandle<Result<Report>>) {
+    let (stop, tools) = tools();
+    let clock = Arc::new(FakeClock::new(Timestamp(0)));
+    let tools = Tools { clock: clock.clone(), ..tools };
+    let (copy, options) = (copy.clone(), Options { connections: 2, ..options() });
+    let pulling = tokio::spawn(async move { pull(&server, Arc::new(copy), &options, &tools).await });
+    let helps = async {
+        while script.world.lock().unwrap().connections < 2 {
+            clock.advance(Duration::from_secs(1));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), helps).await.unwrap();
+    (stop, pulling)
+}
+
+#[tokio::test]
+async fn another_connection_helps_where_much_is_left_and_little_comes() {
+    let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Silent]).await;
+    let (stop, pulling) = helped(&script, script.server(), &Memory::default()).await;
+    stop.send_replace(true);
+    assert!(pulling.await.unwrap().unwrap().interrupted);
+}
+
+#[tokio::test]
+async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complete() {
+    // It has tried as often as it may, or waits for an hour when the other one is done.
+    for (retry, logins) in [(Duration::from_millis(1), 9), (Duration::from_secs(3600), 2)] {
+        let script = Script::start(Box_::with(2000), QRESYNC, &[Fault::Held]).await;
+        let server = Server { patience: Patience { retry, ..script.server().patience }, ..script.server() };
+        let copy = Memory::default();
+        let refuse = async {
+            while script.asked_for("BODY.PEEK[]") == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            script.change(|world| world.faults.push(Fault::Busy(usize::MAX)));
+        };
+        let ((_stop, pulling), ()) = tokio::join!(helped(&script, server, &copy), refuse);
+        while script.asked("LOGIN") < logins {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        script.change(|world| world.faults.retain(|fault| *fault != Fault::Held));
+        let report = tokio::time::timeout(Duration::from_secs(60), pulling).await.unwrap();
+        let report = report.unwrap().unwrap();
+        assert!(report.is_complete(), "{retry:?}: {report:?}");
+        assert_eq!(copy.texts("INBOX"), texts(1..=2000));
+        assert_eq!(script.asked("LOGIN"), logins);
+    }
+}
