@@ -10,21 +10,40 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Two heaps instead of eight for each core; free memory at the end of a heap goes back from 2 MiB on, which is more than what is
-/// read at once and soon read again, and blocks from 1 MiB on always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
-const TUNING: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "2097152"), ("MALLOC_MMAP_THRESHOLD_", "1048576")];
+/// read at once and soon read again, and blocks from a size on always. The sizes must be said: otherwise they grow, up to 64 and 32 MiB, with every large block that is freed.
+const TUNING: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "2097152")];
+/// From which size on blocks go back always.
+const MAPPED: &str = "MALLOC_MMAP_THRESHOLD_";
 /// Set in a process that was started again. A program with file capabilities is not shown the variables above, and
 /// must not try for ever.
 const STARTED_AGAIN: &str = "SEALPOST_STARTED_AGAIN";
 /// The other way to tell glibc: whoever uses it, decides.
 const TUNABLES: &str = "GLIBC_TUNABLES";
 
+/// Where messages are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Files: the same memory is used for one window after the other.
+    Files,
+    /// A bucket: what comes from each connection is put together elsewhere, and the time of a request is long.
+    Bucket,
+}
+
+impl Reading {
+    fn mapped(self) -> (&'static str, &'static str) {
+        match self {
+            Reading::Files => (MAPPED, "1048576"),
+            Reading::Bucket => (MAPPED, "262144"),
+        }
+    }
+}
+
 /// Starts this program again with what is missing in its environment; returns if nothing is.
 ///
 /// # Errors
 /// If it cannot be started again. It runs well as it is, and keeps more memory than it uses.
-pub fn tune() -> io::Result<()> {
-    let missing = missing(|name| env::var_os(name).is_some());
+pub fn tune(reading: Reading) -> io::Result<()> {
+    let missing = missing(reading, |name| env::var_os(name).is_some());
     if !cfg!(all(target_os = "linux", target_env = "gnu")) || missing.is_empty() {
         return Ok(());
     }
@@ -36,11 +55,11 @@ pub fn tune() -> io::Result<()> {
 }
 
 /// What is not set and should be. What is set stays.
-fn missing(is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
+fn missing(reading: Reading, is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
     if is_set(STARTED_AGAIN) || is_set(TUNABLES) {
         return Vec::new();
     }
-    TUNING.into_iter().filter(|(name, _)| !is_set(name)).collect()
+    TUNING.into_iter().chain([reading.mapped()]).filter(|(name, _)| !is_set(name)).collect()
 }
 
 #[cfg(test)]
@@ -49,14 +68,17 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_added_and_what_is_set_stays() {
-        assert_eq!(missing(|_| false), TUNING);
-        assert_eq!(missing(|name| name == TUNING[0].0), TUNING[1..]);
-        assert_eq!(missing(|name| TUNING.iter().any(|(known, _)| *known == name)), []);
+        let [arenas, trim] = TUNING;
+        assert_eq!(missing(Reading::Files, |_| false), [arenas, trim, (MAPPED, "1048576")]);
+        assert_eq!(missing(Reading::Bucket, |_| false), [arenas, trim, (MAPPED, "262144")]);
+        assert_eq!(missing(Reading::Bucket, |name| name == MAPPED), [arenas, trim]);
+        assert_eq!(missing(Reading::Files, |name| name == arenas.0), [trim, (MAPPED, "1048576")]);
+        assert_eq!(missing(Reading::Files, |name| name.starts_with("MALLOC_")), []);
     }
 
     #[test]
     fn it_starts_again_once_and_not_if_somebody_else_decided() {
-        assert_eq!(missing(|name| name == STARTED_AGAIN), []);
-        assert_eq!(missing(|name| name == TUNABLES), []);
+        assert_eq!(missing(Reading::Files, |name| name == STARTED_AGAIN), []);
+        assert_eq!(missing(Reading::Bucket, |name| name == TUNABLES), []);
     }
 }

@@ -27,6 +27,8 @@ use clap::Parser;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::allocator::Reading;
+use crate::config::Config;
 use crate::global::Global;
 
 /// The most threads for work that blocks: files, SQLite's pages, password slots.
@@ -46,8 +48,8 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if matches!(cli.command, cmd::Command::Try(_) | cmd::Command::Serve(_) | cmd::Command::Archive(_))
-        && let Err(e) = allocator::tune()
+    if let Some(reading) = reading(&cli)
+        && let Err(e) = allocator::tune(reading)
     {
         output::warn(format_args!("The allocator keeps its defaults, and more memory than is used: {e}"));
     }
@@ -64,6 +66,17 @@ fn main() -> ExitCode {
             output::error(&e);
             exit::code(&e)
         }
+    }
+}
+
+/// Where a command reads mail from that runs for long or reads much. What is wrong with a configuration is told later.
+fn reading(cli: &Cli) -> Option<Reading> {
+    match cli.command {
+        cmd::Command::Serve(_) if Config::load(&cli.global).is_ok_and(|config| config.store.is_bucket()) => {
+            Some(Reading::Bucket)
+        }
+        cmd::Command::Try(_) | cmd::Command::Serve(_) | cmd::Command::Archive(_) => Some(Reading::Files),
+        _ => None,
     }
 }
 

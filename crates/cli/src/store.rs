@@ -128,6 +128,11 @@ impl StoreConfig {
         }
     }
 
+    /// Whether the URL is one of a bucket.
+    pub fn is_bucket(&self) -> bool {
+        Location::parse(&self.url).is_ok_and(|location| !matches!(location, Location::Directory(_)))
+    }
+
     /// The directory that the objects are in, if they are in one: `data` unless the URL says otherwise.
     pub fn directory(&self, data: &Path) -> Option<PathBuf> {
         match Location::parse(&self.url) {
