@@ -12,6 +12,7 @@ mod batches;
 mod crew;
 mod fetch;
 pub(crate) mod gmail;
+mod ids;
 mod incoming;
 mod job;
 mod plan;
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 
 use crate::client::{Connection, Found, Server};
 use crate::keep::{BodyCounts, Copy, FolderName, GiveUp, ownership};
+use ids::Ids;
 use shared::Shared;
 
 pub use plan::{Plan, Reason, plan};
@@ -84,7 +86,9 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         })
         .await?
     };
-    let found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
+    let ids = Ids::of(&listing.folders);
+    let mut found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
+    ids.strip(&mut found);
     let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete, &options.again);
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
@@ -100,7 +104,8 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         connection.logout().await;
         return Ok(report);
     }
-    let shared = Arc::new(Shared::new(server.clone(), copy.clone(), options.clone(), tools.clone(), plans));
+    let what = (plans, ids);
+    let shared = Arc::new(Shared::new(server.clone(), copy.clone(), options.clone(), tools.clone(), what));
     worker::run(&shared, connection).await;
     report.interrupted = *tools.stop.borrow();
     shared.complete(&mut report);

@@ -95,7 +95,7 @@ impl Job {
     /// # Errors
     /// `Conflict` if the mailbox is another one by now; what the copy says.
     pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<()> {
-        let identity = selected.identity();
+        let identity = shared.ids.identity(&self.plan.found.name, selected.identity());
         if let Some(known) = &self.state().identity {
             if known.uidvalidity == identity.uidvalidity {
                 return Ok(());

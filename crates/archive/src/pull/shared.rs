@@ -7,6 +7,7 @@ use std::time::Duration;
 use sealpost_base::Error;
 use tokio::sync::{Notify, watch};
 
+use super::ids::Ids;
 use super::job::Job;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
@@ -24,6 +25,7 @@ pub(super) struct Shared {
     pub(super) copy: Arc<dyn Copy>,
     pub(super) options: Options,
     pub(super) tools: Tools,
+    pub(super) ids: Ids,
     /// True when the pull ends early: told to, or because the copy cannot be written.
     stop: watch::Sender<bool>,
     /// There is nothing left to do, or nothing left of a folder.
@@ -47,11 +49,11 @@ impl Shared {
         copy: Arc<dyn Copy>,
         options: Options,
         tools: Tools,
-        plans: Vec<Plan>,
+        (plans, ids): (Vec<Plan>, Ids),
     ) -> Self {
         let state = State { plans: plans.into(), ..State::default() };
         let stop = watch::Sender::new(false);
-        Shared { server, copy, options, tools, stop, changed: Notify::new(), state: Mutex::new(state) }
+        Shared { server, copy, options, tools, ids, stop, changed: Notify::new(), state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -85,6 +85,8 @@ pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
     }
     while workers.join_next().await.is_some() {}
     watching.abort();
+    // It holds the copy, which others may wait for.
+    let _ = watching.await;
 }
 
 /// One connection, lost and made again.

@@ -17,7 +17,11 @@ async fn pulled(script: &Script, copy: Arc<dyn Copy>) -> Report {
 }
 
 fn texts(copy: &dyn Copy) -> Vec<(u32, String)> {
-    let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+    texts_of(copy, "INBOX")
+}
+
+fn texts_of(copy: &dyn Copy, name: &str) -> Vec<(u32, String)> {
+    let folder = copy.look(&FolderName::new(name, Some('/'))).unwrap();
     let uids: Vec<u32> = folder.messages().unwrap().map(|stored| stored.unwrap().uid).collect();
     let read = |uid| {
         let mut text = String::new();
@@ -54,6 +58,35 @@ async fn copies_in_files_follow_the_server() {
                 uids.retain(|uid| *uid != 10 + round);
                 uids.push(inbox.add(None));
             });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
+    for (format, open) in [("mbox", imap_backup::open as Open), ("maildir", maildir::open as Open)] {
+        let directory = tempfile::tempdir().unwrap();
+        let alike = |first: u32| {
+            let octets = |n| Some(format!("Subject: {first} {n}\r\n\r\n").into_bytes());
+            let mut mailbox = Box_ { mailboxid: Some("M".into()), ..Box_::with(0) };
+            (0..20).for_each(|n| drop(mailbox.add(octets(n))));
+            mailbox
+        };
+        let capabilities = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
+        let script = Script::start(alike(0), capabilities, &[]).await;
+        // At first there is one, and nothing is wrong with its id.
+        for boxes in 1..4 {
+            let copy: Arc<dyn Copy> = open(directory.path()).unwrap().into();
+            let report = pulled(&script, copy.clone()).await;
+            assert!(report.is_complete(), "{format}: {report:?}");
+            assert_eq!(report.new_messages().0, 20, "{format}");
+            for nth in 0..boxes {
+                let name = if nth == 0 { "INBOX".to_owned() } else { format!("box-{nth}") };
+                let wanted: Vec<_> =
+                    (0..20).map(|n| (n + 1, format!("Subject: {nth} {n}\r\n\r\n"))).collect();
+                assert_eq!(texts_of(&*copy, &name), wanted, "{format} {name}");
+            }
+            script.change(|world| drop(world.boxes.insert(format!("box-{boxes}"), alike(boxes))));
         }
     }
 }
