@@ -69,7 +69,9 @@ async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
         let alike = |first: u32| {
             let octets = |n| Some(format!("Subject: {first} {n}\r\n\r\n").into_bytes());
             let mut mailbox = Box_ { mailboxid: Some("M".into()), ..Box_::with(0) };
-            (0..20).for_each(|n| drop(mailbox.add(octets(n))));
+            for n in 0..20 {
+                mailbox.add(octets(n));
+            }
             mailbox
         };
         let capabilities = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS OBJECTID";
