@@ -86,7 +86,7 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         })
         .await?
     };
-    let ids = Ids::of(&listing.folders);
+    let ids = Ids::of(&listing.folders, &kept);
     let mut found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
     ids.strip(&mut found);
     let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete, &options.again);

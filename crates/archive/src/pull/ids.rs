@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::client::Found;
-use crate::keep::{FolderName, Identity};
+use crate::keep::{FolderName, Identity, Kept};
 
 /// The MAILBOXIDs of a listing. One that several mailboxes have says nothing about any of them: by it a mailbox of its own would be
 /// taken for another one that was renamed, and its messages for those of that one.
@@ -17,14 +17,17 @@ enum Has {
 }
 
 impl Ids {
-    /// Those of everything that a server has.
-    pub(super) fn of(found: &[Found]) -> Self {
+    /// Those of everything that a server has. A mailbox of which the listing does not say it has the one that it is `kept` with.
+    pub(super) fn of(found: &[Found], kept: &[Kept]) -> Self {
+        let known = kept.iter().filter_map(|kept| Some((&kept.name, kept.identity.mailboxid.as_ref()?)));
+        let known: HashMap<_, _> = known.collect();
         let mut ids = HashMap::new();
-        for found in found {
-            if let Some(id) = found.numbers.as_ref().and_then(|numbers| numbers.mailboxid.clone()) {
-                ids.entry(id)
+        for Found { name, numbers, .. } in found {
+            let said = numbers.as_ref().and_then(|numbers| numbers.mailboxid.as_ref());
+            if let Some(id) = said.or_else(|| known.get(name).copied()) {
+                ids.entry(id.clone())
                     .and_modify(|has| *has = Has::Several)
-                    .or_insert_with(|| Has::One(found.name.clone()));
+                    .or_insert_with(|| Has::One(name.clone()));
             }
         }
         Ids(ids)
@@ -53,5 +56,66 @@ impl Ids {
             Some(Has::One(its)) => its == name,
             Some(Has::Several) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Numbers;
+    use crate::keep::Resume;
+
+    fn found(name: &str, id: Option<&str>) -> Found {
+        let name = FolderName::new(name, Some('/'));
+        let numbers = Numbers {
+            messages: 1,
+            uidnext: 2,
+            uidvalidity: 5,
+            highestmodseq: 7,
+            mailboxid: id.map(str::to_owned),
+        };
+        let wire = name.as_str().as_bytes().into();
+        Found { wire, name, selectable: true, attributes: vec![], numbers: Some(numbers) }
+    }
+
+    fn kept(name: &str, id: &str) -> Kept {
+        Kept {
+            name: FolderName::new(name, Some('/')),
+            was: None,
+            identity: Identity { uidvalidity: 5, mailboxid: Some(id.into()) },
+            messages: 1,
+            gone: 0,
+            resume: Resume::default(),
+            as_left: true,
+            closed: true,
+        }
+    }
+
+    /// Whether the mailbox of that name, which says that it has that id, is believed.
+    fn is_believed(ids: &Ids, name: &str, id: &str) -> bool {
+        let said = Identity { uidvalidity: 5, mailboxid: Some(id.into()) };
+        ids.identity(&FolderName::new(name, Some('/')), said).mailboxid.is_some()
+    }
+
+    #[test]
+    fn an_id_of_several_is_of_none() {
+        let mut listed =
+            [found("a", Some("M")), found("b", Some("M")), found("c", Some("N")), found("d", None)];
+        let ids = Ids::of(&listed, &[]);
+        assert!(!is_believed(&ids, "a", "M") && !is_believed(&ids, "b", "M"));
+        assert!(is_believed(&ids, "c", "N") && !is_believed(&ids, "d", "N"));
+        ids.strip(&mut listed);
+        let left = listed.map(|found| found.numbers.and_then(|numbers| numbers.mailboxid));
+        assert_eq!(left, [None, None, Some("N".to_owned()), None]);
+    }
+
+    #[test]
+    fn what_the_listing_does_not_say_is_as_it_was() {
+        let ids = Ids::of(&[found("a", None), found("b", None)], &[kept("a", "M")]);
+        assert!(is_believed(&ids, "a", "M") && !is_believed(&ids, "b", "M"));
+        let renamed = Ids::of(&[found("b", None)], &[kept("a", "M")]);
+        assert!(is_believed(&renamed, "b", "M"));
+        let changed_places = Ids::of(&[found("a", Some("N")), found("b", None)], &[kept("a", "M")]);
+        assert!(is_believed(&changed_places, "b", "M"));
     }
 }
