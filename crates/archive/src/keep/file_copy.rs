@@ -63,7 +63,22 @@ pub(super) trait Layout: Send + Sync + 'static {
 
     /// Opens the files of a folder and brings them in step with its journal. There is no journal (`header`) where another
     /// program left the files.
-    fn open(&self, root: &Path, place: &str, header: Header) -> Result<(Self::Files, Contents)>;
+    fn open(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        purpose: Purpose,
+    ) -> Result<(Self::Files, Contents)>;
+}
+
+/// What a folder is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be brought up to date: messages that are not in its files any more are forgotten, and so fetched again.
+    Change,
+    /// To be read: they cannot be, and what is missing may be put back.
+    Look,
 }
 
 /// A folder that was found.
@@ -259,7 +274,7 @@ impl<L: Layout> FileCopy<L> {
 
     /// Opens what is at `place`.
     fn enter(&self, place: &str, header: Header, claim: Claim) -> Result<Box<dyn Folder>> {
-        let (files, contents) = self.layout.open(&self.root, place, header)?;
+        let (files, contents) = self.layout.open(&self.root, place, header, Purpose::Look)?;
         Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
 
@@ -326,7 +341,7 @@ impl<L: Layout> FileCopy<L> {
     /// What another program left gets a journal, so that it can be moved.
     fn own(&self, entry: &Entry) -> Result<()> {
         if !entry.ours {
-            self.layout.open(&self.root, &entry.place, entry.header.clone())?;
+            self.layout.open(&self.root, &entry.place, entry.header.clone(), Purpose::Change)?;
         }
         Ok(())
     }
@@ -410,7 +425,7 @@ impl<L: Layout> Copy for FileCopy<L> {
         entry.header.mailboxid = entry.header.mailboxid.take().or_else(|| server.mailboxid.clone());
         let (place, header) = (entry.place.clone(), entry.header.clone());
         drop(index);
-        let (files, mut contents) = self.layout.open(&self.root, &place, header.clone())?;
+        let (files, mut contents) = self.layout.open(&self.root, &place, header.clone(), Purpose::Change)?;
         self.has_journal(name);
         if late {
             let resume: Resume = contents.journal.last().resume();

@@ -130,13 +130,32 @@ impl Contents {
         for uid in lost {
             self.push(Record::Vanished { uid: *uid })?;
         }
-        self.commit(data, &Resume::default())?;
+        // If somebody puts them back, it is another program's doing: nothing of it is removed. Nor is what the last transaction
+        // says done again, which is an empty one then.
+        for _ in 0..2 {
+            let commit = Commit {
+                present: self.known.present(),
+                gone: self.known.gone(),
+                data,
+                shown: Some(0),
+                ..Commit::default()
+            };
+            self.journal.commit(&commit)?;
+        }
         let (folder, again) = (&self.journal.header().folder, lost.len() - gone);
         let mut text = format!("{folder}: {what}; {again} messages are fetched again");
         if gone > 0 {
             text.push_str(&format!(", and {gone} are lost that the server has no more"));
         }
         Ok(text)
+    }
+
+    /// What the user is to be told when so many messages are not there, since `what` happened, and the copy is only read.
+    pub fn unreadable(&self, lost: usize, what: &str) -> String {
+        let folder = &self.journal.header().folder;
+        format!(
+            "{folder}: {what}; {lost} messages cannot be read; put back what is missing, or pull: that fetches what the server has"
+        )
     }
 
     /// Writes the journal anew, with these dates of messages that have none: it takes the place of the old one when it is

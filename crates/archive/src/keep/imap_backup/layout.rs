@@ -10,7 +10,7 @@ use super::files::{MboxFiles, is_published};
 use super::{json, name};
 use crate::io_error;
 use crate::keep::FolderName;
-use crate::keep::file_copy::{Found, Layout};
+use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{length, make_directory, put_aside};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Journal};
@@ -61,10 +61,16 @@ impl Layout for ImapBackup {
         Ok(read.is_ok().then_some((messages, octets)))
     }
 
-    fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MboxFiles, Contents)> {
+    fn open(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        purpose: Purpose,
+    ) -> Result<(MboxFiles, Contents)> {
         let paths = self.paths(root, place);
         if paths.journal.exists() {
-            return open_ours(&paths, header);
+            return open_ours(&paths, header, purpose);
         }
         match adopt(&paths, header.clone(), None) {
             Err(e) if matches!(e.kind(), Kind::Corrupt | Kind::NotFound) => {
@@ -97,7 +103,7 @@ fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Co
     Ok((files, contents))
 }
 
-fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
+fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFiles, Contents)> {
     let mut contents = Contents::read(&paths.journal, |_, _| {})?;
     let uidvalidity = header.uidvalidity;
     let (length, last) = (length(&paths.mbox)?, *contents.journal.last());
@@ -121,17 +127,20 @@ fn open_ours(paths: &Paths, header: Header) -> Result<(MboxFiles, Contents)> {
         }
     }
     let some_lost = !lost.is_empty();
+    let what =
+        if differ { "another program changed messages in the mbox" } else { "the mbox has become shorter" };
+    if some_lost && purpose == Purpose::Look {
+        let mut files =
+            MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, length, published)?;
+        files.notice(contents.unreadable(lost.len(), what));
+        return Ok((files, contents));
+    }
     let published = published.filter(|_| !some_lost);
     // A run that is done with a folder leaves nothing behind its last message.
     let ours = if length < last.data { end } else { last.data };
     let orphans = save_orphans(paths, ours.min(first_lost), last.shown.is_some())?;
     let mut files = MboxFiles::open(paths.mbox.clone(), paths.json.clone(), uidvalidity, end, published)?;
     if some_lost {
-        let what = if differ {
-            "another program changed messages in the mbox"
-        } else {
-            "the mbox has become shorter"
-        };
         files.notice(contents.forget(&lost, end, what)?);
     } else if end < last.data {
         contents.commit(end, &last.resume())?;

@@ -8,11 +8,11 @@ use sealpost_base::Result;
 use super::files::{MaildirFiles, changed};
 use super::name;
 use crate::io_error;
-use crate::keep::FolderName;
-use crate::keep::file_copy::{Found, Layout};
+use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{make_directory, sync_directory};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Record};
+use crate::keep::{FolderName, Known};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -75,7 +75,13 @@ impl Layout for Maildir {
         Ok(changed.is_some_and(|changed| last.shown.is_none_or(|shown| shown == changed)))
     }
 
-    fn open(&self, root: &Path, place: &str, header: Header) -> Result<(MaildirFiles, Contents)> {
+    fn open(
+        &self,
+        root: &Path,
+        place: &str,
+        header: Header,
+        purpose: Purpose,
+    ) -> Result<(MaildirFiles, Contents)> {
         let directory = root.join(place);
         // What the last transaction changed in file names.
         let (mut now, mut last) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
@@ -95,19 +101,20 @@ impl Layout for Maildir {
         }
         let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents)?;
         files.redo(&last.0, &last.1, &contents.known)?;
-        forget_lost(&mut files, &directory, header.uidvalidity, &mut contents)?;
+        let lost = lost(&directory, header.uidvalidity, &contents.known)?;
+        if !lost.is_empty() {
+            let what = format!("{} files are gone", lost.len());
+            files.notice(match purpose {
+                Purpose::Change => contents.forget(&lost, 0, &what)?,
+                Purpose::Look => contents.unreadable(lost.len(), &what),
+            });
+        }
         Ok((files, contents))
     }
 }
 
-/// Messages whose files are no longer there are fetched again. Files are counted; only if there are too few, it is looked
-/// which.
-fn forget_lost(
-    files: &mut MaildirFiles,
-    directory: &Path,
-    uidvalidity: u32,
-    contents: &mut Contents,
-) -> Result<()> {
+/// Messages whose files are no longer there.
+fn lost(directory: &Path, uidvalidity: u32, known: &Known) -> Result<Vec<u32>> {
     let mut found = sealpost_base::UidSet::new();
     for part in ["cur", "new"] {
         let part = directory.join(part);
@@ -120,12 +127,5 @@ fn forget_lost(
         uids.sort_unstable();
         found = found.union(&uids.into_iter().filter_map(sealpost_base::Uid::new).collect());
     }
-    let lost = contents.known.uids().difference(&found);
-    if lost.is_empty() {
-        return Ok(());
-    }
-    let what = format!("{} files are gone", lost.len());
-    let lost: Vec<u32> = lost.iter().map(sealpost_base::Uid::get).collect();
-    files.notice(contents.forget(&lost, 0, &what)?);
-    Ok(())
+    Ok(known.uids().difference(&found).iter().map(sealpost_base::Uid::get).collect())
 }

@@ -146,7 +146,10 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
         assert!(changed.join("sealpost.journal.damaged-1").exists());
         drop((folder, copy));
         let (_copy, mut folder) = opened(&changed, INBOX, 7);
-        assert!(folder.known().uids().len() >= 8 && folder.notices().is_empty(), "{at}");
+        assert!(folder.known().uids().len() >= 8, "{at}");
+        // Files of messages whose UIDs were changed there are not.
+        let told = folder.notices();
+        assert!(told.iter().all(|told| told.contains("files are gone")), "{at}: {told:?}");
     }
     assert!(whole > 20, "{whole}");
 }

@@ -62,6 +62,76 @@ async fn copies_in_files_follow_the_server() {
     }
 }
 
+/// The files in `root` and below in which `text` is.
+fn files_with(root: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(text) {
+            found.push(path.file_name().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_away_and_is_put_back_is_there_again() {
+    for (format, open) in [("mbox", imap_backup::open as Open), ("maildir", maildir::open as Open)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, away) = (directory.path().join("copy"), directory.path().join("away"));
+        let data = root.join(if format == "mbox" { "INBOX.mbox" } else { "cur" });
+        let script = Script::start(Box_::with(4), "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS", &[]).await;
+        let keeping = Options { connections: 1, ..options() };
+        let all: Vec<_> = (1..=4).map(|uid| (uid, text(uid))).collect();
+        for expunge in [None, Some(2)] {
+            script.inbox(|inbox| expunge.into_iter().for_each(|uid| inbox.expunge(uid)));
+            let copy: Arc<dyn Copy> = open(&root).unwrap().into();
+            assert!(pulled_into(&script, copy, keeping.clone()).await.unwrap().is_complete());
+        }
+        for _ in 0..2 {
+            std::fs::rename(&data, &away).unwrap();
+            let copy = open(&root).unwrap();
+            let folder = copy.look(&FolderName::new("INBOX", Some('/'))).unwrap();
+            assert_eq!(folder.messages().unwrap().count(), 4, "{format}");
+            let reads =
+                |uid| folder.read(uid).is_ok_and(|mut octets| octets.read_to_end(&mut Vec::new()).is_ok());
+            assert!((1..=4).all(|uid| !reads(uid)), "{format}");
+            drop(folder);
+            assert!(copy.untold().iter().any(|told| told.contains("put back")), "{format}");
+            drop(copy);
+            restore(&away, &data);
+            assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
+        }
+        // A pull fetches what it can. What is put back later is not what the copy has, and stays all the same.
+        std::fs::rename(&data, &away).unwrap();
+        let copy: Arc<dyn Copy> = open(&root).unwrap().into();
+        let report = pulled_into(&script, copy, keeping.clone()).await.unwrap();
+        assert_eq!(report.new_messages().0, 3, "{format}");
+        restore(&away, &data);
+        for _ in 0..2 {
+            let copy: Arc<dyn Copy> = open(&root).unwrap().into();
+            assert!(pulled_into(&script, copy.clone(), keeping.clone()).await.unwrap().is_complete());
+            assert_eq!(texts(&*copy).len(), 3, "{format}");
+            assert!(!files_with(&root, "Subject: message 2").is_empty(), "{format}");
+        }
+    }
+}
+
+/// Puts a file or a directory back where something else may be by now.
+fn restore(away: &Path, to: &Path) {
+    if to.is_dir() {
+        for entry in std::fs::read_dir(away).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::rename(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+        std::fs::remove_dir(away).unwrap();
+    } else {
+        std::fs::rename(away, to).unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mailboxes_that_a_server_gives_one_id_are_kept_apart() {
     for (format, open) in [("mbox", imap_backup::open as Open), ("maildir", maildir::open as Open)] {
