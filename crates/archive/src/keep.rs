@@ -32,7 +32,7 @@ mod known;
 mod line_ends;
 pub mod maildir;
 mod octets;
-pub(crate) mod ownership;
+pub mod ownership;
 pub mod sealed;
 mod sent;
 #[cfg(test)]

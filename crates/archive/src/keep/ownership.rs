@@ -4,6 +4,21 @@ use sealpost_base::{Error, Result};
 
 use super::{Copy, Source};
 
+/// Makes sure that `copy` is of the same account's mail as `from`, whose messages are to be put into it, and says so in it unless it is
+/// only looked at.
+///
+/// # Errors
+/// `Conflict` if it is of another account, or `from` does not say of which it is and `copy` does; what the copies say.
+pub fn claim_like(copy: &dyn Copy, from: &dyn Copy, look: bool) -> Result<()> {
+    match (from.source()?, copy.source()?) {
+        (Some(source), _) => claim(copy, &source, false, look),
+        (None, Some(owner)) if !copy.folders()?.is_empty() => Err(Error::conflict(format!(
+            "the copy at the destination is of the mail of {owner}, and the other one does not say whose it is: name another directory"
+        ))),
+        (None, _) => Ok(()),
+    }
+}
+
 /// Makes sure that `copy` is of `source`'s mail, and says so in it unless it is only looked at. A copy that nobody has claimed, or that has
 /// no folders, is anybody's; `moved`: the same mailbox had another name.
 ///
@@ -23,4 +38,37 @@ pub(crate) fn claim(copy: &dyn Copy, source: &Source, moved: bool, look: bool) -
         )));
     }
     if look { Ok(()) } else { copy.set_source(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::Kind;
+
+    use super::*;
+    use crate::keep::imap_backup;
+    use crate::keep::testing::{folder_name, identity};
+
+    #[test]
+    fn copies_of_two_accounts_are_not_put_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let copy = |name: &str, user: Option<&str>| {
+            let copy = imap_backup::open(&directory.path().join(name)).unwrap();
+            let source = user.map(|user| Source { host: "example.org".into(), user: user.into() });
+            source.map(|source| copy.set_source(&source).unwrap());
+            drop(copy.open(&folder_name("INBOX"), &identity(7)).unwrap());
+            copy
+        };
+        let (ada, other, nobodys) =
+            (copy("ada", Some("ada")), copy("other", Some("bob")), copy("plain", None));
+        let refused = |copy: &dyn Copy, from: &dyn Copy| {
+            claim_like(copy, from, false).err().is_some_and(|e| e.kind() == Kind::Conflict)
+        };
+        assert!(refused(&*ada, &*other) && refused(&*ada, &*nobodys));
+        assert_eq!(ada.source().unwrap().unwrap().user, "ada");
+        assert!(!refused(&*ada, &*copy("again", Some("ada"))));
+        claim_like(&*nobodys, &*ada, true).unwrap();
+        assert_eq!(nobodys.source().unwrap(), None);
+        claim_like(&*nobodys, &*ada, false).unwrap();
+        assert_eq!(nobodys.source().unwrap(), ada.source().unwrap());
+    }
 }

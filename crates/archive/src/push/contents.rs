@@ -32,7 +32,22 @@ pub(super) struct Contents {
 pub(super) struct Message {
     pub(super) uid: u32,
     pub(super) key: Key,
+    pub(super) like: Like,
     flags: u32,
+}
+
+/// What tells messages of one key apart: size and INTERNALDATE, cut to what is enough for that; 0 where it is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Like {
+    pub(super) size: u32,
+    pub(super) date: u32,
+}
+
+impl Like {
+    /// Of a message of so many octets, received then.
+    pub(super) fn of(size: u64, date: Option<Timestamp>) -> Self {
+        Like { size: size as u32, date: date.map_or(0, |date| date.seconds() as u32) }
+    }
 }
 
 /// A message without a Message-ID, for when its INTERNALDATE, or the other one's, is not known.
@@ -55,9 +70,9 @@ impl Contents {
     }
 
     /// Adds a message.
-    pub(super) fn add(&mut self, uid: u32, key: Key, flags: &Flags) {
+    pub(super) fn add(&mut self, uid: u32, key: Key, like: Like, flags: &Flags) {
         let flags = self.number(flags);
-        self.messages.push(Message { uid, key, flags });
+        self.messages.push(Message { uid, key, like, flags });
     }
 
     /// Adds a message without a Message-ID. `dated`: its date is what a server said.
@@ -69,7 +84,7 @@ impl Contents {
         dated: bool,
         flags: &Flags,
     ) {
-        self.add(uid, key::by_others(header, size, date), flags);
+        self.add(uid, key::by_others(header, size, date), Like::of(size, date), flags);
         self.without_id.push(WithoutId { uid, key: key::by_others(header, size, None), dated });
     }
 
@@ -84,6 +99,11 @@ impl Contents {
     /// Its flags, unless they were too many to remember.
     pub(super) fn flags(&self, message: &Message) -> Option<&Flags> {
         self.flags.get(message.flags as usize)
+    }
+
+    /// Whether the message's key is its Message-ID's.
+    pub(super) fn has_id(&self, message: &Message) -> bool {
+        self.without_id.binary_search_by_key(&message.uid, |without| without.uid).is_err()
     }
 
     /// The message of this UID.
@@ -134,7 +154,7 @@ impl Contents {
                 "UID FETCH 1:{to} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"
             );
             let on = |read: &Read| match read.header.as_deref().and_then(key::by_id) {
-                Some(key) => self.add(read.uid, key, &read.flags),
+                Some(key) => self.add(read.uid, key, Like::of(read.size, read.date), &read.flags),
                 None if read.header.is_some() => without.push(read.clone()),
                 None => {}
             };

@@ -37,11 +37,21 @@ fn half(text: &[u8]) -> Key {
     key
 }
 
+/// Whether the header ends in these octets.
+pub(super) fn ends(octets: &[u8]) -> bool {
+    octets.split(|b| *b == b'\n').any(is_end)
+}
+
+/// Whether the line ends a header: one of white space goes on with the field before it.
+fn is_end(line: &[u8]) -> bool {
+    matches!(line, b"" | b"\r")
+}
+
 /// The body of the first field of this name, without white space.
 fn field(header: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     let mut lines = header.split(|b| *b == b'\n').peekable();
     while let Some(line) = lines.next() {
-        if line.trim_ascii().is_empty() {
+        if is_end(line) {
             return None;
         }
         let is_it = line.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
@@ -70,6 +80,9 @@ mod tests {
         assert_eq!(id("Subject: x\r\nMessage-ID: <a@b>\r\n\r\n").as_deref(), Some("<a@b>"));
         assert_eq!(id("message-id:\r\n <a@b>\r\nX: y\r\n").as_deref(), Some("<a@b>"));
         assert_eq!(id("Subject: x\r\n\r\nMessage-ID: <a@b>\r\n"), None);
+        // RFC 5322 §4.2: a folded field may have such lines.
+        assert_eq!(id("Subject: x\r\n \r\n y\r\nMessage-ID: <a@b>\r\n\r\n").as_deref(), Some("<a@b>"));
+        assert_eq!(id("Subject: x\n\t\nMessage-ID:\n \n <a@b>\n\n").as_deref(), Some("<a@b>"));
         assert_eq!(by_id(b"Message-ID: \r\n\r\n"), None);
     }
 

@@ -8,13 +8,15 @@ use sealpost_base::{Error, Result, Uid, UidSet};
 use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 
-use super::contents::Contents;
-use super::key::{Key, by_id};
+use super::contents::{Contents, Like};
+use super::key::{Key, by_id, ends};
 use super::{Head, Item};
 use crate::keep::{Copy, Folder, FolderName, Kept, received_or_sent, sent};
 
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
+/// Octets of a message in which its header is looked for.
+const HEADER_BYTES: usize = 4 * 1024 * 1024;
 /// Octets of a message that are held until it is known to be good to its end. Larger ones are read twice.
 const HELD_BYTES: usize = 4 * 1024 * 1024;
 /// Why a message is not put there, when it is known without asking.
@@ -43,14 +45,14 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
             // One that is damaged is told when it is to be sent.
             let Ok(stored) = stored else { continue };
             if !keys {
-                contents.add(stored.uid, Key::default(), &stored.flags);
+                contents.add(stored.uid, Key::default(), Like::default(), &stored.flags);
                 continue;
             }
-            let head = folder.head(stored.uid, PIECE_BYTES).unwrap_or_default();
+            let head = header(&*folder, stored.uid);
+            let date = stored.internaldate.map(DateTime::timestamp);
             match by_id(&head) {
-                Some(key) => contents.add(stored.uid, key, &stored.flags),
+                Some(key) => contents.add(stored.uid, key, Like::of(stored.size, date), &stored.flags),
                 None => {
-                    let date = stored.internaldate.map(DateTime::timestamp);
                     // An export writes what the header says where it knows nothing else.
                     let dated = date.is_some() && date != sent(&head).map(DateTime::timestamp);
                     contents.add_without_id((stored.uid, &head), stored.size, date, dated, &stored.flags);
@@ -61,6 +63,18 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
         Ok(contents)
     })
     .await
+}
+
+/// The first octets of a message, its header among them unless that is longer than [`HEADER_BYTES`]; none if it is damaged.
+fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
+    let mut most = PIECE_BYTES;
+    loop {
+        let head = folder.head(uid, most).unwrap_or_default();
+        if head.len() < most || most >= HEADER_BYTES || ends(&head) {
+            return head;
+        }
+        most = HEADER_BYTES.min(8 * most);
+    }
 }
 
 /// Sends these messages, in the order of the copy.

@@ -1,10 +1,11 @@
 //! [`Pairs`]: which message of the source is which of the destination.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use sealpost_base::{Uid, UidSet};
 
-use super::contents::Contents;
+use super::contents::{Contents, Message};
 use super::key::Key;
 use super::map::Known;
 
@@ -19,45 +20,98 @@ pub(super) struct Pairs {
     pub(super) extra: UidSet,
 }
 
-/// First what the map of UIDs says, then by key, as often as it is there; then what has no Message-ID and no known INTERNALDATE
-/// at the source, by its other fields.
+/// First what the map of UIDs says, unless Message-IDs say otherwise; then by key, as often as it is there; then what has no
+/// Message-ID and no known INTERNALDATE at the source, by its other fields.
 pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -> Pairs {
-    let mut pairs = Pairs::default();
-    let mut taken = vec![false; there.messages.len()];
-    let mut paired = vec![false; source.messages.len()];
-    if let Some(known) = known {
-        for (uid, at) in known.pairs(source.uidvalidity, there.uidvalidity) {
-            if let (Some(from), Some(to)) = (source.find(uid), there.find(at))
-                && !paired[from]
-                && !taken[to]
+    let mut pairing = Pairing {
+        source,
+        there,
+        paired: vec![false; source.messages.len()],
+        taken: vec![false; there.messages.len()],
+        same: Vec::new(),
+    };
+    for (uid, at) in known.into_iter().flat_map(|known| known.pairs(source.uidvalidity, there.uidvalidity)) {
+        if let (Some(from), Some(to)) = (source.find(uid), there.find(at)) {
+            pairing.by_map(from, to);
+        }
+    }
+    pairing.of_one_key();
+    pairing.by(|message| Some(message.key));
+    for (from, to) in undated(source, there, &pairing.paired, &pairing.taken) {
+        pairing.put(from, to);
+    }
+    let Pairing { paired, taken, same, .. } = pairing;
+    let missing = source.messages.iter().zip(&paired).filter(|(_, paired)| !**paired);
+    let missing = missing.filter_map(|(message, _)| Uid::new(message.uid)).collect();
+    let extra = there.messages.iter().zip(&taken).filter(|(_, taken)| !**taken);
+    let extra = extra.filter_map(|(message, _)| Uid::new(message.uid)).collect();
+    Pairs { same, missing, extra }
+}
+
+/// Two folders while it is found out what is the same in them.
+struct Pairing<'a> {
+    source: &'a Contents,
+    there: &'a Contents,
+    /// By position: whether it has its pair.
+    paired: Vec<bool>,
+    taken: Vec<bool>,
+    same: Vec<(usize, usize)>,
+}
+
+impl Pairing<'_> {
+    fn put(&mut self, from: usize, to: usize) {
+        if !self.paired[from] && !self.taken[to] {
+            (self.paired[from], self.taken[to]) = (true, true);
+            self.same.push((from, to));
+        }
+    }
+
+    /// The map says that they are the same. Servers give messages a Message-ID that have none, but not another one: then UIDs do not mean
+    /// what they meant, or the server named wrong ones.
+    fn by_map(&mut self, from: usize, to: usize) {
+        let (at_source, at_there) = (&self.source.messages[from], &self.there.messages[to]);
+        let have_ids = self.source.has_id(at_source) && self.there.has_id(at_there);
+        if !have_ids || at_source.key == at_there.key {
+            self.put(from, to);
+        }
+    }
+
+    /// Several messages have one key, as all versions of a draft may: those that are alike besides.
+    fn of_one_key(&mut self) {
+        let mut repeated = HashSet::new();
+        for contents in [self.source, self.there] {
+            let mut seen = HashSet::with_capacity(contents.messages.len());
+            let keys = contents.messages.iter().map(|message| message.key);
+            repeated.extend(keys.filter(|key| !seen.insert(*key)));
+        }
+        if repeated.is_empty() {
+            return;
+        }
+        let of = |message: &Message| repeated.contains(&message.key).then_some(message.key);
+        if self.source.uidvalidity == self.there.uidvalidity {
+            self.by(|message| Some((of(message)?, message.uid)));
+        }
+        self.by(|message| Some((of(message)?, message.like.size, message.like.date)));
+        self.by(|message| Some((of(message)?, message.like.size)));
+        self.by(|message| Some((of(message)?, message.like.date)));
+    }
+
+    /// Messages that have the same mark, as often as it is there, the first ones first.
+    fn by<K: Eq + Hash>(&mut self, mark: impl Fn(&Message) -> Option<K>) {
+        let mut marked: HashMap<K, Vec<u32>> = HashMap::new();
+        for (at, message) in self.there.messages.iter().enumerate().rev().filter(|(at, _)| !self.taken[*at]) {
+            if let Some(mark) = mark(message) {
+                marked.entry(mark).or_default().push(at as u32);
+            }
+        }
+        for (at, message) in self.source.messages.iter().enumerate() {
+            if !self.paired[at]
+                && let Some(to) = mark(message).and_then(|mark| marked.get_mut(&mark)?.pop())
             {
-                (paired[from], taken[to]) = (true, true);
-                pairs.same.push((from, to));
+                self.put(at, to as usize);
             }
         }
     }
-    let mut by_key: HashMap<Key, Vec<u32>> = HashMap::new();
-    // The first ones are to be taken first.
-    for (at, message) in there.messages.iter().enumerate().rev().filter(|(at, _)| !taken[*at]) {
-        by_key.entry(message.key).or_default().push(at as u32);
-    }
-    for (at, message) in source.messages.iter().enumerate() {
-        if !paired[at]
-            && let Some(to) = by_key.get_mut(&message.key).and_then(Vec::pop)
-        {
-            (paired[at], taken[to as usize]) = (true, true);
-            pairs.same.push((at, to as usize));
-        }
-    }
-    for (at, to) in undated(source, there, &paired, &taken) {
-        (paired[at], taken[to]) = (true, true);
-        pairs.same.push((at, to));
-    }
-    let missing = source.messages.iter().zip(&paired).filter(|(_, paired)| !**paired);
-    pairs.missing = missing.filter_map(|(message, _)| Uid::new(message.uid)).collect();
-    let extra = there.messages.iter().zip(&taken).filter(|(_, taken)| !**taken);
-    pairs.extra = extra.filter_map(|(message, _)| Uid::new(message.uid)).collect();
-    pairs
 }
 
 /// Messages that are left and are the same as far as can be told, the INTERNALDATE of the source's being unknown.
@@ -81,6 +135,7 @@ fn undated(source: &Contents, there: &Contents, paired: &[bool], taken: &[bool])
 mod tests {
     use sealpost_base::Timestamp;
 
+    use super::super::contents::Like;
     use super::super::map::Put;
     use super::*;
     use crate::keep::Flags;
@@ -88,7 +143,7 @@ mod tests {
     fn folder(messages: &[(u32, u8)]) -> Contents {
         let mut contents = Contents::new(9);
         for (uid, key) in messages {
-            contents.add(*uid, [*key; 16], &Flags::default());
+            contents.add(*uid, [*key; 16], Like::default(), &Flags::default());
         }
         contents.end(true);
         contents
@@ -129,12 +184,58 @@ mod tests {
     #[test]
     fn the_map_is_asked_first_as_long_as_uids_mean_what_they_meant() {
         let source = folder(&[(1, 1), (2, 2)]);
-        let there = folder(&[(11, 7), (12, 1)]);
+        let mut there = folder(&[(12, 1)]);
+        // That server gave it a date of its own.
+        there.add_without_id((11, b"Subject: x\n"), 5, Some(Timestamp(1000)), true, &Flags::default());
+        there.end(true);
         let mut known = Known::default();
         known.add(Put { uidvalidity: 9, uid: 1, there: (9, 11) });
         assert_eq!(pair(&source, &there, Some(&known)).same, [(0, 0)]);
         let mut of_before = Known::default();
         of_before.add(Put { uidvalidity: 8, uid: 1, there: (9, 11) });
         assert_eq!(pair(&source, &there, Some(&of_before)).same, [(0, 1)]);
+    }
+
+    #[test]
+    fn message_ids_contradict_the_map() {
+        let (source, there) = (folder(&[(1, 1), (2, 2)]), folder(&[(11, 2), (12, 1), (13, 3)]));
+        let mut known = Known::default();
+        for (uid, there) in [(1, 11), (2, 13)] {
+            known.add(Put { uidvalidity: 9, uid, there: (9, there) });
+        }
+        let pairs = pair(&source, &there, Some(&known));
+        assert_eq!((pairs.same, pairs.extra.to_string()), (vec![(0, 1), (1, 0)], "13".into()));
+    }
+
+    /// Messages of one Message-ID: UID, size, date.
+    fn drafts(uidvalidity: u32, messages: &[(u32, u64, i64)]) -> Contents {
+        let mut contents = Contents::new(uidvalidity);
+        for (uid, size, date) in messages {
+            let like = Like::of(*size, Some(Timestamp(*date * 1000)));
+            contents.add(*uid, [1; 16], like, &Flags::default());
+        }
+        contents.end(true);
+        contents
+    }
+
+    #[test]
+    fn of_several_versions_that_is_missing_which_is() {
+        let missing = |source: &Contents, there: &Contents| {
+            let pairs = pair(source, there, None);
+            (pairs.missing.to_string(), pairs.extra.to_string())
+        };
+        let both = drafts(9, &[(1, 100, 10), (2, 120, 20)]);
+        // By size and date; by what of them a server keeps; by UID, where it is the same account.
+        let one = ("1".to_owned(), String::new());
+        for second in [(8, 120, 20), (8, 120, 55), (8, 130, 20)] {
+            assert_eq!(missing(&both, &drafts(5, &[second])), one, "{second:?}");
+        }
+        assert_eq!(missing(&both, &drafts(9, &[(2, 100, 10)])), one);
+        assert_eq!(missing(&drafts(5, &[(8, 120, 20)]), &both), (String::new(), "1".to_owned()));
+        // Where there is one, a server that says other sizes and dates has it all the same.
+        assert_eq!(
+            missing(&drafts(5, &[(8, 7, 7)]), &drafts(9, &[(1, 100, 10)])),
+            (String::new(), String::new())
+        );
     }
 }

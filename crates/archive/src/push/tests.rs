@@ -1,6 +1,7 @@
 //! Restoring and migrating between servers of the script.
 
 mod mirrors;
+mod recognized;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};

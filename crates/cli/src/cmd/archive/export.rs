@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
+use sealpost_archive::keep::ownership::claim_like;
 use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
 use sealpost_archive::keep::{Copy, FolderName, Kept, Known};
 use serde::Serialize;
@@ -92,9 +93,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let written = to.clone();
     let kept = move || {
         // A pull into it goes on for the same account.
-        if let (Some(source), None, false) = (listing.source()?, written.source()?, dry_run) {
-            written.set_source(&source)?;
-        }
+        claim_like(&*written, &*listing, dry_run)?;
         let mut kept = listing.folders()?;
         if args.put_aside {
             kept.extend(listing.put_aside()?);

@@ -88,8 +88,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let dry_run = args.put.dry_run;
     let (map, from) = match args.map.or(between) {
         Some(map) => {
-            let from = args.from.as_ref().map(|from| from.display().to_string());
-            (Some(map), from.or(args.account).unwrap_or_default())
+            let from = args.from.as_ref().map(|from| from.display().to_string()).or(args.account);
+            let from = from.unwrap_or_default();
+            // Another account may have been given the name since.
+            let owner = copy.clone();
+            let owner = tokio::task::spawn_blocking(move || owner.source()).await??;
+            (Some(map), owner.map_or(from.clone(), |owner| format!("{from}, the copy of {owner}")))
         }
         None => {
             let map = directory.join(MAP_FILE);

@@ -1,0 +1,76 @@
+//! What is at the destination already is recognized there, and nothing else is.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::super::{Put, UidMap, restore};
+use super::{Nobody, counts, octets, options};
+use crate::keep::testing::{folder_name, give, identity, mail, resume};
+use crate::keep::{Copy, imap_backup};
+use crate::pull::tests::pulled::copy_of;
+use crate::pull::tests::server::{Box_, Script};
+
+#[tokio::test]
+async fn a_message_id_is_found_wherever_it_is_in_the_header() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy: Arc<dyn Copy> = imap_backup::open(directory.path()).unwrap().into();
+    let many = "a@example.org,\r\n ".repeat(20_000);
+    let messages = [
+        "Subject: folded\r\n \r\n here\r\nMessage-ID: <1@x>\r\n\r\ntext".to_owned(),
+        format!("To: {many}b@example.org\r\nMessage-ID: <2@x>\r\n\r\ntext"),
+    ];
+    let mut inbox = Box_::with(0);
+    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    for (uid, message) in (1..).zip(&messages) {
+        give(&mut *folder, uid, &mail(message), 4000).unwrap();
+        inbox.add(Some(message.clone().into_bytes()));
+    }
+    folder.commit(&resume(3)).unwrap();
+    drop(folder);
+    let to = Script::start(inbox, "LITERAL+", &[]).await;
+    let (_stop, watched) = watch::channel(false);
+    let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    assert_eq!(counts(&report), (0, 2, 0), "{report:?}");
+}
+
+/// Both versions of a draft have one Message-ID. The first one is gone from the server.
+#[tokio::test]
+async fn the_version_that_is_missing_is_put_back() {
+    let draft = |text: &str| Some(format!("Message-ID: <draft@x>\r\n\r\n{text}").into_bytes());
+    let mut inbox = Box_::with(0);
+    inbox.add(draft("the first version"));
+    inbox.add(draft("the second version, which is longer"));
+    let script = Script::start(inbox, "LITERAL+", &[]).await;
+    let copy: Arc<dyn Copy> = Arc::new(copy_of(&script).await);
+    script.inbox(|inbox| inbox.expunge(1));
+    let (_stop, watched) = watch::channel(false);
+    for put in [1, 0] {
+        let report =
+            restore(copy.clone(), &script.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        assert_eq!(counts(&report), (put, 2 - put, 0), "{report:?}");
+        let there: Vec<_> = octets(&script, "INBOX").into_iter().map(|(_, octets)| Some(octets)).collect();
+        assert_eq!(there, [draft("the second version, which is longer"), draft("the first version")]);
+    }
+}
+
+/// The map says of other messages that they are there: UIDs were given again, or it is of another account.
+#[tokio::test]
+async fn the_map_of_other_messages_keeps_none_away() {
+    let message = |name: &str| Some(format!("Message-ID: <{name}@x>\r\n\r\ntext").into_bytes());
+    let mut inbox = Box_::with(0);
+    inbox.add(message("new"));
+    let from = Script::start(inbox, "", &[]).await;
+    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let mut inbox = Box_::with(0);
+    inbox.add(message("old"));
+    let to = Script::start(inbox, "LITERAL+", &[]).await;
+    let (_stop, watched) = watch::channel(false);
+    let mut map = UidMap::default();
+    map.put("INBOX", "INBOX", Put { uidvalidity: 7, uid: 1, there: (7, 1) });
+    let options = options(&watched);
+    *options.map.lock().unwrap() = map;
+    let report = restore(copy, &to.server(), &options, Arc::new(Nobody)).await.unwrap();
+    assert_eq!(counts(&report), (1, 0, 0), "{report:?}");
+    assert_eq!(octets(&to, "INBOX").len(), 2);
+}
