@@ -127,8 +127,13 @@ impl Gathering {
                 self.add(FolderName::new(mailbox.as_str(), delimiter), wire, attributes)
             }
             Event::Response(Response::ListUndecodable { attributes, delimiter, wire }) => {
-                let name = String::from_utf8_lossy(wire.as_bytes()).replace(char::is_control, "\u{fffd}");
-                self.add(FolderName::new(name, delimiter), wire.into_bytes().into(), attributes)
+                let wire: Box<[u8]> = wire.into_bytes().into();
+                let mut name = readable(&wire, b"");
+                if self.by_name.contains_key(&*name) {
+                    // Another one's name means what this one's octets are: `a&b` and `a&-b`.
+                    name = readable(&wire, b"&");
+                }
+                self.add(FolderName::new(name, delimiter), wire, attributes)
             }
             Event::Response(Response::MailboxStatus { mailbox, values }) => {
                 self.status(&mailbox, values);
@@ -139,8 +144,19 @@ impl Gathering {
     }
 
     fn add(&mut self, name: FolderName, wire: Box<[u8]>, attributes: Vec<MailboxAttribute>) -> Result<()> {
-        if self.by_name.contains_key(name.as_str()) {
-            return Ok(());
+        if let Some(at) = self.by_name.get(name.as_str()).copied() {
+            if self.folders[at].wire == wire {
+                return Ok(());
+            }
+            // That one came first, and has no name but its octets.
+            let other = &mut self.folders[at];
+            let its = readable(&other.wire, b"&");
+            if its == name.as_str() || self.by_name.contains_key(&*its) {
+                let why = format!("the server has two mailboxes called {name}, which cannot be told apart");
+                return Err(Error::new(sealpost_base::Kind::Invalid, why));
+            }
+            other.name = FolderName::new(&*its, other.name.delimiter());
+            self.by_name.insert(its.into(), at);
         }
         if self.folders.len() == limits::ARCHIVE_FOLDERS {
             return Err(Error::new(sealpost_base::Kind::Limit, "the server has too many mailboxes"));
@@ -172,6 +188,61 @@ impl Gathering {
     }
 }
 
+/// A name for a mailbox whose name does not mean anything: its octets, and U+FFFD with the number of those that are no printable
+/// ASCII, or among `also`. No two are the same.
+fn readable(wire: &[u8], also: &[u8]) -> String {
+    let escaped = |octet: &u8| match octet {
+        b' '..=b'~' if !also.contains(octet) => char::from(*octet).to_string(),
+        octet => format!("\u{fffd}{octet:02X}"),
+    };
+    wire.iter().map(escaped).collect()
+}
+
 fn narrow(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_imap::types::AString;
+
+    use super::*;
+
+    fn names(gathering: &Gathering) -> Vec<(&str, &[u8])> {
+        gathering.folders.iter().map(|found| (found.name.as_str(), &*found.wire)).collect()
+    }
+
+    fn add(gathering: &mut Gathering, wire: &[u8]) -> Result<()> {
+        if let Some(name) = utf7::decode(wire) {
+            return gathering.add(FolderName::new(name, Some('/')), wire.into(), vec![]);
+        }
+        let (attributes, delimiter, wire) = (vec![], Some('/'), AString::new(wire).unwrap());
+        gathering.take(Event::Response(Response::ListUndecodable { attributes, delimiter, wire }))
+    }
+
+    #[test]
+    fn names_that_cannot_be_decoded_are_told_apart() {
+        for turned in [false, true] {
+            let mut wires: Vec<&[u8]> = vec![b"Entw\xfcrfe", b"Entw\xf6rfe", b"a&b", b"a&-b"];
+            if turned {
+                wires.reverse();
+            }
+            let mut gathering = Gathering::default();
+            for wire in wires.iter().chain(&wires.clone()) {
+                add(&mut gathering, wire).unwrap();
+            }
+            let mut found = names(&gathering);
+            found.sort();
+            let wanted: [(&str, &[u8]); 4] = [
+                ("Entw\u{fffd}F6rfe", b"Entw\xf6rfe"),
+                ("Entw\u{fffd}FCrfe", b"Entw\xfcrfe"),
+                ("a&b", b"a&-b"),
+                ("a\u{fffd}26b", b"a&b"),
+            ];
+            assert_eq!(found, wanted, "{turned}");
+            assert!(gathering.folders.iter().all(|found| {
+                gathering.folders[gathering.by_name[found.name.as_str()]].name == found.name
+            }));
+        }
+    }
 }

@@ -54,7 +54,9 @@ mod tests {
         let copy = |name: &str, user: Option<&str>| {
             let copy = imap_backup::open(&directory.path().join(name)).unwrap();
             let source = user.map(|user| Source { host: "example.org".into(), user: user.into() });
-            source.map(|source| copy.set_source(&source).unwrap());
+            if let Some(source) = source {
+                copy.set_source(&source).unwrap();
+            }
             drop(copy.open(&folder_name("INBOX"), &identity(7)).unwrap());
             copy
         };

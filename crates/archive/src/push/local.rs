@@ -40,10 +40,12 @@ pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<
 pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Result<Contents> {
     blocking(move || {
         let folder = copy.look(&kept.name)?;
-        let mut contents = Contents::new(kept.identity.uidvalidity);
+        let (mut contents, mut complete) = (Contents::new(kept.identity.uidvalidity), true);
         for stored in folder.messages()? {
-            // One that is damaged is told when it is to be sent.
-            let Ok(stored) = stored else { continue };
+            let Ok(stored) = stored else {
+                complete = false;
+                continue;
+            };
             if !keys {
                 contents.add(stored.uid, Key::default(), Like::default(), &stored.flags);
                 continue;
@@ -59,7 +61,7 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
                 }
             }
         }
-        contents.end(true);
+        contents.end(complete);
         Ok(contents)
     })
     .await

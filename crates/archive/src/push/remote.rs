@@ -175,7 +175,9 @@ async fn send_group(
                         }
                     }
                 } else if let Some(flags) = flags.take() {
-                    heads.insert(uid, (flags, date));
+                    // Flags that change meanwhile are told without the date.
+                    let known = heads.get(&uid).and_then(|(_, date)| *date);
+                    heads.insert(uid, (flags, date.or(known)));
                 }
                 if large && to.send(Item::End).await.is_err() {
                     return Ok((Sent::Refused, None));

@@ -1,5 +1,6 @@
 //! [`Run`]: folder by folder, with as many connections one after the other as it takes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ pub(super) struct Run<'a> {
     backoff: Backoff,
     room: Room,
     pub(super) report: Report,
+    /// The folders of the source, and which of them is at the destination under a name, once that was asked for.
+    sources: Vec<FolderName>,
+    claimed: HashMap<String, FolderName>,
     /// No other folder would do better.
     pub(super) fatal: bool,
 }
@@ -50,6 +54,8 @@ impl<'a> Run<'a> {
             backoff: Backoff::new(to.patience.retry),
             room: Room::default(),
             report: Report::default(),
+            sources: Vec::new(),
+            claimed: HashMap::new(),
             fatal: false,
         }
     }
@@ -57,6 +63,7 @@ impl<'a> Run<'a> {
     /// Puts there what is missing in all folders that are wanted; these.
     pub(super) async fn all(&mut self) -> Result<Vec<From>> {
         let mut folders = self.folders().await?;
+        self.sources = folders.iter().map(|from| from.place().clone()).collect();
         let wanted = |name: &FolderName| (self.options.wanted)(name.as_str());
         folders.retain(|from| wanted(from.name()) || wanted(from.place()));
         for from in &folders {
@@ -177,9 +184,29 @@ impl<'a> Run<'a> {
             self.fatal = e.kind() != Kind::Retry;
             return Err(e);
         }
-        let below = self.options.below.iter().cloned();
-        let levels: Vec<String> = below.chain(from.place().levels().map(str::to_owned)).collect();
-        self.target.place(&levels).await
+        self.target.place(&self.levels(from.place())).await
+    }
+
+    /// The levels of a folder of the source at the destination.
+    fn levels(&self, name: &FolderName) -> Vec<String> {
+        self.options.below.iter().cloned().chain(name.levels().map(str::to_owned)).collect()
+    }
+
+    /// Makes sure that no other folder of the source is at that place: what one name cannot have at the destination may be what
+    /// another one has already.
+    async fn claim(&mut self, from: &From, place: &Place) -> Result<()> {
+        for name in std::mem::take(&mut self.sources) {
+            let place = self.target.place(&self.levels(&name)).await?;
+            self.claimed.entry(place.name.to_string()).or_insert(name);
+        }
+        match self.claimed.get(place.name.as_str()) {
+            Some(other) if other != from.place() => Err(Error::invalid(format!(
+                "{other} has the same name there, {}; nothing is put there of this one: rename it at the source, or put it elsewhere \
+                 by itself (--folder, --below)",
+                place.name
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// What is the same at both ends. What came there although its answer did not is added to the map.
@@ -207,6 +234,7 @@ impl<'a> Run<'a> {
     /// Puts into the folder what is missing; whether something was put off.
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
         let mut place = self.place(from).await?;
+        self.claim(from, &place).await?;
         let stop = &self.options.stop;
         let (mut was_there, wanted) = (place.wire.is_some(), place.name.clone());
         if self.options.dry_run {
@@ -216,6 +244,7 @@ impl<'a> Run<'a> {
             was_there = self.target.make(&mut place).await?;
         }
         if place.name != wanted {
+            self.claim(from, &place).await?;
             self.observer.note(&format!(
                 "{wanted} is called {} at the destination, which refuses that name",
                 place.name

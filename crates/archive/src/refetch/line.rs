@@ -116,11 +116,22 @@ impl Line {
 }
 
 impl Open {
+    /// The folder's name as commands send it. What the server has called otherwise than any name would be written has to be looked up.
+    async fn wire(&mut self, name: &str) -> Result<Box<[u8]>> {
+        let encoded = utf7::encode(name).into_bytes().into();
+        if !name.contains(['&', '\u{fffd}']) {
+            return Ok(encoded);
+        }
+        let listing = self.connection.listing().await?;
+        let found = listing.folders.into_iter().find(|found| found.name.as_str() == name);
+        Ok(found.map_or(encoded, |found| found.wire))
+    }
+
     async fn select(&mut self, place: &AtServer) -> Result<()> {
         let name = place.folder.as_str();
         if self.selected.as_ref().is_none_or(|(selected, _)| selected != name) {
             self.selected = None;
-            let wire = utf7::encode(name).into_bytes();
+            let wire = self.wire(name).await?;
             let selected = self.connection.examine(&wire).await.map_err(|e| match e.kind() {
                 Kind::NotFound => Error::elsewhere(format!(
                     "the body was given up, and the server has no folder {name} any more"

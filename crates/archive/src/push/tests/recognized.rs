@@ -9,7 +9,7 @@ use super::{Nobody, counts, octets, options};
 use crate::keep::testing::{folder_name, give, identity, mail, resume};
 use crate::keep::{Copy, imap_backup};
 use crate::pull::tests::pulled::copy_of;
-use crate::pull::tests::server::{Box_, Script};
+use crate::pull::tests::server::{Box_, Fault, Script};
 
 #[tokio::test]
 async fn a_message_id_is_found_wherever_it_is_in_the_header() {
@@ -73,4 +73,28 @@ async fn the_map_of_other_messages_keeps_none_away() {
     let report = restore(copy, &to.server(), &options, Arc::new(Nobody)).await.unwrap();
     assert_eq!(counts(&report), (1, 0, 0), "{report:?}");
     assert_eq!(octets(&to, "INBOX").len(), 2);
+}
+
+/// The destination takes no name with a dot; without it, the folder would be another one's.
+#[tokio::test]
+async fn two_folders_do_not_become_one() {
+    let message = |name: &str| Some(format!("Message-ID: <same@x>\r\n\r\n{name}").into_bytes());
+    let from = Script::start(Box_::with(0), "", &[]).await;
+    for name in ["a.b", "a_b"] {
+        let mut mailbox = Box_::with(0);
+        mailbox.add(message(name));
+        from.change(|world| drop(world.boxes.insert(name.into(), mailbox)));
+    }
+    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
+    let (_stop, watched) = watch::channel(false);
+    for _ in 0..2 {
+        let options = options(&watched);
+        let report = restore(copy.clone(), &to.server(), &options, Arc::new(Nobody)).await.unwrap();
+        let error = |name: &str| report.folders.iter().find(|f| f.name == name).unwrap().error.clone();
+        assert!(error("a.b").unwrap().contains("a_b has the same name there"), "{report:?}");
+        assert_eq!(error("a_b"), None);
+        let there: Vec<_> = octets(&to, "a_b").into_iter().map(|(_, octets)| Some(octets)).collect();
+        assert_eq!(there, [message("a_b")]);
+    }
 }
