@@ -177,7 +177,15 @@ impl Run<'_> {
             .filter_map(|(_, there)| Uid::new(there))
             .collect();
         let there: UidSet = both.there.messages.iter().filter_map(|m| Uid::new(m.uid)).collect();
-        let gone = if removal.extra { pairs.extra.clone() } else { pairs.extra.intersection(&ours) };
+        let mut gone = if removal.extra { pairs.extra.clone() } else { pairs.extra.intersection(&ours) };
+        let unsure = pairs.alike(both.there).difference(&ours).intersection(&gone);
+        if !unsure.is_empty() {
+            gone = gone.difference(&unsure);
+            let (name, count) = (both.name, unsure.len());
+            self.observer.note(&format!(
+                "{name}: {count} messages stay that the source may or may not have: they have Message-ID, size and date of others"
+            ));
+        }
         let judged = Judged {
             gone: gone.len(),
             old: gone.difference(&current).intersection(&ours).len(),

@@ -20,6 +20,21 @@ pub(super) struct Pairs {
     pub(super) extra: UidSet,
 }
 
+impl Pairs {
+    /// Those of `extra` that cannot be told from messages `there` that the source has: which of them it has is not known.
+    pub(super) fn alike(&self, there: &Contents) -> UidSet {
+        let mark = |message: &Message| (message.key, message.like.size, message.like.date);
+        let extra: Vec<&Message> =
+            self.extra.iter().filter_map(|uid| there.messages.get(there.find(uid.get())?)).collect();
+        if extra.is_empty() {
+            return UidSet::new();
+        }
+        let same: HashSet<_> = self.same.iter().map(|(_, at)| mark(&there.messages[*at])).collect();
+        let alike = extra.into_iter().filter(|message| same.contains(&mark(message)));
+        alike.filter_map(|message| Uid::new(message.uid)).collect()
+    }
+}
+
 /// First what the map of UIDs says, unless Message-IDs say otherwise; then by key, as often as it is there; then what has no
 /// Message-ID and no known INTERNALDATE at the source, by its other fields.
 pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -> Pairs {
@@ -232,6 +247,10 @@ mod tests {
         }
         assert_eq!(missing(&both, &drafts(9, &[(2, 100, 10)])), one);
         assert_eq!(missing(&drafts(5, &[(8, 120, 20)]), &both), (String::new(), "1".to_owned()));
+        let alike = |source: &Contents, there: &Contents| pair(source, there, None).alike(there).to_string();
+        assert_eq!(alike(&drafts(5, &[(8, 120, 20)]), &both), "");
+        let twins = drafts(9, &[(1, 120, 20), (2, 120, 20)]);
+        assert_eq!(alike(&drafts(5, &[(8, 120, 20)]), &twins), "2");
         // Where there is one, a server that says other sizes and dates has it all the same.
         assert_eq!(
             missing(&drafts(5, &[(8, 7, 7)]), &drafts(9, &[(1, 100, 10)])),
