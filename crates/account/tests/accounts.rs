@@ -364,6 +364,28 @@ async fn a_damaged_checkpoint_is_passed_over() {
 }
 
 #[tokio::test]
+async fn where_all_of_the_log_is_there_a_damaged_checkpoint_costs_nothing() {
+    let w = World::new();
+    let accounts = w.accounts();
+    let account = w.open(&accounts).await;
+    let before = account.state().inbox().uid_validity();
+    for subject in ["one", "two", "three"] {
+        append(&account, &accounts, "INBOX", subject).await;
+    }
+    account.checkpoint().await.unwrap();
+    w.store.delete(&format!("acct/{ID}/snap/{:016x}/head", 3)).await.unwrap();
+    for subject in ["four", "five"] {
+        let other = w.accounts();
+        let again = w.open(&other).await;
+        assert!(again.is_damaged(), "nothing is removed from it");
+        append(&again, &other, "INBOX", subject).await;
+        assert_eq!(again.state().inbox().uid_validity(), before);
+    }
+    let all = ["one", "two", "three", "four", "five"];
+    assert_eq!(subjects(&*w.open(&w.accounts()).await).await, all);
+}
+
+#[tokio::test]
 async fn recent_messages_are_recent_for_one_session_only() {
     let w = World::new();
     let accounts = w.accounts();

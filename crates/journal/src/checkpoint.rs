@@ -7,8 +7,8 @@
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
-use sealpost_base::{Error, Position, Result, Timestamp};
-use sealpost_vault::{AccountKeys, Appends, Hash, checkpoint};
+use sealpost_base::{Error, Kind, Position, Result, Timestamp};
+use sealpost_vault::{AccountKeys, Appends, Hash, Put, checkpoint};
 use zeroize::Zeroizing;
 
 use crate::{Content, Entry, Journal, Place, Tail, position_in};
@@ -131,10 +131,10 @@ impl Journal {
 
     /// Writes a checkpoint of the state at `tail`; durable when it returns. `chunk` makes the bytes of a chunk, and is
     /// called once for each of `names`. Two that write the same position write the same bytes, so it does not matter
-    /// whose chunks are there.
+    /// whose chunks are there; what a copy of another store left, is of another history, and no checkpoint comes of it.
     ///
     /// # Errors
-    /// What the store says. Nothing refers to what was written until then.
+    /// `Conflict` if something else is there already; what the store says. Nothing refers to what was written until then.
     pub async fn write_checkpoint(
         &self,
         keys: &AccountKeys,
@@ -149,8 +149,12 @@ impl Journal {
                 let digest = Hash::of(&plain);
                 let sealed = checkpoint::seal(keys, self.account, position, &name, &plain, &*self.random);
                 async move {
-                    self.store.put_new(&self.snap_path(position, &name), sealed).await?;
-                    Ok::<_, Error>(ChunkRef { name, digest })
+                    let put = self.store.put_new(&self.snap_path(position, &name), sealed).await?;
+                    let chunk = ChunkRef { name, digest };
+                    if put == Put::Exists {
+                        self.chunk(keys, position, &chunk).await.map_err(|e| taken(position, e))?;
+                    }
+                    Ok::<_, Error>(chunk)
                 }
             })
             .buffered(WRITES_AT_ONCE)
@@ -159,7 +163,12 @@ impl Journal {
         let checkpoint = Checkpoint { tail, chunks };
         let plain = minicbor::to_vec(&checkpoint).map_err(|_| Error::internal("manifest encoding failed"))?;
         let sealed = checkpoint::seal(keys, self.account, position, MANIFEST, &plain, &*self.random);
-        self.store.put_new(&self.manifest_path(position), sealed).await?;
+        if self.store.put_new(&self.manifest_path(position), sealed).await? == Put::Exists {
+            let there = self.checkpoint(keys, position).await.map_err(|e| taken(position, e))?;
+            if there != checkpoint {
+                return Err(taken(position, Error::corrupt("its manifest is another one")));
+            }
+        }
         Ok(checkpoint)
     }
 
@@ -198,5 +207,16 @@ impl Journal {
             }
         }
         Ok(found)
+    }
+}
+
+/// What is there of a checkpoint is not what was to be written.
+fn taken(position: Position, why: Error) -> Error {
+    match why.kind() {
+        Kind::Corrupt | Kind::NotFound => {
+            Error::conflict(format!("something else is where the checkpoint at {position} was to be"))
+                .with_source(why)
+        }
+        _ => why,
     }
 }

@@ -223,6 +223,16 @@ impl Journal {
         Ok(last.map_or_else(Vec::new, |last| leading_to(&places, last, known.position)))
     }
 
+    /// Whether all entries are there from the first one on: nothing was trimmed, and none is missing.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn is_whole(&self) -> Result<bool> {
+        let places = self.listed_after(&Tail::EMPTY).await?;
+        Ok(!places.is_empty()
+            && (1..).zip(&places).all(|(position, place)| place.position == Position(position)))
+    }
+
     /// The path of an entry.
     pub fn path(&self, place: &Place) -> String {
         self.chain.path(place)

@@ -146,6 +146,27 @@ async fn a_checkpoint_is_read_back_and_written_twice_without_harm() {
     assert!(w.journal.chunk(&w.keys, Position(1), &other).await.is_err(), "another one's digest");
 }
 
+/// A copy of another store was interrupted: of its checkpoints there may be parts, or one whose log did not come.
+#[tokio::test]
+async fn a_checkpoint_is_not_made_of_another_historys_parts() {
+    let w = world();
+    let one = w.fill(Tail::EMPTY, &["one"]).await;
+    w.checkpoint(one, &[("head", "another history")]).await;
+    w.store.delete(&w.journal.manifest_path(Position(1))).await.unwrap();
+    let write = |tail: Tail, text: &'static str| {
+        let names = ["head".to_owned()];
+        w.journal.write_checkpoint(&w.keys, tail, names, move |_| text.as_bytes().to_vec())
+    };
+    assert_eq!(write(one, "h").await.unwrap_err().kind(), Kind::Conflict);
+    assert_eq!(w.paths("manifest/").await, Vec::<String>::new());
+    let two = w.fill(one, &["two"]).await;
+    write(two, "h").await.unwrap();
+    // The chunks are the same, and what they are of is not.
+    let elsewhere = Tail { hash: one.hash, ..two };
+    assert_eq!(write(elsewhere, "h").await.unwrap_err().kind(), Kind::Conflict);
+    assert_eq!(w.journal.checkpoint(&w.keys, Position(2)).await.unwrap().tail, two);
+}
+
 /// Of a log with entries up to the third, and a checkpoint of all of it, the last `lost` are gone.
 #[tokio::test]
 async fn nothing_is_appended_to_a_log_that_has_lost_its_end() {

@@ -193,8 +193,8 @@ async fn load(
     Err(Error::corrupt(format!("account {id}: the log does not reach back to a checkpoint that can be read")))
 }
 
-/// The state of the newest checkpoint that can be read whole; if none can, of the newest with what can be read of it;
-/// without any, the state of an empty log.
+/// The state of the newest checkpoint that can be read whole; if none can, that of an empty log if all of the log is there, or else
+/// of the newest with what can be read of it; without any, the state of an empty log.
 async fn restore(
     journal: &Journal,
     keys: &AccountKeys,
@@ -203,7 +203,12 @@ async fn restore(
     let id = scale.id;
     let positions = journal.checkpoints().await?;
     let mut damaged = false;
+    let empty = || Work { tail: Tail::EMPTY, since_checkpoint: 0, since_collection: NOT_COLLECTED };
     for strict in [true, false] {
+        if !strict && !positions.is_empty() && journal.is_whole().await? {
+            tracing::error!(account = %id, "no checkpoint can be read whole; all of the log is there, and is replayed");
+            return Ok((AccountState::new(id), empty(), true));
+        }
         for position in &positions {
             match restore_one(journal, keys, scale, *position, strict).await {
                 Ok(Some((state, tail))) => {
@@ -223,11 +228,7 @@ async fn restore(
             }
         }
     }
-    Ok((
-        AccountState::new(id),
-        Work { tail: Tail::EMPTY, since_checkpoint: 0, since_collection: NOT_COLLECTED },
-        damaged,
-    ))
+    Ok((AccountState::new(id), empty(), damaged))
 }
 
 async fn restore_one(

@@ -238,13 +238,18 @@ impl Copy {
             }
             let (mut manifests, mut log) = self.log_and_manifests(id).await?;
             for walk in 1..=WALKS {
-                self.objects(id, walk > 1).await?;
+                self.objects(id, &manifests, walk > 1).await?;
                 let now = self.log_and_manifests(id).await?;
                 let stood_still = end(&now.1) == end(&log);
                 if stood_still || walk == WALKS {
                     break;
                 }
                 (manifests, log) = now;
+            }
+            // What follows is behind a gap in the log there until the checkpoint is there that covers it.
+            let mut none_gone = true;
+            if let Some(first) = self.before_the_log(id, &manifests).await? {
+                none_gone = self.in_order(vec![first]).await?.none_gone;
             }
             // An entry that was removed has become part of a checkpoint that was not there yet.
             let entries = self.in_order(log).await?;
@@ -253,7 +258,7 @@ impl Copy {
                 Some(end) => self.up_to(end, manifests),
             };
             let manifests = self.in_order(manifests).await?;
-            if entries.none_gone && manifests.none_gone {
+            if none_gone && entries.none_gone && manifests.none_gone {
                 return Ok(());
             }
         }
@@ -266,11 +271,26 @@ impl Copy {
         Ok((manifests, self.list(&format!("acct/{id}/log")).await?))
     }
 
-    /// Everything else of an account; with `again`, what came since.
-    async fn objects(&mut self, id: &str, again: bool) -> Result<()> {
+    /// The manifest of the oldest checkpoint, if the log at TO ends before it.
+    async fn before_the_log(&self, id: &str, manifests: &[Listed]) -> Result<Option<Listed>> {
+        let there: Vec<Listed> = self.to.list(&format!("acct/{id}/log"), None).try_collect().await?;
+        let end = there.last().map_or("", |last| name(&last.path).get(..POSITION_DIGITS).unwrap_or_default());
+        Ok(checkpoints(manifests).next().filter(|oldest| name(&oldest.path) > end).cloned())
+    }
+
+    /// Everything else of an account, of checkpoints what these manifests name; with `again`, what came since.
+    async fn objects(&mut self, id: &str, manifests: &[Listed], again: bool) -> Result<()> {
         for kind in self.from.names_below(&format!("acct/{id}")).await? {
-            if kind != "log" && kind != "manifest" {
-                self.unordered(&format!("acct/{id}/{kind}"), again).await?;
+            match kind.as_str() {
+                "log" | "manifest" => {}
+                // Of one that is being written there would be parts without a manifest: in the way of the one that TO writes there.
+                "snap" => {
+                    for manifest in checkpoints(manifests) {
+                        let position = name(&manifest.path);
+                        self.unordered(&format!("acct/{id}/snap/{position}"), again).await?;
+                    }
+                }
+                _ => self.unordered(&format!("acct/{id}/{kind}"), again).await?,
             }
         }
         Ok(())
@@ -325,8 +345,7 @@ impl Copy {
     /// Those of an account's checkpoints whose position is below that of the log entry `end`, which is not in the copy.
     fn up_to(&mut self, end: &str, manifests: Vec<Listed>) -> Vec<Listed> {
         let end = name(end).get(..POSITION_DIGITS).unwrap_or_default();
-        // Marks of ballots have no position.
-        let is_below = |o: &Listed| name(&o.path).len() != POSITION_DIGITS || name(&o.path) < end;
+        let is_below = |o: &Listed| !is_checkpoint(o) || name(&o.path) < end;
         let (below, behind) = manifests.into_iter().partition(is_below);
         let behind: Vec<Listed> = behind;
         self.summary.held_back.extend(behind.into_iter().map(|object| object.path));
@@ -363,7 +382,8 @@ impl Copy {
             // What was there already leaves no gap; but versions that follow another one are not those of the record there.
             let ends = match transfer {
                 Transfer::Unreadable(_) => !known && !is_manifest(&object.path),
-                Transfer::Differs => !object.path.starts_with("acct/"),
+                // Two histories: what follows here does not follow what is there.
+                Transfer::Differs => !object.path.starts_with("acct/") || is_log(&object.path),
                 _ => false,
             };
             if ends {
@@ -522,6 +542,21 @@ fn name(path: &str) -> &str {
 
 fn is_manifest(path: &str) -> bool {
     path.starts_with("acct/") && path.split('/').nth(2) == Some("manifest")
+}
+
+/// Whether it is an entry of an account's log.
+fn is_log(path: &str) -> bool {
+    path.starts_with("acct/") && path.split('/').nth(2) == Some("log")
+}
+
+/// Whether a manifest is a checkpoint's: marks of ballots have no position.
+fn is_checkpoint(manifest: &Listed) -> bool {
+    name(&manifest.path).len() == POSITION_DIGITS
+}
+
+/// Those of an account's manifests that are, the oldest one first.
+fn checkpoints(manifests: &[Listed]) -> impl Iterator<Item = &Listed> {
+    manifests.iter().filter(|manifest| is_checkpoint(manifest))
 }
 
 /// Whether the server makes it anew out of messages: packs, and segments of the index.

@@ -1,5 +1,7 @@
 //! What a server does while its store is copied, at the moments that matter.
 
+mod logs;
+
 use futures::FutureExt;
 use futures::future::Either;
 use object_store::memory::InMemory;
