@@ -205,9 +205,9 @@ async fn restore(
     let mut damaged = false;
     let empty = || Work { tail: Tail::EMPTY, since_checkpoint: 0, since_collection: NOT_COLLECTED };
     for strict in [true, false] {
-        if !strict && !positions.is_empty() && journal.is_whole().await? {
+        if !strict && damaged && journal.is_whole().await? {
             tracing::error!(account = %id, "no checkpoint can be read whole; all of the log is there, and is replayed");
-            return Ok((AccountState::new(id), empty(), true));
+            return Ok((AccountState::new(id), empty(), damaged));
         }
         for position in &positions {
             match restore_one(journal, keys, scale, *position, strict).await {
