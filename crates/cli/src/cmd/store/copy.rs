@@ -381,9 +381,9 @@ impl Copy {
             done.none_gone &= transfer != Transfer::Gone;
             // What was there already leaves no gap; but versions that follow another one are not those of the record there.
             let ends = match transfer {
-                Transfer::Unreadable(_) => !known && !is_manifest(&object.path),
+                Transfer::Unreadable(_) => !known && kind(&object.path) != Some("manifest"),
                 // Two histories: what follows here does not follow what is there.
-                Transfer::Differs => !object.path.starts_with("acct/") || is_log(&object.path),
+                Transfer::Differs => !object.path.starts_with("acct/") || kind(&object.path) == Some("log"),
                 _ => false,
             };
             if ends {
@@ -540,13 +540,9 @@ fn name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-fn is_manifest(path: &str) -> bool {
-    path.starts_with("acct/") && path.split('/').nth(2) == Some("manifest")
-}
-
-/// Whether it is an entry of an account's log.
-fn is_log(path: &str) -> bool {
-    path.starts_with("acct/") && path.split('/').nth(2) == Some("log")
+/// What an object of an account is: the third part of its path.
+fn kind(path: &str) -> Option<&str> {
+    path.strip_prefix("acct/")?.split('/').nth(1)
 }
 
 /// Whether a manifest is a checkpoint's: marks of ballots have no position.
@@ -561,7 +557,7 @@ fn checkpoints(manifests: &[Listed]) -> impl Iterator<Item = &Listed> {
 
 /// Whether the server makes it anew out of messages: packs, and segments of the index.
 fn is_derived(path: &str) -> bool {
-    path.starts_with("acct/") && matches!(path.split('/').nth(2), Some("pack" | "idx"))
+    matches!(kind(path), Some("pack" | "idx"))
 }
 
 fn is_beside(one: &Listed, other: &Listed) -> bool {
