@@ -236,6 +236,12 @@ pub trait Folder: Send {
         0
     }
 
+    /// Messages that the copy had when it was opened, and of which nothing can be said any more: what is listed is not all. They are
+    /// fetched again.
+    fn unread(&self) -> u64 {
+        0
+    }
+
     /// The first octets of a committed message, at most so many; of one whose body was given up, what is here of them.
     ///
     /// # Errors

@@ -66,6 +66,8 @@ pub(super) struct Contents {
     /// Of UIDs that came more than once: where the last one's record begins.
     again: BTreeMap<u32, u64>,
     index: OnceCell<Vec<(u32, u64)>>,
+    /// Messages that the last transaction counted and no record names: a damaged journal was taken over without them.
+    unread: u64,
 }
 
 impl Contents {
@@ -82,14 +84,16 @@ impl Contents {
             take(&mut known, &mut removed, &mut again, at, record);
             Ok(())
         })?;
-        Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new() })
+        let last = journal.last();
+        let unread = (last.present + last.gone).saturating_sub(known.present() + known.gone());
+        Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread })
     }
 
     /// An empty journal.
     pub fn new(journal: Journal) -> Self {
         let (known, undated) = (Known::new(), UidSet::new());
         let (removed, again) = (UidSet::new(), BTreeMap::new());
-        Contents { journal, known, undated, removed, again, index: OnceCell::new() }
+        Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread: 0 }
     }
 
     /// Adds a record, and what it says.
@@ -516,6 +520,10 @@ impl<F: Files> Folder for FileFolder<F> {
             self.contents.journal.commit(&closed)?;
         }
         Ok(())
+    }
+
+    fn unread(&self) -> u64 {
+        self.contents.unread
     }
 
     fn notices(&mut self) -> Vec<String> {

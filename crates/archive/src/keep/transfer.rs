@@ -25,7 +25,7 @@ pub struct Transferred {
     pub octets: u64,
     /// Messages that were there already.
     pub present: u64,
-    /// Messages that could not be read: the UID, and why. They are not in the other copy.
+    /// Messages that could not be read: the UID (0: it is not known), and why. They are not in the other copy.
     pub failed: Vec<(u32, String)>,
     /// It was told to stop before it was done: what was written is committed.
     pub interrupted: bool,
@@ -41,7 +41,7 @@ pub fn transfer(
     mut to: Box<dyn Folder>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Transferred> {
-    let mut done = Transferred::default();
+    let mut done = Transferred { failed: unread(from), ..Transferred::default() };
     let (mut messages, mut octets) = (0, 0);
     let resume = from.resume();
     for stored in from.messages()? {
@@ -91,7 +91,7 @@ pub fn transfer(
 /// # Errors
 /// As [`Folder::messages`]. A message that is known to be damaged is reported, and the next one follows.
 pub fn planned(from: &dyn Folder, there: &Known) -> Result<Transferred> {
-    let mut planned = Transferred::default();
+    let mut planned = Transferred { failed: unread(from), ..Transferred::default() };
     for stored in from.messages()? {
         match stored {
             Ok(stored) if there.contains(stored.uid) => planned.present += 1,
@@ -103,6 +103,19 @@ pub fn planned(from: &dyn Folder, there: &Known) -> Result<Transferred> {
         }
     }
     Ok(planned)
+}
+
+/// What is told of messages of which nothing else can be said.
+fn unread(from: &dyn Folder) -> Vec<(u32, String)> {
+    match from.unread() {
+        0 => Vec::new(),
+        n => vec![(
+            0,
+            format!(
+                "{n} messages that were in what is damaged of the journal; pull, or verify --all --repair, fetches them"
+            ),
+        )],
+    }
 }
 
 /// One message; the inner error is about reading it.

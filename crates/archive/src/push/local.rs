@@ -40,7 +40,7 @@ pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<
 pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Result<Contents> {
     blocking(move || {
         let folder = copy.look(&kept.name)?;
-        let (mut contents, mut complete) = (Contents::new(kept.identity.uidvalidity), true);
+        let (mut contents, mut complete) = (Contents::new(kept.identity.uidvalidity), folder.unread() == 0);
         for stored in folder.messages()? {
             let Ok(stored) = stored else {
                 complete = false;

@@ -168,6 +168,52 @@ async fn damaged_messages_are_named_and_all_others_are_restored() {
     assert_eq!(octets(&to, "INBOX").len(), 14);
 }
 
+/// A message that a damaged journal does not name is not one that was deleted: the rest is restored and exported, and both say that it
+/// is not everything.
+#[tokio::test]
+async fn what_a_damaged_journal_does_not_name_is_missed() {
+    use crate::keep::maildir;
+    use crate::keep::testing::{folder_name, give, identity, mail, resume};
+    use crate::keep::transfer::transfer;
+    let directory = tempfile::tempdir().unwrap();
+    let copy: Arc<dyn Copy> = maildir::open(directory.path()).unwrap().into();
+    let mut folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    for n in 1..=12 {
+        give(&mut *folder, n, &mail(&format!("Message-ID: <{n}@x>\r\n\r\ntext {n}\r\n")), 99).unwrap();
+        if n % 4 == 0 {
+            folder.commit(&resume(n + 1)).unwrap();
+        }
+    }
+    folder.close().unwrap();
+    drop(copy);
+    let path = directory.path().join("sealpost.journal");
+    let journal = std::fs::read(&path).unwrap();
+    // Not every record is a message.
+    let copy = (journal.len() / 2..journal.len()).find_map(|at| {
+        let mut changed = journal.clone();
+        changed[at] ^= 0x10;
+        std::fs::write(&path, changed).unwrap();
+        let copy = maildir::open(directory.path()).unwrap();
+        let misses = copy.look(&folder_name("INBOX")).unwrap().unread() == 1;
+        misses.then(|| Arc::<dyn Copy>::from(copy))
+    });
+    let copy = copy.unwrap();
+    let to = Script::start(Box_::with(0), "LITERAL+", &[]).await;
+    let (_stop, watched) = watch::channel(false);
+    for counted in [(11, 0, 0), (0, 11, 0)] {
+        let report = restore(copy.clone(), &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+        assert_eq!(counts(&report), counted, "{report:?}");
+        let why = report.folders[0].error.as_deref().unwrap_or_default();
+        assert!(why.contains("does not list all messages"), "{report:?}");
+    }
+    let folder = copy.look(&folder_name("INBOX")).unwrap();
+    let exported = maildir::open(&directory.path().join("exported")).unwrap();
+    let target = exported.open(&folder_name("INBOX"), &identity(7)).unwrap();
+    let done = transfer(&*folder, target, &mut |_| true).unwrap();
+    assert_eq!((done.messages, done.failed.len()), (11, 1));
+    assert!(done.failed[0].1.starts_with("1 messages that were in what is damaged"), "{:?}", done.failed);
+}
+
 /// What was taken over from a program that keeps no INTERNALDATE.
 #[tokio::test]
 async fn messages_without_a_date_are_recognized_and_get_that_of_their_header() {

@@ -144,7 +144,12 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
         let told = copy.untold();
         assert!(told.iter().any(|told| told.contains("sealpost.journal.damaged-1")), "{at}: {told:?}");
         assert!(changed.join("sealpost.journal.damaged-1").exists());
+        // What cannot be said of them is said to who looks later, too.
+        let unread = 12 - folder.known().uids().len() as u64;
+        assert_eq!(folder.unread(), unread, "{at}");
         drop((folder, copy));
+        let look = open(&changed).unwrap().look(&folder_name(INBOX)).map(|folder| folder.unread());
+        assert_eq!(look.unwrap(), unread, "{at}");
         let (_copy, mut folder) = opened(&changed, INBOX, 7);
         assert!(folder.known().uids().len() >= 8, "{at}");
         // Files of messages whose UIDs were changed there are not.
