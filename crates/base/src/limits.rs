@@ -10,6 +10,8 @@ pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
 pub const STORE_CACHE_QUEUE_BYTES: usize = 3 * 1024 * 1024;
 /// Requests to a remote store that one process has under way, the default of the setting `store.requests`; one more waits.
 pub const STORE_REQUESTS: usize = 32;
+/// Bytes that are read at once from a connection to a remote store, and kept by it between requests.
+pub const STORE_READ_BYTES: usize = 64 * 1024;
 
 /// Nesting of MIME parts below the message; deeper parts become opaque leaves.
 pub const MIME_DEPTH: usize = 32;

@@ -12,6 +12,7 @@ mod attempts;
 mod azure;
 mod client;
 mod gcs;
+mod http;
 mod refusal;
 mod s3;
 mod upload;

@@ -7,6 +7,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
+use super::http::Bounded;
 use super::{Conflict, Patience, Remote, client};
 
 /// Where a container is, and who asks for it.
@@ -47,7 +48,7 @@ impl Azure {
             .with_account(&self.account)
             .with_access_key(self.key.as_str())
             .with_retry(client::once())
-            .with_client_options(client::options(patience));
+            .with_http_connector(Bounded(patience));
         if let Some(endpoint) = &self.endpoint {
             builder = builder.with_endpoint(format!("{}/{}", endpoint.trim_end_matches('/'), self.account));
         }

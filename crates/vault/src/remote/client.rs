@@ -3,26 +3,13 @@
 use std::time::Duration;
 
 use object_store::path::Path;
-use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use object_store::{BackoffConfig, RetryConfig};
 use sealpost_base::{Error, Result};
 
-use super::Patience;
-
 /// For a connection to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection is kept that nobody uses.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How the crate connects.
-pub(super) fn options(patience: Patience) -> ClientOptions {
-    ClientOptions::new()
-        .with_timeout(patience.timeout)
-        .with_connect_timeout(CONNECT_TIMEOUT.min(patience.timeout))
-        .with_pool_idle_timeout(IDLE_TIMEOUT)
-        .with_pool_max_idle_per_host(patience.requests)
-        .with_http1_only()
-        .with_allow_http(true)
-}
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Each request once. Attempts are made anew by [`super::Attempts`]: what the crate repeats would be repeated without looking
 /// whose object it found.

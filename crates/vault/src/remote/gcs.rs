@@ -7,6 +7,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
+use super::http::Bounded;
 use super::{Conflict, Patience, Remote, client};
 
 /// Where a bucket is, and who asks for it.
@@ -41,7 +42,7 @@ impl Gcs {
             .with_bucket_name(&self.bucket)
             .with_service_account_key(self.key.as_str())
             .with_retry(client::once())
-            .with_client_options(client::options(patience));
+            .with_http_connector(Bounded(patience));
         let bucket = Arc::new(builder.build().map_err(wrong)?);
         Ok(Remote::new(bucket, prefix, Conflict::Exists, patience, random))
     }

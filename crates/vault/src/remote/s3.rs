@@ -7,6 +7,7 @@ use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use sealpost_base::{Error, Random, Result};
 use zeroize::Zeroizing;
 
+use super::http::Bounded;
 use super::{Conflict, Patience, Remote, client};
 
 /// Where a bucket is, and who asks for it.
@@ -79,7 +80,7 @@ impl S3 {
             .with_secret_access_key(self.credentials.secret.as_str())
             .with_conditional_put(S3ConditionalPut::ETagMatch)
             .with_retry(client::once())
-            .with_client_options(client::options(patience));
+            .with_http_connector(Bounded(patience));
         if let Some(token) = &self.credentials.session_token {
             builder = builder.with_token(token.as_str());
         }
