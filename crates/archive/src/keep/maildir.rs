@@ -16,9 +16,12 @@ use self::layout::Maildir;
 use super::Copy;
 use super::file_copy::FileCopy;
 
+mod aside;
+mod disk;
 mod files;
 mod layout;
 mod name;
+mod names;
 #[cfg(test)]
 mod tests;
 

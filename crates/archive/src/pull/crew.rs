@@ -1,8 +1,8 @@
 //! [`Crew`]: how many connections work on a folder, and whether one more would make it come faster.
 //!
 //! Each costs the server a login and both sides processor time, which is lost where one connection is already as fast as
-//! the server, the network, or what writes the copy. So they come one at a time: while what is left would take long, and as
-//! long as the last one made a difference.
+//! the server, the network, or what writes the copy. So they come one at a time: while what is left would take long, as
+//! long as the last one made a difference, and not while those that are there wait for what writes the copy.
 
 use std::time::Duration;
 
@@ -26,12 +26,21 @@ pub(super) struct Crew {
     measured: Option<Measured>,
 }
 
+/// How far a folder is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// When.
+    pub(super) at: Duration,
+    /// Octets that have come.
+    pub(super) octets: u64,
+    /// How long its connections have waited for what writes the copy, all of them together.
+    pub(super) waited: Duration,
+}
+
 /// What came since a connection joined.
 #[derive(Debug)]
 struct Measured {
-    since: Duration,
-    /// Octets that had come by then.
-    octets: u64,
+    since: Progress,
     /// Octets a second before it joined.
     before: f64,
     /// The rate is not looked at before so much time has gone by.
@@ -51,43 +60,47 @@ impl Crew {
         self.closed
     }
 
-    /// What to fetch is known at `now`.
-    pub(super) fn begin(&mut self, now: Duration) {
-        self.measured = Some(Measured { since: now, octets: 0, before: 0.0, wait: MEASURED });
+    /// What to fetch is known now.
+    pub(super) fn begin(&mut self, now: Progress) {
+        self.measured = Some(Measured { since: now, before: 0.0, wait: MEASURED });
     }
 
-    /// A connection has logged in, selected the folder, and begins to fetch at `now`, when so many octets have come: from here on
-    /// it can make a difference.
-    pub(super) fn works(&mut self, now: Duration, came: u64) {
+    /// A connection has logged in, selected the folder, and begins to fetch: from here on it can make a difference.
+    pub(super) fn works(&mut self, now: Progress) {
         if let Some(measured) = &mut self.measured
             && self.connections > 1
         {
-            (measured.since, measured.octets, measured.wait) = (now, came, MEASURED);
+            (measured.since, measured.wait) = (now, MEASURED);
         }
     }
 
-    /// Another connection works on it if it would be of use: at `now`, when so many octets have come and so many are left
-    /// that nobody has asked for.
-    pub(super) fn help(&mut self, now: Duration, came: u64, left: u64) -> bool {
+    /// Another connection works on it if it would be of use: when so many octets are left that nobody has asked for.
+    pub(super) fn help(&mut self, now: Progress, left: u64) -> bool {
         let Some(measured) = self.measured.as_mut().filter(|_| !self.closed && left > 0) else {
             return false;
         };
-        let (took, new) = (now.saturating_sub(measured.since), came.saturating_sub(measured.octets));
+        let since = measured.since;
+        let (took, new) = (now.at.saturating_sub(since.at), now.octets.saturating_sub(since.octets));
         // A large message comes all at once: that nothing came yet says nothing.
         if took < measured.wait || (new == 0 && took < NOT_BEFORE) {
+            return false;
+        }
+        // The writer is what is slow.
+        if now.waited.saturating_sub(since.waited) * 2 > took * self.connections as u32 {
+            measured.since = now;
             return false;
         }
         let rate = new as f64 / took.as_secs_f64();
         if left as f64 <= rate * LONG.as_secs_f64() {
             if took > LONG {
                 // What comes later may come more slowly.
-                (measured.since, measured.octets) = (now, came);
+                measured.since = now;
             }
             return false;
         }
         let helped = rate >= measured.before * FASTER;
         let before = if helped { rate } else { 0.0 };
-        *measured = Measured { since: now, octets: came, before, wait: NOT_BEFORE };
+        *measured = Measured { since: now, before, wait: NOT_BEFORE };
         self.connections += usize::from(helped);
         helped
     }
@@ -99,21 +112,25 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn progress(at: Duration, octets: u64) -> Progress {
+        Progress { at, octets, waited: Duration::ZERO }
+    }
+
     /// How many connections there are after so many seconds of a folder of so many MiB, if `rate` says how many MiB a second
     /// come over so many connections, and each of them begins to fetch so many tenths of a second after it was asked.
     fn after_with(seconds: u64, folder: u64, login: u64, rate: impl Fn(usize) -> u64) -> usize {
         let mut crew = Crew::default();
         crew.join();
-        crew.begin(Duration::ZERO);
+        crew.begin(progress(Duration::ZERO, 0));
         let (mut came, mut working, mut works_at) = (0, 1, None);
         for tenth in 1..=seconds * 10 {
             let now = Duration::from_millis(tenth * 100);
             came = (came + rate(working) * MIB / 10).min(folder * MIB);
             if works_at == Some(tenth) {
                 working += 1;
-                crew.works(now, came);
+                crew.works(progress(now, came));
             }
-            if crew.help(now, came, folder * MIB - came) {
+            if crew.help(progress(now, came), folder * MIB - came) {
                 works_at = Some(tenth + login);
             }
         }
@@ -162,12 +179,13 @@ mod tests {
     fn what_becomes_slow_later_is_helped_with() {
         let mut crew = Crew::default();
         crew.join();
-        crew.begin(Duration::ZERO);
+        crew.begin(progress(Duration::ZERO, 0));
         let (folder, mut came) = (2000 * MIB, 0);
         for second in 1..=60 {
             came = (came + if second <= 19 { 100 * MIB } else { MIB }).min(folder);
             // Three seconds of a hundred are left when only one more comes each second.
-            let helped = crew.help(Duration::from_secs(second), came, folder.saturating_sub(came) / 10);
+            let now = progress(Duration::from_secs(second), came);
+            let helped = crew.help(now, folder.saturating_sub(came) / 10);
             if helped {
                 assert!((20..25).contains(&second), "{second}");
                 return;
@@ -177,14 +195,31 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_to_help_to_wait_for_what_writes_the_copy() {
+        let mut crew = Crew::default();
+        crew.join();
+        crew.begin(progress(Duration::ZERO, 0));
+        for second in 1..=60 {
+            let at = Duration::from_secs(second);
+            // Six tenths of the time, for the first half minute.
+            let waited = at.min(Duration::from_secs(30)) * 6 / 10;
+            let helped = crew.help(Progress { at, octets: second * MIB, waited }, 1000 * MIB);
+            assert_eq!(helped, second == 31, "{second}");
+            if helped {
+                return;
+            }
+        }
+    }
+
+    #[test]
     fn nobody_joins_before_it_is_known_what_to_fetch_or_when_it_is_done() {
         let later = Duration::from_secs(60);
         let mut crew = Crew::default();
         crew.join();
-        assert!(!crew.help(later, 0, MIB));
-        crew.begin(Duration::ZERO);
-        assert!(!crew.help(later, MIB, 0));
+        assert!(!crew.help(progress(later, 0), MIB));
+        crew.begin(progress(Duration::ZERO, 0));
+        assert!(!crew.help(progress(later, MIB), 0));
         assert!(crew.leave());
-        assert!(!crew.help(later, 0, MIB));
+        assert!(!crew.help(progress(later, 0), MIB));
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{Clock, Error, Result};
+use sealpost_base::{Clock, Result};
 use sealpost_imap::client::{BodyName, Event, FetchData, Value};
 use sealpost_imap::types::{DateTime, Flag, Response, Section};
 use sealpost_imap::utf7;
 use tokio::sync::mpsc;
 
 use super::report::Failure;
-use super::writer::{BATCH_MESSAGES, BATCH_OCTETS, Piece, Work, pieces};
+use super::writer::{BATCH_MESSAGES, BATCH_OCTETS, Piece, ToWriter, Work, pieces};
 use crate::keep::{Arrived, Flags};
 
 /// The longest that a complete message waits for others.
@@ -33,7 +33,7 @@ pub(super) enum Came {
 
 /// Puts responses together.
 pub(super) struct Incoming {
-    to: mpsc::Sender<Work>,
+    to: ToWriter,
     clock: Arc<dyn Clock>,
     messages: Vec<(Arrived, Vec<u8>)>,
     octets: usize,
@@ -70,7 +70,7 @@ enum Body {
 
 impl Incoming {
     /// Hands everything to `to`. `labels`: X-GM-LABELS are asked for.
-    pub(super) fn new(to: mpsc::Sender<Work>, clock: Arc<dyn Clock>, labels: bool) -> Self {
+    pub(super) fn new(to: ToWriter, clock: Arc<dyn Clock>, labels: bool) -> Self {
         Incoming {
             to,
             clock,
@@ -98,13 +98,13 @@ impl Incoming {
                 // What came before it is written before it.
                 self.flush().await?;
                 let (sender, receiver) = pieces();
-                self.send(Work::Large(size, receiver)).await?;
+                self.to.send(Work::Large(size, receiver)).await?;
                 self.current.body = Body::Pieces(sender, size);
             }
             Event::LiteralBegin(..) => self.current.body = Body::Ignored,
             Event::LiteralData(bytes) => {
                 if let Body::Pieces(sender, _) = &self.current.body {
-                    sender.send(Piece::Octets(bytes)).await.map_err(|_| ended())?;
+                    self.to.piece(sender, Piece::Octets(bytes)).await?;
                 }
             }
             Event::FetchEnd => return self.complete().await,
@@ -161,7 +161,7 @@ impl Incoming {
                 Ok(Came::Message(uid, size as u64))
             }
             Body::Pieces(sender, size) => {
-                sender.send(Piece::End(arrived(flags))).await.map_err(|_| ended())?;
+                self.to.piece(&sender, Piece::End(arrived(flags))).await?;
                 Ok(Came::Message(uid, size))
             }
             Body::Nil => Ok(Came::Empty(uid)),
@@ -189,15 +189,15 @@ impl Incoming {
         if !self.messages.is_empty() {
             self.octets = 0;
             let messages = std::mem::replace(&mut self.messages, Vec::with_capacity(BATCH_MESSAGES));
-            self.send(Work::Messages(messages)).await?;
+            self.to.send(Work::Messages(messages)).await?;
         }
         if !self.changes.is_empty() {
             let changes = std::mem::take(&mut self.changes);
-            self.send(Work::Flags(changes)).await?;
+            self.to.send(Work::Flags(changes)).await?;
         }
         if !self.unread.is_empty() {
             let unread = std::mem::take(&mut self.unread);
-            self.send(Work::Unread(unread)).await?;
+            self.to.send(Work::Unread(unread)).await?;
         }
         Ok(())
     }
@@ -208,17 +208,8 @@ impl Incoming {
     /// `Internal` if the writer has ended.
     pub(super) async fn then(&mut self, work: Work) -> Result<()> {
         self.flush().await?;
-        self.send(work).await
+        self.to.send(work).await
     }
-
-    async fn send(&mut self, work: Work) -> Result<()> {
-        self.to.send(work).await.map_err(|_| ended())
-    }
-}
-
-/// The writer says itself why it ended.
-fn ended() -> Error {
-    Error::internal("nothing can be written to the folder any more")
 }
 
 /// Whether it is a FETCH response.

@@ -4,16 +4,15 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use sealpost_base::{Error, Result, Uid, UidSet, limits};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::batches::Batches;
 use super::blocking;
-use super::crew::Crew;
+use super::crew::{Crew, Progress};
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
 use super::shared::Shared;
-use super::writer::{self, Work, Writer, Written};
+use super::writer::{self, ToWriter, Work, Writer, Written};
 use crate::client::Selected;
 use crate::keep::{Identity, Resume};
 
@@ -40,7 +39,7 @@ pub(super) struct Before {
 #[derive(Default)]
 struct State {
     identity: Option<Identity>,
-    work: Option<mpsc::Sender<Work>>,
+    work: Option<ToWriter>,
     writer: Option<JoinHandle<Result<Written>>>,
     /// What the copy had before; nothing once what to fetch is known.
     before: Option<Before>,
@@ -62,6 +61,13 @@ struct State {
     error: Option<String>,
     /// Why a connection left early. That kept something from being done if something is left when the last one leaves.
     gave_up: Option<String>,
+}
+
+impl State {
+    fn progress(&self, at: Duration) -> Progress {
+        let waited = self.work.as_ref().map_or(Duration::ZERO, ToWriter::waited);
+        Progress { at, octets: self.batches.octets(), waited }
+    }
 }
 
 /// What to do with a folder, once it is known.
@@ -115,8 +121,8 @@ impl Job {
             Ok((folder, before))
         })
         .await?;
-        let (sender, receiver) = writer::work();
         let tools = &shared.tools;
+        let (sender, receiver) = writer::work(&tools.clock);
         let writer = Writer::new(
             folder,
             self.name(),
@@ -136,7 +142,7 @@ impl Job {
     ///
     /// # Errors
     /// `Internal` if the folder is not open.
-    pub(super) fn work(&self) -> Result<mpsc::Sender<Work>> {
+    pub(super) fn work(&self) -> Result<ToWriter> {
         self.state().work.clone().ok_or_else(|| Error::internal("the folder is not open"))
     }
 
@@ -160,7 +166,6 @@ impl Job {
     /// From `now` on there is something to fetch.
     pub(super) fn set_todo(&self, todo: Todo, now: Duration) -> u64 {
         let mut state = self.state();
-        state.crew.begin(now);
         state.planned = todo.missing.len() as u64;
         state.batches = Batches::new(todo.missing);
         state.expected = todo.expected;
@@ -169,6 +174,8 @@ impl Job {
         state.error = state.error.take().or(todo.unlisted);
         state.synced = true;
         state.before = None;
+        let progress = state.progress(now);
+        state.crew.begin(progress);
         state.planned
     }
 
@@ -196,8 +203,9 @@ impl Job {
 
     /// A connection begins to fetch at `now`.
     pub(super) fn works(&self, now: Duration) {
-        let state = &mut *self.state();
-        state.crew.works(now, state.batches.octets());
+        let mut state = self.state();
+        let progress = state.progress(now);
+        state.crew.works(progress);
     }
 
     /// Whether everything was asked for and came.
@@ -218,8 +226,9 @@ impl Job {
 
     /// Another connection works on it, if it would be of use.
     pub(super) fn help(&self, now: Duration) -> bool {
-        let state = &mut *self.state();
-        state.crew.help(now, state.batches.octets(), state.batches.octets_left())
+        let mut state = self.state();
+        let (progress, left) = (state.progress(now), state.batches.octets_left());
+        state.crew.help(progress, left)
     }
 
     /// Something kept the folder from being complete.

@@ -4,12 +4,14 @@
 //! down instead of filling the memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use sealpost_base::{Clock, Error, Kind, Result, UidSet};
 use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::report::{Failure, Observer, UNREAD_TOLD};
 use crate::keep::{Arrived, Flags, Folder, Resume};
@@ -65,8 +67,56 @@ pub(super) fn pieces() -> (mpsc::Sender<Piece>, mpsc::Receiver<Piece>) {
 }
 
 /// Work for a writer.
-pub(super) fn work() -> (mpsc::Sender<Work>, mpsc::Receiver<Work>) {
-    mpsc::channel(WAITING)
+pub(super) fn work(clock: &Arc<dyn Clock>) -> (ToWriter, mpsc::Receiver<Work>) {
+    let (to, work) = mpsc::channel(WAITING);
+    (ToWriter { to, clock: clock.clone(), waited: Arc::default() }, work)
+}
+
+/// Where work for a writer is sent.
+#[derive(Clone)]
+pub(super) struct ToWriter {
+    to: mpsc::Sender<Work>,
+    clock: Arc<dyn Clock>,
+    /// Microseconds that all who send have waited for room.
+    waited: Arc<AtomicU64>,
+}
+
+impl ToWriter {
+    /// Sends work.
+    ///
+    /// # Errors
+    /// `Internal` if the writer has ended: it says itself why.
+    pub(super) async fn send(&self, work: Work) -> Result<()> {
+        self.hand(&self.to, work).await
+    }
+
+    /// Sends a piece of a message.
+    ///
+    /// # Errors
+    /// As [`ToWriter::send`].
+    pub(super) async fn piece(&self, to: &mpsc::Sender<Piece>, piece: Piece) -> Result<()> {
+        self.hand(to, piece).await
+    }
+
+    /// How long all who send have waited.
+    pub(super) fn waited(&self) -> Duration {
+        Duration::from_micros(self.waited.load(Ordering::Relaxed))
+    }
+
+    async fn hand<T>(&self, to: &mpsc::Sender<T>, item: T) -> Result<()> {
+        let ended = || Error::internal("nothing can be written to the folder any more");
+        match to.try_send(item) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(ended()),
+            Err(TrySendError::Full(item)) => {
+                let began = self.clock.monotonic();
+                to.send(item).await.map_err(|_| ended())?;
+                let waited = self.clock.monotonic().saturating_sub(began);
+                self.waited.fetch_add(waited.as_micros() as u64, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// What was written.

@@ -5,11 +5,14 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sealpost_base::{Error, Kind, Result};
+use sealpost_base::{Error, Kind, Result, Uid, UidSet};
 
+use super::aside::Aside;
+use super::disk::{Disk, TOGETHER};
 use super::name;
+use super::names::{Change, Names};
 use crate::io_error;
-use crate::keep::files::{replace, sync_directory};
+use crate::keep::files::{make_directory, replace, sync_directory};
 use crate::keep::folder::{Contents, Files};
 use crate::keep::journal::Message;
 use crate::keep::octets::Octets;
@@ -17,17 +20,24 @@ use crate::keep::{Arrived, Flags, Known, Resume};
 
 /// Bytes of a message that are gathered before its file is written: smaller ones are complete before they have a file.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// From so many messages on, all of the file system is put on disk at once rather than one file after the other.
-const TOGETHER: usize = 8;
+/// From so many messages of a transaction on, their names are given while the next ones arrive.
+pub(super) const ASIDE: usize = 64;
+/// A second directory for what arrives, in `tmp`, while names are given to what is in the first one.
+pub(super) const OTHER: &str = "sealpost.next";
 
 /// The files of an open folder.
 pub struct MaildirFiles {
-    directory: PathBuf,
-    uidvalidity: u32,
+    names: Names,
+    disk: Disk,
+    /// Gives names to the messages of the last transaction. In the meantime what arrives goes to another directory: making files
+    /// and renaming them wait for each other in the same one.
+    naming: Aside,
+    /// Where what arrives is until it has a name: `tmp`, or [`OTHER`] in it.
+    staging: PathBuf,
     buffer: Vec<u8>,
     /// The message that is arriving: its file, if it did not fit into the buffer, and the bytes in it.
     message: Option<(PathBuf, File, u64)>,
-    /// Written to `tmp` since the last commit: UID and flags.
+    /// Written to `staging` since the last commit: UID and flags.
     arrived: Vec<(u32, Flags)>,
     /// To be done when it is committed.
     changes: Vec<Change>,
@@ -40,27 +50,24 @@ pub struct MaildirFiles {
     notices: Vec<String>,
 }
 
-/// What changes in `cur`.
-enum Change {
-    Flags { uid: u32, before: Flags, after: Flags },
-    Vanished { uid: u32, flags: Flags },
-}
-
 impl MaildirFiles {
     /// Opens the folder in `directory`, where everything is, and moves what a crash left in `tmp`.
     ///
     /// # Errors
     /// `Retry` if that fails.
     pub fn open(directory: PathBuf, uidvalidity: u32, contents: &Contents) -> Result<Self> {
+        let names = Names { directory, uidvalidity };
         let mut files = MaildirFiles {
-            directory,
-            uidvalidity,
+            disk: Disk::of(&names.directory)?,
+            naming: Aside::default(),
+            staging: names.tmp(),
+            names,
             buffer: Vec::new(),
             message: None,
             arrived: Vec::new(),
             changes: Vec::new(),
             named: false,
-            last_uid: contents.known.uids().last().map_or(0, sealpost_base::Uid::get),
+            last_uid: contents.known.uids().last().map_or(0, Uid::get),
             numbered: 0,
             notices: Vec::new(),
         };
@@ -74,83 +81,50 @@ impl MaildirFiles {
         self.notices.push(text);
     }
 
-    fn cur(&self) -> PathBuf {
-        self.directory.join("cur")
-    }
-
-    fn tmp(&self) -> PathBuf {
-        self.directory.join("tmp")
+    fn other(&self) -> PathBuf {
+        self.names.tmp().join(OTHER)
     }
 
     /// What is in `tmp` goes to `cur` if the journal has it; other files of ours there are of a run that did not commit, also
     /// those that were to replace a message.
     fn settle(&mut self, contents: &Contents) -> Result<()> {
-        let tmp = self.tmp();
-        for entry in fs::read_dir(&tmp).map_err(|e| io_error(&tmp, e))? {
-            let entry = entry.map_err(|e| io_error(&tmp, e))?;
+        self.settle_in(&self.names.tmp(), contents)?;
+        if self.other().exists() {
+            self.settle_in(&self.other(), contents)?;
+            self.remove_other()?;
+        }
+        // Also what the last run did and did not come to sync.
+        sync_directory(&self.names.cur())
+    }
+
+    fn settle_in(&self, staging: &Path, contents: &Contents) -> Result<()> {
+        for entry in fs::read_dir(staging).map_err(|e| io_error(staging, e))? {
+            let entry = entry.map_err(|e| io_error(staging, e))?;
             let Ok(found) = entry.file_name().into_string() else { continue };
-            if found.starts_with("sealpost.") {
+            if found.starts_with("sealpost.") && found != OTHER {
                 fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?;
             }
-            let Some(uid) = name::uid(&found, self.uidvalidity) else { continue };
+            let Some(uid) = name::uid(&found, self.names.uidvalidity) else { continue };
             match contents.known.flags(uid) {
                 Some(flags)
                     if is_what_was_kept(&entry.path(), uid, contents)?
-                        || self.find(uid, flags)?.is_none() =>
+                        || self.names.find(uid, flags)?.is_none() =>
                 {
-                    self.place(uid, flags, contents.came_again(uid))?;
+                    self.names.place(staging, uid, flags, contents.came_again(uid))?;
                 }
                 _ => fs::remove_file(entry.path()).map_err(|e| io_error(entry.path(), e))?,
             }
         }
-        // Also what the last run did and did not come to sync.
-        sync_directory(&self.cur())
+        Ok(())
     }
 
-    /// A message that arrived, and that the journal has, gets its name; if it came `again`, what it replaces goes.
-    fn place(&self, uid: u32, flags: &Flags, again: bool) -> Result<()> {
-        let from = self.tmp().join(name::stem(self.uidvalidity, uid));
-        let to = self.cur().join(name::file(self.uidvalidity, uid, flags));
-        if again && let Some(old) = self.find(uid, flags)?.filter(|old| *old != to) {
-            fs::remove_file(&old).map_err(|e| io_error(old, e))?;
-        }
-        fs::rename(&from, &to).map_err(|e| io_error(from, e))
-    }
-
-    /// Where a message is: under the name that its flags give it, or one that another program gave it.
-    fn find(&self, uid: u32, flags: &Flags) -> Result<Option<PathBuf>> {
-        let expected = self.cur().join(name::file(self.uidvalidity, uid, flags));
-        if expected.exists() {
-            return Ok(Some(expected));
-        }
-        for part in ["cur", "new"] {
-            let part = self.directory.join(part);
-            for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
-                let entry = entry.map_err(|e| io_error(&part, e))?;
-                if entry.file_name().to_str().and_then(|n| name::uid(n, self.uidvalidity)) == Some(uid) {
-                    return Ok(Some(entry.path()));
-                }
+    /// Removes the second directory, if it is there and nobody else put anything into it.
+    fn remove_other(&self) -> Result<()> {
+        match fs::remove_dir(self.other()) {
+            Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
+                Err(io_error(self.other(), e))
             }
-        }
-        Ok(None)
-    }
-
-    fn change(&self, change: &Change) -> Result<()> {
-        match change {
-            Change::Flags { uid, before, after } => {
-                let wanted = name::file(self.uidvalidity, *uid, after);
-                if name::file(self.uidvalidity, *uid, before) == wanted {
-                    return Ok(());
-                }
-                match self.find(*uid, before)? {
-                    Some(path) => fs::rename(&path, self.cur().join(wanted)).map_err(|e| io_error(path, e)),
-                    None => Ok(()),
-                }
-            }
-            Change::Vanished { uid, flags } => match self.find(*uid, flags)? {
-                Some(path) => fs::remove_file(&path).map_err(|e| io_error(path, e)),
-                None => Ok(()),
-            },
+            _ => Ok(()),
         }
     }
 
@@ -162,16 +136,15 @@ impl MaildirFiles {
         for uid in changed {
             if let Some(flags) = known.flags(*uid) {
                 let change = Change::Flags { uid: *uid, before: Flags::default(), after: flags.clone() };
-                let wanted = self.cur().join(name::file(self.uidvalidity, *uid, flags));
-                if !wanted.exists() {
-                    self.change(&change)?;
+                if !self.names.expected(*uid, flags).exists() {
+                    self.names.change(&change)?;
                 }
             }
         }
         for uid in vanished.iter().filter(|uid| !known.contains(**uid)) {
-            self.change(&Change::Vanished { uid: *uid, flags: Flags::default() })?;
+            self.names.change(&Change::Vanished { uid: *uid, flags: Flags::default() })?;
         }
-        if changed.is_empty() && vanished.is_empty() { Ok(()) } else { sync_directory(&self.cur()) }
+        if changed.is_empty() && vanished.is_empty() { Ok(()) } else { sync_directory(&self.names.cur()) }
     }
 
     /// Writes `.uidvalidity`: the UIDVALIDITY, and the highest UID.
@@ -180,10 +153,10 @@ impl MaildirFiles {
         if self.numbered == wanted {
             return Ok(());
         }
-        let path = self.directory.join(".uidvalidity");
-        let text = format!("{}\n{}\n", self.uidvalidity, self.last_uid);
+        let path = self.names.directory.join(".uidvalidity");
+        let text = format!("{}\n{}\n", self.names.uidvalidity, self.last_uid);
         if fs::read_to_string(&path).ok().as_deref() != Some(&text) {
-            replace(&path, self.tmp().join("sealpost.uidvalidity"), |out| {
+            replace(&path, self.names.tmp().join("sealpost.uidvalidity"), |out| {
                 out.write_all(text.as_bytes()).map_err(|e| io_error(&path, e))
             })?;
         }
@@ -196,7 +169,7 @@ impl MaildirFiles {
         let (path, mut file, length) = match self.message.take() {
             Some(message) => message,
             None => {
-                let path = self.tmp().join("sealpost.arriving");
+                let path = self.names.tmp().join("sealpost.arriving");
                 let file = File::create(&path).map_err(|e| io_error(&path, e))?;
                 (path, file, 0)
             }
@@ -243,13 +216,14 @@ impl Files for MaildirFiles {
     }
 
     fn finish(&mut self, arrived: &Arrived) -> Result<(u64, u64)> {
-        let to = self.tmp().join(name::stem(self.uidvalidity, arrived.uid));
+        let to = self.names.arriving(&self.staging, arrived.uid);
         let length = self.complete(&to, arrived).inspect_err(|_| {
             // What stays is removed when the folder is opened next.
             let _ = fs::remove_file(&to);
         })?;
         self.arrived.push((arrived.uid, arrived.flags.clone()));
         self.last_uid = self.last_uid.max(arrived.uid);
+        self.disk.wrote(length)?;
         Ok((0, length))
     }
 
@@ -275,46 +249,62 @@ impl Files for MaildirFiles {
     }
 
     fn sync(&mut self) -> Result<u64> {
-        let tmp = self.tmp();
+        self.naming.wait()?;
         if self.arrived.len() >= TOGETHER {
-            sync_file_system(&tmp)?;
+            self.disk.sync()?;
         } else if !self.arrived.is_empty() {
             for (uid, _) in &self.arrived {
-                let path = tmp.join(name::stem(self.uidvalidity, *uid));
+                let path = self.names.arriving(&self.staging, *uid);
                 File::open(&path).and_then(|file| file.sync_all()).map_err(|e| io_error(path, e))?;
             }
-            sync_directory(&tmp)?;
+            sync_directory(&self.staging)?;
         }
         // Costs little where all of the file system just was.
         if std::mem::take(&mut self.named) {
-            sync_directory(&self.cur())?;
+            sync_directory(&self.names.cur())?;
         }
         Ok(0)
     }
 
     fn committed(&mut self, contents: &Contents, _resume: &Resume) -> Result<()> {
         let (arrived, changes) = (std::mem::take(&mut self.arrived), std::mem::take(&mut self.changes));
-        for (uid, flags) in &arrived {
-            self.place(*uid, flags, contents.came_again(*uid))?;
+        self.named |= !(arrived.is_empty() && changes.is_empty());
+        let is_aside = arrived.len() >= ASIDE && changes.is_empty();
+        let again: UidSet = arrived
+            .iter()
+            .filter(|(uid, _)| contents.came_again(*uid))
+            .filter_map(|(uid, _)| Uid::new(*uid))
+            .collect();
+        let (names, staging) = (self.names.clone(), self.staging.clone());
+        let name = move || {
+            let is_again = |uid| Uid::new(uid).is_some_and(|uid| again.contains(uid));
+            arrived.iter().try_for_each(|(uid, flags)| names.place(&staging, *uid, flags, is_again(*uid)))
+        };
+        if is_aside {
+            self.naming.begin(name)?;
+            let other = self.other();
+            self.staging = if self.staging == other { self.names.tmp() } else { other };
+            make_directory(&self.staging)?;
+        } else {
+            name()?;
         }
         for change in &changes {
-            self.change(change)?;
+            self.names.change(change)?;
         }
-        self.named |= !(arrived.is_empty() && changes.is_empty());
         self.number()
     }
 
     fn close(&mut self, _contents: &Contents) -> Result<u64> {
-        changed(&self.directory).map(Option::unwrap_or_default)
+        self.naming.wait()?;
+        self.remove_other()?;
+        changed(&self.names.directory).map(Option::unwrap_or_default)
     }
 
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>> {
-        match self.find(message.uid, flags)? {
+        self.naming.wait()?;
+        match self.names.find(message.uid, flags)? {
             Some(path) => Ok(Box::new(open(&path, message)?)),
-            None => {
-                let path = self.cur().join(name::file(self.uidvalidity, message.uid, flags));
-                Err(io_error(path, io::ErrorKind::NotFound.into()))
-            }
+            None => Err(io_error(self.names.expected(message.uid, flags), io::ErrorKind::NotFound.into())),
         }
     }
 
@@ -365,21 +355,4 @@ fn open(path: &Path, message: &Message) -> Result<File> {
         return Err(Error::corrupt(format!("{path}: {more} octets were added to the message")));
     }
     Ok(file)
-}
-
-/// Puts all that was written to the file system of `directory` on disk.
-#[cfg(target_os = "linux")]
-fn sync_file_system(directory: &Path) -> Result<()> {
-    let open = File::open(directory).map_err(|e| io_error(directory, e))?;
-    rustix::fs::syncfs(&open).map_err(|e| io_error(directory, e.into()))
-}
-
-/// Puts all files in `directory`, and it, on disk.
-#[cfg(not(target_os = "linux"))]
-fn sync_file_system(directory: &Path) -> Result<()> {
-    for entry in fs::read_dir(directory).map_err(|e| io_error(directory, e))? {
-        let path = entry.map_err(|e| io_error(directory, e))?.path();
-        File::open(&path).and_then(|file| file.sync_all()).map_err(|e| io_error(path, e))?;
-    }
-    sync_directory(directory)
 }

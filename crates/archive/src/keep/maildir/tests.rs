@@ -4,6 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 
+use super::files::{ASIDE, OTHER};
 use super::*;
 use crate::keep::testing::*;
 use crate::keep::{Flags, Folder, Resume};
@@ -282,6 +283,66 @@ fn names_are_given_after_a_crash() {
     assert_eq!(read_all(&*folder), mails);
     assert!(root.join("cur/V7U3.sealpost,U=3:2,F").exists());
     assert_eq!(names(&root.join("cur")).len(), 9);
+}
+
+/// Names are given while the next messages arrive, which are elsewhere meanwhile: what was committed can be read at once, and is there
+/// whatever a crash left where.
+#[test]
+fn names_of_many_are_given_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let other = root.join("tmp").join(OTHER);
+    let mails: Mails =
+        (1..=3 * ASIDE as u32).map(|uid| (uid, mail(&format!("A: {uid}\r\n\r\nx\r\n")))).collect();
+    let (copy, mut folder) = opened(&root, INBOX, 7);
+    let mut given = Mails::new();
+    for (uid, mail) in &mails {
+        give(&mut *folder, *uid, mail, 5).unwrap();
+        given.insert(*uid, mail.clone());
+        if *uid % ASIDE as u32 == 0 {
+            folder.commit(&resume(uid + 1)).unwrap();
+            assert_eq!(read_all(&*folder), given);
+        }
+    }
+    assert!(other.exists());
+    // Not committed, in the second directory.
+    give(&mut *folder, 1000, &mail("lost"), 5).unwrap();
+    assert_eq!(names(&other).len(), 1);
+    drop((copy, folder));
+    for (uid, from) in [(2, root.join("tmp")), (ASIDE as u32 + 1, other.clone())] {
+        let stem = format!("V7U{uid}.sealpost,U={uid}");
+        fs::rename(root.join(format!("cur/{stem}:2,S")), from.join(stem)).unwrap();
+    }
+    let (_copy, mut folder) = opened(&root, INBOX, 7);
+    assert_eq!(read_all(&*folder), mails);
+    assert!(names(&root.join("tmp")).is_empty());
+    // A run that ends well leaves none either.
+    (1001..=1000 + ASIDE as u32).for_each(|uid| give(&mut *folder, uid, &mail("new"), 5).unwrap());
+    folder.commit(&resume(2000)).unwrap();
+    folder.close().unwrap();
+    assert!(names(&root.join("tmp")).is_empty());
+    assert_eq!(names(&root.join("cur")).len(), 4 * ASIDE);
+}
+
+#[test]
+fn a_name_that_cannot_be_given_is_given_when_the_folder_is_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let (copy, mut folder) = opened(&root, INBOX, 7);
+    // Something that is in the way.
+    let obstacle = root.join("cur/V7U9.sealpost,U=9:2,S");
+    fs::create_dir_all(obstacle.join("x")).unwrap();
+    let mails: Mails = (1..=ASIDE as u32).map(|uid| (uid, mail("A: b\r\n\r\nx\r\n"))).collect();
+    mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
+    folder.commit(&resume(65)).unwrap();
+    give(&mut *folder, 100, &mail("more"), 5).unwrap();
+    let failed = folder.commit(&resume(101)).unwrap_err();
+    assert!(failed.to_string().contains("V7U9"), "{failed}");
+    assert!(folder.commit(&resume(101)).is_err() && folder.read(1).is_err());
+    drop((copy, folder));
+    fs::remove_dir_all(obstacle).unwrap();
+    let (_copy, folder) = opened(&root, INBOX, 7);
+    assert_eq!(read_all(&*folder), mails);
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! [`Aside`]: work on a thread of its own while the folder is written on.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use sealpost_base::{Error, Result};
+
+/// One piece of work at a time. Once one has failed, everything does: what it left is found when the folder is opened again.
+#[derive(Default)]
+pub struct Aside(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Busy(JoinHandle<Result<()>>),
+    Failed,
+}
+
+impl Aside {
+    /// Has it done, once what is being done is done.
+    ///
+    /// # Errors
+    /// What that comes to.
+    pub fn begin(&self, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.wait()?;
+        *state = match Builder::new().name("archive-aside".into()).spawn(work) {
+            Ok(thread) => State::Busy(thread),
+            Err(e) => return Err(Error::retry("no thread can be started").with_source(e)),
+        };
+        Ok(())
+    }
+
+    /// Has it done, unless something is being done.
+    ///
+    /// # Errors
+    /// What was done came to.
+    pub fn begin_if_idle(&self, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+        let is_busy = match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Busy(thread) => !thread.is_finished(),
+            _ => false,
+        };
+        if is_busy { Ok(()) } else { self.begin(work) }
+    }
+
+    /// Returns once nothing is being done.
+    ///
+    /// # Errors
+    /// What was done came to.
+    pub fn wait(&self) -> Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).wait()
+    }
+}
+
+impl State {
+    fn wait(&mut self) -> Result<()> {
+        let done = match std::mem::take(self) {
+            State::Idle => Ok(()),
+            State::Busy(thread) => {
+                thread.join().unwrap_or_else(|_| Err(Error::internal("a thread panicked")))
+            }
+            State::Failed => Err(Error::retry("something failed before; the folder has to be opened again")),
+        };
+        if done.is_err() {
+            *self = State::Failed;
+        }
+        done
+    }
+}
+
+/// Whoever has the folder next finds nobody at work in it.
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = self.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn one_thing_is_done_at_a_time_and_waited_for() {
+        let (aside, (go, gone), (done, seen)) = (Aside::default(), channel::<()>(), channel());
+        let first = done.clone();
+        let wait_and_tell = move || {
+            gone.recv().unwrap();
+            first.send(1).unwrap();
+            Ok(())
+        };
+        aside.begin(wait_and_tell).unwrap();
+        aside.begin_if_idle(|| panic!("the first one is not done")).unwrap();
+        go.send(()).unwrap();
+        let tell = move || {
+            done.send(2).unwrap();
+            Ok(())
+        };
+        aside.begin(tell).unwrap();
+        aside.wait().unwrap();
+        assert_eq!(seen.try_iter().collect::<Vec<i32>>(), [1, 2]);
+    }
+
+    #[test]
+    fn what_failed_is_told_from_then_on() {
+        let aside = Aside::default();
+        aside.begin(|| Err(Error::retry("the disk"))).unwrap();
+        assert_eq!(aside.wait().unwrap_err().to_string(), "the disk");
+        assert!(aside.wait().is_err());
+        assert!(aside.begin(|| panic!("nothing is done any more")).is_err());
+    }
+}
