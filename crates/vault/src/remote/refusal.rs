@@ -119,7 +119,7 @@ impl Refusal {
             Refusal::NoTls
         } else if has("certificate") {
             Refusal::BadCertificate(cause())
-        } else if has("timed out") || has("Timeout") {
+        } else if has("timed out") || has("Timeout") || has("deadline has elapsed") {
             Refusal::NoAnswer
         } else {
             Refusal::NoConnection(cause())
@@ -210,6 +210,8 @@ mod tests {
             Refusal::BadCertificate("UnknownIssuer".into())
         );
         assert_eq!(failed("operation timed out"), Refusal::NoAnswer);
+        // The client's own limit for a connection to come about.
+        assert_eq!(failed("tcp connect error: deadline has elapsed"), Refusal::NoAnswer);
         assert_eq!(failed("Network is unreachable"), Refusal::NoConnection("Network is unreachable".into()));
         assert_eq!(Refusal::of(&Error::corrupt("probe/1 is not what was written")), None);
     }

@@ -276,17 +276,17 @@ impl Files for MaildirFiles {
             .filter_map(|(uid, _)| Uid::new(*uid))
             .collect();
         let (names, staging) = (self.names.clone(), self.staging.clone());
-        let name = move || {
+        let give_names = move || {
             let is_again = |uid| Uid::new(uid).is_some_and(|uid| again.contains(uid));
             arrived.iter().try_for_each(|(uid, flags)| names.place(&staging, *uid, flags, is_again(*uid)))
         };
         if is_aside {
-            self.naming.begin(name)?;
+            self.naming.begin(give_names)?;
             let other = self.other();
             self.staging = if self.staging == other { self.names.tmp() } else { other };
             make_directory(&self.staging)?;
         } else {
-            name()?;
+            give_names()?;
         }
         for change in &changes {
             self.names.change(change)?;
