@@ -105,7 +105,10 @@ impl Named<'_> {
                 wrong(format!("what listens at {at} speaks no TLS; begin [store] endpoint with http://"))
             }
             Refusal::BadCertificate(why) => {
-                wrong(format!("the certificate of {at} is not accepted ({why}); give it a valid one, or {elsewhere}"))
+                wrong(format!(
+                    "the certificate of {at} is not accepted ({why}); give it a valid one, have this system trust its issuer \
+                     (SSL_CERT_FILE names a file of those that are trusted), or {elsewhere}"
+                ))
             }
             Refusal::NoAnswer => temporary(format!(
                 "{at} does not answer in time; see whether the store runs and can be reached from here, or {elsewhere}"
