@@ -12,6 +12,10 @@ pub const STORE_CACHE_QUEUE_BYTES: usize = 3 * 1024 * 1024;
 pub const STORE_REQUESTS: usize = 32;
 /// Bytes that are read at once from a connection to a remote store, and kept by it between requests.
 pub const STORE_READ_BYTES: usize = 64 * 1024;
+/// Bytes of an answer of a remote store to a request that names no range: a log entry, or a page of a listing, with room to spare.
+pub const STORE_ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of what it says to a request that it refuses.
+pub const STORE_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// Nesting of MIME parts below the message; deeper parts become opaque leaves.
 pub const MIME_DEPTH: usize = 32;

@@ -313,7 +313,9 @@ impl Journal {
         Ok(Some((object, content)))
     }
 
-    /// What `read` gives of a place. There are stores that tell of an object a moment before they give it out.
+    /// What `read` gives of a place. There are stores that tell of an object a moment before they give it out. One that goes on
+    /// to tell of it contradicts itself, or something between us and it does: that is no reason to call the entry missing, which would
+    /// change what everything after it means.
     async fn give_out<F: Future<Output = Result<Bytes>>>(
         &self,
         place: &Place,
@@ -330,7 +332,14 @@ impl Journal {
             }
             self.chain.wait(round).await;
         }
-        self.read(place).await
+        if let Some(object) = self.read(place).await? {
+            return Ok(Some(object));
+        }
+        if self.chain.list(Position(place.position.0 - 1)).await?.contains(place) {
+            let path = self.path(place);
+            return Err(Error::retry(format!("the store lists {path}, and does not give it out")));
+        }
+        Ok(None)
     }
 
     async fn read(&self, place: &Place) -> Result<Option<Bytes>> {

@@ -306,3 +306,25 @@ async fn an_entry_that_is_told_of_before_it_is_given_out_is_waited_for() {
     let read: Vec<_> = there.entries(&keys, Tail::EMPTY, &places).collect().await;
     assert!(matches!(&read[0].as_ref().unwrap().content, Content::Plain(_, text) if &text[..] == b"one"));
 }
+
+/// A store, or a proxy before it, that lists an entry and says that it is not there: nobody goes on as if it was lost.
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_is_listed_and_not_given_out_is_not_missing() {
+    for appends in [Appends::Conditional, Appends::Siblings] {
+        let hiding = Faulty::new(Arc::new(InMemory::new()), Plan::default(), 1);
+        let random = Arc::new(SeededRandom::new(1));
+        let keys = AccountKeys::derive(&RootKey::generate(&*random), ACCOUNT);
+        let store = Store::with(Arc::new(hiding.clone()), Backend { appends });
+        let there = Journal::new(store, ACCOUNT, random);
+        let one = there.append(&Tail::EMPTY, Seal::Owner(&keys), b"one").await.unwrap();
+        let Append::Done(one) = one else { panic!("{one:?}") };
+        let places = there.places_after(&Tail::EMPTY).await.unwrap().unwrap();
+        hiding.give_out_late(u64::MAX);
+        let read: Vec<_> = there.entries(&keys, Tail::EMPTY, &places).collect().await;
+        let failed = read[0].as_ref().err().map(sealpost_base::Error::kind);
+        assert_eq!(failed, Some(Kind::Retry), "{appends:?}");
+        assert_eq!(there.tail(Tail::EMPTY).await.unwrap_err().kind(), Kind::Retry, "{appends:?}");
+        hiding.give_out_late(0);
+        assert_eq!(there.tail(Tail::EMPTY).await.unwrap(), one);
+    }
+}

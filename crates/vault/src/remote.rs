@@ -124,7 +124,7 @@ impl Shared {
         let put = |attempt| {
             let (payload, options) = (payload.clone(), options.clone());
             async move {
-                match self.bucket.put_opts(path, payload.clone(), options).await {
+                match self.put(path, payload.clone(), options).await {
                     // Not to be told to anybody: an earlier attempt may have arrived, or nothing may be there.
                     Err(e) if self.conflict == Conflict::Open && conflicts(&e) => {
                         Err(Error::Generic { store: "remote", source: Box::new(e) })
@@ -138,6 +138,23 @@ impl Shared {
             }
         };
         self.attempts.run("writing", put).await
+    }
+
+    /// Writes an object, once. An answer whose ETag is not that of what was written is believed if it can be read.
+    async fn put(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let put = self.bucket.put_opts(path, payload.clone(), options).await?;
+        let payload = Bytes::from(payload);
+        if self.e_tags.fits(put.e_tag.as_deref(), &payload).await != Some(false) {
+            return Ok(put);
+        }
+        match async { self.bucket.get(path).await?.bytes().await }.await {
+            Ok(there) if there == payload => Ok(put),
+            Ok(_) | Err(Error::NotFound { .. }) => {
+                let source = "what a write was answered with is not the ETag of what was written".into();
+                Err(Error::Generic { store: "remote", source })
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Whether what exists is what was written, when `exists` was the answer to writing it again.
@@ -187,7 +204,7 @@ impl ObjectStore for Remote {
             return self.shared.create(&path, payload, options).await;
         }
         let options = PutOptions { mode: PutMode::Overwrite, ..options };
-        let put = |_| self.shared.bucket.put_opts(&path, payload.clone(), options.clone());
+        let put = |_| self.shared.put(&path, payload.clone(), options.clone());
         self.shared.attempts.run("writing", put).await
     }
 

@@ -1,15 +1,20 @@
-//! Connections to a bucket, with a bound on what is read ahead of who wants it.
+//! Connections to a bucket, with a bound on what is read ahead of who wants it, and on what an answer may be.
 //!
 //! `object_store` makes requests by reqwest unless it is told otherwise, and that leaves hyper's read buffers as they are: up to
-//! 400 KiB for each connection, beside what was asked for. Here it is hyper's own client with [`STORE_READ_BYTES`].
+//! 400 KiB for each connection, beside what was asked for. Here it is hyper's own client with [`STORE_READ_BYTES`]. An answer that is
+//! longer than what was asked for is none, whatever it says of its length: `object_store` would make room for it.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::OnceLock;
 
 use async_trait::async_trait;
-use http::header::{HeaderValue, USER_AGENT};
+use http::header::{HeaderValue, RANGE, USER_AGENT};
 use http::uri::Scheme;
-use http_body_util::BodyExt;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -19,10 +24,13 @@ use object_store::client::{
     HttpClient, HttpConnector as Connector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
-use sealpost_base::limits::STORE_READ_BYTES;
+use sealpost_base::limits::{STORE_ANSWER_BYTES, STORE_READ_BYTES, STORE_REFUSAL_BYTES};
 
 use super::Patience;
 use super::client::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+
+/// What is in all that stores say of an object that is not there, and not in what proxies say.
+const ERROR_CODE: &[u8] = b"<Code>";
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("sealpost/", env!("CARGO_PKG_VERSION")));
 
@@ -66,15 +74,56 @@ impl Http {
 impl HttpService for Http {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(AGENT);
+        let (most, is_read) = (asked_for(&request), request.method() == Method::GET);
         let answer = if request.uri().scheme() == Some(&Scheme::HTTPS) {
             self.tls()?.request(request).await
         } else {
             self.plain.request(request).await
         };
         let (head, body) = answer.map_err(failed)?.into_parts();
-        let body = body.map_err(|e| HttpError::new(HttpErrorKind::Interrupted, e));
-        Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
+        let most = if head.status.is_success() { most } else { STORE_REFUSAL_BYTES };
+        if body.size_hint().lower() > most as u64 {
+            return Err(wrong(format!(
+                "an answer of {} bytes, where {most} are the most",
+                body.size_hint().lower()
+            )));
+        }
+        let body = limited(body, most);
+        if is_read && head.status == StatusCode::NOT_FOUND {
+            let said = body.bytes().await?;
+            if !said.is_empty() && !said.windows(ERROR_CODE.len()).any(|part| part == ERROR_CODE) {
+                return Err(wrong("404 from something that is no store".to_owned()));
+            }
+            return Ok(HttpResponse::from_parts(head, HttpResponseBody::from(said)));
+        }
+        Ok(HttpResponse::from_parts(head, body))
     }
+}
+
+/// The most bytes of an answer to that request.
+fn asked_for(request: &HttpRequest) -> usize {
+    let range = request
+        .headers()
+        .get(RANGE)
+        .and_then(|range| range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-'));
+    let ends =
+        range.and_then(|(first, last)| Some((first.parse::<usize>().ok()?, last.parse::<usize>().ok()?)));
+    // A server that answers with more than the range is refused by whoever looks at its status.
+    ends.map_or(STORE_ANSWER_BYTES, |(first, last)| {
+        last.saturating_sub(first).saturating_add(1).max(STORE_REFUSAL_BYTES)
+    })
+}
+
+/// The body of an answer, of which so many bytes are the most.
+fn limited(body: Incoming, most: usize) -> HttpResponseBody {
+    let ended = |why| {
+        HttpError::new(HttpErrorKind::Interrupted, io::Error::other::<Box<dyn StdError + Send + Sync>>(why))
+    };
+    HttpResponseBody::new(Limited::new(body, most).map_err(ended))
+}
+
+fn wrong(why: String) -> HttpError {
+    HttpError::new(HttpErrorKind::Interrupted, io::Error::other(why))
 }
 
 impl fmt::Debug for Http {
@@ -155,6 +204,74 @@ mod tests {
         let asked = server.await.unwrap();
         assert_eq!(asked.matches("GET /bucket/x HTTP/1.1\r\n").count(), 2);
         assert_eq!(asked.matches(concat!("user-agent: sealpost/", env!("CARGO_PKG_VERSION"))).count(), 2);
+    }
+
+    /// The answer to a GET, of that range if there is one, as it was sent; read to its end.
+    async fn answered(answer: Vec<u8>, range: Option<&str>) -> Result<(StatusCode, usize), HttpErrorKind> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/bucket/x", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                assert_ne!(connection.read_buf(&mut asked).await.unwrap(), 0);
+            }
+            // Whoever has enough of it closes the connection.
+            let _ = connection.write_all(&answer).await;
+        });
+        let mut request = ::http::Request::get(&url);
+        if let Some(range) = range {
+            request = request.header(RANGE, range);
+        }
+        let client = Bounded(Patience::default()).connect(&ClientOptions::new()).unwrap();
+        let answer = client.execute(request.body(HttpRequestBody::empty()).unwrap()).await;
+        let read = async {
+            let answer = answer?;
+            Ok::<_, HttpError>((answer.status(), answer.into_body().bytes().await?.len()))
+        };
+        let read = read.await.map_err(|e| e.kind());
+        server.await.unwrap();
+        read
+    }
+
+    fn with_length(status: &str, length: u64, body: &[u8]) -> Vec<u8> {
+        [format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n").as_bytes(), body].concat()
+    }
+
+    /// A body in chunks, longer than that.
+    fn without_length(status: &str, longer_than: usize) -> Vec<u8> {
+        let mut answer = format!("HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
+        for _ in 0..=longer_than / BODY_BYTES {
+            answer.extend(format!("{BODY_BYTES:x}\r\n").as_bytes());
+            answer.resize(answer.len() + BODY_BYTES, b'x');
+            answer.extend(b"\r\n");
+        }
+        answer
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_longer_than_what_was_asked_for_is_none() {
+        let failed = Err(HttpErrorKind::Interrupted);
+        for length in [STORE_ANSWER_BYTES as u64 + 1, 1_000_000_000_000, u64::MAX - 15] {
+            assert_eq!(answered(with_length("200 OK", length, b"x"), None).await, failed);
+        }
+        assert_eq!(answered(without_length("200 OK", STORE_ANSWER_BYTES), None).await, failed);
+        assert_eq!(answered(without_length("403 Forbidden", STORE_REFUSAL_BYTES), None).await, failed);
+        let body = vec![b'x'; 100_001];
+        let whole = with_length("206 Partial Content", 100_001, &body);
+        assert_eq!(answered(whole.clone(), Some("bytes=0-99999")).await, failed);
+        assert_eq!(answered(whole, Some("bytes=0-100000")).await, Ok((StatusCode::PARTIAL_CONTENT, 100_001)));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_store_does_not_say_that_an_object_is_not_there() {
+        let page = b"<html>Not Found</html>";
+        let answer = with_length("404 Not Found", page.len() as u64, page);
+        assert_eq!(answered(answer, None).await, Err(HttpErrorKind::Interrupted));
+        for said in ["<Error><Code>NoSuchKey</Code></Error>", ""] {
+            let answer = with_length("404 Not Found", said.len() as u64, said.as_bytes());
+            assert_eq!(answered(answer, None).await, Ok((StatusCode::NOT_FOUND, said.len())));
+        }
     }
 
     #[tokio::test]

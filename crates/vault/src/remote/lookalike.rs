@@ -24,6 +24,8 @@ pub enum Fault {
     Refused(u16),
     /// It is done, and answered with that status.
     DoneBut(u16),
+    /// It is answered with 200 and an ETag, and nothing is done.
+    Lied,
     /// The connection ends, and nothing is done.
     Dropped,
     /// It is done, and the connection ends before the answer.
@@ -197,6 +199,7 @@ impl Lookalike {
     async fn answer(&self, socket: &mut TcpStream, request: &Request, fault: Fault) -> bool {
         let reply = match fault {
             Fault::Refused(status) => Reply::error(status, "Planned"),
+            Fault::Lied => Reply::ok("").with("ETag", "\"d41d8cd98f00b204e9800998ecf8427e\"".into()),
             Fault::Dropped => return false,
             Fault::DoneBut(status) => {
                 self.reply(request).await;

@@ -75,6 +75,19 @@ async fn a_write_whose_reply_was_lost_is_known_for_ones_own() {
     }
 }
 
+/// Somebody between us and the store says that it was done, and it was not.
+#[tokio::test]
+async fn a_write_that_is_answered_with_another_etag_is_made_again() {
+    for appends in [Manners::Keeps, Manners::Refuses] {
+        let server = Lookalike::start(appends, 3).await;
+        let store = open(&server, PATIENCE).await;
+        server.once(Fault::Lied, is_put);
+        assert_eq!(store.put_new("x", sealed(b"mine")).await.unwrap(), Put::Created, "{appends:?}");
+        assert_eq!(store.read("x").await.unwrap()[..], *b"mine");
+        assert_eq!(server.object("a/prefix/x").unwrap()[..], *b"mine");
+    }
+}
+
 #[tokio::test]
 async fn anothers_object_is_not_taken_for_ones_own() {
     for fault in [Fault::Dropped, Fault::Refused(503), Fault::Refused(409)] {

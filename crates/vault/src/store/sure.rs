@@ -46,7 +46,7 @@ impl ETags {
     }
 
     /// Whether `bytes` are the object with that ETag; `None` if it does not tell.
-    async fn fits(&self, e_tag: Option<&str>, bytes: &Bytes) -> Option<bool> {
+    pub async fn fits(&self, e_tag: Option<&str>, bytes: &Bytes) -> Option<bool> {
         let digest = self.md5_of(e_tag)?;
         if bytes.len() <= INLINE_BYTES {
             return Some(md5(bytes) == digest);
