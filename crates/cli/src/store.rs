@@ -2,6 +2,7 @@
 
 mod refused;
 
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -109,6 +110,18 @@ impl Location {
     }
 }
 
+/// Whether it is a host's name or address, with a port or without.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) if address.parse::<Ipv6Addr>().is_ok() => ("v6", port),
+        Some(_) => return false,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let in_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let is_port = |port: &str| port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    !host.is_empty() && host.chars().all(in_a_name) && (port.is_empty() || is_port(port))
+}
+
 impl StoreConfig {
     /// What is wrong with the URL, if something is.
     pub fn wrong_url(&self) -> Option<String> {
@@ -123,8 +136,11 @@ impl StoreConfig {
         let endpoint = self.endpoint.as_ref()?;
         let host = endpoint.strip_prefix("https://").or_else(|| endpoint.strip_prefix("http://"));
         match host.map(|host| host.trim_end_matches('/')) {
-            Some(host) if !host.is_empty() && !host.contains('/') => None,
-            _ => Some("it begins with https:// or http://, and ends with the host or its port".to_owned()),
+            Some(host) if is_host(host) => None,
+            _ => Some(
+                "it begins with https:// or http://, and ends with the host (in ASCII) or its port"
+                    .to_owned(),
+            ),
         }
     }
 
@@ -339,7 +355,19 @@ mod tests {
         for endpoint in ["https://s3.example.org", "http://127.0.0.1:3900", "http://[::1]:3900/"] {
             assert_eq!(wrong(endpoint), None, "{endpoint}");
         }
-        for endpoint in ["s3.example.org", "https://", "https://host/path", "ftp://host"] {
+        let wrong_hosts = [
+            "https://host:99999",
+            "https://bücket:1",
+            "https://lo cal:1",
+            "https://:1",
+            "http://[::1",
+            "http://[x]:1",
+            "http://a:1:2",
+            "http://me@host",
+        ];
+        for endpoint in
+            ["s3.example.org", "https://", "https://host/path", "ftp://host"].into_iter().chain(wrong_hosts)
+        {
             assert!(wrong(endpoint).is_some(), "{endpoint}");
         }
     }

@@ -39,6 +39,8 @@ pub use telling::Telling;
 /// The first wait before the bus is tried again, and the longest.
 const RETRY: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// A connection that lasted so long was none that failed.
+const STAYED: Duration = Duration::from_secs(10);
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Within so long clients hear of what another node appends, whatever happens to the bus.
@@ -104,14 +106,15 @@ async fn stay<Opening: Future<Output = Result<Connection>>>(
     let mut node = Node { subject, me, random: fresh, others, polls: true, ears, shutdown };
     let mut failures = 0;
     loop {
-        let mut connected = false;
+        let (mut connected, began) = (false, Instant::now());
         let ended = node.session(open(), &mut connected).await;
         if node.shutdown.is_stopping() {
             return;
         }
         node.poll(true);
         node.ears.standings.told(false);
-        if connected {
+        // One that takes the login and then refuses what is sent is not asked again at once, for ever.
+        if connected && began.elapsed() >= STAYED {
             failures = 0;
         }
         if let Err(error) = ended {

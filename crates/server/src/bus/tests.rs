@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use sealpost_account::directory::{AccountName, Directory, NewAccount, Secret};
@@ -271,6 +272,29 @@ async fn what_one_node_appends_rings_on_another_and_again_after_the_bus_was_away
     rings(&nodes[0], &there, &nodes[1]).await;
     stand_in.hang_up.send(()).unwrap();
     rings(&nodes[0], &there, &nodes[1]).await;
+}
+
+/// It takes the login, and hangs up at what is said then.
+#[tokio::test(start_paused = true)]
+async fn a_bus_that_refuses_what_is_sent_is_not_asked_again_at_once() {
+    let (store, opened) = (Store::memory(), Arc::new(AtomicUsize::new(0)));
+    let opens = opened.clone();
+    let open = move || {
+        opens.fetch_add(1, Ordering::SeqCst);
+        async {
+            let (stream, other_end) = tokio::io::duplex(4096);
+            tokio::spawn(timeout(Duration::from_millis(500), serve(other_end, 1, broadcast::Sender::new(1))));
+            let nowhere = Address { tls: false, host: "nowhere:4222".to_owned() };
+            Connection::over(Box::new(stream), &Bus::default(), &nowhere).await
+        }
+    };
+    let _node = start(&store, 2, |ears, random, leaves| {
+        tokio::spawn(async move { stay("s", 0, open, ears, random, leaves).await })
+    });
+    sleep(Duration::from_secs(600)).await;
+    // Twice as late each time, and then every half minute.
+    let opened = opened.load(Ordering::SeqCst);
+    assert!((15..45).contains(&opened), "{opened}");
 }
 
 #[tokio::test(start_paused = true)]
