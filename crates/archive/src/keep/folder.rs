@@ -66,7 +66,8 @@ pub(super) struct Contents {
     /// Of UIDs that came more than once: where the last one's record begins.
     again: BTreeMap<u32, u64>,
     index: OnceCell<Vec<(u32, u64)>>,
-    /// Messages that the last transaction counted and no record names: a damaged journal was taken over without them.
+    /// Messages that the last transaction counted and no record names: a damaged journal was taken over without them. Until a pull was
+    /// complete.
     unread: u64,
 }
 
@@ -85,7 +86,8 @@ impl Contents {
             Ok(())
         })?;
         let last = journal.last();
-        let unread = (last.present + last.gone).saturating_sub(known.present() + known.gone());
+        let uncounted = (last.present + last.gone).saturating_sub(known.present() + known.gone());
+        let unread = uncounted.max(last.unread.unwrap_or_default());
         Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread })
     }
 
@@ -108,12 +110,21 @@ impl Contents {
         Ok(())
     }
 
+    /// So many messages that no record named were found again, and have one now.
+    pub fn found_again(&mut self, messages: u64) {
+        self.unread = self.unread.saturating_sub(messages);
+    }
+
     /// Commits, with this many bytes of data.
     ///
     /// # Errors
     /// As [`Journal::commit`].
     pub fn commit(&mut self, data: u64, resume: &Resume) -> Result<()> {
+        if resume.whole {
+            self.unread = 0;
+        }
         self.journal.commit(&Commit {
+            unread: (self.unread > 0).then_some(self.unread),
             data,
             present: self.known.present(),
             gone: self.known.gone(),
@@ -142,6 +153,7 @@ impl Contents {
                 gone: self.known.gone(),
                 data,
                 shown: Some(0),
+                unread: (self.unread > 0).then_some(self.unread),
                 ..Commit::default()
             };
             self.journal.commit(&commit)?;

@@ -16,6 +16,7 @@ use self::layout::Maildir;
 use super::Copy;
 use super::file_copy::FileCopy;
 
+mod adopt;
 mod aside;
 mod disk;
 mod files;

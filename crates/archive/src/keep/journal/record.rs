@@ -189,6 +189,10 @@ pub struct Commit {
     /// which. Absent: they may be behind.
     #[n(9)]
     pub shown: Option<u64>,
+    /// Messages that the copy had and that no record names any more, since the journal was damaged; absent: none, or a pull was
+    /// complete since.
+    #[n(10)]
+    pub unread: Option<u64>,
 }
 
 impl Commit {

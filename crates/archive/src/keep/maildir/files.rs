@@ -135,10 +135,7 @@ impl MaildirFiles {
     pub fn redo(&mut self, changed: &[u32], vanished: &[u32], known: &Known) -> Result<()> {
         for uid in changed {
             if let Some(flags) = known.flags(*uid) {
-                let change = Change::Flags { uid: *uid, before: Flags::default(), after: flags.clone() };
-                if !self.names.expected(*uid, flags).exists() {
-                    self.names.change(&change)?;
-                }
+                self.names.rename(*uid, flags)?;
             }
         }
         for uid in vanished.iter().filter(|uid| !known.contains(**uid)) {

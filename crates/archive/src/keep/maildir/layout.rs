@@ -3,16 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sealpost_base::Result;
+use sealpost_base::{Result, Uid};
 
+use super::adopt::take_over;
 use super::files::{MaildirFiles, changed};
 use super::name;
+use super::names::Names;
 use crate::io_error;
+use crate::keep::FolderName;
 use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{make_directory, sync_directory};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Record};
-use crate::keep::{FolderName, Known};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -100,8 +102,21 @@ impl Layout for Maildir {
             sync_directory(&directory)?;
         }
         let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents)?;
-        files.redo(&last.0, &last.1, &contents.known)?;
-        let lost = lost(&directory, header.uidvalidity, &contents.known)?;
+        // If the run came to its end it was done, and another program may have changed names since.
+        if contents.journal.last().shown.is_none() {
+            files.redo(&last.0, &last.1, &contents.known)?;
+        }
+        let names = Names { directory, uidvalidity: header.uidvalidity };
+        if purpose == Purpose::Change {
+            let taken = take_over(&names, &mut contents)?;
+            if taken > 0 {
+                files.notice(format!(
+                    "{}: {taken} files of its messages that its journal does not name are taken over",
+                    header.folder
+                ));
+            }
+        }
+        let lost: Vec<u32> = names.missing(&contents.known)?.iter().map(Uid::get).collect();
         if !lost.is_empty() {
             let what = format!("{} files are gone", lost.len());
             files.notice(match purpose {
@@ -111,21 +126,4 @@ impl Layout for Maildir {
         }
         Ok((files, contents))
     }
-}
-
-/// Messages whose files are no longer there.
-fn lost(directory: &Path, uidvalidity: u32, known: &Known) -> Result<Vec<u32>> {
-    let mut found = sealpost_base::UidSet::new();
-    for part in ["cur", "new"] {
-        let part = directory.join(part);
-        let mut uids = Vec::new();
-        for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
-            let entry = entry.map_err(|e| io_error(&part, e))?;
-            let name = entry.file_name();
-            uids.extend(name.to_str().and_then(|name| name::uid(name, uidvalidity)));
-        }
-        uids.sort_unstable();
-        found = found.union(&uids.into_iter().filter_map(sealpost_base::Uid::new).collect());
-    }
-    Ok(known.uids().difference(&found).iter().map(sealpost_base::Uid::get).collect())
 }

@@ -1,13 +1,21 @@
 //! The files of a folder by their names: what is called what in `cur`, and how a message gets there.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use sealpost_base::Result;
+use sealpost_base::{Error, Result, Uid, UidSet};
 
 use super::name;
 use crate::io_error;
-use crate::keep::Flags;
+use crate::keep::{Flags, Known};
+
+/// How often it is looked for what is not found while another program changes names, and the first pause, which doubles: five
+/// seconds in all.
+const LOOKS: u32 = 10;
+/// See [`LOOKS`].
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The names of one folder.
 #[derive(Clone)]
@@ -66,9 +74,9 @@ impl Names {
     pub fn place(&self, staging: &Path, uid: u32, flags: &Flags, again: bool) -> Result<()> {
         let (from, to) = (self.arriving(staging, uid), self.expected(uid, flags));
         if again && let Some(old) = self.find(uid, flags)?.filter(|old| *old != to) {
-            fs::remove_file(&old).map_err(|e| io_error(old, e))?;
+            fs::remove_file(&old).map_err(|e| failed(old, e))?;
         }
-        fs::rename(&from, &to).map_err(|e| io_error(from, e))
+        fs::rename(&from, &to).map_err(|e| failed(from, e))
     }
 
     /// Where a message is: under the name that its flags give it, or one that another program gave it.
@@ -76,20 +84,106 @@ impl Names {
     /// # Errors
     /// `Retry` if that cannot be known.
     pub fn find(&self, uid: u32, flags: &Flags) -> Result<Option<PathBuf>> {
-        let expected = self.expected(uid, flags);
-        if expected.exists() {
-            return Ok(Some(expected));
-        }
+        self.undisturbed(|| {
+            let expected = self.expected(uid, flags);
+            if expected.exists() {
+                return Ok(Some(expected));
+            }
+            let mut found = None;
+            self.each(|other, path| {
+                if other == uid {
+                    found = Some(path);
+                }
+            })?;
+            Ok(found)
+        })
+    }
+
+    /// Of these messages those that have no file.
+    ///
+    /// # Errors
+    /// `Retry` if that cannot be known.
+    pub fn missing(&self, known: &Known) -> Result<UidSet> {
+        let mut missing = known.uids();
+        self.undisturbed(|| {
+            let mut found = Vec::new();
+            self.each(|uid, _| found.push(uid))?;
+            found.sort_unstable();
+            missing = missing.difference(&found.into_iter().filter_map(Uid::new).collect());
+            Ok(missing.is_empty().then_some(()))
+        })?;
+        Ok(missing)
+    }
+
+    /// Messages that have a file and are not known, with their files.
+    ///
+    /// # Errors
+    /// `Retry` if they cannot be listed.
+    pub fn unknown(&self, known: &Known) -> Result<Vec<(u32, PathBuf)>> {
+        let mut unknown = Vec::new();
+        self.each(|uid, path| {
+            if !known.contains(uid) {
+                unknown.push((uid, path));
+            }
+        })?;
+        unknown.sort();
+        unknown.dedup_by_key(|(uid, _)| *uid);
+        Ok(unknown)
+    }
+
+    /// Every file in `cur` and `new` that is named as ours.
+    fn each(&self, mut see: impl FnMut(u32, PathBuf)) -> Result<()> {
         for part in ["cur", "new"] {
             let part = self.directory.join(part);
             for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
                 let entry = entry.map_err(|e| io_error(&part, e))?;
-                if entry.file_name().to_str().and_then(|n| name::uid(n, self.uidvalidity)) == Some(uid) {
-                    return Ok(Some(entry.path()));
+                if let Some(uid) = entry.file_name().to_str().and_then(|n| name::uid(n, self.uidvalidity)) {
+                    see(uid, entry.path());
                 }
             }
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// What `look` finds. A file that another program renames meanwhile can be missed by a look at its directory, so what is not found
+    /// is not there only if it is not found twice, the second time while no name changed.
+    fn undisturbed<T>(&self, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+        for nth in 0..LOOKS {
+            let before = self.changed()?;
+            if let Some(found) = look()? {
+                return Ok(Some(found));
+            }
+            if nth > 0 && self.changed()? == before {
+                return Ok(None);
+            }
+            if nth > 0 {
+                pause(PAUSE * (1 << (nth - 1)));
+            }
+        }
+        let directory = self.directory.display();
+        Err(Error::retry(format!(
+            "{directory}: another program goes on changing names; try again when it is done"
+        )))
+    }
+
+    /// When names changed last.
+    fn changed(&self) -> Result<[SystemTime; 2]> {
+        let changed = |part: PathBuf| {
+            fs::metadata(&part).and_then(|part| part.modified()).map_err(|e| io_error(part, e))
+        };
+        Ok([changed(self.cur())?, changed(self.directory.join("new"))?])
+    }
+
+    /// A message gets the name that its flags give it, if it has another one.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn rename(&self, uid: u32, flags: &Flags) -> Result<()> {
+        let wanted = self.expected(uid, flags);
+        match self.find(uid, flags)?.filter(|path| *path != wanted) {
+            Some(path) => fs::rename(&path, wanted).map_err(|e| failed(path, e)),
+            None => Ok(()),
+        }
     }
 
     /// Does what is to be done.
@@ -104,14 +198,27 @@ impl Names {
                     return Ok(());
                 }
                 match self.find(*uid, before)? {
-                    Some(path) => fs::rename(&path, wanted).map_err(|e| io_error(path, e)),
+                    Some(path) => fs::rename(&path, wanted).map_err(|e| failed(path, e)),
                     None => Ok(()),
                 }
             }
             Change::Vanished { uid, flags } => match self.find(*uid, flags)? {
-                Some(path) => fs::remove_file(&path).map_err(|e| io_error(path, e)),
+                Some(path) => fs::remove_file(&path).map_err(|e| failed(path, e)),
                 None => Ok(()),
             },
         }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing tells when another program has done what it does")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// A file that was there a moment ago and is not any more is tried again: somebody else renamed it.
+fn failed(path: PathBuf, e: io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::NotFound => Error::retry(path.display().to_string()).with_source(e),
+        _ => io_error(path, e),
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
+use sealpost_imap::types::DateTime;
 
 use super::files::{ASIDE, OTHER};
 use super::*;
@@ -15,6 +16,12 @@ fn opened(root: &Path, folder: &str, uidvalidity: u32) -> (Box<dyn Copy>, Box<dy
     let copy = open(root).unwrap();
     let folder = copy.open(&folder_name(folder), &identity(uidvalidity)).unwrap();
     (copy, folder)
+}
+
+/// When mails of the tests were received, as a file tells it.
+fn date_in_utc() -> Option<DateTime> {
+    let date = sealpost_imap::types::Date::new(2020, 11, 16)?;
+    DateTime::new(date, 8, 5, 7, 0)
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -152,17 +159,52 @@ fn a_journal_that_is_damaged_costs_no_more_than_what_cannot_be_read() {
         let look = open(&changed).unwrap().look(&folder_name(INBOX)).map(|folder| folder.unread());
         assert_eq!(look.unwrap(), unread, "{at}");
         let (_copy, mut folder) = opened(&changed, INBOX, 7);
-        assert!(folder.known().uids().len() >= 8, "{at}");
-        // Files of messages whose UIDs were changed there are not.
+        // What is in the files is taken over from there; a UID that was changed has none.
+        assert_eq!((folder.known().uids().len(), folder.unread()), (12, 0), "{at}");
         let told = folder.notices();
-        assert!(told.iter().all(|told| told.contains("files are gone")), "{at}: {told:?}");
+        let expected = |told: &String| told.contains("are taken over") || told.contains("files are gone");
+        assert!(told.iter().all(expected), "{at}: {told:?}");
     }
     assert!(whole > 20, "{whole}");
 }
 
-/// A message was fetched again, and its record is what cannot be read: that it was gone before does not cost its file.
+/// A run that does not come to its end has not fetched all of it.
 #[test]
-fn a_file_that_is_not_known_any_more_stays() {
+fn what_a_damaged_journal_does_not_name_is_missed_until_a_pull_was_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let (copy, mut folder) = opened(root, INBOX, 7);
+    for uid in 1..=4 {
+        give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 99).unwrap();
+        folder.commit(&resume(uid + 1)).unwrap();
+    }
+    folder.close().unwrap();
+    drop(copy);
+    let journal = root.join("sealpost.journal");
+    let bytes = fs::read(&journal).unwrap();
+    fs::remove_file(root.join("cur/V7U2.sealpost,U=2:2,S")).unwrap();
+    let misses = |copy: &dyn Copy| copy.look(&folder_name(INBOX)).unwrap().unread() == 1;
+    let is_named = |copy: &dyn Copy| copy.look(&folder_name(INBOX)).unwrap().known().contains(2);
+    let found = (bytes.len() / 4..bytes.len()).any(|at| {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x10;
+        fs::write(&journal, changed).unwrap();
+        let copy = open(root).unwrap();
+        misses(&*copy) && !is_named(&*copy)
+    });
+    assert!(found);
+    for (uid, whole) in [(5, false), (6, true)] {
+        let (copy, mut folder) = opened(root, INBOX, 7);
+        give(&mut *folder, uid, &mail("new"), 99).unwrap();
+        folder.commit(&Resume { whole, ..resume(uid + 1) }).unwrap();
+        drop((copy, folder));
+        assert_eq!(misses(&*open(root).unwrap()), !whole);
+    }
+}
+
+/// A message was fetched again, and its record is what cannot be read: that it was gone before does not cost it.
+#[test]
+fn a_file_that_is_not_known_any_more_is_taken_over() {
     let directory = tempfile::tempdir().unwrap();
     let (copy, mut folder) = opened(directory.path(), INBOX, 7);
     let path = directory.path().join("sealpost.journal");
@@ -182,9 +224,10 @@ fn a_file_that_is_not_known_any_more_stays() {
     journal[at + 4] ^= 0x80;
     fs::write(&path, &journal).unwrap();
     let (_copy, folder) = opened(directory.path(), INBOX, 7);
-    assert_eq!((folder.known().contains(1), folder.known().contains(2)), (false, true));
-    let file = directory.path().join("cur/V7U1.sealpost,U=1:2,S");
-    assert_eq!(fs::read(file).unwrap(), b"again");
+    let all = read_all(&*folder);
+    assert_eq!((&all[&1].octets[..], &all[&2].octets[..]), (&b"again"[..], &b"other"[..]));
+    assert_eq!((&all[&1].flags, all[&1].date), (&Flags::from_names(["\\Seen"]), date_in_utc()));
+    assert_eq!((folder.unread(), folder.resume()), (0, Resume::default()));
 }
 
 #[test]
@@ -283,6 +326,55 @@ fn names_are_given_after_a_crash() {
     assert_eq!(read_all(&*folder), mails);
     assert!(root.join("cur/V7U3.sealpost,U=3:2,F").exists());
     assert_eq!(names(&root.join("cur")).len(), 9);
+}
+
+/// Files that another program renames all the time, as if every message was marked at once: none of them counts as gone.
+#[test]
+fn files_that_are_being_renamed_are_not_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let (copy, mut folder) = opened(&root, INBOX, 7);
+    (1..=3000).for_each(|uid| give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 99).unwrap());
+    folder.commit(&resume(3001)).unwrap();
+    folder.close().unwrap();
+    drop(copy);
+    for round in 0..4 {
+        let (from, to) = if round % 2 == 0 { ("S", "FS") } else { ("FS", "S") };
+        let cur = root.join("cur");
+        let marking = std::thread::spawn(move || {
+            for uid in 1..=3000 {
+                let name = |letters| cur.join(format!("V7U{uid}.sealpost,U={uid}:2,{letters}"));
+                fs::rename(name(from), name(to)).unwrap();
+            }
+        });
+        let (_copy, mut folder) = opened(&root, INBOX, 7);
+        marking.join().unwrap();
+        assert_eq!((folder.known().uids().len(), folder.notices()), (3000, Vec::new()), "{round}");
+    }
+}
+
+/// Of what was changed by the last transaction before a crash, the letters are those of the journal, if there are none too.
+#[test]
+fn letters_that_a_crash_left_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let (copy, mut folder) = opened(&root, INBOX, 7);
+    (1..=3).for_each(|uid| give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 99).unwrap());
+    folder.commit(&resume(4)).unwrap();
+    (1..=3).for_each(|uid| folder.flags(uid, &Flags::default()).unwrap());
+    folder.commit(&resume(4)).unwrap();
+    drop((copy, folder));
+    let cur = root.join("cur");
+    let name = |letters: &str| cur.join(format!("V7U2.sealpost,U=2:2,{letters}"));
+    fs::rename(name(""), name("S")).unwrap();
+    let (copy, folder) = opened(&root, INBOX, 7);
+    assert!(name("").exists());
+    // Once a run has come to its end, other letters are another program's.
+    folder.close().unwrap();
+    drop(copy);
+    fs::rename(name(""), name("F")).unwrap();
+    let _folder = opened(&root, INBOX, 7);
+    assert!(name("F").exists());
 }
 
 /// Names are given while the next messages arrive, which are elsewhere meanwhile: what was committed can be read at once, and is there

@@ -1,0 +1,80 @@
+//! Files of messages that the journal does not name: it was damaged, or they were away for a while.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use sealpost_base::Result;
+
+use super::names::Names;
+use crate::flags::MAILDIR_LETTERS;
+use crate::io_error;
+use crate::keep::digest::Digesting;
+use crate::keep::folder::Contents;
+use crate::keep::journal::{FlagsRecord, Message, Record};
+use crate::keep::line_ends::ToOctets;
+use crate::keep::{Flags, Resume};
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Takes them over as they are, with CRLF at their line ends, and the letters and the time of their files; how many. The next pull
+/// compares all UIDs with the server.
+///
+/// # Errors
+/// `Retry` if one cannot be read, or the journal not written.
+pub fn take_over(names: &Names, contents: &mut Contents) -> Result<u64> {
+    let unknown = names.unknown(&contents.known)?;
+    for (uid, path) in &unknown {
+        let message = message(*uid, path).map_err(|e| io_error(path, e))?;
+        contents.push(Record::Message(message))?;
+    }
+    if !unknown.is_empty() {
+        contents.found_again(unknown.len() as u64);
+        contents.commit(0, &Resume::default())?;
+    }
+    Ok(unknown.len() as u64)
+}
+
+fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
+    let mut file = File::open(path)?;
+    let modified = file.metadata()?.modified()?;
+    let received = match modified.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).ok(),
+        Err(before) => i64::try_from(before.duration().as_secs()).ok().map(|seconds| -seconds),
+    };
+    let (mut piece, mut octets, mut to_octets) = (vec![0; PIECE_BYTES], Vec::new(), ToOctets::default());
+    let (mut digesting, mut length, mut size) = (Digesting::default(), 0, 0);
+    loop {
+        let n = file.read(&mut piece)?;
+        if n == 0 {
+            break;
+        }
+        octets.clear();
+        let _ = to_octets.push(&piece[..n], &mut octets, || Ok::<_, Infallible>(None));
+        digesting.push(&octets);
+        length += n as u64;
+        size += octets.len() as u64;
+    }
+    Ok(Message {
+        uid,
+        flags: FlagsRecord::of(&letters(path)),
+        received,
+        zone: 0,
+        octets: size,
+        digest: digesting.finish(),
+        foreign: true,
+        offset: 0,
+        length,
+        line_ends: 0,
+    })
+}
+
+fn letters(path: &Path) -> Flags {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let letters = name.rsplit_once(":2,").map_or("", |(_, letters)| letters);
+    let flags = MAILDIR_LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
+    Flags::from_names(flags.map(|(_, flag)| *flag))
+}
