@@ -208,6 +208,11 @@ impl Job {
         state.crew.works(progress);
     }
 
+    /// Whether nothing was done in it.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.state().identity.is_none()
+    }
+
     /// Whether everything was asked for and came.
     pub(super) fn is_done(&self) -> bool {
         let state = self.state();

@@ -19,6 +19,16 @@ use crate::keep::Copy;
 /// others have done it.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
+/// What a connection is to do next.
+pub(super) enum Next {
+    /// This folder.
+    Folder(Arc<Job>),
+    /// Be there first.
+    Connect,
+    /// There is nothing left to do.
+    Nothing,
+}
+
 /// A pull.
 pub(super) struct Shared {
     pub(super) server: Server,
@@ -75,35 +85,58 @@ impl Shared {
         *self.stop.borrow()
     }
 
-    /// The next thing to work on: a folder of one's own, or one that can be helped with. `None`: there is nothing left to
-    /// do. May wait until that is clear.
-    pub(super) async fn next(&self) -> Option<Arc<Job>> {
+    /// The next thing to work on: a folder of one's own, or one that can be helped with. May wait until that is clear. Who has no
+    /// connection gets no folder that needs one: the server may not want another one, and those that are there go on meanwhile.
+    pub(super) async fn next(&self, connected: bool) -> Next {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // From here on no notification is missed.
             changed.as_mut().enable();
             if self.is_ending() {
-                return None;
+                return Next::Nothing;
             }
             {
                 let mut state = self.state();
+                if state.plans.front().is_some_and(|plan| !connected && plan.empty().is_none()) {
+                    return Next::Connect;
+                }
                 if let Some(plan) = state.plans.pop_front() {
                     let job = Arc::new(Job::new(plan));
                     job.join();
                     state.running.push(job.clone());
-                    return Some(job);
+                    return Next::Folder(job);
                 }
                 let now = self.tools.clock.monotonic();
                 if let Some(job) = state.running.iter().find(|job| job.help(now)) {
-                    return Some(job.clone());
+                    return Next::Folder(job.clone());
                 }
                 if state.running.is_empty() {
-                    return None;
+                    return Next::Nothing;
                 }
             }
             // No matter which of the two it is.
             let _ = tokio::time::timeout(LOOK, changed).await;
+        }
+    }
+
+    /// A folder that nothing was done in is for whoever can.
+    pub(super) fn give_back(&self, job: &Arc<Job>) {
+        let mut state = self.state();
+        state.running.retain(|running| !Arc::ptr_eq(running, job));
+        state.plans.push_front(job.plan.clone());
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Returns when there is nothing left to do.
+    pub(super) async fn all_done(&self) {
+        let is_done = || {
+            let state = self.state();
+            state.plans.is_empty() && state.running.is_empty()
+        };
+        while !self.is_ending() && !is_done() {
+            let _ = tokio::time::timeout(LOOK, self.changed.notified()).await;
         }
     }
 

@@ -12,7 +12,7 @@ use super::fetch::{Fetching, still_there};
 use super::incoming::Incoming;
 use super::job::Job;
 use super::report::Failure;
-use super::shared::{LOOK, Shared};
+use super::shared::{LOOK, Next, Shared};
 use super::sync::{Sync, all_missing};
 use super::{Tools, connect, stopped};
 use crate::client::{Backoff, Connection, Listing, Selected, Server};
@@ -63,7 +63,8 @@ async fn pause(
 pub(super) async fn run(shared: &Arc<Shared>, first: Connection) {
     let most = shared.options.connections.max(1);
     // The largest folder is for the connection that is there.
-    let (mut first, mut largest) = (Some(first), shared.next().await);
+    let largest = shared.next(true).await;
+    let (mut first, mut largest) = (Some(first), Some(largest));
     let mut workers = JoinSet::new();
     // What is to be told of the outside reaches those who wait for the inside.
     let (watched, mut stop) = (shared.clone(), shared.tools.stop.clone());
@@ -94,7 +95,7 @@ struct Worker {
     shared: Arc<Shared>,
     connection: Option<Connection>,
     /// What it begins with.
-    next: Option<Arc<Job>>,
+    next: Option<Next>,
     backoff: Backoff,
     stop: watch::Receiver<bool>,
     /// The others give up if the server does not want so many connections.
@@ -109,6 +110,8 @@ enum End {
     Folder(Error),
     /// The copy cannot be written.
     Copy(Error),
+    /// Nothing was done: the server does not want this connection.
+    Back(Error),
     /// The pull is to end, or no connection can be had.
     Stop(Error),
 }
@@ -121,6 +124,13 @@ impl Worker {
             let gives_up = matches!(end, End::Stop(_));
             match end {
                 End::Done => {}
+                End::Back(e) => {
+                    shared.give_back(&job);
+                    if !self.rest(e).await {
+                        break;
+                    }
+                    continue;
+                }
                 End::Folder(e) => job.set_error(&e),
                 End::Stop(e) => job.gave_up(&e),
                 End::Copy(e) => shared.broken(e),
@@ -144,10 +154,47 @@ impl Worker {
         }
     }
 
+    /// The next folder. All connections but the first come about before they take one; if the server does not want them, others do it.
     async fn next(&mut self) -> Option<Arc<Job>> {
-        match self.next.take() {
-            Some(job) => Some(job),
-            None => self.shared.next().await,
+        let shared = self.shared.clone();
+        loop {
+            let next = match self.next.take() {
+                Some(next) => next,
+                None => shared.next(self.first || self.connection.is_some()).await,
+            };
+            match next {
+                Next::Folder(job) => return Some(job),
+                Next::Nothing => return None,
+                Next::Connect => {}
+            }
+            let connected = tokio::select! {
+                biased;
+                connected = connect(&shared.server, &shared.tools) => connected,
+                () = shared.all_done() => return None,
+            };
+            match connected {
+                Ok(mut connection) => {
+                    connection.enable_qresync();
+                    self.connection = Some(connection);
+                }
+                Err(e) => {
+                    if !self.rest(e).await {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits before the server is asked for another connection; whether it is to be.
+    async fn rest(&mut self, error: Error) -> bool {
+        if error.kind() != Kind::Retry {
+            return false;
+        }
+        let Some(wait) = self.backoff.next(&error, &*self.shared.tools.random) else { return false };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => true,
+            () = self.shared.all_done() => false,
         }
     }
 
@@ -171,6 +218,9 @@ impl Worker {
             self.drop_connection();
             if *self.stop.borrow() {
                 return End::Stop(stopped());
+            }
+            if !self.first && job.is_untouched() {
+                return End::Back(error);
             }
             self.shared.reconnected();
             let tools = self.shared.tools.clone();

@@ -104,7 +104,8 @@ async fn what_was_away_and_is_put_back_is_there_again() {
             restore(&away, &data);
             assert_eq!(texts(&*open(&root).unwrap()), all, "{format}");
         }
-        // A pull fetches what it can. What is put back later is not what the copy has, and stays all the same.
+        // A pull fetches what it can. What is put back later stays; files that are one message each are the copy's again.
+        let put_back = if format == "mbox" { 3 } else { 4 };
         std::fs::rename(&data, &away).unwrap();
         let copy: Arc<dyn Copy> = open(&root).unwrap().into();
         let report = pulled_into(&script, copy, keeping.clone()).await.unwrap();
@@ -113,7 +114,7 @@ async fn what_was_away_and_is_put_back_is_there_again() {
         for _ in 0..2 {
             let copy: Arc<dyn Copy> = open(&root).unwrap().into();
             assert!(pulled_into(&script, copy.clone(), keeping.clone()).await.unwrap().is_complete());
-            assert_eq!(texts(&*copy).len(), 3, "{format}");
+            assert_eq!(texts(&*copy).len(), put_back, "{format}");
             assert!(!files_with(&root, "Subject: message 2").is_empty(), "{format}");
         }
     }

@@ -68,3 +68,27 @@ async fn a_helper_that_the_server_does_not_want_keeps_nothing_from_being_complet
         assert_eq!(script.asked("LOGIN"), logins);
     }
 }
+
+/// Folders are not for those who have no connection, so nothing waits for one that the server does not give.
+#[tokio::test]
+async fn a_server_that_wants_one_connection_is_pulled_over_one() {
+    for refusal in ["NO Too many simultaneous connections", "NO [AUTHENTICATIONFAILED] not again"] {
+        let script = Script::start(Box_::with(9), QRESYNC, &[Fault::OneLogin(refusal)]).await;
+        script.change(|world| {
+            for name in ["Work", "More"] {
+                world.boxes.insert(name.into(), Box_::with(6));
+            }
+        });
+        // Who is refused rests for an hour.
+        let patience = Patience { retry: Duration::from_secs(3600), ..script.server().patience };
+        let server = Server { patience, ..script.server() };
+        let ((_stop, tools), copy) = (tools(), Memory::default());
+        let options = Options { connections: 4, ..options() };
+        let pulling = pull(&server, Arc::new(copy.clone()), &options, &tools);
+        let report = tokio::time::timeout(Duration::from_secs(60), pulling).await.unwrap().unwrap();
+        assert!(report.is_complete(), "{refusal}: {report:?}");
+        for (name, messages) in [("INBOX", 9), ("Work", 6), ("More", 6)] {
+            assert_eq!(copy.texts(name), texts(1..=messages), "{refusal}: {name}");
+        }
+    }
+}

@@ -71,6 +71,8 @@ pub(crate) enum Fault {
     NoDots,
     /// So many logins are refused with "too many connections".
     Busy(usize),
+    /// All logins after the first are refused with that.
+    OneLogin(&'static str),
     /// SEARCH and FETCH of flags leave out half of the messages.
     HalfListed,
     /// Another UIDVALIDITY at each SELECT.

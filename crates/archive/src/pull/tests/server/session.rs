@@ -185,6 +185,14 @@ impl Session {
         self.world.lock().unwrap().faults.contains(fault)
     }
 
+    /// What a login is refused with that is not the first one.
+    fn refuses_login(&self) -> Option<&'static str> {
+        let world = self.world.lock().unwrap();
+        let is_first = world.asked.iter().filter(|line| line.starts_with("LOGIN")).count() == 1;
+        let refusal = |fault: &Fault| if let Fault::OneLogin(why) = fault { Some(*why) } else { None };
+        world.faults.iter().find_map(refusal).filter(|_| !is_first)
+    }
+
     /// Takes a fault that happens once.
     pub(super) fn once(&self, which: impl Fn(&Fault) -> bool) -> Option<Fault> {
         let mut world = self.world.lock().unwrap();
@@ -202,6 +210,9 @@ impl Session {
                 (format!("* CAPABILITY IMAP4rev1 {capabilities}\r\n").into_bytes(), done("OK done"))
             }
             "LOGIN" => {
+                if let Some(refusal) = self.refuses_login() {
+                    return (Vec::new(), done(refusal));
+                }
                 let busy = self.once(|fault| matches!(fault, Fault::Busy(_)));
                 match busy {
                     Some(Fault::Busy(left)) => {
