@@ -110,6 +110,11 @@ impl Contents {
         Ok(())
     }
 
+    /// There are at least so many messages that no record names.
+    pub fn misses(&mut self, messages: u64) {
+        self.unread = self.unread.max(messages);
+    }
+
     /// So many messages that no record named were found again, and have one now.
     pub fn found_again(&mut self, messages: u64) {
         self.unread = self.unread.saturating_sub(messages);

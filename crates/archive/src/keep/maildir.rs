@@ -32,7 +32,8 @@ mod tests;
 /// `Invalid` if another program keeps its mail there; `Conflict` if another process has it; `Retry` if it cannot be read or
 /// made.
 pub fn open(directory: &Path) -> Result<Box<dyn Copy>> {
-    if directory.join("cur").exists() && !layout::journal(directory).exists() {
+    let is_ours = || names::uidvalidity(directory).map(|found| found.is_some());
+    if directory.join("cur").exists() && !layout::journal(directory).exists() && !is_ours()? {
         return Err(Error::invalid(format!(
             "{}: there is a Maildir of another program: choose another directory",
             directory.display()

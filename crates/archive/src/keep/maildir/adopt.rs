@@ -13,7 +13,7 @@ use crate::flags::MAILDIR_LETTERS;
 use crate::io_error;
 use crate::keep::digest::Digesting;
 use crate::keep::folder::Contents;
-use crate::keep::journal::{FlagsRecord, Message, Record};
+use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::{Flags, Resume};
 
@@ -36,6 +36,17 @@ pub fn take_over(names: &Names, contents: &mut Contents) -> Result<u64> {
         contents.commit(0, &Resume::default())?;
     }
     Ok(unknown.len() as u64)
+}
+
+/// Makes a journal at `path` where there is none, with what is in the files.
+///
+/// # Errors
+/// As [`take_over`].
+pub fn rebuild(names: &Names, path: &Path, header: Header) -> Result<()> {
+    let mut contents = Contents::new(Journal::begin(path, header)?);
+    take_over(names, &mut contents)?;
+    contents.commit(0, &Resume::default())?;
+    contents.journal.put_in_place(path, false)
 }
 
 fn message(uid: u32, path: &Path) -> std::io::Result<Message> {

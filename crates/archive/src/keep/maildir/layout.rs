@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::{Result, Uid};
 
-use super::adopt::take_over;
+use super::adopt::{rebuild, take_over};
 use super::files::{MaildirFiles, changed};
 use super::name;
-use super::names::Names;
+use super::names::{self, Names};
 use crate::io_error;
-use crate::keep::FolderName;
 use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{make_directory, sync_directory};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Record};
+use crate::keep::{FolderName, Known};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -42,22 +42,37 @@ impl Layout for Maildir {
     }
 
     fn find(&self, root: &Path) -> Result<Vec<Found>> {
-        let mut found = Vec::new();
-        if journal(root).exists() {
-            found.push(Found { place: String::new(), foreign: None });
-        }
+        let mut places = vec![String::new()];
         for entry in fs::read_dir(root).map_err(|e| io_error(root, e))? {
             let entry = entry.map_err(|e| io_error(root, e))?;
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if let Ok(name) = entry.file_name().into_string()
                 && is_directory
                 && name.starts_with('.')
-                && journal(&entry.path()).exists()
             {
-                found.push(Found { place: name, foreign: None });
+                places.push(name);
+            }
+        }
+        let mut found = Vec::new();
+        for place in places {
+            let directory = root.join(&place);
+            if journal(&directory).exists() {
+                found.push(Found { place, foreign: None });
+            } else if let Some(folder) = name::folder(&place)
+                && let Some(uidvalidity) = names::uidvalidity(&directory)?
+            {
+                found.push(Found { place, foreign: Some((folder, uidvalidity)) });
             }
         }
         Ok(found)
+    }
+
+    fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
+        let directory = root.join(place);
+        let Some(uidvalidity) = names::uidvalidity(&directory)? else { return Ok(None) };
+        let files = Names { directory, uidvalidity }.unknown(&Known::new())?;
+        let octets = files.iter().filter_map(|(_, path)| Some(fs::metadata(path).ok()?.len())).sum();
+        Ok(Some((files.len() as u64, octets)))
     }
 
     fn prepare(&self, root: &Path, place: &str) -> Result<()> {
@@ -87,6 +102,11 @@ impl Layout for Maildir {
         let directory = root.join(place);
         // What the last transaction changed in file names.
         let (mut now, mut last) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+        let names = Names { directory: directory.clone(), uidvalidity: header.uidvalidity };
+        let rebuilt = !journal(&directory).exists();
+        if rebuilt {
+            rebuild(&names, &journal(&directory), header.clone())?;
+        }
         let mut contents = Contents::read(&journal(&directory), |_, record| match record {
             Record::Flags { uid, .. } => now.0.push(*uid),
             Record::Vanished { uid } => now.1.push(*uid),
@@ -106,8 +126,15 @@ impl Layout for Maildir {
         if contents.journal.last().shown.is_none() {
             files.redo(&last.0, &last.1, &contents.known)?;
         }
-        let names = Names { directory, uidvalidity: header.uidvalidity };
-        if purpose == Purpose::Change {
+        if rebuilt {
+            let messages = contents.known.uids().len();
+            files.notice(format!(
+                "{}: its journal is not there; {messages} messages are taken over from their files",
+                header.folder
+            ));
+        } else if purpose == Purpose::Look {
+            contents.misses(names.unknown(&contents.known)?.len() as u64);
+        } else {
             let taken = take_over(&names, &mut contents)?;
             if taken > 0 {
                 files.notice(format!(

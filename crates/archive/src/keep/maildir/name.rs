@@ -44,6 +44,32 @@ pub fn directory(folder: &FolderName) -> String {
     out
 }
 
+/// The folder whose directory that is, as far as the name tells: that of one that was too long does not. What separates the levels is
+/// taken to be a slash.
+pub fn folder(directory: &str) -> Option<FolderName> {
+    let levels = match directory {
+        "" => vec!["INBOX".to_owned()],
+        levels => levels.strip_prefix('.')?.split('.').map(level).collect::<Option<Vec<_>>>()?,
+    };
+    let folder = FolderName::new(levels.join("/"), Some('/'));
+    (self::directory(&folder) == directory).then_some(folder)
+}
+
+fn level(encoded: &str) -> Option<String> {
+    if encoded.is_empty() {
+        return Some("INBOX".to_owned());
+    }
+    let (mut plain, mut rest) = (String::new(), encoded);
+    while let Some((before, escaped)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let code = u8::from_str_radix(escaped.get(..2)?, 16).ok()?;
+        plain.push(char::from(code));
+        rest = &escaped[2..];
+    }
+    plain.push_str(rest);
+    utf7::decode(plain.as_bytes())
+}
+
 /// What the file name of a message begins with; it stays while flags change. Letters come first: programs take digits for
 /// the time of delivery, which is the file's.
 pub fn stem(uidvalidity: u32, uid: u32) -> String {
@@ -60,6 +86,12 @@ pub fn file(uidvalidity: u32, uid: u32, flags: &Flags) -> String {
         }
     }
     name
+}
+
+/// The UIDVALIDITY in a file name that we gave.
+pub fn uidvalidity(name: &str) -> Option<u32> {
+    let uidvalidity = name.strip_prefix('V')?.split('U').next()?.parse().ok()?;
+    uid(name, uidvalidity).map(|_| uidvalidity)
 }
 
 /// The UID in a file name of this UIDVALIDITY that we gave.

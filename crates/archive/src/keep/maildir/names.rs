@@ -26,6 +26,27 @@ pub struct Names {
     pub uidvalidity: u32,
 }
 
+/// The UIDVALIDITY in the names of messages in the folder `directory`, if some are named as ours.
+///
+/// # Errors
+/// `Retry` if they cannot be listed.
+pub fn uidvalidity(directory: &Path) -> Result<Option<u32>> {
+    for part in ["cur", "new"] {
+        let part = directory.join(part);
+        let entries = match fs::read_dir(&part) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            entries => entries.map_err(|e| io_error(&part, e))?,
+        };
+        for entry in entries {
+            let found = entry.map_err(|e| io_error(&part, e))?.file_name();
+            if let Some(uidvalidity) = found.to_str().and_then(name::uidvalidity) {
+                return Ok(Some(uidvalidity));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// What changes in `cur`.
 pub enum Change {
     /// Letters.
