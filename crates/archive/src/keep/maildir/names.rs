@@ -1,6 +1,6 @@
 //! The files of a folder by their names: what is called what in `cur`, and how a message gets there.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -111,10 +111,11 @@ impl Names {
                 return Ok(Some(expected));
             }
             let mut found = None;
-            self.each(|other, path| {
+            self.each(|other, entry| {
                 if other == uid {
-                    found = Some(path);
+                    found = Some(entry.path());
                 }
+                found.is_some()
             })?;
             Ok(found)
         })
@@ -128,7 +129,10 @@ impl Names {
         let mut missing = known.uids();
         self.undisturbed(|| {
             let mut found = Vec::new();
-            self.each(|uid, _| found.push(uid))?;
+            self.each(|uid, _| {
+                found.push(uid);
+                false
+            })?;
             found.sort_unstable();
             missing = missing.difference(&found.into_iter().filter_map(Uid::new).collect());
             Ok(missing.is_empty().then_some(()))
@@ -142,24 +146,28 @@ impl Names {
     /// `Retry` if they cannot be listed.
     pub fn unknown(&self, known: &Known) -> Result<Vec<(u32, PathBuf)>> {
         let mut unknown = Vec::new();
-        self.each(|uid, path| {
+        self.each(|uid, entry| {
             if !known.contains(uid) {
-                unknown.push((uid, path));
+                unknown.push((uid, entry.path()));
             }
+            false
         })?;
         unknown.sort();
         unknown.dedup_by_key(|(uid, _)| *uid);
         Ok(unknown)
     }
 
-    /// Every file in `cur` and `new` that is named as ours.
-    fn each(&self, mut see: impl FnMut(u32, PathBuf)) -> Result<()> {
+    /// Every file in `cur` and `new` that is named as ours, until one is what was looked for.
+    fn each(&self, mut is_it: impl FnMut(u32, &DirEntry) -> bool) -> Result<()> {
         for part in ["cur", "new"] {
             let part = self.directory.join(part);
             for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
                 let entry = entry.map_err(|e| io_error(&part, e))?;
-                if let Some(uid) = entry.file_name().to_str().and_then(|n| name::uid(n, self.uidvalidity)) {
-                    see(uid, entry.path());
+                let found = entry.file_name();
+                if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity))
+                    && is_it(uid, &entry)
+                {
+                    return Ok(());
                 }
             }
         }
