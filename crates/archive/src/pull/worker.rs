@@ -23,8 +23,7 @@ pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection,
     let mut stop = tools.stop.clone();
     loop {
         let attempt = async {
-            let mut connection = connect(server, tools).await?;
-            connection.enable_qresync();
+            let mut connection = connect_to_pull(server, tools).await?;
             let listing = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Err(stopped()),
@@ -39,6 +38,13 @@ pub(super) async fn begin(server: &Server, tools: &Tools) -> Result<(Connection,
             result => return result,
         }
     }
+}
+
+/// A connection that is told what changed, if the server can.
+async fn connect_to_pull(server: &Server, tools: &Tools) -> Result<Connection> {
+    let mut connection = connect(server, tools).await?;
+    connection.enable_qresync();
+    Ok(connection)
 }
 
 /// Waits before the next attempt; the error if there is none.
@@ -169,14 +175,11 @@ impl Worker {
             }
             let connected = tokio::select! {
                 biased;
-                connected = connect(&shared.server, &shared.tools) => connected,
+                connected = connect_to_pull(&shared.server, &shared.tools) => connected,
                 () = shared.all_done() => return None,
             };
             match connected {
-                Ok(mut connection) => {
-                    connection.enable_qresync();
-                    self.connection = Some(connection);
-                }
+                Ok(connection) => self.connection = Some(connection),
                 Err(e) => {
                     if !self.rest(e).await {
                         return None;
@@ -249,16 +252,15 @@ impl Worker {
         if self.connection.is_none() {
             let connected = tokio::select! {
                 biased;
-                connected = connect(&self.shared.server, &self.shared.tools) => connected,
+                connected = connect_to_pull(&self.shared.server, &self.shared.tools) => connected,
                 () = until_done(job) => return Ok(()),
             };
-            let mut connection = match connected {
+            let connection = match connected {
                 Ok(connection) => connection,
                 // Another connection is there already: the server does not want so many.
                 Err(e) if !self.first && e.kind() != Kind::Retry => return Err(Attempt::End(End::Stop(e))),
                 Err(e) => return Err(lost_or_end(e)),
             };
-            connection.enable_qresync();
             self.connection = Some(connection);
         }
         let Some(connection) = &mut self.connection else { return Ok(()) };

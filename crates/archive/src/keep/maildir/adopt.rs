@@ -9,19 +9,19 @@ use std::time::UNIX_EPOCH;
 use sealpost_base::Result;
 
 use super::names::Names;
-use crate::flags::MAILDIR_LETTERS;
 use crate::io_error;
 use crate::keep::digest::Digesting;
 use crate::keep::folder::Contents;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::{Flags, Resume};
+use crate::maildir::name;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Takes them over as they are, with CRLF at their line ends, and the letters and the time of their files; how many. The next pull
-/// compares all UIDs with the server.
+/// Takes them over as they are, with CRLF at their line ends, and the letters and the time of their files; how many. To be committed
+/// so that the next pull compares all UIDs with the server.
 ///
 /// # Errors
 /// `Retry` if one cannot be read, or the journal not written.
@@ -31,10 +31,7 @@ pub fn take_over(names: &Names, contents: &mut Contents) -> Result<u64> {
         let message = message(*uid, path).map_err(|e| io_error(path, e))?;
         contents.push(Record::Message(message))?;
     }
-    if !unknown.is_empty() {
-        contents.found_again(unknown.len() as u64);
-        contents.commit(0, &Resume::default())?;
-    }
+    contents.found_again(unknown.len() as u64);
     Ok(unknown.len() as u64)
 }
 
@@ -69,9 +66,11 @@ fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
         length += n as u64;
         size += octets.len() as u64;
     }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let flags = Flags::from_names(name::flags(name, &[]).iter().map(String::as_str));
     Ok(Message {
         uid,
-        flags: FlagsRecord::of(&letters(path)),
+        flags: FlagsRecord::of(&flags),
         received,
         zone: 0,
         octets: size,
@@ -81,11 +80,4 @@ fn message(uid: u32, path: &Path) -> std::io::Result<Message> {
         length,
         line_ends: 0,
     })
-}
-
-fn letters(path: &Path) -> Flags {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let letters = name.rsplit_once(":2,").map_or("", |(_, letters)| letters);
-    let flags = MAILDIR_LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
-    Flags::from_names(flags.map(|(_, flag)| *flag))
 }

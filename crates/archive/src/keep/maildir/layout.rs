@@ -14,7 +14,7 @@ use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{make_directory, sync_directory};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Record};
-use crate::keep::{FolderName, Known};
+use crate::keep::{FolderName, Known, Resume};
 
 /// The journal of the folder in `directory`.
 pub fn journal(directory: &Path) -> PathBuf {
@@ -137,6 +137,7 @@ impl Layout for Maildir {
         } else {
             let taken = take_over(&names, &mut contents)?;
             if taken > 0 {
+                contents.commit(0, &Resume::default())?;
                 files.notice(format!(
                     "{}: {taken} files of its messages that its journal does not name are taken over",
                     header.folder
