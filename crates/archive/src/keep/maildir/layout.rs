@@ -126,6 +126,7 @@ impl Layout for Maildir {
         if contents.journal.last().shown.is_none() {
             files.redo(&last.0, &last.1, &contents.known)?;
         }
+        let (lost, unknown) = names.compare(&contents.known)?;
         if rebuilt {
             let messages = contents.known.uids().len();
             files.notice(format!(
@@ -133,18 +134,16 @@ impl Layout for Maildir {
                 header.folder
             ));
         } else if purpose == Purpose::Look {
-            contents.misses(names.unknown(&contents.known)?.len() as u64);
-        } else {
+            contents.misses(unknown.len() as u64);
+        } else if !unknown.is_empty() {
             let taken = take_over(&names, &mut contents)?;
-            if taken > 0 {
-                contents.commit(0, &Resume::default())?;
-                files.notice(format!(
-                    "{}: {taken} files of its messages that its journal does not name are taken over",
-                    header.folder
-                ));
-            }
+            contents.commit(0, &Resume::default())?;
+            files.notice(format!(
+                "{}: {taken} files of its messages that its journal does not name are taken over",
+                header.folder
+            ));
         }
-        let lost: Vec<u32> = names.missing(&contents.known)?.iter().map(Uid::get).collect();
+        let lost: Vec<u32> = lost.iter().map(Uid::get).collect();
         if !lost.is_empty() {
             let what = format!("{} files are gone", lost.len());
             files.notice(match purpose {

@@ -121,12 +121,13 @@ impl Names {
         })
     }
 
-    /// Of these messages those that have no file.
+    /// Of these messages those that have no file, and those that have one and are not among them.
     ///
     /// # Errors
     /// `Retry` if that cannot be known.
-    pub fn missing(&self, known: &Known) -> Result<UidSet> {
-        let mut missing = known.uids();
+    pub fn compare(&self, known: &Known) -> Result<(UidSet, UidSet)> {
+        let known = known.uids();
+        let (mut missing, mut unknown) = (known.clone(), UidSet::new());
         self.undisturbed(|| {
             let mut found = Vec::new();
             self.each(|uid, _| {
@@ -134,10 +135,12 @@ impl Names {
                 false
             })?;
             found.sort_unstable();
-            missing = missing.difference(&found.into_iter().filter_map(Uid::new).collect());
+            let found: UidSet = found.into_iter().filter_map(Uid::new).collect();
+            unknown = found.difference(&known);
+            missing = missing.difference(&found);
             Ok(missing.is_empty().then_some(()))
         })?;
-        Ok(missing)
+        Ok((missing, unknown))
     }
 
     /// Messages that have a file and are not known, with their files.
