@@ -72,8 +72,8 @@ pub struct Tools {
 /// Brings `copy` up to date with `server`.
 ///
 /// # Errors
-/// What keeps it from beginning: the login, the list of folders; `Conflict` if the copy is of another account's mail; and what the copy says if it cannot be written. What
-/// happens to single folders and messages is in the report.
+/// What keeps it from beginning: the login, the list of folders; `Conflict` if the copy is of another account's mail. What happens
+/// from then on is in the report, also what the copy says if it cannot be written.
 pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools: &Tools) -> Result<Report> {
     let began = tools.clock.monotonic();
     let (connection, listing) = worker::begin(server, tools).await?;
@@ -110,14 +110,14 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
     report.interrupted = *tools.stop.borrow();
     shared.complete(&mut report);
     if report.broken.is_none() && !report.interrupted {
-        report.bodies = give_up(&copy, unchanged, options, tools).await?;
+        match give_up(&copy, unchanged, options, tools).await {
+            Ok(bodies) => report.bodies = bodies,
+            Err(e) => report.broken = Some(e),
+        }
         report.interrupted = *tools.stop.borrow();
     }
     report.elapsed = tools.clock.monotonic().saturating_sub(began);
-    match report.broken.take() {
-        Some(error) => Err(error),
-        None => Ok(report),
-    }
+    Ok(report)
 }
 
 /// Has the copy give up bodies, if there are to be fewer: of what was looked at now, or did not change.

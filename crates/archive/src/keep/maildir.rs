@@ -23,6 +23,7 @@ mod files;
 mod layout;
 mod name;
 mod names;
+mod seen;
 #[cfg(test)]
 mod tests;
 

@@ -40,7 +40,7 @@ pub(super) struct Before {
 struct State {
     identity: Option<Identity>,
     work: Option<ToWriter>,
-    writer: Option<JoinHandle<Result<Written>>>,
+    writer: Option<JoinHandle<(Written, Result<()>)>>,
     /// What the copy had before; nothing once what to fetch is known.
     before: Option<Before>,
     /// What to fetch is known.
@@ -275,11 +275,9 @@ impl Job {
         doubtful
     }
 
-    /// Commits what is left, and says what was done. `failed`: messages that could not be had.
-    ///
-    /// # Errors
-    /// What the copy says.
-    pub(super) async fn finish(&self, failed: Vec<Failure>) -> Result<FolderReport> {
+    /// Commits what is left, and says what was done, and what the copy says if it cannot be written. `failed`: messages that could not
+    /// be had.
+    pub(super) async fn finish(&self, failed: Vec<Failure>) -> (FolderReport, Result<()>) {
         let (work, writer, resume, mut report) = {
             let mut state = self.state();
             let fetched = state.synced && state.batches.is_empty();
@@ -301,9 +299,11 @@ impl Job {
             let _ = work.send(Work::Resume(resume)).await;
         }
         failed.into_iter().for_each(|failure| report.fail(failure));
-        let Some(writer) = writer else { return Ok(report) };
-        let written =
-            writer.await.map_err(|e| Error::internal("the writer did not finish").with_source(e))??;
+        let Some(writer) = writer else { return (report, Ok(())) };
+        let (written, done) = match writer.await {
+            Ok(written) => written,
+            Err(e) => return (report, Err(Error::internal("the writer did not finish").with_source(e))),
+        };
         report.new = written.new;
         report.octets = written.octets;
         report.flags = written.flags;
@@ -313,7 +313,10 @@ impl Job {
         report.unread = written.unread;
         report.unread_all = written.unread_all;
         written.failed.into_iter().for_each(|failure| report.fail(failure));
-        Ok(report)
+        if let Err(e) = &done {
+            report.error = Some(e.to_string());
+        }
+        (report, done)
     }
 }
 

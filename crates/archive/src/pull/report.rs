@@ -24,8 +24,8 @@ pub struct Report {
     pub interrupted: bool,
     /// The copy's bodies, if it does not keep all.
     pub bodies: Option<BodyCounts>,
-    /// Why the copy cannot be written.
-    pub(super) broken: Option<Error>,
+    /// The copy could not be written any more, so it was not gone on with; why.
+    pub broken: Option<Error>,
 }
 
 /// What was done in one folder.
@@ -110,7 +110,7 @@ impl Report {
 
     /// Whether the copy is what the server has.
     pub fn is_complete(&self) -> bool {
-        !self.interrupted && self.of.iter().all(FolderReport::is_complete)
+        !self.interrupted && self.broken.is_none() && self.of.iter().all(FolderReport::is_complete)
     }
 }
 

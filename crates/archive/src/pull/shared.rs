@@ -141,14 +141,9 @@ impl Shared {
     }
 
     /// Nothing more will be done in this folder.
-    pub(super) fn done(&self, job: &Arc<Job>, report: Result<FolderReport, Error>) {
-        match report {
-            Ok(report) => {
-                self.tools.observer.ended(&report);
-                self.state().done.push(report);
-            }
-            Err(e) => self.broken(e),
-        }
+    pub(super) fn done(&self, job: &Arc<Job>, report: FolderReport) {
+        self.tools.observer.ended(&report);
+        self.state().done.push(report);
         self.state().running.retain(|running| !Arc::ptr_eq(running, job));
         self.changed.notify_waiters();
     }

@@ -143,7 +143,10 @@ impl Worker {
             }
             if job.leave() {
                 let failed = self.doubtful(&job).await;
-                let report = job.finish(failed).await;
+                let (report, written) = job.finish(failed).await;
+                if let Err(e) = written {
+                    shared.broken(e);
+                }
                 shared.done(&job, report);
             }
             if gives_up {

@@ -186,11 +186,15 @@ impl Writer {
         }
     }
 
-    /// Writes until nobody has work for it any more, commits, and closes the folder.
-    ///
-    /// # Errors
-    /// What the copy says. What was committed is there.
-    pub(super) fn run(mut self, mut work: mpsc::Receiver<Work>) -> Result<Written> {
+    /// Writes until nobody has work for it any more, commits, and closes the folder. What was committed, and what the copy says if it
+    /// cannot be written.
+    pub(super) fn run(mut self, work: mpsc::Receiver<Work>) -> (Written, Result<()>) {
+        let done = self.write(work);
+        let done = done.and_then(|()| self.folder.close());
+        (self.written, done)
+    }
+
+    fn write(&mut self, mut work: mpsc::Receiver<Work>) -> Result<()> {
         for notice in self.folder.notices() {
             self.observer.note(&notice);
         }
@@ -200,9 +204,7 @@ impl Writer {
                 self.commit()?;
             }
         }
-        self.commit()?;
-        self.folder.close()?;
-        Ok(self.written)
+        self.commit()
     }
 
     fn take(&mut self, work: Work) -> Result<()> {

@@ -50,6 +50,9 @@ pub async fn repair(
         again: again.clone(),
     };
     let pulled = pull(server, copy.clone(), &pulling, tools).await?;
+    if let Some(e) = pulled.broken {
+        return Err(e);
+    }
     // What was only missing has just come, with its hash. What was there and wrong is looked at again.
     let wrong = |folder: &FolderReport| folder.damaged_uids.union(&folder.different);
     let wrong = report

@@ -22,6 +22,8 @@ use crate::keep::{Arrived, Flags, Known, Resume};
 const BUFFER_BYTES: usize = 64 * 1024;
 /// From so many messages of a transaction on, their names are given while the next ones arrive.
 pub(super) const ASIDE: usize = 64;
+/// Instead of when names in `cur` changed last, where that is to be different the next time.
+const TOUCHED: u64 = 0;
 /// A second directory for what arrives, in `tmp`, while names are given to what is in the first one.
 pub(super) const OTHER: &str = "sealpost.next";
 
@@ -56,7 +58,7 @@ impl MaildirFiles {
     /// # Errors
     /// `Retry` if that fails.
     pub fn open(directory: PathBuf, uidvalidity: u32, contents: &Contents) -> Result<Self> {
-        let names = Names { directory, uidvalidity };
+        let names = Names::new(directory, uidvalidity);
         let mut files = MaildirFiles {
             disk: Disk::of(&names.directory)?,
             naming: Aside::default(),
@@ -138,8 +140,11 @@ impl MaildirFiles {
                 self.names.rename(*uid, flags)?;
             }
         }
-        for uid in vanished.iter().filter(|uid| !known.contains(**uid)) {
-            self.names.change(&Change::Vanished { uid: *uid, flags: Flags::default() })?;
+        let mut vanished: Vec<u32> = vanished.iter().copied().filter(|uid| !known.contains(*uid)).collect();
+        vanished.sort_unstable();
+        let vanished: UidSet = vanished.into_iter().filter_map(Uid::new).collect();
+        if !vanished.is_empty() {
+            self.names.remove(&vanished)?;
         }
         if changed.is_empty() && vanished.is_empty() { Ok(()) } else { sync_directory(&self.names.cur()) }
     }
@@ -291,10 +296,16 @@ impl Files for MaildirFiles {
         self.number()
     }
 
-    fn close(&mut self, _contents: &Contents) -> Result<u64> {
+    fn close(&mut self, contents: &Contents) -> Result<u64> {
         self.naming.wait()?;
         self.remove_other()?;
-        changed(&self.names.directory).map(Option::unwrap_or_default)
+        let changed = changed(&self.names.directory)?.unwrap_or_default();
+        if contents.journal.last().shown == Some(changed) {
+            return Ok(changed);
+        }
+        // What another program removed meanwhile the next run is to notice, and fetch again.
+        let is_all_there = self.names.compare(&contents.known).is_ok_and(|(missing, _)| missing.is_empty());
+        Ok(if is_all_there { changed } else { TOUCHED })
     }
 
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>> {

@@ -70,7 +70,7 @@ impl Layout for Maildir {
     fn untaken(&self, root: &Path, place: &str) -> Result<Option<(u64, u64)>> {
         let directory = root.join(place);
         let Some(uidvalidity) = names::uidvalidity(&directory)? else { return Ok(None) };
-        let files = Names { directory, uidvalidity }.unknown(&Known::new())?;
+        let files = Names::new(directory, uidvalidity).unknown(&Known::new())?;
         let octets = files.iter().filter_map(|(_, path)| Some(fs::metadata(path).ok()?.len())).sum();
         Ok(Some((files.len() as u64, octets)))
     }
@@ -102,7 +102,7 @@ impl Layout for Maildir {
         let directory = root.join(place);
         // What the last transaction changed in file names.
         let (mut now, mut last) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
-        let names = Names { directory: directory.clone(), uidvalidity: header.uidvalidity };
+        let names = Names::new(directory.clone(), header.uidvalidity);
         let rebuilt = !journal(&directory).exists();
         if rebuilt {
             rebuild(&names, &journal(&directory), header.clone())?;

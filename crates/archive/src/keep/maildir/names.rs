@@ -3,11 +3,13 @@
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sealpost_base::{Error, Result, Uid, UidSet};
 
 use super::name;
+use super::seen::{Changed, Looking, Seen};
 use crate::io_error;
 use crate::keep::{Flags, Known};
 
@@ -24,6 +26,8 @@ pub struct Names {
     pub directory: PathBuf,
     /// What is in each name.
     pub uidvalidity: u32,
+    /// Files that are not where they are expected, once one is asked for.
+    seen: Arc<Mutex<Seen>>,
 }
 
 /// The UIDVALIDITY in the names of messages in the folder `directory`, if some are named as ours.
@@ -68,6 +72,11 @@ pub enum Change {
 }
 
 impl Names {
+    /// The names of the folder in `directory`.
+    pub fn new(directory: PathBuf, uidvalidity: u32) -> Self {
+        Names { directory, uidvalidity, seen: Arc::default() }
+    }
+
     /// Where messages are that are complete.
     pub fn cur(&self) -> PathBuf {
         self.directory.join("cur")
@@ -105,20 +114,52 @@ impl Names {
     /// # Errors
     /// `Retry` if that cannot be known.
     pub fn find(&self, uid: u32, flags: &Flags) -> Result<Option<PathBuf>> {
-        self.undisturbed(|| {
-            let expected = self.expected(uid, flags);
-            if expected.exists() {
-                return Ok(Some(expected));
+        let expected = self.expected(uid, flags);
+        if expected.exists() {
+            return Ok(Some(expected));
+        }
+        let seen = || self.seen().path(&self.directory, self.uidvalidity, uid).filter(|path| path.exists());
+        if let Some(path) = seen() {
+            return Ok(Some(path));
+        }
+        if self.seen().has_no(uid, self.changed()?) {
+            return Ok(None);
+        }
+        let found = self.undisturbed(|| {
+            self.look()?;
+            Ok(seen().or_else(|| expected.exists().then(|| expected.clone())))
+        })?;
+        Ok(found.inspect_err(|since| self.seen().is_whole(*since)).ok())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the names of all files.
+    fn look(&self) -> Result<()> {
+        let mut looking = Looking::default();
+        self.each(|uid, part, entry| {
+            if let Some(name) = entry.file_name().to_str() {
+                looking.add(uid, part, name, self.uidvalidity);
             }
-            let mut found = None;
-            self.each(|other, entry| {
-                if other == uid {
-                    found = Some(entry.path());
-                }
-                found.is_some()
-            })?;
-            Ok(found)
-        })
+        })?;
+        *self.seen() = looking.done();
+        Ok(())
+    }
+
+    /// Removes the files of those of these messages that have one.
+    ///
+    /// # Errors
+    /// `Retry` if that fails.
+    pub fn remove(&self, uids: &UidSet) -> Result<()> {
+        let mut files = Vec::new();
+        self.each(|uid, _, entry| {
+            if Uid::new(uid).is_some_and(|uid| uids.contains(uid)) {
+                files.push(entry.path());
+            }
+        })?;
+        files.into_iter().try_for_each(|path| fs::remove_file(&path).map_err(|e| failed(path, e)))
     }
 
     /// Of these messages those that have no file, and those that have one and are not among them.
@@ -130,16 +171,14 @@ impl Names {
         let (mut missing, mut unknown) = (known.clone(), UidSet::new());
         self.undisturbed(|| {
             let mut found = Vec::new();
-            self.each(|uid, _| {
-                found.push(uid);
-                false
-            })?;
+            self.each(|uid, _, _| found.push(uid))?;
             found.sort_unstable();
             let found: UidSet = found.into_iter().filter_map(Uid::new).collect();
             unknown = found.difference(&known);
             missing = missing.difference(&found);
             Ok(missing.is_empty().then_some(()))
-        })?;
+        })?
+        .unwrap_or_default();
         Ok((missing, unknown))
     }
 
@@ -149,44 +188,45 @@ impl Names {
     /// `Retry` if they cannot be listed.
     pub fn unknown(&self, known: &Known) -> Result<Vec<(u32, PathBuf)>> {
         let mut unknown = Vec::new();
-        self.each(|uid, entry| {
+        self.each(|uid, _, entry| {
             if !known.contains(uid) {
                 unknown.push((uid, entry.path()));
             }
-            false
         })?;
         unknown.sort();
         unknown.dedup_by_key(|(uid, _)| *uid);
         Ok(unknown)
     }
 
-    /// Every file in `cur` and `new` that is named as ours, until one is what was looked for.
-    fn each(&self, mut is_it: impl FnMut(u32, &DirEntry) -> bool) -> Result<()> {
+    /// Every file in `cur` and `new` that is named as ours: whose it is, and where.
+    fn each(&self, mut take: impl FnMut(u32, &'static str, &DirEntry)) -> Result<()> {
         for part in ["cur", "new"] {
-            let part = self.directory.join(part);
-            for entry in fs::read_dir(&part).map_err(|e| io_error(&part, e))? {
-                let entry = entry.map_err(|e| io_error(&part, e))?;
+            let directory = self.directory.join(part);
+            for entry in fs::read_dir(&directory).map_err(|e| io_error(&directory, e))? {
+                let entry = entry.map_err(|e| io_error(&directory, e))?;
                 let found = entry.file_name();
-                if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity))
-                    && is_it(uid, &entry)
-                {
-                    return Ok(());
+                if let Some(uid) = found.to_str().and_then(|name| name::uid(name, self.uidvalidity)) {
+                    take(uid, part, &entry);
                 }
             }
         }
         Ok(())
     }
 
-    /// What `look` finds. A file that another program renames meanwhile can be missed by a look at its directory, so what is not found
-    /// is not there only if it is not found twice, the second time while no name changed.
-    fn undisturbed<T>(&self, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    /// What `look` finds, or that it finds nothing, and when names changed last then. A file that another program renames meanwhile can
+    /// be missed by a look at its directory, so what is not found is not there only if it is not found twice, the second time while no
+    /// name changed.
+    fn undisturbed<T>(
+        &self,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<std::result::Result<T, Changed>> {
         for nth in 0..LOOKS {
             let before = self.changed()?;
             if let Some(found) = look()? {
-                return Ok(Some(found));
+                return Ok(Ok(found));
             }
             if nth > 0 && self.changed()? == before {
-                return Ok(None);
+                return Ok(Err(before));
             }
             if nth > 0 {
                 pause(PAUSE * (1 << (nth - 1)));
@@ -199,7 +239,7 @@ impl Names {
     }
 
     /// When names changed last.
-    fn changed(&self) -> Result<[SystemTime; 2]> {
+    fn changed(&self) -> Result<Changed> {
         let changed = |part: PathBuf| {
             fs::metadata(&part).and_then(|part| part.modified()).map_err(|e| io_error(part, e))
         };

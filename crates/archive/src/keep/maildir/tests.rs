@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use sealpost_imap::types::DateTime;
 
 use super::files::{ASIDE, OTHER};
+use super::names::Names;
 use super::*;
 use crate::keep::testing::*;
 use crate::keep::{Flags, Folder, Resume};
@@ -386,6 +387,60 @@ fn files_that_are_being_renamed_are_not_gone() {
         marking.join().unwrap();
         assert_eq!((folder.known().uids().len(), folder.notices()), (3000, Vec::new()), "{round}");
     }
+}
+
+/// One look finds all files that another program renamed; what it does not find is looked for again once names changed.
+#[test]
+fn files_that_were_renamed_are_found_by_one_look() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cur, new) = (directory.path().join("cur"), directory.path().join("new"));
+    for part in [&cur, &new] {
+        fs::create_dir(part).unwrap();
+    }
+    let seen = Flags::from_names(["\\Seen"]);
+    for uid in 1..=50 {
+        fs::write(cur.join(format!("V7U{uid}.sealpost,U={uid}:2,FR")), "x").unwrap();
+    }
+    fs::write(new.join("V7U51.sealpost,U=51"), "x").unwrap();
+    let names = Names::new(directory.path().to_owned(), 7);
+    assert_eq!(names.find(1, &seen).unwrap(), Some(cur.join("V7U1.sealpost,U=1:2,FR")));
+    // It cannot be looked through any more.
+    let away = directory.path().join("away");
+    fs::rename(&cur, &away).unwrap();
+    fs::create_dir(&cur).unwrap();
+    for uid in 2..=50 {
+        let path = format!("V7U{uid}.sealpost,U={uid}:2,FR");
+        fs::rename(away.join(&path), cur.join(&path)).unwrap();
+    }
+    fs::rename(&new, directory.path().join("gone")).unwrap();
+    for uid in 2..=50 {
+        assert!(names.find(uid, &seen).unwrap().is_some(), "{uid}");
+    }
+    assert!(names.find(51, &seen).is_err(), "its directory is not there");
+    fs::create_dir(&new).unwrap();
+    assert_eq!([51, 52].map(|uid| names.find(uid, &seen).unwrap()), [None, None]);
+    fs::write(new.join("V7U52.sealpost,U=52"), "x").unwrap();
+    assert_eq!([51, 52].map(|uid| names.find(uid, &seen).unwrap().is_some()), [false, true]);
+}
+
+/// Also where the server has nothing new.
+#[test]
+fn a_file_that_goes_while_a_pull_runs_is_noticed_by_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    for (removed, is_as_left) in [(None, true), (Some(3), false)] {
+        let (copy, mut folder) = opened(root, INBOX, 7);
+        (1..=5).for_each(|uid| give(&mut *folder, uid, &mail("A: b\r\n\r\nx\r\n"), 99).unwrap());
+        folder.flags(1, &Flags::from_names(if is_as_left { ["\\Draft"] } else { ["\\Flagged"] })).unwrap();
+        folder.commit(&resume(6)).unwrap();
+        if let Some(uid) = removed {
+            fs::remove_file(root.join(format!("cur/V7U{uid}.sealpost,U={uid}:2,S"))).unwrap();
+        }
+        folder.close().unwrap();
+        assert_eq!(copy.folders().unwrap()[0].as_left, is_as_left);
+    }
+    let (_copy, folder) = opened(root, INBOX, 7);
+    assert!(!folder.known().contains(3));
 }
 
 /// Of what was changed by the last transaction before a crash, the letters are those of the journal, if there are none too.

@@ -200,10 +200,12 @@ async fn what_the_copy_refuses_is_told_and_the_rest_comes() {
 async fn a_full_disk_ends_the_pull_and_what_was_committed_stays() {
     let script = Script::start(Box_::with(10_000), QRESYNC, &[]).await;
     let copy = Memory { full: Some(5000), ..Memory::default() };
-    let error = pulled_with(&script, &copy, options()).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Retry);
-    let committed = copy.texts("INBOX").len();
+    let report = pulled(&script, &copy).await;
+    assert!(!report.is_complete());
+    let (committed, new) = (copy.texts("INBOX").len(), report.new_messages().0);
     assert!((2048..=5000).contains(&committed), "{committed}");
+    assert_eq!(new, committed as u64);
+    assert_eq!(report.broken.map(|e| e.kind()), Some(Kind::Retry));
     let copy = Memory { full: None, ..copy };
     assert!(pulled(&script, &copy).await.is_complete());
     assert_eq!(copy.texts("INBOX"), texts(1..=10_000));

@@ -9,7 +9,7 @@ use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::client::Server;
 use sealpost_archive::keep::{BodyCounts, Copy};
 use sealpost_archive::pull::{FolderReport, Options, Reason, Report, Tools, pull};
-use sealpost_base::{SystemClock, SystemRandom};
+use sealpost_base::{Error, SystemClock, SystemRandom};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -233,19 +233,18 @@ async fn one(
     let pulled = pull(&server, copy.clone(), &options, &tools).await;
     shown.finish();
     end(copy).await;
-    let report = match pulled {
-        Ok(report) => report,
-        Err(e) => {
-            if global.json {
-                let (report, error) = (Report::default(), Some(e.to_string()));
-                let summary = Summary { complete: false, error, ..Summary::of(name, &report) };
-                global.output().show(&summary, |summary| summary.text(args.dry_run))?;
-            }
-            return Err(e.into());
-        }
-    };
-    let summary = Summary::of(name, &report);
-    global.output().show(&summary, |summary| summary.text(args.dry_run))?;
+    let mut report = pulled.unwrap_or_else(|e| Report { broken: Some(e), ..Report::default() });
+    let broken = report.broken.take();
+    // What was done before is worth telling.
+    if broken.is_none() || global.json || !report.of.is_empty() {
+        let complete = broken.is_none() && report.is_complete();
+        let error = broken.as_ref().map(Error::to_string);
+        let summary = Summary { complete, error, ..Summary::of(name, &report) };
+        global.output().show(&summary, |summary| summary.text(args.dry_run))?;
+    }
+    if let Some(e) = broken {
+        return Err(e.into());
+    }
     Ok(chosen.status(report.interrupted, report.is_complete())?)
 }
 
