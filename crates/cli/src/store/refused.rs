@@ -110,6 +110,13 @@ impl Named<'_> {
                      (SSL_CERT_FILE names a file of those that are trusted), or {elsewhere}"
                 ))
             }
+            Refusal::AuthorityCertificate => wrong(format!(
+                "the certificate of {at} is an authority's own (CA:TRUE), which is for signing others; give the server one that is not"
+            )),
+            Refusal::NoLength => wrong(format!(
+                "what {at} answers does not say how long an object is (Content-Length); have a proxy before it pass answers on as \
+                 they are, by HTTP/1.1, or {elsewhere}"
+            )),
             Refusal::NoAnswer => temporary(format!(
                 "{at} does not answer in time; see whether the store runs and can be reached from here, or {elsewhere}"
             )),

@@ -36,6 +36,8 @@ pub enum Fault {
     Flipped,
     /// It is done; half of the answer's body comes, and is said to be all.
     Halved,
+    /// It is done; the answer does not say how long its body is, and ends with the connection.
+    Unmeasured,
     /// It is done that much later.
     Late(Duration),
     /// It is done, and answered that much later.
@@ -220,13 +222,13 @@ impl Lookalike {
             }
             Fault::Flipped => self.reply(request).await.flipped(),
             Fault::Halved => self.reply(request).await.halved(),
-            Fault::None | Fault::CutShort => self.reply(request).await,
+            Fault::None | Fault::CutShort | Fault::Unmeasured => self.reply(request).await,
         };
-        let mut bytes = reply.to_bytes(request.method == "HEAD");
+        let mut bytes = reply.to_bytes(request.method == "HEAD", fault != Fault::Unmeasured);
         if fault == Fault::CutShort {
             bytes.truncate(bytes.len() - reply.body.len() / 2 - 1);
         }
-        socket.write_all(&bytes).await.is_ok() && fault != Fault::CutShort
+        socket.write_all(&bytes).await.is_ok() && !matches!(fault, Fault::CutShort | Fault::Unmeasured)
     }
 
     async fn reply(&self, request: &Request) -> Reply {
@@ -361,13 +363,13 @@ impl Reply {
         self
     }
 
-    fn to_bytes(&self, head: bool) -> Vec<u8> {
+    fn to_bytes(&self, head: bool, measured: bool) -> Vec<u8> {
         let reason = if self.status == 409 { "Conflict" } else { "Whatever" };
         let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status).into_bytes();
         for (name, value) in &self.headers {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
-        if self.status != 204 {
+        if self.status != 204 && measured {
             bytes.extend_from_slice(format!("Content-Length: {}\r\n", self.body.len()).as_bytes());
         }
         bytes.extend_from_slice(b"\r\n");

@@ -32,12 +32,16 @@ pub enum Refusal {
     NoTls,
     /// The server's certificate is not accepted: why.
     BadCertificate(String),
+    /// The server's certificate is one that is made to sign others.
+    AuthorityCertificate,
     /// No answer came in time.
     NoAnswer,
     /// No connection came about, or one broke off: how.
     NoConnection(String),
     /// What listens there answers with that status, and is no store.
     NoStore(String),
+    /// Answers do not say how long an object is.
+    NoLength,
     /// The store fails itself, with that status.
     Fails(String),
     /// Something else, in the server's words.
@@ -46,6 +50,8 @@ pub enum Refusal {
 
 /// What comes before a status in the crate's text.
 const STATUS: &str = "status code: ";
+/// What the crate says of an answer to a GET without that header.
+const NO_LENGTH: &str = "Content-Length Header missing";
 /// What comes before a failure of the connection.
 const CONNECTION: &str = "HTTP error: ";
 /// The most characters of a server's own words that are shown.
@@ -63,6 +69,9 @@ impl Refusal {
         // The crate keeps neither the body of a redirect nor the region that S3 names in a header.
         if text.contains("redirect without LOCATION") {
             return Some(Refusal::WrongRegion(None));
+        }
+        if text.contains(NO_LENGTH) {
+            return Some(Refusal::NoLength);
         }
         if let Some((_, why)) = text.split_once(CONNECTION) {
             return Some(Self::of_connection(why));
@@ -117,6 +126,8 @@ impl Refusal {
             Refusal::NobodyListens
         } else if has("InvalidContentType") {
             Refusal::NoTls
+        } else if has("CaUsedAsEndEntity") {
+            Refusal::AuthorityCertificate
         } else if has("certificate") {
             Refusal::BadCertificate(cause())
         } else if has("timed out") || has("Timeout") || has("deadline has elapsed") {
@@ -210,6 +221,10 @@ mod tests {
             Refusal::BadCertificate("UnknownIssuer".into())
         );
         assert_eq!(failed("operation timed out"), Refusal::NoAnswer);
+        assert_eq!(
+            failed("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))"),
+            Refusal::AuthorityCertificate
+        );
         // The client's own limit for a connection to come about.
         assert_eq!(failed("tcp connect error: deadline has elapsed"), Refusal::NoAnswer);
         assert_eq!(failed("Network is unreachable"), Refusal::NoConnection("Network is unreachable".into()));

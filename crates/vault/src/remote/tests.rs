@@ -8,7 +8,7 @@ use futures::future::{join_all, try_join_all};
 use sealpost_base::{AccountId, Budget, Kind, ObjectId, Random, SeededRandom, SystemClock};
 
 use super::lookalike::{Fault, Lookalike, Manners, Request};
-use super::{Patience, S3};
+use super::{Patience, Refusal, S3};
 use crate::message::{MessageKey, MessageWriter};
 use crate::probe::{Conditions, probe};
 use crate::{Appends, Put, Sealed, Store};
@@ -164,6 +164,15 @@ async fn answers_that_break_off_are_asked_for_again() {
 }
 
 #[tokio::test]
+async fn answers_that_do_not_say_how_long_they_are_are_named() {
+    let (server, store) = start().await;
+    store.put_new("x", sealed(b"text")).await.unwrap();
+    server.plan(|r| if r.method == "GET" { Fault::Unmeasured } else { Fault::None });
+    let error = store.read("x").await.unwrap_err();
+    assert_eq!((error.kind(), Refusal::of(&error)), (Kind::Retry, Some(Refusal::NoLength)));
+}
+
+#[tokio::test]
 async fn a_listing_is_counted_as_the_requests_that_it_makes() {
     let (server, store) = start().await;
     for objects in 0..3 {
@@ -262,6 +271,14 @@ async fn an_upload_that_fails_leaves_nothing() {
     assert_eq!(upload.part(sealed(b"part")).await.unwrap_err().kind(), Kind::Retry);
     assert_eq!(upload.complete().await.unwrap_err().kind(), Kind::Retry);
     assert_eq!(store.size("large").await.unwrap_err().kind(), Kind::NotFound);
+    // Nor is it an absence of anything if the upload is gone.
+    server.plan(|r| match r.query.contains_key("partNumber") {
+        true => Fault::Refused(404),
+        false => Fault::None,
+    });
+    let mut gone = store.upload("large").await.unwrap();
+    assert_eq!(gone.part(sealed(b"part")).await.unwrap_err().kind(), Kind::Retry);
+    drop(gone);
     // What was dropped is aborted by a task of its own.
     while server.uploads() > 0 {
         tokio::task::yield_now().await;

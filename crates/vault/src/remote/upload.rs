@@ -51,7 +51,7 @@ impl MultipartUpload for RemoteUpload {
             (self.shared.clone(), self.path.clone(), self.id.clone(), self.parts.clone());
         async move {
             let put = |_| shared.bucket.put_part(&path, &id, number, data.clone());
-            let part = shared.attempts.run("uploading a part", put).await?;
+            let part = shared.attempts.run("uploading a part", put).await.map_err(not_absent)?;
             parts.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(part);
             Ok(())
         }
@@ -70,15 +70,21 @@ impl MultipartUpload for RemoteUpload {
             Ok(put) => Ok(put),
             // It was completed, but the reply was lost: then there is no such upload any more.
             Err(_) if self.is_complete().await => Ok(PutResult { e_tag: None, version: None }),
-            // To whoever writes, that the upload is gone is no absence of anything.
-            Err(e @ Error::NotFound { .. }) => Err(Error::Generic { store: "remote", source: Box::new(e) }),
-            Err(e) => Err(e),
+            Err(e) => Err(not_absent(e)),
         }
     }
 
     async fn abort(&mut self) -> Result<()> {
         let abort = |_| self.shared.bucket.abort_multipart(&self.path, &self.id);
         self.shared.attempts.run("aborting an upload", abort).await
+    }
+}
+
+/// To whoever writes, that the upload is gone is no absence of anything.
+fn not_absent(e: Error) -> Error {
+    match e {
+        Error::NotFound { .. } => Error::Generic { store: "remote", source: Box::new(e) },
+        e => e,
     }
 }
 
