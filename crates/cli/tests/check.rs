@@ -214,6 +214,22 @@ fn checkpoints_are_held_against_the_log() {
     assert!(report["checked"]["checkpoints"].as_u64().unwrap() >= 1, "{report}");
     let (stats, _) = home.json(&["stats"]);
     assert_eq!(stats["per_account"][0]["checkpoints"], report["checked"]["checkpoints"], "{stats}");
+    // As it is behind the older of two checkpoints, or from the first entry on.
+    let entry: String = database(&home)
+        .query_row(
+            "SELECT path FROM objects WHERE path LIKE 'acct/%/log/%' ORDER BY path LIMIT 1 OFFSET 1",
+            [],
+            |r| r.get(0),
+        )
+        .unwrap();
+    let rename = |from: &str, to: &str| {
+        database(&home).execute("UPDATE objects SET path = ?2 WHERE path = ?1", (from, to)).unwrap();
+    };
+    rename(&entry, "acct/away");
+    let (report, status) = home.check();
+    assert_eq!(status, 1);
+    assert!(report["problems"].to_string().contains("is missing, and a checkpoint has what"), "{report}");
+    rename("acct/away", &entry);
     let chunk = object(&home, "acct/%/snap/%/messages-%");
     flip(&home, &chunk);
     let found = problem(&home);

@@ -148,10 +148,13 @@ impl<'a> Examination<'a> {
 
     fn gap(&mut self, from: Position, to: Position, checkpoints: &[Restored]) {
         let last = Position(to.0 - 1);
-        let what = match last == from {
+        let mut what = match last == from {
             true => format!("log entry {from} is missing"),
             false => format!("log entries {from} to {last} are missing"),
         };
+        if checkpoints.iter().any(|r| r.whole && r.checkpoint.tail.position >= last) {
+            what.push_str(", and a checkpoint has what they said: a copy that was interrupted looks so, and is complete once it is made again");
+        }
         self.findings.push(Finding::object(path(self.account, from), what));
         self.lossy = true;
         if let Some(state) = &mut self.state {
