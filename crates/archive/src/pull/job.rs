@@ -313,9 +313,6 @@ impl Job {
         report.unread = written.unread;
         report.unread_all = written.unread_all;
         written.failed.into_iter().for_each(|failure| report.fail(failure));
-        if let Err(e) = &done {
-            report.error = Some(e.to_string());
-        }
         (report, done)
     }
 }

@@ -141,8 +141,15 @@ impl Shared {
     }
 
     /// Nothing more will be done in this folder.
-    pub(super) fn done(&self, job: &Arc<Job>, report: FolderReport) {
-        self.tools.observer.ended(&report);
+    pub(super) fn done(&self, job: &Arc<Job>, mut report: FolderReport, written: Result<(), Error>) {
+        match written {
+            Ok(()) => self.tools.observer.ended(&report),
+            // It is told once, with what ended the pull.
+            Err(e) => {
+                report.error = Some(e.to_string());
+                self.broken(e);
+            }
+        }
         self.state().done.push(report);
         self.state().running.retain(|running| !Arc::ptr_eq(running, job));
         self.changed.notify_waiters();

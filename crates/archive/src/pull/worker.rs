@@ -144,10 +144,7 @@ impl Worker {
             if job.leave() {
                 let failed = self.doubtful(&job).await;
                 let (report, written) = job.finish(failed).await;
-                if let Err(e) = written {
-                    shared.broken(e);
-                }
-                shared.done(&job, report);
+                shared.done(&job, report, written);
             }
             if gives_up {
                 if self.first {
