@@ -66,6 +66,8 @@ pub(super) struct FetchRow {
 struct Trouble {
     /// Expunged by another session, and this client does not know yet.
     gone: usize,
+    /// What other nodes did was read, after something was not there.
+    caught_up: bool,
     /// Damaged.
     damaged: UidSet,
     /// Not readable now.
@@ -407,7 +409,7 @@ impl Session {
             failed.get_or_insert(error);
         }
         if let Some(error) = failed {
-            self.report(row.uid, &error, trouble);
+            self.report(row.uid, error, trouble).await;
         }
         Ok(())
     }
@@ -424,8 +426,30 @@ impl Session {
         }
     }
 
+    /// Whether a message that was not found was expunged: a node that stood still for long knows nothing yet of what
+    /// the others expunged and collected meanwhile.
+    async fn is_gone(&self, uid: Uid, trouble: &mut Trouble) -> Result<bool, Error> {
+        let Ok(view) = self.view() else { return Ok(false) };
+        if !trouble.caught_up {
+            view.account().refresh().await?;
+            trouble.caught_up = true;
+        }
+        let state = view.account().state();
+        Ok(view.mailbox_in(&state).map_or(true, |mailbox| mailbox.row(uid).is_none()))
+    }
+
     /// Says which message cannot be read, as untagged data, and remembers it for the completion.
-    fn report(&mut self, uid: Uid, error: &Error, trouble: &mut Trouble) {
+    async fn report(&mut self, uid: Uid, mut error: Error, trouble: &mut Trouble) {
+        if error.kind() == Kind::NotFound {
+            match self.is_gone(uid, trouble).await {
+                Ok(true) => {
+                    trouble.gone += 1;
+                    return;
+                }
+                Ok(false) => {}
+                Err(unknown) => error = unknown,
+            }
+        }
         let damaged = matches!(error.kind(), Kind::Corrupt | Kind::NotFound);
         if error.kind() == Kind::Elsewhere {
             // It is no secret of the store's: what the owner can do about it.

@@ -1,8 +1,10 @@
 //! Two nodes on one store: whoever logs in or opens a mailbox on one sees what the other has acknowledged, though nobody
 //! has told this one (decision 29).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use sealpost_base::{FakeClock, SeededRandom};
 use sealpost_server::{Context, Settings};
 use sealpost_vault::Store;
@@ -10,13 +12,18 @@ use sealpost_vault::record::ServerKey;
 
 use crate::imap_world::{NOW, World, dial};
 
+/// Another node on the store of [`World`], whose time stands still: it polls nothing.
+fn another_node(store: Store) -> Arc<Context> {
+    let key = ServerKey::generate(&SeededRandom::new(1));
+    let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
+    Arc::new(Context::new(Settings::default(), store, key, None, clock, random).unwrap())
+}
+
 #[tokio::test]
 async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     let store = Store::memory();
     let mut world = World::over(store.clone(), Settings::default(), None).await;
-    let key = ServerKey::generate(&SeededRandom::new(1));
-    let (clock, random) = (Arc::new(FakeClock::new(NOW)), Arc::new(SeededRandom::new(2)));
-    let other = Arc::new(Context::new(Settings::default(), store, key, None, clock, random).unwrap());
+    let other = another_node(store);
 
     let (mut there, _) = dial(&other);
     there.login().await;
@@ -27,7 +34,6 @@ async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     here.ok("SUBSCRIBE New").await;
     world.deliver(None, b"Subject: x\r\n\r\n").await;
 
-    // The time of the other node has stood still: nothing was polled.
     let (mut later, _) = dial(&other);
     later.login().await;
     let listed = later.ok("LIST \"\" New").await;
@@ -38,4 +44,41 @@ async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     assert!(selected.iter().any(|line| line == "* 0 EXISTS"), "{selected:?}");
     let selected = there.ok("EXAMINE INBOX").await;
     assert!(selected.iter().any(|line| line == "* 1 EXISTS"), "{selected:?}");
+}
+
+/// A node can stand still for longer than what was expunged is kept.
+#[tokio::test]
+async fn what_another_node_expunged_and_collected_is_gone_and_not_damaged() {
+    let store = Store::memory();
+    let mut world = World::over(store.clone(), Settings::default(), None).await;
+    world.deliver(None, b"Subject: 1\r\n\r\n").await;
+    let first = messages(&store).await;
+    world.deliver(None, b"Subject: 2\r\n\r\n").await;
+    let both = messages(&store).await;
+    world.deliver(None, b"Subject: 3\r\n\r\n").await;
+    let (mut there, _) = dial(&another_node(store.clone()));
+    there.login().await;
+    there.ok("SELECT INBOX").await;
+
+    let mut here = world.login().await;
+    here.ok("SELECT INBOX").await;
+    here.ok("STORE 2 +FLAGS (\\Deleted)").await;
+    here.ok("EXPUNGE").await;
+    let second = both.difference(&first).next().expect("the second message");
+    store.delete(second).await.unwrap();
+    let lines = there.command("FETCH 2 (BODY.PEEK[])").await;
+    assert_eq!(lines, ["x NO [EXPUNGEISSUED] some of the messages no longer exist"]);
+    let lines = there.ok("UID FETCH 2:3 (BODY.PEEK[])").await;
+    assert!(lines.iter().any(|line| line.contains("Subject: 3")), "{lines:?}");
+
+    // One that no node expunged is missed.
+    store.delete(first.first().expect("the first message")).await.unwrap();
+    let lines = there.command("UID FETCH 1 (BODY.PEEK[])").await;
+    assert!(lines.iter().any(|line| line == "* NO [CORRUPTION] message UID 1 is damaged"), "{lines:?}");
+}
+
+/// The names of the messages in a store.
+async fn messages(store: &Store) -> BTreeSet<String> {
+    let paths = store.list("acct", None).map_ok(|listed| listed.path);
+    paths.try_filter(|path| std::future::ready(path.contains("/msg/"))).try_collect().await.unwrap()
 }
