@@ -28,10 +28,16 @@ if [ "${1:-}" = publish ]; then
     results="${RESULTS:-$(mktemp -d)}"
     runs="${RUNS:-4}"
     echo "results: $results" >&2
-    measure --runs "$runs" --leave "$results/left" | tee "$results/series"
-    measure --runs "$runs" --leave "$results/left" --real 20000 --mbsync no --imap-backup "" | tee "$results/real"
-    measure --runs "$runs" --leave "$results/left" --far 30 --counts 59874 --mbsync no --imap-backup "" | tee "$results/far"
-    measure --runs "$runs" --leave "$results/left" --idle 95 --imap-backup "" | tee "$results/idle"
+    record() {
+        name="$1"
+        shift
+        { measure --runs "$runs" --leave "$results/left" "$@" || touch "$results/failed"; } | tee "$results/$name"
+        [ ! -e "$results/failed" ]
+    }
+    record series
+    record real --real 20000 --mbsync no --imap-backup ""
+    record far --far 30 --counts 59874 --mbsync no --imap-backup ""
+    record idle --idle 95 --imap-backup ""
     python3 bench/archive_plot.py "$results/series" docs/plots --page docs/benchmarks.md \
         --other "$results/real" --other "$results/far" --other "$results/idle"
     xargs -d '\n' rm -rf < "$results/left"
