@@ -211,10 +211,14 @@ impl Bucket {
         if sticks {
             return Err(failure("stuck half-way"));
         }
-        if let Some(object) = self.lock().objects.get_mut(path)
-            && object.bytes == *bytes
-        {
-            (object.whole, object.before) = (true, None);
+        match self.lock().objects.get_mut(path) {
+            Some(object) if object.bytes == *bytes => (object.whole, object.before) = (true, None),
+            // Another write began meanwhile: who does not see that one sees this one.
+            Some(object) if !object.whole => {
+                let bytes = bytes.clone();
+                object.before = Some(Box::new(Object { bytes, modified, whole: true, before: None }));
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -399,5 +403,30 @@ impl fmt::Debug for Access {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("sim")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_was_acknowledged_is_seen_though_another_one_got_stuck_on_top_of_it() {
+        let plan = Plan { appends: Appends::Siblings, ..Plan::new(1) };
+        let bucket = Bucket::new(plan, 1);
+        let put = |text: &'static [u8]| Write::Put { bytes: Bytes::from_static(text), create: true };
+        let (first, second) = (put(b"first"), put(b"second"));
+        let late = async {
+            sleep(Duration::from_secs(1)).await;
+            bucket.take_effect("a", &second, Duration::ZERO, true).await
+        };
+        let slow = bucket.take_effect("a", &first, Duration::from_secs(2), false);
+        let (acknowledged, stuck) = tokio::join!(slow, late);
+        assert!(acknowledged.is_ok() && stuck.is_err());
+        let seen = (0..100).map(|_| bucket.find(&Path::from("a")).map(|(_, bytes)| bytes));
+        let seen: Vec<_> = seen.collect::<object_store::Result<_>>().unwrap();
+        assert!(
+            seen.contains(&Bytes::from_static(b"first")) && seen.contains(&Bytes::from_static(b"second"))
+        );
     }
 }
