@@ -1,4 +1,5 @@
-//! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the nodes' clocks say.
+//! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the nodes' clocks say; and what is removed
+//! while somebody reads it is no damage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use sealpost_sim::Plan;
 use sealpost_sim::bucket::Bucket;
 use sealpost_sim::node::Node;
 use sealpost_sim::world::ID;
-use sealpost_vault::{AccountKeys, Backend, PublicKey, RootKey};
+use sealpost_vault::{AccountKeys, Appends, Backend, PublicKey, RootKey};
 use tokio::time::{Instant, sleep};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -128,6 +129,45 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
         for message in &messages {
             account.structure(message).await.unwrap();
         }
+    }
+}
+
+/// A node stands still while it loads an account, at any moment, and the checkpoint that it reads is removed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
+    let slow = Duration::from_millis(100);
+    for (moment, appends) in (0..30).flat_map(|n| [(n, Appends::Conditional), (n, Appends::Siblings)]) {
+        let quiet = Plan {
+            appends,
+            fail: 0,
+            wrong: 0,
+            lose_reply: 0,
+            repeat: 0,
+            stick: 0,
+            delay: slow,
+            ..Plan::new(1)
+        };
+        let world = World::new(quiet, moment);
+        let (slept, awake) = (world.node(Backend { appends }, 0), world.node(Backend { appends }, 0));
+        let checkpoint = async || {
+            world.deliver(&awake).await;
+            let account = awake.open(ID, &world.root).await.unwrap();
+            account.refresh().await.unwrap();
+            account.checkpoint().await.unwrap();
+        };
+        checkpoint().await;
+        let (loading, root) = (slept.clone(), world.root.clone());
+        let loading = tokio::spawn(async move { loading.open(ID, &root).await });
+        sleep(slow * moment as u32 / 2).await;
+        slept.pause();
+        for _ in 0..3 {
+            checkpoint().await;
+        }
+        slept.resume();
+        let account = loading.await.unwrap().unwrap();
+        assert!(!account.is_damaged(), "after {moment}, {appends:?}");
+        account.refresh().await.unwrap();
+        assert_eq!(account.state().message_count(), 4, "after {moment}, {appends:?}");
     }
 }
 
