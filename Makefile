@@ -23,6 +23,8 @@ KILLS ?= 3000
 KILLS_SHORT ?= 200
 # Of `make crash-archive`.
 KILLS_ARCHIVE ?= 300
+# Of `make crash-restore`; most runs wait for the server first.
+KILLS_RESTORE ?= 40
 # Hostile clients in `make test`: few and short, but the kernel ends a server that takes more than the limit.
 CROWD_SHORT ?= --crowd 60 --half-open 500 --hold 2 --memory 64MiB --hard-limit-mib 256 --patience 600
 # Of `make fuzz`.
@@ -93,6 +95,10 @@ crash: ## Kill a release binary under load, KILLS times (3000), and verify what 
 .PHONY: crash-archive
 crash-archive: build ## Kill pulls of archives, KILLS_ARCHIVE times (300), and compare what is left of the copies (ARGS="--seed N")
 	@tests/crash/archive.py --sealpost "$(RELEASE)/sealpost" --kills $(KILLS_ARCHIVE) $(ARGS)
+
+.PHONY: crash-restore
+crash-restore: build ## Kill restores and migrations, KILLS_RESTORE times (40), and compare what they put there (ARGS="--seed N")
+	@tests/crash/restore.py --sealpost "$(RELEASE)/sealpost" --kills $(KILLS_RESTORE) $(ARGS)
 
 .PHONY: sim
 sim: ## Simulate histories of several nodes on one store (SEED=…, SECONDS_MAX=…)
