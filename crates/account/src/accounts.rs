@@ -426,6 +426,14 @@ impl Accounts {
         self.forget_unloaded();
     }
 
+    /// Unloads every account, or has whoever uses it last do so. Loaded accounts know these, so without that they stay in memory
+    /// although nobody has either any more.
+    pub fn unload_all(&self) {
+        let kept = lock(&self.0.kept).clear();
+        drop(kept);
+        self.forget_unloaded();
+    }
+
     fn expire(&self) {
         let expired = lock(&self.0.kept).expire(self.0.clock.monotonic(), self.0.room.ample());
         drop(expired);

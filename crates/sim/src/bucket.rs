@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -35,6 +35,16 @@ pub const EPOCH_SECONDS: u64 = 1_700_000_000;
 /// The bucket itself. Cloning shares it.
 #[derive(Clone)]
 pub struct Bucket(Arc<Shared>);
+
+/// What tells whether a bucket is gone.
+pub struct Left(Weak<Shared>);
+
+impl Left {
+    /// Whether anything still has it.
+    pub fn is_in_use(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
 
 struct Shared {
     plan: Plan,
@@ -90,6 +100,11 @@ impl Bucket {
     /// The bucket as one node reaches it.
     pub fn seen_by(&self, gate: Gate) -> Access {
         Access { bucket: self.clone(), gate }
+    }
+
+    /// What tells later whether it is gone.
+    pub fn left(&self) -> Left {
+        Left(Arc::downgrade(&self.0))
     }
 
     /// Ends all faults and delays.

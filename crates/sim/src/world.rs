@@ -10,7 +10,7 @@ use sealpost_vault::record::ServerKey;
 use sealpost_vault::{AccountKeys, Backend, RootKey};
 use tokio::time::{Instant, sleep};
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Left};
 use crate::clients;
 use crate::node::Node;
 use crate::plan::Plan;
@@ -40,6 +40,8 @@ pub struct World {
     key: ServerKey,
     began: Instant,
     nodes: Mutex<Vec<Node>>,
+    /// All that there ever were.
+    started: Mutex<Vec<Node>>,
 }
 
 /// What came of a history.
@@ -79,7 +81,13 @@ pub fn history(seed: u64) -> Result<Outcome, Wrong> {
     let run = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().map_err(|e| e.to_string())?;
-        runtime.block_on(run(seed))
+        let (outcome, bucket) = runtime.block_on(run(seed))?;
+        // With all tasks that never end.
+        drop(runtime);
+        if bucket.is_in_use() {
+            return Err("something of it stays in memory".to_owned());
+        }
+        Ok(outcome)
     };
     match std::panic::catch_unwind(run) {
         Ok(outcome) => outcome,
@@ -90,7 +98,7 @@ pub fn history(seed: u64) -> Result<Outcome, Wrong> {
     }
 }
 
-async fn run(seed: u64) -> Result<Outcome, Wrong> {
+async fn run(seed: u64) -> Result<(Outcome, Left), Wrong> {
     let plan = Plan::new(seed);
     let world = Arc::new(World::new(plan, seed));
     let mut clients = tokio::task::JoinSet::new();
@@ -114,7 +122,10 @@ async fn run(seed: u64) -> Result<Outcome, Wrong> {
     // What was under way comes to its end.
     sleep(QUIET).await;
     world.verdict(&mut outcome).await?;
-    Ok(outcome)
+    for node in world.started.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        node.accounts.unload_all();
+    }
+    Ok((outcome, world.bucket.left()))
 }
 
 impl World {
@@ -127,6 +138,7 @@ impl World {
             notes: Notes::default(),
             began: Instant::now(),
             nodes: Mutex::default(),
+            started: Mutex::default(),
             plan,
             random,
             bucket,
@@ -143,7 +155,9 @@ impl World {
         let skew = self.below(2 * skew + 1) as i64 - skew as i64;
         let random: Arc<dyn Random> = self.random.clone();
         let backend = Backend { appends: self.plan.appends };
-        Node::start(&self.bucket, backend, self.began, skew, random)
+        let node = Node::start(&self.bucket, backend, self.began, skew, random);
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).push(node.clone());
+        node
     }
 
     fn all(&self) -> Vec<Node> {

@@ -67,6 +67,14 @@ impl Kept {
         gone.iter().filter_map(|id| self.lru.pop(id)).map(|(_, account)| account).collect()
     }
 
+    /// Lets go of all.
+    pub(super) fn clear(&mut self) -> Unkept {
+        std::mem::replace(&mut self.lru, LruCache::unbounded())
+            .into_iter()
+            .map(|(_, (_, account))| account)
+            .collect()
+    }
+
     /// Lets go of those that were used least recently and are not in use, until `bytes` are free. If that is not enough,
     /// also of others: sessions are asked to do the same after their command, and the last one unloads it.
     pub(super) fn unload(&mut self, bytes: usize) -> Unkept {
