@@ -143,20 +143,25 @@ impl Gathering {
         }
     }
 
-    fn add(&mut self, name: FolderName, wire: Box<[u8]>, attributes: Vec<MailboxAttribute>) -> Result<()> {
+    fn add(&mut self, mut name: FolderName, wire: Box<[u8]>, attributes: Vec<MailboxAttribute>) -> Result<()> {
         if let Some(at) = self.by_name.get(name.as_str()).copied() {
-            if self.folders[at].wire == wire {
+            let other = &self.folders[at];
+            // INBOX is one mailbox in whatever case (RFC 3501 §5.1).
+            if other.wire == wire || name.as_str() == "INBOX" {
                 return Ok(());
             }
-            // That one came first, and has no name but its octets.
-            let other = &mut self.folders[at];
-            let its = readable(&other.wire, b"&");
-            if its == name.as_str() || self.by_name.contains_key(&*its) {
+            // One of the two has no name but its octets.
+            let (its, this) = (readable(&other.wire, b"&"), readable(&wire, b"&"));
+            if !self.by_name.contains_key(&*its) {
+                let other = &mut self.folders[at];
+                other.name = FolderName::new(&*its, other.name.delimiter());
+                self.by_name.insert(its.into(), at);
+            } else if !self.by_name.contains_key(&*this) {
+                name = FolderName::new(&*this, name.delimiter());
+            } else {
                 let why = format!("the server has two mailboxes called {name}, which cannot be told apart");
                 return Err(Error::new(sealpost_base::Kind::Invalid, why));
             }
-            other.name = FolderName::new(&*its, other.name.delimiter());
-            self.by_name.insert(its.into(), at);
         }
         if self.folders.len() == limits::ARCHIVE_FOLDERS {
             return Err(Error::new(sealpost_base::Kind::Limit, "the server has too many mailboxes"));
@@ -218,6 +223,18 @@ mod tests {
         }
         let (attributes, delimiter, wire) = (vec![], Some('/'), AString::new(wire).unwrap());
         gathering.take(Event::Response(Response::ListUndecodable { attributes, delimiter, wire }))
+    }
+
+    #[test]
+    fn inbox_is_one_in_whatever_case_and_what_is_below_it_is_not() {
+        let mut gathering = Gathering::default();
+        for name in ["inbox", "INBOX", "Inbox", "INBOX/x", "inbox/x", "INBOX/x"] {
+            let (mailbox, extended) = (Mailbox::new(name).unwrap(), vec![]);
+            let item = ListItem { attributes: vec![], delimiter: Some('/'), mailbox, extended };
+            gathering.take(Event::Response(Response::List(item))).unwrap();
+        }
+        let found: [(&str, &[u8]); 3] = [("INBOX", b"inbox"), ("INBOX/x", b"INBOX/x"), ("inbox/x", b"inbox/x")];
+        assert_eq!(names(&gathering), found);
     }
 
     #[test]

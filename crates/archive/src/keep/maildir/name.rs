@@ -9,10 +9,12 @@ use crate::keep::{Flags, FolderName};
 
 /// Bytes of a directory's name; file systems have 255.
 const DIRECTORY_BYTES: usize = 220;
+/// Of those that are too long: what is left of them before a `~` and the folder's mark.
+const CUT_BYTES: usize = 180;
 
 /// The directory of a folder below that of INBOX: `.top.sub`, `..sub` for what is below INBOX, empty for INBOX itself. As
-/// mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3); a dot within a level is written `\2e`, and so is what cannot
-/// be in a name.
+/// mbsync, names are left in modified UTF-7 (RFC 3501 §5.1.3). What mbsync has no name for is written as `\` and two hexadecimal
+/// digits, as in `\2e`: a dot within a level, what cannot be in a name, and a `\` that two such digits follow.
 pub fn directory(folder: &FolderName) -> String {
     let name = folder.as_str();
     if name == "INBOX" {
@@ -28,17 +30,21 @@ pub fn directory(folder: &FolderName) -> String {
         if level.is_empty() {
             out.push_str("\\2f");
         }
-        for c in utf7::encode(level).chars() {
-            match c {
-                '.' | '/' | '\\' | '~' => out.push_str(&format!("\\{:02x}", u32::from(c))),
-                c if c.is_control() => out.push_str(&format!("\\{:02x}", u32::from(c))),
-                c => out.push(c),
+        let encoded = utf7::encode(level);
+        for (at, c) in encoded.char_indices() {
+            let escapes = matches!(c, '.' | '/') || c.is_control();
+            if escapes || (c == '\\' && escaped(&encoded[at + 1..]).is_some()) {
+                out.push_str(&format!("\\{:02x}", u32::from(c)));
+            } else {
+                out.push(c);
             }
         }
     }
-    if out.len() > DIRECTORY_BYTES || name.len() > limits::MAILBOX_NAME_BYTES {
+    let marked = out.len() > DIRECTORY_BYTES || name.len() > limits::MAILBOX_NAME_BYTES;
+    // One that looks as if it was cut is cut.
+    if marked || (out.len() > CUT_BYTES && out.contains('~')) {
         // Modified UTF-7 is ASCII.
-        out.truncate(DIRECTORY_BYTES - 40);
+        out.truncate(CUT_BYTES);
         out = format!("{out}~{}", mark(name));
     }
     out
@@ -60,14 +66,20 @@ fn level(encoded: &str) -> Option<String> {
         return Some("INBOX".to_owned());
     }
     let (mut plain, mut rest) = (String::new(), encoded);
-    while let Some((before, escaped)) = rest.split_once('\\') {
+    while let Some((before, after)) = rest.split_once('\\') {
         plain.push_str(before);
-        let code = u8::from_str_radix(escaped.get(..2)?, 16).ok()?;
-        plain.push(char::from(code));
-        rest = &escaped[2..];
+        let code = escaped(after);
+        plain.push(code.unwrap_or('\\'));
+        rest = &after[if code.is_some() { 2 } else { 0 }..];
     }
     plain.push_str(rest);
     utf7::decode(plain.as_bytes())
+}
+
+/// The character whose two digits come first, after a `\`.
+fn escaped(after: &str) -> Option<char> {
+    let digits = after.get(..2).filter(|d| d.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))?;
+    u8::from_str_radix(digits, 16).ok().map(char::from)
 }
 
 /// What the file name of a message begins with; it stays while flags change. Letters come first: programs take digits for
@@ -120,7 +132,10 @@ mod tests {
         assert_eq!(directory("Entwürfe", '/'), ".Entw&APw-rfe");
         assert_eq!(directory("/", '/'), ".\\2f.\\2f");
         assert_eq!(directory("../x", '/'), ".\\2e\\2e.x");
-        assert!(directory(&"x".repeat(900), '/').len() <= DIRECTORY_BYTES);
+        assert_eq!(directory("a~b\\c/\\2e/\\.", '/'), ".a~b\\c.\\5c2e.\\\\2e");
+        let long = directory(&"x".repeat(900), '/');
+        assert!(long.len() <= DIRECTORY_BYTES);
+        assert_ne!(directory(&long[1..], '/'), long, "nobody else's name");
         let flags = Flags::from_names(["\\Seen", "\\Flagged", "$forwarded", "work"]);
         assert_eq!(file(7, 12, &flags), "V7U12.sealpost,U=12:2,FPS");
         assert_eq!(uid("V7U12.sealpost,U=12:2,FPS", 7), Some(12));
@@ -137,6 +152,15 @@ mod tests {
             let directory = directory(&FolderName::new(name.as_str(), Some('/')));
             prop_assert!(directory.starts_with('.') || name == "INBOX");
             prop_assert!(!directory.contains(['/', '\0']) && directory != "." && directory != "..");
+        }
+
+        #[test]
+        fn names_come_back(levels in prop::collection::vec("(\\PC|[.\\\\~&a-f0-9]){1,9}", 1..4)) {
+            let name = FolderName::new(levels.join("/"), Some('/'));
+            prop_assume!(!levels.iter().any(|level| level.contains('/')) && name.as_str() != "INBOX");
+            let directory = directory(&name);
+            prop_assume!(directory.len() <= CUT_BYTES);
+            prop_assert_eq!(folder(&directory), Some(name));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `--token-command`: a shell command that prints an OAuth 2.0 token.
 //!
 //! Nothing of it outlives its use: it is a process group of its own, in which a watcher waits for the end of a pipe that this
-//! process holds. That end comes when the limit is over, when the login is given up, and when this process ends in whatever way;
-//! then all of the group end. A group of its own cannot read from the terminal.
+//! process holds. That end comes when the command has ended, when the limit is over, when the login is given up, and when this
+//! process ends in whatever way; then all of the group end. A group of its own cannot read from the terminal.
 
 use std::pin::Pin;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use sealpost_archive::client::{Credential, Credentials};
 use sealpost_base::{Error, Result, limits};
 use sealpost_imap::types::Secret;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
 /// A command that prints a token.
@@ -23,15 +23,15 @@ pub struct TokenCommand {
 /// How long such a command may take: a browser may have to be looked at.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs `$1`. Whatever does not end when it is told to is killed a second later.
+/// Runs `$1`, and prints a NUL when it has ended, since what it left in the background may hold its output open. Whatever does
+/// not end when it is told to is killed a second later.
 const WATCHED: &str = r#"
 exec 3<&0 </dev/null
 { trap '' TERM; read -r _ <&3; kill -TERM 0; sleep 1; kill -KILL 0; } >/dev/null 2>&1 &
-watcher=$!
 exec 3<&-
 sh -c "$1"
 status=$?
-kill -KILL $watcher
+printf '\000'
 exit $status
 "#;
 
@@ -52,7 +52,8 @@ impl TokenCommand {
         let stdout = child.stdout.take().ok_or_else(|| Error::internal("a pipe that was just made"))?;
         let most = limits::ARCHIVE_TOKEN_BYTES;
         let mut printed = Vec::new();
-        stdout.take(most as u64 + 1).read_to_end(&mut printed).await.map_err(cannot)?;
+        BufReader::new(stdout.take(most as u64 + 2)).read_until(0, &mut printed).await.map_err(cannot)?;
+        printed.pop_if(|last| *last == 0);
         if printed.len() > most {
             return Err(failed(&format!("prints more than {most} octets")));
         }
@@ -124,6 +125,10 @@ mod tests {
         };
         assert!(token(&command("limit"), 1).await.unwrap_err().contains("longer than 1 s"));
         ended(&path("limit")).await;
+        // It has ended, and what it left holds its output open.
+        let left = format!("{{ trap '' TERM; sleep 600; }} & echo $! > '{}'; echo token", path("left").display());
+        assert_eq!(token(&left, 60).await.unwrap(), b"token");
+        ended(&path("left")).await;
         // Whoever asked does not wait any more.
         let given_up =
             tokio::time::timeout(Duration::from_secs(1), async { token(&command("given up"), 60).await });
