@@ -191,6 +191,11 @@ pub trait Folder: Send {
     /// `Retry`.
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()>;
 
+    /// What the copy will have instead of these flags: it has room for so many words of so many bytes. `None`: these.
+    fn fitting(&mut self, _flags: &Flags) -> Option<Flags> {
+        None
+    }
+
     /// The server no longer has the message, and neither shall the copy.
     ///
     /// # Errors
@@ -513,6 +518,11 @@ impl Flags {
         (Self::DELETED, "\\Deleted"),
         (Self::DRAFT, "\\Draft"),
     ];
+
+    /// System flags alone.
+    pub fn of_system(system: u8) -> Self {
+        Flags { system, ..Flags::default() }
+    }
 
     /// Flags from their names, in any order; `\Recent` is left out.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {

@@ -143,7 +143,12 @@ impl Gathering {
         }
     }
 
-    fn add(&mut self, mut name: FolderName, wire: Box<[u8]>, attributes: Vec<MailboxAttribute>) -> Result<()> {
+    fn add(
+        &mut self,
+        mut name: FolderName,
+        wire: Box<[u8]>,
+        attributes: Vec<MailboxAttribute>,
+    ) -> Result<()> {
         if let Some(at) = self.by_name.get(name.as_str()).copied() {
             let other = &self.folders[at];
             // INBOX is one mailbox in whatever case (RFC 3501 §5.1).
@@ -233,7 +238,8 @@ mod tests {
             let item = ListItem { attributes: vec![], delimiter: Some('/'), mailbox, extended };
             gathering.take(Event::Response(Response::List(item))).unwrap();
         }
-        let found: [(&str, &[u8]); 3] = [("INBOX", b"inbox"), ("INBOX/x", b"INBOX/x"), ("inbox/x", b"inbox/x")];
+        let found: [(&str, &[u8]); 3] =
+            [("INBOX", b"inbox"), ("INBOX/x", b"INBOX/x"), ("inbox/x", b"inbox/x")];
         assert_eq!(names(&gathering), found);
     }
 

@@ -429,7 +429,7 @@ impl<F: Files> Folder for FileFolder<F> {
                 return Err(e);
             }
         };
-        let mut message = Message {
+        let message = Message {
             uid: arrived.uid,
             flags: FlagsRecord::of(&arrived.flags),
             received: arrived.internaldate.map(|date| date.timestamp().seconds()),
@@ -441,7 +441,6 @@ impl<F: Files> Folder for FileFolder<F> {
             length,
             line_ends: writing.line_ends,
         };
-        message.flags.bound();
         if replaces {
             self.contents.push(Record::Vanished { uid: arrived.uid })?;
         }
@@ -464,9 +463,15 @@ impl<F: Files> Folder for FileFolder<F> {
         };
         self.at_work()?;
         self.files.flags(uid, &before, flags)?;
-        let mut flags = FlagsRecord::of(flags);
-        flags.bound();
-        self.contents.push(Record::Flags { uid, flags })
+        self.contents.push(Record::Flags { uid, flags: FlagsRecord::of(flags) })
+    }
+
+    fn fitting(&mut self, flags: &Flags) -> Option<Flags> {
+        let record = FlagsRecord::of(flags);
+        let words = |words: &Option<Vec<_>>| words.as_ref().map_or(0, Vec::len);
+        let all =
+            words(&record.keywords) == flags.keywords.len() && words(&record.labels) == flags.labels.len();
+        (!all).then(|| record.into_flags())
     }
 
     fn vanished(&mut self, uid: u32) -> Result<()> {

@@ -76,6 +76,13 @@ impl Known {
         self.sets.get((tail.set & !GONE) as usize)
     }
 
+    /// Whether the message is there, and with other flags than [`Known::insert`] would give it.
+    pub fn differs(&self, uid: u32, flags: &Flags) -> bool {
+        self.flags(uid).is_some_and(|known| {
+            known != flags && (self.fits(flags) || *known != Flags::of_system(flags.system))
+        })
+    }
+
     /// The runs, ascending.
     pub fn runs(&self) -> impl Iterator<Item = Run<'_>> {
         self.runs.iter().filter_map(|(first, tail)| {
@@ -128,20 +135,24 @@ impl Known {
         if let Some(number) = self.numbers.get(flags) {
             return (*number, true);
         }
-        let words: usize = flags.keywords.iter().chain(&flags.labels).map(|word| word.len() + 16).sum();
-        let fits = self.sets.len() < limits::FLAG_SETS
-            && self.words + words <= limits::ARCHIVE_FLAG_BYTES
-            && words <= limits::ARCHIVE_FLAG_BYTES / 16;
-        // What has no words always fits: there are 256 of them.
-        if !fits && words > 0 {
-            let bare = Flags { system: flags.system, ..Flags::default() };
-            return (self.set(&bare).0, false);
+        if !self.fits(flags) {
+            return (self.set(&Flags::of_system(flags.system)).0, false);
         }
+        self.words += words(flags);
         let number = u32::try_from(self.sets.len()).unwrap_or(GONE - 1);
-        self.words += words;
         self.sets.push(flags.clone());
         self.numbers.insert(flags.clone(), number);
         (number, true)
+    }
+
+    /// Whether there is room for these flags. What has no words always fits: there are 256 of them.
+    fn fits(&self, flags: &Flags) -> bool {
+        let words = words(flags);
+        words == 0
+            || self.numbers.contains_key(flags)
+            || self.sets.len() < limits::FLAG_SETS
+                && self.words + words <= limits::ARCHIVE_FLAG_BYTES
+                && words <= limits::ARCHIVE_FLAG_BYTES / 16
     }
 
     fn count(&mut self, set: u32, messages: RangeInclusive<u32>, add: bool) {
@@ -186,6 +197,11 @@ impl Known {
     }
 }
 
+/// What the words of flags count, in bytes.
+fn words(flags: &Flags) -> usize {
+    flags.keywords.iter().chain(&flags.labels).map(|word| word.len() + 16).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -215,6 +231,8 @@ mod tests {
             let mut flags = seen();
             flags.add(&format!("{long}{uid}"));
             left_out += u32::from(!known.insert(uid, &flags));
+            assert!(!known.differs(uid, &flags));
+            assert!(known.differs(uid, &Flags::default()));
         }
         assert!(left_out > 100, "{left_out}");
         assert!(known.words <= limits::ARCHIVE_FLAG_BYTES);

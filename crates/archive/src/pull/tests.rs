@@ -10,3 +10,4 @@ pub(crate) mod server;
 mod touched;
 mod unreached;
 mod whole;
+mod words;

@@ -211,7 +211,7 @@ impl Writer {
         match work {
             Work::Messages(messages) => {
                 for (arrived, octets) in messages {
-                    self.message(&arrived, octets)?;
+                    self.message(arrived, octets)?;
                 }
             }
             Work::Large(size, pieces) => self.large(size, pieces)?,
@@ -225,11 +225,7 @@ impl Writer {
                     self.folder.date(uid, received);
                 }
             }
-            Work::Unread(unread) => {
-                self.written.unread_all += unread.len() as u64;
-                let room = UNREAD_TOLD.saturating_sub(self.written.unread.len());
-                self.written.unread.extend(unread.into_iter().take(room));
-            }
+            Work::Unread(unread) => self.unread(unread),
             Work::Gone(uids) => {
                 for uid in uids.iter() {
                     self.gone(uid.get())?;
@@ -244,12 +240,13 @@ impl Writer {
         Ok(())
     }
 
-    fn message(&mut self, arrived: &Arrived, octets: Vec<u8>) -> Result<()> {
-        if self.is_there(arrived)? {
+    fn message(&mut self, mut arrived: Arrived, octets: Vec<u8>) -> Result<()> {
+        if self.is_there(&arrived)? {
             return Ok(());
         }
         let size = octets.len() as u64;
-        let stored = self.folder.put(arrived, octets);
+        self.fit(arrived.uid, &mut arrived.flags);
+        let stored = self.folder.put(&arrived, octets);
         self.stored(stored, arrived.uid, size)
     }
 
@@ -267,7 +264,7 @@ impl Writer {
                 Piece::End(arrived) => last = Some(arrived),
             }
         }
-        let Some(arrived) = last else {
+        let Some(mut arrived) = last else {
             // It did not arrive, so that it did not fit does not matter, unless nothing fits any more.
             stored.or_else(|e| if is_about_the_message(&e) { Ok(()) } else { Err(e) })?;
             return self.folder.abandon();
@@ -275,6 +272,7 @@ impl Writer {
         if stored.is_ok() && self.is_there(&arrived)? {
             return self.folder.abandon();
         }
+        self.fit(arrived.uid, &mut arrived.flags);
         let stored = stored.and_then(|()| self.folder.finish(&arrived));
         self.stored(stored, arrived.uid, octets)
     }
@@ -306,12 +304,40 @@ impl Writer {
     }
 
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
-        if self.folder.known().flags(uid).is_some_and(|known| known != flags) {
-            self.folder.flags(uid, flags)?;
+        let fitting = self.folder.fitting(flags);
+        let differs = self.folder.known().differs(uid, fitting.as_ref().unwrap_or(flags));
+        if differs {
+            let mut flags = flags.clone();
+            self.fit(uid, &mut flags);
+            self.folder.flags(uid, &flags)?;
             self.written.flags += 1;
             self.changed();
         }
         Ok(())
+    }
+
+    /// Leaves out what the copy has no room for, and tells.
+    fn fit(&mut self, uid: u32, flags: &mut Flags) {
+        let Some(fitting) = self.folder.fitting(flags) else { return };
+        let words = |flags: &Flags| flags.keywords.len() + flags.labels.len();
+        let left_out = words(flags).saturating_sub(words(&fitting));
+        if left_out > 0 {
+            let all = words(flags);
+            let reason = format!(
+                "{left_out} of its {all} keywords and labels are left out: the copy has no room for them"
+            );
+            self.unread([Failure { uid, reason }]);
+        }
+        *flags = fitting;
+    }
+
+    fn unread(&mut self, unread: impl IntoIterator<Item = Failure>) {
+        for failure in unread {
+            self.written.unread_all += 1;
+            if self.written.unread.len() < UNREAD_TOLD {
+                self.written.unread.push(failure);
+            }
+        }
     }
 
     fn gone(&mut self, uid: u32) -> Result<()> {

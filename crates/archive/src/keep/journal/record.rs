@@ -129,19 +129,19 @@ pub struct FlagsRecord {
 }
 
 impl FlagsRecord {
-    /// The flags as records hold them.
+    /// The flags as records hold them: of the words, those for which a record has room.
     pub fn of(flags: &Flags) -> Self {
-        let some = |words: &[Box<str>]| (!words.is_empty()).then(|| words.to_vec());
-        FlagsRecord { system: flags.system, keywords: some(&flags.keywords), labels: some(&flags.labels) }
-    }
-
-    /// Leaves out words that no record has room for.
-    pub fn bound(&mut self) {
-        let bytes =
-            |words: &Option<Vec<Box<str>>>| words.iter().flatten().map(|w| w.len() + 8).sum::<usize>();
-        if bytes(&self.keywords) + bytes(&self.labels) > limits::ARCHIVE_RECORD_BYTES / 2 {
-            (self.keywords, self.labels) = (None, None);
-        }
+        let mut room = limits::ARCHIVE_RECORD_BYTES / 2;
+        let mut fitting = |words: &[Box<str>]| -> Option<Vec<Box<str>>> {
+            let fits = |word: &&Box<str>| {
+                let left = room.checked_sub(word.len() + 8);
+                room = left.unwrap_or(room);
+                left.is_some()
+            };
+            Some(words.iter().filter(fits).cloned().collect()).filter(|words: &Vec<_>| !words.is_empty())
+        };
+        let (keywords, labels) = (fitting(&flags.keywords), fitting(&flags.labels));
+        FlagsRecord { system: flags.system, keywords, labels }
     }
 
     /// The flags.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use sealpost_account as account;
+use sealpost_account::{self as account, AccountState};
 use sealpost_base::limits;
 
 use crate::keep::Flags;
@@ -29,6 +29,10 @@ pub fn to_account(flags: &Flags) -> account::Flags {
     }
     let keywords = flags.keywords.iter().map(|keyword| match keyword.strip_prefix('\\') {
         Some(extension) => format!("{FLAG}{}", escape(extension)),
+        // One that looks like ours.
+        None if [LABEL, LABEL_PART, FLAG].iter().any(|begin| keyword.starts_with(begin)) => {
+            format!("%24{}", escape(&keyword[1..]))
+        }
         None => escape(keyword),
     });
     let labels = flags.labels.iter().flat_map(|label| label_keywords(label));
@@ -62,6 +66,25 @@ pub fn from_account(flags: &account::Flags) -> Flags {
     out.labels.sort();
     out.labels.dedup();
     out
+}
+
+/// What an account will have instead of these flags, if it is not these: a keyword is written in one way, and there is room for so
+/// many.
+pub fn fitting(flags: &Flags, state: &AccountState) -> Option<Flags> {
+    let mut there = to_account(flags);
+    let mut room = limits::KEYWORDS.saturating_sub(state.keywords().len());
+    there.keywords.retain_mut(|keyword| match state.keyword(keyword) {
+        Some(known) => {
+            *keyword = state.keyword_name(known).to_owned();
+            true
+        }
+        None => {
+            let fits = room > 0;
+            room = room.saturating_sub(1);
+            fits
+        }
+    });
+    Some(from_account(&there)).filter(|fitting| fitting != flags)
 }
 
 /// The keywords that stand for a label.
@@ -132,8 +155,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_come_back(names in prop::collection::vec("[\\\\]?[a-zA-Z$%()]{1,8}", 0..4), labels in prop::collection::btree_set("\\PC{1,9}|\\PC{100,225}", 0..4)) {
-            let mut flags = Flags::from_names(names.iter().map(String::as_str).filter(|n| !n.starts_with("$label") && *n != "\\"));
+        fn they_come_back(names in prop::collection::vec("([\\\\]|\\$label[:-]|\\$flag:)?[a-zA-Z$%()]{1,8}", 0..4), labels in prop::collection::btree_set("\\PC{1,9}|\\PC{100,225}", 0..4)) {
+            let mut flags = Flags::from_names(names.iter().map(String::as_str).filter(|n| *n != "\\"));
             flags.labels = labels.into_iter().map(Into::into).collect();
             let there = to_account(&flags);
             prop_assert!(there.keywords.iter().all(|k| k.bytes().all(|b| b.is_ascii_graphic())));

@@ -67,6 +67,8 @@ pub struct SealedFolder {
     refetch: Option<Arc<Refetch>>,
     /// Bodies that are nowhere any more since it was opened.
     lost: u64,
+    /// The flags that were looked at last, and what fits of them if it is not all.
+    fitted: (Flags, Option<Flags>),
     /// What is to be told of how it was opened.
     notice: Option<String>,
     _claim: Claim,
@@ -150,6 +152,7 @@ impl SealedFolder {
             keeping,
             refetch,
             lost,
+            fitted: Default::default(),
             notice: None,
             _claim: claim,
         })
@@ -463,7 +466,7 @@ impl Folder for SealedFolder {
 
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         self.check()?;
-        if self.known.flags(uid).is_some_and(|before| before != flags) {
+        if self.known.differs(uid, flags) {
             let gone = self.known.is_gone(uid);
             self.known.insert(uid, flags);
             self.known.set_gone(uid, gone);
@@ -471,6 +474,13 @@ impl Folder for SealedFolder {
             self.dirty = true;
         }
         Ok(())
+    }
+
+    fn fitting(&mut self, flags: &Flags) -> Option<Flags> {
+        if self.fitted.0 != *flags {
+            self.fitted = (flags.clone(), super::flags::fitting(flags, &self.account.state()));
+        }
+        self.fitted.1.clone()
     }
 
     fn vanished(&mut self, uid: u32) -> Result<()> {

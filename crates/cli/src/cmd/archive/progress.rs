@@ -170,7 +170,7 @@ impl Observer for Shown {
         if let Some(first) = folder.unread.first() {
             let (name, n, uid) = (&folder.name, HumanCount(folder.unread_all), first.uid);
             self.note(&format!(
-                "{name}: {n} messages are kept without what cannot be read of their flags or dates; UID {uid}: {}",
+                "{name}: {n} messages are kept without some of their flags or without a date; UID {uid}: {}",
                 first.reason
             ));
         }

@@ -126,7 +126,8 @@ mod tests {
         assert!(token(&command("limit"), 1).await.unwrap_err().contains("longer than 1 s"));
         ended(&path("limit")).await;
         // It has ended, and what it left holds its output open.
-        let left = format!("{{ trap '' TERM; sleep 600; }} & echo $! > '{}'; echo token", path("left").display());
+        let left =
+            format!("{{ trap '' TERM; sleep 600; }} & echo $! > '{}'; echo token", path("left").display());
         assert_eq!(token(&left, 60).await.unwrap(), b"token");
         ended(&path("left")).await;
         // Whoever asked does not wait any more.
