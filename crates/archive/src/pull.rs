@@ -36,6 +36,7 @@ use crate::keep::{BodyCounts, Copy, FolderName, GiveUp, ownership};
 use ids::Ids;
 use shared::Shared;
 
+pub use gmail::once as folders;
 pub use plan::{Plan, Reason, plan};
 pub use report::{Failure, FolderReport, Observer, Report, Silent};
 

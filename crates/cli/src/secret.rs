@@ -4,7 +4,7 @@
 //! What is read is wiped from memory when dropped.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use sealpost_base::limits;
 use zeroize::Zeroizing;
 
 use crate::exit::Usage;
+use crate::output::warn;
 
 /// The option that names the file a password is in.
 pub const PASSWORD_FILE: &str = "--password-file";
@@ -111,29 +112,47 @@ pub fn from_stdin() -> Result<Secret> {
 /// # Errors
 /// If there is no terminal, or if it cannot be a password.
 pub async fn ask(prompt: String, file_option: &str) -> Result<Secret> {
+    Ok(Secret::new(typed(prompt, file_option).await?.as_bytes())?)
+}
+
+/// As [`ask`]; `None` if nothing was typed.
+///
+/// # Errors
+/// As [`ask`].
+pub async fn ask_if_any(prompt: String, file_option: &str) -> Result<Option<Secret>> {
+    let typed = typed(prompt, file_option).await?;
+    Ok(if typed.is_empty() { None } else { Some(Secret::new(typed.as_bytes())?) })
+}
+
+async fn typed(prompt: String, file_option: &str) -> Result<Zeroizing<String>> {
     let no_terminal =
         format!("{prompt}: there is no terminal to ask at; {file_option} names a file that has it");
     let typed = tokio::task::spawn_blocking(move || -> Result<Zeroizing<String>> {
         if !std::io::stdin().is_terminal() && File::open("/dev/tty").is_err() {
             return Err(Usage(no_terminal).into());
         }
-        Ok(Zeroizing::new(rpassword::prompt_password(format!("{prompt}: "))?))
+        match rpassword::prompt_password(format!("{prompt}: ")) {
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => Err(Usage("nothing was typed".into()).into()),
+            typed => Ok(Zeroizing::new(typed?)),
+        }
     });
-    let typed = typed.await.context("the prompt did not finish")??;
-    Ok(Secret::new(typed.as_bytes())?)
+    typed.await.context("the prompt did not finish")?
 }
 
 /// Asks for a new secret, twice.
 ///
 /// # Errors
-/// As [`ask`], and if the two are not the same.
+/// As [`ask`], and if the two are not the same, three times.
 pub async fn ask_twice(prompt: &str, file_option: &str) -> Result<Secret> {
-    let first = ask(prompt.to_owned(), file_option).await?;
-    let second = ask("The same again".to_owned(), file_option).await?;
-    if first.bytes() != second.bytes() {
-        anyhow::bail!("the two are not the same; nothing was changed");
+    for _ in 0..3 {
+        let first = ask(prompt.to_owned(), file_option).await?;
+        let second = ask("The same again".to_owned(), file_option).await?;
+        if first.bytes() == second.bytes() {
+            return Ok(first);
+        }
+        warn("the two are not the same");
     }
-    Ok(first)
+    anyhow::bail!("they were never the same; no password was set");
 }
 
 fn trim(line: &[u8]) -> &[u8] {

@@ -6,7 +6,7 @@ use crate::client::{Capabilities, Found};
 
 /// The folders to pull: those that are `wanted`; of Gmail's, if All Mail is one of them, only those that hold messages
 /// which All Mail does not: Spam and Trash. Which labels a message has is kept with its flags.
-pub(crate) fn once(
+pub fn once(
     capabilities: &Capabilities,
     folders: Vec<Found>,
     wanted: &(dyn Fn(&Found) -> bool + Send + Sync),

@@ -133,12 +133,13 @@ impl FlagsRecord {
     pub fn of(flags: &Flags) -> Self {
         let mut room = limits::ARCHIVE_RECORD_BYTES / 2;
         let mut fitting = |words: &[Box<str>]| -> Option<Vec<Box<str>>> {
-            let fits = |word: &&Box<str>| {
+            let mut fits = |word: &str| {
                 let left = room.checked_sub(word.len() + 8);
                 room = left.unwrap_or(room);
                 left.is_some()
             };
-            Some(words.iter().filter(fits).cloned().collect()).filter(|words: &Vec<_>| !words.is_empty())
+            let words: Vec<_> = words.iter().filter(|word| fits(word)).cloned().collect();
+            (!words.is_empty()).then_some(words)
         };
         let (keywords, labels) = (fitting(&flags.keywords), fitting(&flags.labels));
         FlagsRecord { system: flags.system, keywords, labels }

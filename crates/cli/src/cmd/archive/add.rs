@@ -1,32 +1,33 @@
 //! `sealpost archive add`: asks what is not said, tries it, and remembers it.
 
-use std::io::{BufRead, IsTerminal, Write};
+mod questions;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::client::{Connection, Listing};
+use sealpost_archive::client::{Capabilities, Connection, Found, Listing};
+use sealpost_archive::pull;
 use sealpost_imap::types::MailboxAttribute;
 use serde::Serialize;
 
+use self::questions::{Login, Terminal};
 use super::folders::{Chosen, FolderArgs};
 use super::progress::Working;
 use super::remembered::{Accounts, Remembered};
-use super::server::{ServerArgs, password};
+use super::server::{Place, ServerArgs};
 use super::target::{Format, SealedArgs, octets};
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::output::Output;
-use crate::secret;
+use crate::output::{Output, warn};
 
 /// Arguments of `sealpost archive add`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "What is not said is asked for at a terminal. The account is tried before it is remembered. A password that \
-                  was typed is kept in a file that only you can read; --password-file or --token-command keep it \
-                  where you want it.\n
+    after_help = "What is not said is asked for at a terminal, which folders to copy too. The account is tried before it is \
+                  remembered. A password that was typed is kept in a file that only you can read; --password-file or \
+                  --token-command keep it where you want it.\n
 Examples:
   sealpost archive add work
   sealpost archive add work --host imap.example.org --user jane --password-file ~/.secret --format mbox --into ~/mail/work
@@ -88,22 +89,35 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     let accounts = Accounts::of(global)?;
     accounts.check_new(&args.account)?;
-    let mut server = args.server.clone();
-    if server.host.is_none() {
-        server.host = Some(ask("IMAP server: ")?);
+    let mut login = Login::new(&args.server);
+    let mut place = login.ask(&mut Terminal).await?;
+    let mut folders = args.folders.clone();
+    let mut shown = Vec::new();
+    if !args.untried {
+        let (listing, capabilities) = loop {
+            match tried(&login, &place, global.output()).await {
+                Ok(found) => break found,
+                Err(e) => login.forget(e, &mut Terminal)?,
+            }
+            place = login.ask(&mut Terminal).await?;
+        };
+        let asked = login.is_asked() && folders.only.is_empty() && folders.exclude.is_empty();
+        shown = found(&listing, &capabilities, &folders);
+        folders = if asked {
+            warn(table(&shown));
+            let names: Vec<_> = shown.iter().map(|folder| folder.name.clone()).collect();
+            questions::folders(&mut Terminal, &names, &rarely_wanted(&listing))?
+        } else {
+            let chosen = Chosen::new(folders.clone());
+            shown.iter().for_each(|folder| {
+                chosen.wants(&folder.name);
+            });
+            chosen.check()?;
+            propose(global.output(), &rarely_wanted(&listing));
+            folders
+        };
+        shown = found(&listing, &capabilities, &folders);
     }
-    if server.user.is_none() {
-        server.user = Some(ask("User: ")?);
-    }
-    let mut place = server.place()?.ok_or_else(|| Usage("--host is missing".into()))?;
-    let typed = if place.password_file.is_none() && place.token_command.is_none() {
-        Some(
-            secret::ask(format!("Password of {} at {}", place.user, place.host), secret::PASSWORD_FILE)
-                .await?,
-        )
-    } else {
-        None
-    };
     let into = match &args.into {
         Some(into) => std::path::absolute(into)?,
         None => {
@@ -111,32 +125,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             std::path::absolute(data.join("archive").join(&args.account))?
         }
     };
-    let mut listing = Listing::default();
-    if !args.untried {
-        let tried = match &typed {
-            Some(typed) => place.with(Arc::new(password(typed.bytes())))?,
-            None => place.server().await?,
-        };
-        let working = Working::new(global.output(), &format!("trying {tried}"), "");
-        let mut connection = Connection::open(&tried).await?;
-        listing = connection.listing().await?;
-        connection.logout().await;
-        drop(working);
-        let chosen = Chosen::new(args.folders.clone());
-        for found in &listing.folders {
-            chosen.wants(found.name.as_str());
-        }
-        chosen.check()?;
-    }
-    if let Some(typed) = typed {
-        place.password_file = Some(accounts.keep_password(&args.account, typed.bytes())?);
-    }
-    let folders = args.folders.clone();
-    let account = Remembered {
+    let mut account = Remembered {
         format: args.format,
         into,
-        folders: folders.only.clone(),
-        exclude: folders.exclude.clone(),
+        folders: folders.only,
+        exclude: folders.exclude,
         copy_password_file: args.sealed.copy_password_file.as_deref().map(std::path::absolute).transpose()?,
         copy_account: args.sealed.copy_account.clone(),
         keep_bodies: args.keep_bodies.clone(),
@@ -147,55 +140,72 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let sealed = account.sealed(&args.sealed);
         account.target(&sealed, true).open(global).await?;
     }
+    if let Some(typed) = &login.typed {
+        account.server.password_file = Some(accounts.keep_password(&args.account, typed.bytes())?);
+    }
     accounts.add(&args.account, &account)?;
-    let shown = listing.folders.iter().map(|found| Folder {
-        name: found.name.as_str().to_owned(),
-        messages: found.numbers.as_ref().map(|numbers| numbers.messages),
-        pulled: found.selectable && folders.wants(found.name.as_str()),
-    });
-    let added = Added { account: &args.account, into: &account.into, folders: shown.collect() };
+    let added = Added { account: &args.account, into: &account.into, folders: shown };
     global.output().show(&added, Added::text)?;
-    propose(global.output(), &listing);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folders that the account has, if it can be opened so.
+async fn tried(login: &Login, place: &Place, output: Output) -> Result<(Listing, Capabilities)> {
+    let server = login.at(place).await?;
+    let working = Working::new(output, &format!("trying {server}"), "");
+    let mut connection = Connection::open(&server).await?;
+    let listing = connection.listing().await?;
+    let capabilities = connection.capabilities().clone();
+    connection.logout().await;
+    drop(working);
+    Ok((listing, capabilities))
+}
+
+/// The folders with mail, and whether a pull of `chosen` takes them.
+fn found(listing: &Listing, capabilities: &Capabilities, chosen: &FolderArgs) -> Vec<Folder> {
+    let wanted = |found: &Found| chosen.wants(found.name.as_str());
+    let pulled = pull::folders(capabilities, listing.folders.clone(), &wanted);
+    let folders = listing.folders.iter().filter(|found| found.selectable);
+    folders
+        .map(|found| Folder {
+            name: found.name.as_str().to_owned(),
+            messages: found.numbers.as_ref().map(|numbers| numbers.messages),
+            pulled: pulled.iter().any(|pulled| pulled.name == found.name),
+        })
+        .collect()
 }
 
 impl Added<'_> {
     fn text(&self) -> String {
         let mut text = format!("{} will be kept in {}", self.account, self.into.display());
-        for folder in &self.folders {
-            let mark = if folder.pulled { ' ' } else { '-' };
-            let messages = folder.messages.map_or_else(String::new, |n| HumanCount(n.into()).to_string());
-            text.push_str(&format!("\n{mark} {messages:>9}  {}", folder.name));
+        if !self.folders.is_empty() {
+            text.push_str(&format!("\n{}", table(&self.folders)));
         }
         text.push_str(&format!("\nnow: sealpost archive pull {}", self.account));
         text
     }
 }
 
-/// Folders that most people leave out.
-fn propose(output: Output, listing: &Listing) {
-    let useless = [MailboxAttribute::Junk, MailboxAttribute::Trash];
-    let has = |attribute: &MailboxAttribute| useless.contains(attribute);
-    let names: Vec<_> = listing
-        .folders
-        .iter()
-        .filter(|found| found.attributes.iter().any(has))
-        .map(|found| format!("--exclude '{}'", found.name))
-        .collect();
-    if !names.is_empty() {
-        output.note(format_args!("most people leave out: {}", names.join(" ")));
-    }
+/// A line for each folder; those that are not pulled have a minus.
+fn table(folders: &[Folder]) -> String {
+    let line = |folder: &Folder| {
+        let mark = if folder.pulled { ' ' } else { '-' };
+        let messages = folder.messages.map_or_else(String::new, |n| HumanCount(n.into()).to_string());
+        format!("{mark} {messages:>9}  {}", folder.name)
+    };
+    folders.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn ask(question: &str) -> Result<String> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Usage("there is no terminal to ask at: name --host and --user".into()).into());
+/// Folders that most people leave out.
+fn rarely_wanted(listing: &Listing) -> Vec<String> {
+    let useless = [MailboxAttribute::Junk, MailboxAttribute::Trash];
+    let has = |found: &&Found| found.attributes.iter().any(|attribute| useless.contains(attribute));
+    listing.folders.iter().filter(has).map(|found| found.name.as_str().to_owned()).collect()
+}
+
+fn propose(output: Output, rarely: &[String]) {
+    if !rarely.is_empty() {
+        let options: Vec<_> = rarely.iter().map(|name| format!("--exclude '{name}'")).collect();
+        output.note(format_args!("most people leave out: {}", options.join(" ")));
     }
-    let mut out = std::io::stderr().lock();
-    write!(out, "{question}")?;
-    out.flush()?;
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).context("the answer")?;
-    let answer = line.trim().to_owned();
-    if answer.is_empty() { Err(Usage("nothing was said".into()).into()) } else { Ok(answer) }
 }

@@ -36,22 +36,22 @@ pub struct ServerArgs {
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// Its TCP port [default: 993, or 143 without implicit TLS]
-    #[arg(long, value_name = "PORT", requires = "host")]
+    #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// When TLS is spoken [default: implicit]
-    #[arg(long, value_enum, value_name = "WHEN", requires = "host")]
+    #[arg(long, value_enum, value_name = "WHEN")]
     pub tls: Option<Tls>,
     /// Trust the issuers in FILE, PEM, or the server's own certificate [default: those that the system trusts]
-    #[arg(long, value_name = "FILE", requires = "host")]
+    #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
     /// The account's name on the server
-    #[arg(long, value_name = "NAME", requires = "host")]
+    #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// Read the password from FILE; a line end after it does not count
-    #[arg(long, value_name = "FILE", requires = "host", conflicts_with = "token_command")]
+    #[arg(long, value_name = "FILE", conflicts_with = "token_command")]
     pub password_file: Option<PathBuf>,
     /// Run COMMAND for an OAuth 2.0 access token, whenever one is needed: its first line is the token
-    #[arg(long, value_name = "COMMAND", requires = "host")]
+    #[arg(long, value_name = "COMMAND")]
     pub token_command: Option<String>,
 }
 
@@ -84,7 +84,20 @@ impl ServerArgs {
     /// # Errors
     /// If a part of it is missing.
     pub fn place(&self) -> Result<Option<Place>> {
-        let Some(host) = self.host.clone() else { return Ok(None) };
+        let Some(host) = self.host.clone() else {
+            let others = [
+                ("--port", self.port.is_some()),
+                ("--tls", self.tls.is_some()),
+                ("--ca", self.ca.is_some()),
+                ("--user", self.user.is_some()),
+                ("--password-file", self.password_file.is_some()),
+                ("--token-command", self.token_command.is_some()),
+            ];
+            return match others.iter().find(|(_, said)| *said) {
+                Some((option, _)) => Err(Usage(format!("{option} needs --host")).into()),
+                None => Ok(None),
+            };
+        };
         let (host, port) = match (host.split_once(':'), self.port) {
             // As other programs take it. An IPv6 address has more colons.
             (Some((name, port)), None) if !port.contains(':') => {
