@@ -76,7 +76,7 @@ impl Listener {
     /// Listens on a TCP address; `[::]` takes IPv4 too where the system does so.
     ///
     /// # Errors
-    /// `Retry` if it cannot; the message names the address.
+    /// `Retry` if it cannot, `Invalid` if this user never may; the message names the address.
     pub(crate) fn tcp(address: SocketAddr) -> Result<Self> {
         let listen = || {
             let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -85,9 +85,7 @@ impl Listener {
             socket.bind(address)?;
             socket.listen(BACKLOG)
         };
-        let listener =
-            listen().map_err(|e| Error::retry(format!("cannot listen on {address}")).with_source(e))?;
-        Ok(Listener::Tcp(listener))
+        Ok(Listener::Tcp(listen().map_err(|e| cannot_listen(address, e))?))
     }
 
     /// Listens on a Unix socket at `path`, with that mode. A socket that nobody listens on any more is replaced.
@@ -121,6 +119,16 @@ impl Listener {
             }
         }
     }
+}
+
+fn cannot_listen(address: SocketAddr, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return Error::invalid(format!(
+            "this user may not listen on {address}: ports below 1024 take root or CAP_NET_BIND_SERVICE (AmbientCapabilities= in a \
+             systemd unit); or choose another port"
+        ));
+    }
+    Error::retry(format!("cannot listen on {address}")).with_source(error)
 }
 
 /// The file of a Unix socket; removed when dropped.

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sealpost_base::{Error, Kind};
 
+use super::conduct::{Conduct, conduct};
+
 /// Whether a server has greeted since the run began; the same for all clones.
 #[derive(Debug, Clone, Default)]
 pub struct Reached(Arc<AtomicBool>);
@@ -48,9 +50,15 @@ pub(super) fn unreached(host: &str, port: u16, error: Error) -> Error {
     if error.kind() != Kind::Retry {
         return error;
     }
-    let why = format!(
-        "no IMAP server is reached at {host} port {port}: check the name, the port and --tls, and whether it is up and not behind a firewall"
-    );
+    let why = if conduct(&error) == Some(Conduct::Unruly) {
+        format!(
+            "what answers at {host} port {port} does not talk as IMAP servers do: check the port and --tls"
+        )
+    } else {
+        format!(
+            "no IMAP server is reached at {host} port {port}: check the name, the port and --tls, and whether it is up and not behind a firewall"
+        )
+    };
     Error::retry(why).with_source(Unreached(error))
 }
 

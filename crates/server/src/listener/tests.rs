@@ -52,6 +52,18 @@ async fn line(client: &mut (impl AsyncReadExt + Unpin)) -> String {
     String::from_utf8(line).unwrap()
 }
 
+#[test]
+fn who_may_not_listen_is_told_what_to_do() {
+    let address = "127.0.0.1:25".parse().unwrap();
+    let told = |kind: io::ErrorKind| cannot_listen(address, kind.into());
+    let denied = told(io::ErrorKind::PermissionDenied);
+    assert!(
+        denied.kind() == Kind::Invalid && denied.to_string().contains("CAP_NET_BIND_SERVICE"),
+        "{denied}"
+    );
+    assert_eq!(told(io::ErrorKind::AddrInUse).kind(), Kind::Retry);
+}
+
 /// What a connection is charged for has to have room for what it is.
 #[tokio::test]
 async fn the_tasks_of_sessions_are_small() {

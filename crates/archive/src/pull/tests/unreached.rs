@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{Kind, SeededRandom};
+use sealpost_base::{Kind, SeededRandom, limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -80,6 +81,25 @@ async fn who_listens_and_is_no_imap_server_is_asked_once() {
     assert!(told.contains("is this its IMAP port, and not the one for --tls implicit?"), "{told}");
     listener.accept().await.unwrap();
     assert!(timeout(Duration::from_millis(300), listener.accept()).await.is_err(), "it was asked twice");
+}
+
+#[tokio::test]
+async fn who_answers_and_is_no_imap_server_is_told_as_that() {
+    let long = format!("* OK {}\r\n", "x".repeat(2 * limits::ARCHIVE_RESPONSE_BYTES));
+    for greeting in ["220 mail.example.org ESMTP\r\n", "* 3 EXISTS\r\n", &long] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let script = Script::start(Box_::with(0), "", &[]).await;
+        let server = patient(Server { port: listener.local_addr().unwrap().port(), ..script.server() });
+        let answers = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            // Who reads the greeting may have had enough of it.
+            let _ = socket.write_all(greeting.as_bytes()).await;
+            let _ = socket.read(&mut [0]).await;
+        };
+        let (opened, ()) = tokio::join!(Connection::open(&server), answers);
+        let told = opened.err().unwrap().to_string();
+        assert!(told.contains("does not talk as IMAP servers do"), "{greeting:.40}: {told}");
+    }
 }
 
 #[tokio::test]
