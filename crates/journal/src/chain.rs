@@ -223,6 +223,8 @@ impl Chain {
         marks: Option<&Marks>,
     ) -> Result<Found> {
         let mut listed = Some(listed);
+        // The first position that the last listing left out, and how many listings in a row did.
+        let mut missing = (Position::ZERO, 0);
         for round in 0..ROUNDS {
             let places = match listed.take() {
                 Some(listed) => listed,
@@ -243,11 +245,14 @@ impl Chain {
             let Some(last) = last else { return Ok(Found::Entries(Vec::new())) };
             if last.is_plain() || begun.greatest <= last.ballot {
                 let found = leading_to(&places, last, known.position);
-                // A list has pages, each of its own moment: what led to the last entry may have come behind its page.
-                let gap = (found.len() as u64) < last.position.0 - known.position.0;
-                if gap && marks.is_some() && round < PATIENCE {
-                    self.wait(round).await;
-                    continue;
+                // A list has pages, each of its own moment: what led to the last entry may have come behind its page. A list that
+                // begins when a later entry was seen has it, so what several leave out is missing.
+                if let Some(first) = first_missing(&found, known.position).filter(|_| marks.is_some()) {
+                    missing = (first, if missing.0 == first { missing.1 + 1 } else { 1 });
+                    if missing.1 <= PATIENCE {
+                        self.wait(missing.1 - 1).await;
+                        continue;
+                    }
                 }
                 return Ok(Found::Entries(found));
             }
@@ -411,6 +416,18 @@ impl Chain {
         let longest = WAIT.as_micros() as u64 * (1 << round.min(WAIT_DOUBLINGS));
         tokio::time::sleep(Duration::from_micros(self.random.next_u64() % longest)).await;
     }
+}
+
+/// The first position behind `known` that is not among `places`, the last of which ends a chain.
+fn first_missing(places: &[Place], known: Position) -> Option<Position> {
+    let mut expected = known.next();
+    for place in places {
+        if place.position != expected {
+            return Some(expected);
+        }
+        expected = expected.next();
+    }
+    None
 }
 
 impl Begun {

@@ -10,6 +10,18 @@ const BUDGET: Duration = Duration::from_secs(20);
 /// However slow the machine is.
 const HISTORIES_MIN: u64 = 30;
 
+/// Seeds of histories in which something was wrong once.
+const ONCE_WRONG: [u64; 2] = [266_989, 314_009];
+
+#[test]
+fn what_was_wrong_once_is_not_wrong_again() {
+    for seed in ONCE_WRONG {
+        if let Err(wrong) = history(seed) {
+            panic!("{wrong}\nagain: make sim SEED={seed} ARGS=\"--histories 1\"");
+        }
+    }
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_doubled_or_undone() {
     let clock = SystemClock::new();

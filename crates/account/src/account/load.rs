@@ -210,7 +210,13 @@ async fn restore(
             return Ok((AccountState::new(id), empty(), damaged));
         }
         for position in &positions {
-            match restore_one(journal, keys, scale, *position, strict).await {
+            let restored = restore_one(journal, keys, scale, *position, strict).await;
+            // What is missing of one that was trimmed since it was listed is no damage.
+            let whole = matches!(&restored, Ok(Some(_))) && strict;
+            if !whole && journal.is_trimmed(*position).await? {
+                continue;
+            }
+            match restored {
                 Ok(Some((state, tail))) => {
                     return Ok((
                         state,
