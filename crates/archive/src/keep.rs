@@ -33,6 +33,7 @@ mod line_ends;
 pub mod maildir;
 mod octets;
 pub mod ownership;
+mod ranges;
 pub mod sealed;
 mod sent;
 #[cfg(test)]

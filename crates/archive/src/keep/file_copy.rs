@@ -50,6 +50,11 @@ pub(super) trait Layout: Send + Sync + 'static {
         Ok(())
     }
 
+    /// What a folder's journal says was written anew, with so many bytes, takes its place.
+    fn put_in_place(&self, _root: &Path, _place: &str, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether a folder's files are as its last commit left them, as far as a stat of each tells.
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool>;
 
@@ -181,6 +186,10 @@ impl<L: Layout> FileCopy<L> {
                 },
             };
             let mut header = header;
+            if let Some(bytes) = header.rewritten.take() {
+                self.layout.put_in_place(&self.root, &place, bytes)?;
+                self.settle(&place, &header)?;
+            }
             if let Some(to) = header.moving_to.take() {
                 self.move_parts(&place, &to)?;
                 place = to.into();
@@ -264,11 +273,11 @@ impl<L: Layout> FileCopy<L> {
         self.layout.moved(&self.root, from)
     }
 
-    /// The move is done.
+    /// What the journal said was about to be done is done: this is its header.
     fn settle(&self, place: &str, header: &Header) -> Result<()> {
         let mut journal = self.open_journal(place)?;
         let commit = *journal.last();
-        journal.push(&Record::Header(Header { moving_to: None, ..header.clone() }))?;
+        journal.push(&Record::Header(header.clone()))?;
         journal.commit(&commit)
     }
 
@@ -483,5 +492,6 @@ fn header(folder: &FolderName, server: &Identity) -> Header {
         mailboxid: server.mailboxid.clone(),
         moving_to: None,
         aside: false,
+        rewritten: None,
     }
 }

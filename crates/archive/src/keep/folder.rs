@@ -16,7 +16,7 @@ use sealpost_imap::types::{Date, DateTime};
 
 use super::claim::Claim;
 use super::digest::Digesting;
-use super::journal::{Again, Commit, FlagsRecord, Journal, Message, Record};
+use super::journal::{Again, Commit, FlagsRecord, Header, Journal, Message, Record};
 use super::line_ends::ToText;
 use super::octets::Octets;
 use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among};
@@ -47,6 +47,10 @@ pub(super) trait Files: Send {
     fn committed(&mut self, contents: &Contents, resume: &Resume) -> Result<()>;
     /// The run ends: what other programs read is brought up to date; what a stat says of it then ([`Commit::shown`]).
     fn close(&mut self, contents: &Contents) -> Result<u64>;
+    /// The folder was closed: what is not kept is removed from the files, if it is still there and that is worth it.
+    fn tidy(&mut self, _contents: &mut Contents) -> Result<()> {
+        Ok(())
+    }
     /// The text of a message, and perhaps more of LF after it.
     fn text(&self, message: &Message, flags: &Flags) -> Result<Box<dyn Read + '_>>;
     /// What was found and repaired when it was opened.
@@ -186,20 +190,45 @@ impl Contents {
     /// `Retry`, `Corrupt`: the old one is there then.
     fn date(&mut self, dates: &HashMap<u32, DateTime>, path: &Path) -> Result<()> {
         let last = *self.journal.last();
-        let mut again = Again::begin(path, self.journal.header().clone())?;
-        for record in self.journal.records()? {
-            let mut record = record?.1;
+        let mut again = self.write_anew(self.journal.header().clone(), |_, mut record| {
             if let Record::Message(message) = &mut record
                 && let (None, Some(date)) = (message.received, dates.get(&message.uid))
             {
                 (message.received, message.zone) = (Some(date.timestamp().seconds()), date.zone_minutes());
             }
-            again.add(record)?;
-        }
+            Some(record)
+        })?;
         again.commit(&last)?;
         again.put_in_place(path)?;
         *self = Contents::read(path, |_, _| {})?;
         Ok(())
+    }
+
+    /// A new journal, with what `change` makes of each record and where it is; `None`: it is left out. It is to be committed.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`.
+    pub fn write_anew(
+        &self,
+        header: Header,
+        mut change: impl FnMut(u64, Record) -> Option<Record>,
+    ) -> Result<Again> {
+        let mut again = Again::begin(self.journal.path(), header)?;
+        for record in self.journal.records()? {
+            let (at, record) = record?;
+            let is_message = matches!(record, Record::Message(_));
+            match change(at, record) {
+                Some(record) => again.add(record)?,
+                None if is_message => again.leave_out_message()?,
+                None => {}
+            }
+        }
+        Ok(again)
+    }
+
+    /// Whether there were messages that are not kept any more.
+    pub fn may_have_dead(&self) -> bool {
+        !(self.removed.is_empty() && self.again.is_empty())
     }
 
     /// The committed messages that are still kept, in the order in which they came.
@@ -541,7 +570,7 @@ impl<F: Files> Folder for FileFolder<F> {
             // A short transaction at the end is what the next run looks at.
             self.contents.journal.commit(&closed)?;
         }
-        Ok(())
+        self.files.tidy(&mut self.contents)
     }
 
     fn unread(&self) -> u64 {

@@ -24,6 +24,7 @@ mod json;
 mod layout;
 mod name;
 mod quote;
+mod rewrite;
 mod segments;
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use sealpost_base::Result;
 
+use super::adopt::Paths;
 use super::from_line;
 use super::json;
 use super::quote::{Quoter, Unquoting};
+use super::rewrite::rewrite;
 use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::folder::{Contents, Files};
@@ -141,7 +143,8 @@ impl MboxFiles {
         temporary.push(".new");
         let mut written = (0, 0);
         files::replace(&self.json, temporary.into(), |file| {
-            written = write_json(file, self.uidvalidity, contents).map_err(|e| io_error(&self.json, e))??;
+            written = write_json(file, self.uidvalidity, contents, |at| at)
+                .map_err(|e| io_error(&self.json, e))??;
             Ok(())
         })?;
         let (messages, end) = written;
@@ -154,8 +157,13 @@ impl MboxFiles {
     }
 }
 
-/// Writes the JSON; returns how many messages there are and where the last one ends.
-fn write_json(out: impl Write, uidvalidity: u32, contents: &Contents) -> io::Result<Result<(u64, u64)>> {
+/// Writes the JSON, with every message where `place` says; returns how many there are and where the last one ends.
+pub fn write_json(
+    out: impl Write,
+    uidvalidity: u32,
+    contents: &Contents,
+    place: impl Fn(u64) -> u64,
+) -> io::Result<Result<(u64, u64)>> {
     let mut writer = json::Writer::new(out, uidvalidity)?;
     let (mut messages, mut end) = (0, 0);
     let found = match contents.messages() {
@@ -169,9 +177,10 @@ fn write_json(out: impl Write, uidvalidity: u32, contents: &Contents) -> io::Res
             Err(e) => return Ok(Err(e)),
         };
         let flags = contents.known.flags(message.uid).unwrap_or(&none);
-        writer.message(message.uid, message.offset, message.length, flags)?;
+        let offset = place(message.offset);
+        writer.message(message.uid, offset, message.length, flags)?;
         messages += 1;
-        end = end.max(message.offset + message.length);
+        end = end.max(offset + message.length);
     }
     writer.finish()?.flush()?;
     Ok(Ok((messages, end)))
@@ -188,7 +197,7 @@ pub fn is_published(path: &Path, uidvalidity: u32, contents: &Contents) -> Resul
         Err(e) => return Err(io_error(path, e)),
     };
     let mut same = Same { file: io::BufReader::with_capacity(64 * 1024, file), piece: Vec::new() };
-    match write_json(io::BufWriter::with_capacity(64 * 1024, &mut same), uidvalidity, contents) {
+    match write_json(io::BufWriter::with_capacity(64 * 1024, &mut same), uidvalidity, contents, |at| at) {
         Ok(written) => {
             let (messages, _) = written?;
             let ends = same.file.read(&mut [0]).map_err(|e| io_error(path, e))? == 0;
@@ -281,6 +290,11 @@ impl Files for MboxFiles {
             self.publish(contents)?;
         }
         files::length(&self.json)
+    }
+
+    fn tidy(&mut self, contents: &mut Contents) -> Result<()> {
+        let (mbox, json) = (self.path.clone(), self.json.clone());
+        rewrite(&Paths { mbox, json, journal: contents.journal.path().to_owned() }, contents)
     }
 
     fn text(&self, message: &Message, _flags: &Flags) -> Result<Box<dyn Read + '_>> {

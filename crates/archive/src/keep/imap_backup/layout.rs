@@ -7,7 +7,7 @@ use sealpost_base::{Kind, Result, limits};
 
 use super::adopt::{Paths, adopt, is_earlier, reads_back, save_orphans};
 use super::files::{MboxFiles, is_published};
-use super::{json, name};
+use super::{json, name, rewrite};
 use crate::io_error;
 use crate::keep::FolderName;
 use crate::keep::file_copy::{Found, Layout, Purpose};
@@ -40,6 +40,10 @@ impl Layout for ImapBackup {
             Some(parent) => make_directory(parent),
             None => Ok(()),
         }
+    }
+
+    fn put_in_place(&self, root: &Path, place: &str, bytes: u64) -> Result<()> {
+        rewrite::put_in_place(&self.paths(root, place), bytes)
     }
 
     fn is_as_left(&self, root: &Path, place: &str, last: &Commit) -> Result<bool> {
@@ -104,6 +108,7 @@ fn begin_anew(paths: &Paths, header: Header, why: &str) -> Result<(MboxFiles, Co
 }
 
 fn open_ours(paths: &Paths, header: Header, purpose: Purpose) -> Result<(MboxFiles, Contents)> {
+    rewrite::remove_unfinished(paths);
     let mut contents = Contents::read(&paths.journal, |_, _| {})?;
     let uidvalidity = header.uidvalidity;
     let (length, last) = (length(&paths.mbox)?, *contents.journal.last());

@@ -1,6 +1,7 @@
 //! The format against random messages and crashes at every byte; with other programs at the same files, [`others`].
 
 mod others;
+mod rewritten;
 
 use std::fs;
 

@@ -49,6 +49,17 @@ impl Again {
         Ok(())
     }
 
+    /// Leaves out the next message of the other one.
+    ///
+    /// # Errors
+    /// As [`Journal::push`].
+    pub fn leave_out_message(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.line_ends) != 0 {
+            self.journal.push(&Record::Abandoned)?;
+        }
+        Ok(())
+    }
+
     /// Commits it all, and once more with nothing: what is looked at of a journal, and done again, is its last transaction.
     ///
     /// # Errors

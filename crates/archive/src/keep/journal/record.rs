@@ -77,6 +77,9 @@ pub struct Header {
     /// It was put aside: the server has another mailbox by this name now.
     #[n(5)]
     pub aside: bool,
+    /// Its data file was written anew with so many bytes, and is about to take the place of the one before.
+    #[n(6)]
+    pub rewritten: Option<u64>,
 }
 
 /// One message.

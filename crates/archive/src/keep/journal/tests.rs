@@ -14,6 +14,7 @@ fn header(name: &str) -> Header {
         uidvalidity: 7,
         mailboxid: Some("F1".to_owned()),
         moving_to: None,
+        rewritten: None,
         aside: false,
     }
 }

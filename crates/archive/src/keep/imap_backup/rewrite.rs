@@ -1,0 +1,161 @@
+//! An mbox without what is not kept any more.
+//!
+//! A message that is removed, or that another one took the place of, stays in the mbox where it was, and a mail program that
+//! opens the mbox shows it. So when a run is done with the folder, the mbox is written anew without such messages; everything
+//! else stays, in its order, also what no record names.
+//!
+//! Journal and JSON say where messages are, so they are written anew too. All three are there, whole, before the journal takes
+//! its place: it says then that the other two are about to take theirs ([`Header::rewritten`]), and whoever opens the copy
+//! after a crash goes on with that.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use sealpost_base::{Result, limits};
+
+use super::adopt::Paths;
+use super::files::write_json;
+use crate::io_error;
+use crate::keep::appending::Appending;
+use crate::keep::files::{length, replace, sync_directory_of};
+use crate::keep::folder::Contents;
+use crate::keep::journal::{Again, Commit, Header, Record};
+use crate::keep::ranges::{Moved, Ranges};
+
+/// An mbox up to this size is written anew as soon as it has something that is not kept.
+const SMALL_BYTES: u64 = 16 * 1024 * 1024;
+/// A larger one when a share of 1 / so much of it is not kept, so that what is written anew is in proportion to what was removed.
+const SHARE: u64 = 8;
+
+/// Writes the mbox anew if there is enough in it that is not kept. The folder is to be closed, and nothing is to be written to it
+/// any more.
+///
+/// # Errors
+/// `Retry`, `Corrupt`: what is in place then is whole, or is put in its place when the copy is opened.
+pub fn rewrite(paths: &Paths, contents: &mut Contents) -> Result<()> {
+    let prepared = prepare(paths, contents).inspect_err(|_| remove_unfinished(paths))?;
+    let Some((journal, bytes)) = prepared else { return Ok(()) };
+    journal.put_in_place(&paths.journal)?;
+    put_in_place(paths, bytes)?;
+    *contents = Contents::read(&paths.journal, |_, _| {})?;
+    let (header, last) = (contents.journal.header().clone(), *contents.journal.last());
+    contents.push(Record::Header(Header { rewritten: None, ..header }))?;
+    contents.journal.commit(&last)
+}
+
+/// Writes all three anew, under other names, if there is enough that is not kept; the journal, and how many bytes the mbox has.
+pub(super) fn prepare(paths: &Paths, contents: &Contents) -> Result<Option<(Again, u64)>> {
+    if !contents.may_have_dead() {
+        return Ok(None);
+    }
+    let last = *contents.journal.last();
+    let dead = dead(contents)?;
+    let bytes = dead.bytes();
+    if bytes == 0 || (last.data > SMALL_BYTES && bytes < last.data / SHARE) {
+        return Ok(None);
+    }
+    let (moved, data) = (dead.moved(), last.data - bytes);
+    copy_without(paths, &dead, last.data)?;
+    let shown = write_moved_json(paths, contents, &moved)?;
+    let header = Header { rewritten: Some(data), ..contents.journal.header().clone() };
+    let mut journal = contents.write_anew(header, |at, record| match record {
+        Record::Message(message) if !contents.is_live(&message, at) => None,
+        Record::Message(mut message) => {
+            message.offset = moved.to(message.offset);
+            Some(Record::Message(message))
+        }
+        // All of what they are about is left out.
+        Record::Vanished { .. } => None,
+        record => Some(record),
+    })?;
+    journal.commit(&Commit { data, shown: Some(shown), ..last })?;
+    Ok(Some((journal, data)))
+}
+
+/// Puts what was written anew, with so many bytes, in its place, as far as that is not done.
+///
+/// # Errors
+/// `Retry` if it cannot be done.
+pub fn put_in_place(paths: &Paths, bytes: u64) -> Result<()> {
+    let mbox = rewritten(&paths.mbox);
+    // One of another length was never whole.
+    if mbox.exists() && length(&mbox)? == bytes {
+        fs::rename(&mbox, &paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
+    }
+    let json = rewritten(&paths.json);
+    if json.exists() {
+        fs::rename(&json, &paths.json).map_err(|e| io_error(&paths.json, e))?;
+    }
+    sync_directory_of(&paths.mbox)
+}
+
+/// Removes what an attempt left that did not come to its end. What is said to take its place has taken it.
+pub fn remove_unfinished(paths: &Paths) {
+    for path in [&paths.mbox, &paths.json] {
+        // What cannot be removed is written over by the next attempt.
+        let _ = fs::remove_file(rewritten(path));
+    }
+}
+
+/// What is written anew is here until it takes its place.
+fn rewritten(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".rewritten");
+    name.into()
+}
+
+/// Where the mbox has messages that are not kept.
+fn dead(contents: &Contents) -> Result<Ranges> {
+    let mut dead = Ranges::new(limits::ARCHIVE_REWRITE_RANGES);
+    for record in contents.journal.records()? {
+        match record? {
+            (at, Record::Message(message)) if !contents.is_live(&message, at) => {
+                dead.add(message.offset, message.offset + message.length);
+            }
+            // What was behind that was cut off: what is there now is something else.
+            (_, Record::Commit(commit)) => dead.remove(commit.data, u64::MAX),
+            _ => {}
+        }
+    }
+    for message in contents.messages()? {
+        let (_, message) = message?;
+        dead.remove(message.offset, message.offset + message.length);
+    }
+    Ok(dead)
+}
+
+/// Writes the mbox without these, as far as `end`.
+fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
+    let path = rewritten(&paths.mbox);
+    let copy = || -> io::Result<()> {
+        let mut from = File::open(&paths.mbox)?;
+        let mut to = Appending::open(&path, 0)?;
+        let mut piece = vec![0; 128 * 1024];
+        for (begins, ends) in dead.gaps(end) {
+            from.seek(SeekFrom::Start(begins))?;
+            let mut left = ends - begins;
+            while left > 0 {
+                let room = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+                from.read_exact(&mut piece[..room])?;
+                to.write_all(&piece[..room])?;
+                left -= room as u64;
+            }
+        }
+        to.sync()
+    };
+    copy().map_err(|e| io_error(&path, e))
+}
+
+/// Writes the JSON of what is kept, with every message where it will be; its bytes.
+fn write_moved_json(paths: &Paths, contents: &Contents, moved: &Moved) -> Result<u64> {
+    let path = rewritten(&paths.json);
+    let mut temporary = paths.json.clone().into_os_string();
+    temporary.push(".new");
+    replace(&path, temporary.into(), |file| {
+        let uidvalidity = contents.journal.header().uidvalidity;
+        write_json(file, uidvalidity, contents, |at| moved.to(at)).map_err(|e| io_error(&path, e))??;
+        Ok(())
+    })?;
+    length(&path)
+}

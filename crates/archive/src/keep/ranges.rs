@@ -1,0 +1,127 @@
+//! [`Ranges`]: parts of a file that are to be left out, and where everything else is then.
+
+use std::collections::BTreeMap;
+
+/// Parts of a file that do not touch each other; at most so many.
+#[derive(Debug)]
+pub struct Ranges {
+    /// By where they begin: where they end.
+    ends: BTreeMap<u64, u64>,
+    most: usize,
+}
+
+impl Ranges {
+    /// None, and never more than `most`: further ones are not taken.
+    pub fn new(most: usize) -> Self {
+        Ranges { ends: BTreeMap::new(), most }
+    }
+
+    /// Adds a part; with those that it touches it becomes one.
+    pub fn add(&mut self, mut begins: u64, mut ends: u64) {
+        if begins >= ends {
+            return;
+        }
+        while let Some((first, last)) = self.ends.range(..=ends).next_back().map(|(b, e)| (*b, *e))
+            && last >= begins
+        {
+            self.ends.remove(&first);
+            (begins, ends) = (begins.min(first), ends.max(last));
+        }
+        if self.ends.len() < self.most {
+            self.ends.insert(begins, ends);
+        }
+    }
+
+    /// Takes a part out of them.
+    pub fn remove(&mut self, begins: u64, ends: u64) {
+        while let Some((first, last)) = self.ends.range(..ends).next_back().map(|(b, e)| (*b, *e))
+            && last > begins
+        {
+            self.ends.remove(&first);
+            if first < begins {
+                self.ends.insert(first, begins);
+            }
+            if last > ends {
+                self.ends.insert(ends, last);
+            }
+        }
+    }
+
+    /// Bytes in them.
+    pub fn bytes(&self) -> u64 {
+        self.ends.iter().map(|(begins, ends)| ends - begins).sum()
+    }
+
+    /// What is not in them, as far as `end`.
+    pub fn gaps(&self, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let begins = std::iter::once(0).chain(self.ends.values().copied());
+        let ends = self.ends.keys().copied().chain([end]);
+        begins
+            .zip(ends)
+            .map(move |(begins, ends)| (begins, ends.min(end)))
+            .filter(|(begins, ends)| begins < ends)
+    }
+
+    /// Where things are without them.
+    pub fn moved(&self) -> Moved {
+        let mut before = 0;
+        Moved(
+            self.ends
+                .iter()
+                .map(|(begins, ends)| {
+                    before += ends - begins;
+                    (*ends, before)
+                })
+                .collect(),
+        )
+    }
+}
+
+/// Where things of a file are without parts of it: where each of these ended, and how many bytes are missing from there on.
+#[derive(Debug)]
+pub struct Moved(Vec<(u64, u64)>);
+
+impl Moved {
+    /// Where what was at `at` is.
+    pub fn to(&self, at: u64) -> u64 {
+        let passed = self.0.partition_point(|(ends, _)| *ends <= at);
+        at - passed.checked_sub(1).map_or(0, |last| self.0[last].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn they_are_what_a_list_of_bytes_says(steps in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..20), 0..20)) {
+            let (mut ranges, mut model) = (Ranges::new(100), [false; 100]);
+            for (add, begins, length) in steps {
+                let ends = begins + length;
+                if add { ranges.add(begins, ends) } else { ranges.remove(begins, ends) }
+                model[begins as usize..ends as usize].fill(add);
+            }
+            prop_assert_eq!(ranges.bytes(), model.iter().filter(|out| **out).count() as u64);
+            let kept: Vec<u64> = ranges.gaps(100).flat_map(|(begins, ends)| begins..ends).collect();
+            let wanted: Vec<u64> = (0..100).filter(|at| !model[*at as usize]).collect();
+            prop_assert_eq!(&kept, &wanted);
+            let moved = ranges.moved();
+            for (at, was) in wanted.iter().enumerate() {
+                prop_assert_eq!(moved.to(*was), at as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn they_are_bounded() {
+        let mut ranges = Ranges::new(2);
+        for n in 0..5 {
+            ranges.add(n * 10, n * 10 + 5);
+        }
+        ranges.add(5, 10);
+        assert_eq!(ranges.gaps(50).collect::<Vec<_>>(), [(15, 50)]);
+    }
+}
