@@ -496,11 +496,7 @@ impl<F: Files> Folder for FileFolder<F> {
     }
 
     fn fitting(&mut self, flags: &Flags) -> Option<Flags> {
-        let record = FlagsRecord::of(flags);
-        let words = |words: &Option<Vec<_>>| words.as_ref().map_or(0, Vec::len);
-        let all =
-            words(&record.keywords) == flags.keywords.len() && words(&record.labels) == flags.labels.len();
-        (!all).then(|| record.into_flags())
+        (!FlagsRecord::holds(flags)).then(|| FlagsRecord::of(flags).into_flags())
     }
 
     fn vanished(&mut self, uid: u32) -> Result<()> {

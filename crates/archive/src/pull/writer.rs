@@ -245,7 +245,7 @@ impl Writer {
             return Ok(());
         }
         let size = octets.len() as u64;
-        self.fit(arrived.uid, &mut arrived.flags);
+        self.fit(&mut arrived);
         let stored = self.folder.put(&arrived, octets);
         self.stored(stored, arrived.uid, size)
     }
@@ -272,7 +272,7 @@ impl Writer {
         if stored.is_ok() && self.is_there(&arrived)? {
             return self.folder.abandon();
         }
-        self.fit(arrived.uid, &mut arrived.flags);
+        self.fit(&mut arrived);
         let stored = stored.and_then(|()| self.folder.finish(&arrived));
         self.stored(stored, arrived.uid, octets)
     }
@@ -305,30 +305,35 @@ impl Writer {
 
     fn flags(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         let fitting = self.folder.fitting(flags);
-        let differs = self.folder.known().differs(uid, fitting.as_ref().unwrap_or(flags));
-        if differs {
-            let mut flags = flags.clone();
-            self.fit(uid, &mut flags);
-            self.folder.flags(uid, &flags)?;
+        let fits = fitting.as_ref().unwrap_or(flags);
+        if self.folder.known().differs(uid, fits) {
+            self.folder.flags(uid, fits)?;
+            self.left_out(uid, flags, fits);
             self.written.flags += 1;
             self.changed();
         }
         Ok(())
     }
 
-    /// Leaves out what the copy has no room for, and tells.
-    fn fit(&mut self, uid: u32, flags: &mut Flags) {
-        let Some(fitting) = self.folder.fitting(flags) else { return };
+    /// Leaves out of a message's flags what the copy has no room for.
+    fn fit(&mut self, arrived: &mut Arrived) {
+        if let Some(fits) = self.folder.fitting(&arrived.flags) {
+            self.left_out(arrived.uid, &arrived.flags, &fits);
+            arrived.flags = fits;
+        }
+    }
+
+    /// Tells how many words of a message's flags the copy has no room for.
+    fn left_out(&mut self, uid: u32, flags: &Flags, fits: &Flags) {
         let words = |flags: &Flags| flags.keywords.len() + flags.labels.len();
-        let left_out = words(flags).saturating_sub(words(&fitting));
+        let all = words(flags);
+        let left_out = all.saturating_sub(words(fits));
         if left_out > 0 {
-            let all = words(flags);
             let reason = format!(
                 "{left_out} of its {all} keywords and labels are left out: the copy has no room for them"
             );
             self.unread([Failure { uid, reason }]);
         }
-        *flags = fitting;
     }
 
     fn unread(&mut self, unread: impl IntoIterator<Item = Failure>) {

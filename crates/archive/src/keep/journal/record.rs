@@ -134,10 +134,10 @@ pub struct FlagsRecord {
 impl FlagsRecord {
     /// The flags as records hold them: of the words, those for which a record has room.
     pub fn of(flags: &Flags) -> Self {
-        let mut room = limits::ARCHIVE_RECORD_BYTES / 2;
+        let mut room = WORDS_BYTES;
         let mut fitting = |words: &[Box<str>]| -> Option<Vec<Box<str>>> {
             let mut fits = |word: &str| {
-                let left = room.checked_sub(word.len() + 8);
+                let left = room.checked_sub(word_bytes(word));
                 room = left.unwrap_or(room);
                 left.is_some()
             };
@@ -148,6 +148,11 @@ impl FlagsRecord {
         FlagsRecord { system: flags.system, keywords, labels }
     }
 
+    /// Whether a record has room for all of the words.
+    pub fn holds(flags: &Flags) -> bool {
+        flags.keywords.iter().chain(&flags.labels).map(|word| word_bytes(word)).sum::<usize>() <= WORDS_BYTES
+    }
+
     /// The flags.
     pub fn into_flags(self) -> Flags {
         Flags {
@@ -156,6 +161,14 @@ impl FlagsRecord {
             labels: self.labels.unwrap_or_default(),
         }
     }
+}
+
+/// Bytes of a record that its words may take.
+const WORDS_BYTES: usize = limits::ARCHIVE_RECORD_BYTES / 2;
+
+/// What a word takes of a record, and no more than that.
+fn word_bytes(word: &str) -> usize {
+    word.len() + 8
 }
 
 /// What holds when everything before is taken into account.

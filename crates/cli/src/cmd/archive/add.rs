@@ -2,6 +2,7 @@
 
 mod questions;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use sealpost_imap::types::MailboxAttribute;
 use serde::Serialize;
 
 use self::questions::{Login, Terminal};
-use super::folders::{Chosen, FolderArgs};
+use super::folders::{FolderArgs, check};
 use super::progress::Working;
 use super::remembered::{Accounts, Remembered};
 use super::server::{Place, ServerArgs};
@@ -91,32 +92,23 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     accounts.check_new(&args.account)?;
     let mut login = Login::new(&args.server);
     let mut place = login.ask(&mut Terminal).await?;
-    let mut folders = args.folders.clone();
-    let mut shown = Vec::new();
+    let (mut folders, mut shown) = (args.folders.clone(), Vec::new());
     if !args.untried {
-        let (listing, capabilities) = loop {
+        let there = loop {
             match tried(&login, &place, global.output()).await {
-                Ok(found) => break found,
+                Ok(there) => break there,
                 Err(e) => login.forget(e, &mut Terminal)?,
             }
             place = login.ask(&mut Terminal).await?;
         };
-        let asked = login.is_asked() && folders.only.is_empty() && folders.exclude.is_empty();
-        shown = found(&listing, &capabilities, &folders);
-        folders = if asked {
-            warn(table(&shown));
-            let names: Vec<_> = shown.iter().map(|folder| folder.name.clone()).collect();
-            questions::folders(&mut Terminal, &names, &rarely_wanted(&listing))?
+        if login.is_asked() && folders.is_all() {
+            warn(table(&there.folders(&folders)));
+            folders = questions::folders(&mut Terminal, &there.names(), &there.rarely_wanted())?;
         } else {
-            let chosen = Chosen::new(folders.clone());
-            shown.iter().for_each(|folder| {
-                chosen.wants(&folder.name);
-            });
-            chosen.check()?;
-            propose(global.output(), &rarely_wanted(&listing));
-            folders
-        };
-        shown = found(&listing, &capabilities, &folders);
+            check(&folders, there.names().iter().map(String::as_str))?;
+            propose(global.output(), &there.rarely_wanted());
+        }
+        shown = there.folders(&folders);
     }
     let into = match &args.into {
         Some(into) => std::path::absolute(into)?,
@@ -149,8 +141,14 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folders that the account has, if it can be opened so.
-async fn tried(login: &Login, place: &Place, output: Output) -> Result<(Listing, Capabilities)> {
+/// What an account has.
+struct There {
+    listing: Listing,
+    capabilities: Capabilities,
+}
+
+/// What the account has, if it can be opened so.
+async fn tried(login: &Login, place: &Place, output: Output) -> Result<There> {
     let server = login.at(place).await?;
     let working = Working::new(output, &format!("trying {server}"), "");
     let mut connection = Connection::open(&server).await?;
@@ -158,21 +156,37 @@ async fn tried(login: &Login, place: &Place, output: Output) -> Result<(Listing,
     let capabilities = connection.capabilities().clone();
     connection.logout().await;
     drop(working);
-    Ok((listing, capabilities))
+    Ok(There { listing, capabilities })
 }
 
-/// The folders with mail, and whether a pull of `chosen` takes them.
-fn found(listing: &Listing, capabilities: &Capabilities, chosen: &FolderArgs) -> Vec<Folder> {
-    let wanted = |found: &Found| chosen.wants(found.name.as_str());
-    let pulled = pull::folders(capabilities, listing.folders.clone(), &wanted);
-    let folders = listing.folders.iter().filter(|found| found.selectable);
-    folders
-        .map(|found| Folder {
+impl There {
+    /// The folders with mail, and whether a pull of `chosen` takes them.
+    fn folders(&self, chosen: &FolderArgs) -> Vec<Folder> {
+        let wanted = |found: &Found| chosen.wants(found.name.as_str());
+        let pulled = pull::folders(&self.capabilities, self.listing.folders.clone(), &wanted);
+        let pulled: HashSet<&str> = pulled.iter().map(|found| found.name.as_str()).collect();
+        let folder = |found: &Found| Folder {
             name: found.name.as_str().to_owned(),
             messages: found.numbers.as_ref().map(|numbers| numbers.messages),
-            pulled: pulled.iter().any(|pulled| pulled.name == found.name),
-        })
-        .collect()
+            pulled: pulled.contains(found.name.as_str()),
+        };
+        self.with_mail().map(folder).collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.with_mail().map(|found| found.name.as_str().to_owned()).collect()
+    }
+
+    /// Folders that most people leave out.
+    fn rarely_wanted(&self) -> Vec<String> {
+        let useless = [MailboxAttribute::Junk, MailboxAttribute::Trash];
+        let is_useless = |found: &&Found| found.attributes.iter().any(|a| useless.contains(a));
+        self.with_mail().filter(is_useless).map(|found| found.name.as_str().to_owned()).collect()
+    }
+
+    fn with_mail(&self) -> impl Iterator<Item = &Found> {
+        self.listing.folders.iter().filter(|found| found.selectable)
+    }
 }
 
 impl Added<'_> {
@@ -196,13 +210,7 @@ fn table(folders: &[Folder]) -> String {
     folders.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Folders that most people leave out.
-fn rarely_wanted(listing: &Listing) -> Vec<String> {
-    let useless = [MailboxAttribute::Junk, MailboxAttribute::Trash];
-    let has = |found: &&Found| found.attributes.iter().any(|attribute| useless.contains(attribute));
-    listing.folders.iter().filter(has).map(|found| found.name.as_str().to_owned()).collect()
-}
-
+/// Says which options leave out what most people leave out.
 fn propose(output: Output, rarely: &[String]) {
     if !rarely.is_empty() {
         let options: Vec<_> = rarely.iter().map(|name| format!("--exclude '{name}'")).collect();

@@ -26,6 +26,11 @@ impl FolderArgs {
         (self.only.is_empty() || any(&self.only)) && !any(&self.exclude)
     }
 
+    /// Whether nothing is left out.
+    pub fn is_all(&self) -> bool {
+        self.only.is_empty() && self.exclude.is_empty()
+    }
+
     /// What is said on the command line, or else these.
     pub fn or(self, only: &[String], exclude: &[String]) -> Self {
         let or = |said: Vec<String>, remembered: &[String]| {
@@ -33,6 +38,18 @@ impl FolderArgs {
         };
         FolderArgs { only: or(self.only, only), exclude: or(self.exclude, exclude) }
     }
+}
+
+/// Whether each `--folder` chooses some of the folders of these names.
+///
+/// # Errors
+/// As [`Chosen::check`].
+pub fn check<'a>(args: &FolderArgs, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let chosen = Chosen::new(args.clone());
+    for name in names {
+        chosen.wants(name);
+    }
+    chosen.check()
 }
 
 /// Folder names that are remembered for saying which there are.

@@ -9,7 +9,7 @@ use sealpost_account::directory::Secret;
 use sealpost_archive::client::Server;
 use sealpost_base::{Error, Kind};
 
-use super::super::folders::{Chosen, FolderArgs};
+use super::super::folders::{FolderArgs, check};
 use super::super::server::{Place, ServerArgs, password};
 use crate::exit::Usage;
 use crate::output::{text, warn};
@@ -157,12 +157,8 @@ pub fn folders(who: &mut impl Answers, names: &[String], rarely: &[String]) -> R
     let mut attempt = 1;
     loop {
         let chosen = parse(&who.line(&format!("Folders (most people: {example}): "))?);
-        let all =
-            Chosen::new(FolderArgs { only: [&*chosen.only, &chosen.exclude].concat(), exclude: vec![] });
-        names.iter().for_each(|name| {
-            all.wants(name);
-        });
-        let checked = all.check().and_then(|()| {
+        let all = FolderArgs { only: [&*chosen.only, &chosen.exclude].concat(), exclude: vec![] };
+        let checked = check(&all, names.iter().map(String::as_str)).and_then(|()| {
             let some = names.iter().any(|name| chosen.wants(name));
             some.then_some(()).ok_or_else(|| Error::not_found("that leaves no folder"))
         });
