@@ -278,8 +278,8 @@ pub const COPY_BETWEEN: usize = 10_000;
 /// Bytes of the names of all different sets of flags in one folder of an archive; beyond it keywords are left out of what
 /// is compared and shown.
 pub const ARCHIVE_FLAG_BYTES: usize = 2 * 1024 * 1024;
-/// Parts of an archived mbox that are left out when it is written anew; others are left out the next time.
-pub const ARCHIVE_REWRITE_RANGES: usize = 100_000;
+/// Parts of an archived mbox that are left out when it is written anew, some 30 MiB; with more of them it stays as it is.
+pub const ARCHIVE_REWRITE_RANGES: usize = 1_000_000;
 /// Bytes of one record in the journal of an archived folder.
 pub const ARCHIVE_RECORD_BYTES: usize = 64 * 1024;
 /// Bytes of one response of a server that an archive is made of, messages not included: a SEARCH that names a million UIDs.

@@ -250,9 +250,7 @@ impl<L: Layout> FileCopy<L> {
     /// Says that a folder's files are at `to` now, with this header, and moves them there.
     fn relocate(&self, from: &str, to: &str, header: Header) -> Result<()> {
         let mut journal = self.open_journal(from)?;
-        let commit = *journal.last();
-        journal.push(&Record::Header(Header { moving_to: Some(to.to_owned()), ..header.clone() }))?;
-        journal.commit(&commit)?;
+        journal.set_header(Header { moving_to: Some(to.to_owned()), ..header.clone() })?;
         drop(journal);
         self.move_parts(from, to)?;
         self.settle(to, &header)
@@ -275,10 +273,7 @@ impl<L: Layout> FileCopy<L> {
 
     /// What the journal said was about to be done is done: this is its header.
     fn settle(&self, place: &str, header: &Header) -> Result<()> {
-        let mut journal = self.open_journal(place)?;
-        let commit = *journal.last();
-        journal.push(&Record::Header(header.clone()))?;
-        journal.commit(&commit)
+        self.open_journal(place)?.set_header(header.clone())
     }
 
     /// Opens what is at `place`.

@@ -8,6 +8,13 @@ use sealpost_base::Result;
 
 use crate::io_error;
 
+/// The path with more at the end of its name.
+pub fn longer(path: &Path, end: &str) -> PathBuf {
+    let mut longer = path.as_os_str().to_owned();
+    longer.push(end);
+    longer.into()
+}
+
 /// Bytes of a file; none if it is not there.
 ///
 /// # Errors
@@ -110,11 +117,7 @@ pub fn link_aside(path: &Path) -> Result<PathBuf> {
 
 /// A name for what is damaged, which nothing has.
 fn aside(path: &Path) -> PathBuf {
-    let numbered = (1u32..).map(|n| {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(format!(".damaged-{n}"));
-        PathBuf::from(aside)
-    });
+    let numbered = (1u32..).map(|n| longer(path, &format!(".damaged-{n}")));
     let mut free = numbered.filter(|aside| fs::symlink_metadata(aside).is_err());
     free.next().unwrap_or_else(|| path.with_extension("damaged"))
 }

@@ -48,7 +48,7 @@ pub(super) trait Files: Send {
     /// The run ends: what other programs read is brought up to date; what a stat says of it then ([`Commit::shown`]).
     fn close(&mut self, contents: &Contents) -> Result<u64>;
     /// The folder was closed: what is not kept is removed from the files, if it is still there and that is worth it.
-    fn tidy(&mut self, _contents: &mut Contents) -> Result<()> {
+    fn tidy(&mut self, _contents: &Contents) -> Result<()> {
         Ok(())
     }
     /// The text of a message, and perhaps more of LF after it.
@@ -566,7 +566,7 @@ impl<F: Files> Folder for FileFolder<F> {
             // A short transaction at the end is what the next run looks at.
             self.contents.journal.commit(&closed)?;
         }
-        self.files.tidy(&mut self.contents)
+        self.files.tidy(&self.contents)
     }
 
     fn unread(&self) -> u64 {

@@ -21,6 +21,7 @@ pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
 pub use self::salvage::Salvaged;
 use super::digest::{CHECK_BYTES, Check, Checking};
+use super::files::{longer, sync_directory_of};
 use crate::io_error;
 
 mod again;
@@ -87,9 +88,7 @@ impl Journal {
     /// # Errors
     /// `Retry` if it cannot be written.
     pub fn begin(path: &Path, header: Header) -> Result<Self> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".new");
-        let temporary = PathBuf::from(temporary);
+        let temporary = longer(path, ".new");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&temporary).map_err(|e| io_error(&temporary, e))?;
@@ -123,7 +122,7 @@ impl Journal {
         }
         std::fs::rename(&self.path, path).map_err(|e| io_error(path, e))?;
         self.path = path.to_owned();
-        super::files::sync_directory_of(path)
+        sync_directory_of(path)
     }
 
     /// Opens a journal: hands every valid record to `each`, with the offset at which it begins, and cuts off what
@@ -262,6 +261,16 @@ impl Journal {
             self.push(&Record::Header(self.header.clone()))?;
         }
         self.end_transaction(commit)
+    }
+
+    /// Says whose copy it is, and everything else as before.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn set_header(&mut self, header: Header) -> Result<()> {
+        let last = self.last;
+        self.push(&Record::Header(header))?;
+        self.commit(&last)
     }
 
     fn end_transaction(&mut self, commit: &Commit) -> Result<()> {

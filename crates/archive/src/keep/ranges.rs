@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 
-/// Parts of a file that do not touch each other; at most so many.
+/// Parts of a file that do not touch each other.
 #[derive(Debug)]
 pub struct Ranges {
     /// By where they begin: where they end.
     ends: BTreeMap<u64, u64>,
     most: usize,
+    full: bool,
 }
 
 impl Ranges {
-    /// None, and never more than `most`: further ones are not taken.
+    /// None, and never more than `most`.
     pub fn new(most: usize) -> Self {
-        Ranges { ends: BTreeMap::new(), most }
+        Ranges { ends: BTreeMap::new(), most, full: false }
+    }
+
+    /// Whether one was to be added, or cut in two, for which there was no room: these are not all.
+    pub fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Adds a part; with those that it touches it becomes one.
@@ -27,8 +33,14 @@ impl Ranges {
             self.ends.remove(&first);
             (begins, ends) = (begins.min(first), ends.max(last));
         }
+        self.insert(begins, ends);
+    }
+
+    fn insert(&mut self, begins: u64, ends: u64) {
         if self.ends.len() < self.most {
             self.ends.insert(begins, ends);
+        } else {
+            self.full = true;
         }
     }
 
@@ -39,10 +51,10 @@ impl Ranges {
         {
             self.ends.remove(&first);
             if first < begins {
-                self.ends.insert(first, begins);
+                self.insert(first, begins);
             }
             if last > ends {
-                self.ends.insert(ends, last);
+                self.insert(ends, last);
             }
         }
     }
@@ -118,10 +130,21 @@ mod tests {
     #[test]
     fn they_are_bounded() {
         let mut ranges = Ranges::new(2);
-        for n in 0..5 {
+        for n in 0..2 {
             ranges.add(n * 10, n * 10 + 5);
         }
         ranges.add(5, 10);
-        assert_eq!(ranges.gaps(50).collect::<Vec<_>>(), [(15, 50)]);
+        ranges.add(20, 29);
+        assert!(!ranges.is_full());
+        assert_eq!(ranges.gaps(50).collect::<Vec<_>>(), [(15, 20), (29, 50)]);
+        let cut = |ranges: &mut Ranges| ranges.remove(3, 4);
+        let more = |ranges: &mut Ranges| ranges.add(40, 41);
+        for step in [&cut as &dyn Fn(&mut Ranges), &more] {
+            let mut ranges = Ranges::new(2);
+            ranges.add(0, 15);
+            ranges.add(20, 29);
+            step(&mut ranges);
+            assert!(ranges.is_full() && ranges.gaps(50).count() <= 3);
+        }
     }
 }

@@ -18,7 +18,7 @@ use super::quote::Unquoting;
 use super::segments::segments;
 use crate::io_error;
 use crate::keep::digest::Digesting;
-use crate::keep::files::{length, put_aside, replace};
+use crate::keep::files::{length, longer, put_aside, replace};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
@@ -211,14 +211,10 @@ pub fn save_orphans(paths: &Paths, end: u64, foreign: bool) -> Result<Option<Pat
         return Ok(None);
     }
     let mut mbox = File::open(&paths.mbox).map_err(|e| io_error(&paths.mbox, e))?;
-    let mut orphans = paths.mbox.clone().into_os_string();
-    orphans.push(".orphans");
-    let orphans = PathBuf::from(orphans);
+    let orphans = longer(&paths.mbox, ".orphans");
     put_aside(&orphans)?;
     mbox.seek(SeekFrom::Start(end)).map_err(|e| io_error(&paths.mbox, e))?;
-    let mut temporary = orphans.clone().into_os_string();
-    temporary.push(".new");
-    replace(&orphans, temporary.into(), |out| {
+    replace(&orphans, longer(&orphans, ".new"), |out| {
         std::io::copy(&mut mbox, out).map(|_| ()).map_err(|e| io_error(&orphans, e))
     })?;
     Ok(Some(orphans))

@@ -139,10 +139,8 @@ impl MboxFiles {
     /// # Errors
     /// `Retry`, `Corrupt`: the JSON is as it was then.
     pub fn publish(&mut self, contents: &Contents) -> Result<()> {
-        let mut temporary = self.json.clone().into_os_string();
-        temporary.push(".new");
         let mut written = (0, 0);
-        files::replace(&self.json, temporary.into(), |file| {
+        files::replace(&self.json, files::longer(&self.json, ".new"), |file| {
             written = write_json(file, self.uidvalidity, contents, |at| at)
                 .map_err(|e| io_error(&self.json, e))??;
             Ok(())
@@ -292,7 +290,7 @@ impl Files for MboxFiles {
         files::length(&self.json)
     }
 
-    fn tidy(&mut self, contents: &mut Contents) -> Result<()> {
+    fn tidy(&mut self, contents: &Contents) -> Result<()> {
         let (mbox, json) = (self.path.clone(), self.json.clone());
         rewrite(&Paths { mbox, json, journal: contents.journal.path().to_owned() }, contents)
     }

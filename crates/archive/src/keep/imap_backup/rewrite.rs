@@ -18,7 +18,7 @@ use super::adopt::Paths;
 use super::files::write_json;
 use crate::io_error;
 use crate::keep::appending::Appending;
-use crate::keep::files::{length, replace, sync_directory_of};
+use crate::keep::files::{length, longer, replace, sync_directory_of};
 use crate::keep::folder::Contents;
 use crate::keep::journal::{Again, Commit, Header, Record};
 use crate::keep::ranges::{Moved, Ranges};
@@ -33,26 +33,26 @@ const SHARE: u64 = 8;
 ///
 /// # Errors
 /// `Retry`, `Corrupt`: what is in place then is whole, or is put in its place when the copy is opened.
-pub fn rewrite(paths: &Paths, contents: &mut Contents) -> Result<()> {
-    let prepared = prepare(paths, contents).inspect_err(|_| remove_unfinished(paths))?;
+pub fn rewrite(paths: &Paths, contents: &Contents) -> Result<()> {
+    let most = limits::ARCHIVE_REWRITE_RANGES;
+    let prepared = prepare(paths, contents, most).inspect_err(|_| remove_unfinished(paths))?;
     let Some((journal, bytes)) = prepared else { return Ok(()) };
-    journal.put_in_place(&paths.journal)?;
+    let mut journal = journal.put_in_place(&paths.journal)?;
     put_in_place(paths, bytes)?;
-    *contents = Contents::read(&paths.journal, |_, _| {})?;
-    let (header, last) = (contents.journal.header().clone(), *contents.journal.last());
-    contents.push(Record::Header(Header { rewritten: None, ..header }))?;
-    contents.journal.commit(&last)
+    journal.set_header(contents.journal.header().clone())
 }
 
-/// Writes all three anew, under other names, if there is enough that is not kept; the journal, and how many bytes the mbox has.
-pub(super) fn prepare(paths: &Paths, contents: &Contents) -> Result<Option<(Again, u64)>> {
+/// Writes all three anew, under other names, if there is enough that is not kept, and in no more parts than `most`; the journal,
+/// and how many bytes the mbox has.
+pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result<Option<(Again, u64)>> {
     if !contents.may_have_dead() {
         return Ok(None);
     }
     let last = *contents.journal.last();
-    let dead = dead(contents)?;
+    let dead = dead(contents, most)?;
     let bytes = dead.bytes();
-    if bytes == 0 || (last.data > SMALL_BYTES && bytes < last.data / SHARE) {
+    // What a record is left out for has to go: nobody would know of it any more.
+    if dead.is_full() || bytes == 0 || (last.data > SMALL_BYTES && bytes < last.data / SHARE) {
         return Ok(None);
     }
     let (moved, data) = (dead.moved(), last.data - bytes);
@@ -100,14 +100,12 @@ pub fn remove_unfinished(paths: &Paths) {
 
 /// What is written anew is here until it takes its place.
 fn rewritten(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".rewritten");
-    name.into()
+    longer(path, ".rewritten")
 }
 
 /// Where the mbox has messages that are not kept.
-fn dead(contents: &Contents) -> Result<Ranges> {
-    let mut dead = Ranges::new(limits::ARCHIVE_REWRITE_RANGES);
+fn dead(contents: &Contents, most: usize) -> Result<Ranges> {
+    let mut dead = Ranges::new(most);
     for record in contents.journal.records()? {
         match record? {
             (at, Record::Message(message)) if !contents.is_live(&message, at) => {
@@ -116,6 +114,9 @@ fn dead(contents: &Contents) -> Result<Ranges> {
             // What was behind that was cut off: what is there now is something else.
             (_, Record::Commit(commit)) => dead.remove(commit.data, u64::MAX),
             _ => {}
+        }
+        if dead.is_full() {
+            return Ok(dead);
         }
     }
     for message in contents.messages()? {
@@ -150,9 +151,7 @@ fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
 /// Writes the JSON of what is kept, with every message where it will be; its bytes.
 fn write_moved_json(paths: &Paths, contents: &Contents, moved: &Moved) -> Result<u64> {
     let path = rewritten(&paths.json);
-    let mut temporary = paths.json.clone().into_os_string();
-    temporary.push(".new");
-    replace(&path, temporary.into(), |file| {
+    replace(&path, longer(&path, ".new"), |file| {
         let uidvalidity = contents.journal.header().uidvalidity;
         write_json(file, uidvalidity, contents, |at| moved.to(at)).map_err(|e| io_error(&path, e))??;
         Ok(())

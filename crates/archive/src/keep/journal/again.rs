@@ -69,11 +69,12 @@ impl Again {
         self.journal.commit(commit)
     }
 
-    /// Takes the place of the one at `path`, on disk when it returns.
+    /// Takes the place of the one at `path`, on disk when it returns; the journal.
     ///
     /// # Errors
     /// As [`Journal::put_in_place`]: the other one is there then.
-    pub fn put_in_place(mut self, path: &Path) -> Result<()> {
-        self.journal.put_in_place(path, true)
+    pub fn put_in_place(mut self, path: &Path) -> Result<Journal> {
+        self.journal.put_in_place(path, true)?;
+        Ok(self.journal)
     }
 }

@@ -65,7 +65,7 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
             }
         }
         if (1..5).contains(&steps) {
-            let (journal, bytes) = prepare(&paths, &read()).unwrap().unwrap();
+            let (journal, bytes) = prepare(&paths, &read(), 9).unwrap().unwrap();
             let json = root.join("INBOX.imap.rewritten");
             let kept = fs::read(&json).unwrap();
             if steps == 1 {
@@ -86,6 +86,17 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
         }
         check(root, &mails);
     }
+}
+
+#[test]
+fn what_is_in_too_many_parts_stays_and_stays_known() {
+    let directory = tempfile::tempdir().unwrap();
+    with_deleted(directory.path());
+    let paths = paths(directory.path());
+    let contents = Contents::read(&paths.journal, |_, _| {}).unwrap();
+    assert!(prepare(&paths, &contents, 0).unwrap().is_none());
+    assert!(text(directory.path(), "INBOX.mbox").contains("two") && contents.may_have_dead());
+    assert!(prepare(&paths, &contents, 1).unwrap().is_some());
 }
 
 #[test]
