@@ -1,7 +1,7 @@
 //! What interrupted deliveries leave is removed when it is old by the store's clock, whatever the nodes' clocks say; and what is removed
 //! while somebody reads it is no damage.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -132,10 +132,34 @@ async fn who_slept_while_it_collected_removes_nothing_that_came_meanwhile() {
     }
 }
 
+/// What is logged.
+#[derive(Clone, Default)]
+struct Errors(Arc<Mutex<Vec<u8>>>);
+
+impl Errors {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Errors {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A node stands still while it loads an account, at any moment, and the checkpoint that it reads is removed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
     let slow = Duration::from_millis(100);
+    let errors = Errors::default();
+    let logged = errors.clone();
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR);
+    let _log = tracing::subscriber::set_default(log.with_writer(move || logged.clone()).finish());
     for (moment, appends) in (0..30).flat_map(|n| [(n, Appends::Conditional), (n, Appends::Siblings)]) {
         let quiet = Plan {
             appends,
@@ -168,6 +192,7 @@ async fn a_checkpoint_that_goes_while_it_is_read_is_no_damage() {
         assert!(!account.is_damaged(), "after {moment}, {appends:?}");
         account.refresh().await.unwrap();
         assert_eq!(account.state().message_count(), 4, "after {moment}, {appends:?}");
+        assert_eq!(errors.text(), "", "after {moment}, {appends:?}");
     }
 }
 
