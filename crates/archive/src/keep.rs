@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 mod appending;
 pub mod bodies;
 pub(crate) mod claim;
+mod contents;
 pub(crate) mod digest;
 mod file_copy;
 mod files;

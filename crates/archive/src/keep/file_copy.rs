@@ -16,9 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sealpost_base::{Error, Result};
 
 use super::claim::{Claim, Claims};
+use super::contents::Contents;
 use super::digest;
 use super::files::{make_directory, put_aside, replace, sync_directory_of};
-use super::folder::{Contents, FileFolder, Files};
+use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::{
     Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another, name_aside, put_aside_notice,

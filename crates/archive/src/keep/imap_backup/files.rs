@@ -14,7 +14,8 @@ use super::quote::{Quoter, Unquoting};
 use super::rewrite::rewrite;
 use crate::io_error;
 use crate::keep::appending::Appending;
-use crate::keep::folder::{Contents, Files};
+use crate::keep::contents::Contents;
+use crate::keep::folder::Files;
 use crate::keep::journal::Message;
 use crate::keep::{Arrived, Flags, Resume, files};
 

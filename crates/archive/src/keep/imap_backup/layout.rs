@@ -10,9 +10,9 @@ use super::files::{MboxFiles, is_published};
 use super::{json, name, rewrite};
 use crate::io_error;
 use crate::keep::FolderName;
+use crate::keep::contents::Contents;
 use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{length, make_directory, put_aside};
-use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Journal};
 
 /// `FOLDER.mbox`, `FOLDER.imap`, `FOLDER.sealpost`.

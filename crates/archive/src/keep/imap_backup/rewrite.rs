@@ -18,8 +18,8 @@ use super::adopt::Paths;
 use super::files::write_json;
 use crate::io_error;
 use crate::keep::appending::Appending;
+use crate::keep::contents::Contents;
 use crate::keep::files::{length, longer, replace, sync_directory_of};
-use crate::keep::folder::Contents;
 use crate::keep::journal::{Again, Commit, Header, Record};
 use crate::keep::ranges::{Moved, Ranges};
 

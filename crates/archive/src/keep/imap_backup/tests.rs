@@ -233,7 +233,7 @@ fn text_whose_record_cannot_be_read_is_kept() {
     folder.commit(&resume(21)).unwrap();
     folder.close().unwrap();
     drop(copy);
-    let contents = crate::keep::folder::Contents::read(&path, |_, _| {}).unwrap();
+    let contents = crate::keep::contents::Contents::read(&path, |_, _| {}).unwrap();
     let (at, last) = contents.messages().unwrap().last().unwrap().unwrap();
     assert_eq!(last.uid, 20);
     drop(contents);
@@ -253,7 +253,7 @@ fn a_full_disk_costs_what_was_not_committed() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let mails = three(root);
-    let contents = crate::keep::folder::Contents::read(&root.join("INBOX.sealpost"), |_, _| {}).unwrap();
+    let contents = crate::keep::contents::Contents::read(&root.join("INBOX.sealpost"), |_, _| {}).unwrap();
     let length = fs::metadata(root.join("INBOX.mbox")).unwrap().len();
     let mut files =
         files::MboxFiles::open(root.join("INBOX.mbox"), root.join("INBOX.imap"), 7, length, Some(3)).unwrap();

@@ -10,8 +10,8 @@ use sealpost_base::Result;
 
 use super::names::Names;
 use crate::io_error;
+use crate::keep::contents::Contents;
 use crate::keep::digest::Digesting;
-use crate::keep::folder::Contents;
 use crate::keep::journal::{FlagsRecord, Header, Journal, Message, Record};
 use crate::keep::line_ends::ToOctets;
 use crate::keep::{Flags, Resume};

@@ -10,9 +10,9 @@ use super::files::{MaildirFiles, changed};
 use super::name;
 use super::names::{self, Names};
 use crate::io_error;
+use crate::keep::contents::Contents;
 use crate::keep::file_copy::{Found, Layout, Purpose};
 use crate::keep::files::{make_directory, sync_directory};
-use crate::keep::folder::Contents;
 use crate::keep::journal::{Commit, Header, Record};
 use crate::keep::{FolderName, Known, Resume};
 

@@ -1,7 +1,7 @@
 //! What is deleted goes from the mbox too, and nothing else does, wherever the run ends.
 
 use super::*;
-use crate::keep::folder::Contents;
+use crate::keep::contents::Contents;
 use crate::keep::imap_backup::adopt::Paths;
 use crate::keep::imap_backup::rewrite::{prepare, put_in_place};
 

@@ -1,0 +1,273 @@
+//! [`Contents`]: the journal of a folder of files, and what it comes to.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use sealpost_base::{Error, Result, Uid, UidSet};
+use sealpost_imap::types::DateTime;
+
+use super::journal::{Again, Commit, Header, Journal, Message, Record};
+use super::{Known, Resume};
+
+/// The journal of a folder and what it comes to.
+pub(super) struct Contents {
+    pub journal: Journal,
+    pub known: Known,
+    /// Messages of another program, which kept no date.
+    pub undated: UidSet,
+    /// UIDs that were removed.
+    removed: UidSet,
+    /// Of UIDs that came more than once: where the last one's record begins.
+    again: BTreeMap<u32, u64>,
+    index: OnceCell<Vec<(u32, u64)>>,
+    /// Messages that the last transaction counted and no record names: a damaged journal was taken over without them. Until a pull was
+    /// complete.
+    pub unread: u64,
+}
+
+impl Contents {
+    /// What the journal opened by `open` comes to; `each` sees every record, too.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn read(path: &Path, mut each: impl FnMut(u64, &Record)) -> Result<Self> {
+        let (mut known, mut undated) = (Known::new(), UidSet::new());
+        let (mut removed, mut again) = (UidSet::new(), BTreeMap::new());
+        let journal = Journal::open(path, |at, record| {
+            each(at, &record);
+            note_date(&mut undated, &record);
+            take(&mut known, &mut removed, &mut again, at, record);
+            Ok(())
+        })?;
+        let last = journal.last();
+        let uncounted = (last.present + last.gone).saturating_sub(known.present() + known.gone());
+        let unread = uncounted.max(last.unread.unwrap_or_default());
+        Ok(Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread })
+    }
+
+    /// An empty journal.
+    pub fn new(journal: Journal) -> Self {
+        let (known, undated) = (Known::new(), UidSet::new());
+        let (removed, again) = (UidSet::new(), BTreeMap::new());
+        Contents { journal, known, undated, removed, again, index: OnceCell::new(), unread: 0 }
+    }
+
+    /// Adds a record, and what it says.
+    ///
+    /// # Errors
+    /// As [`Journal::push`].
+    pub fn push(&mut self, record: Record) -> Result<()> {
+        let at = self.journal.push(&record)?;
+        note_date(&mut self.undated, &record);
+        take(&mut self.known, &mut self.removed, &mut self.again, at, record);
+        self.index = OnceCell::new();
+        Ok(())
+    }
+
+    /// There are at least so many messages that no record names.
+    pub fn misses(&mut self, messages: u64) {
+        self.unread = self.unread.max(messages);
+    }
+
+    /// So many messages that no record named were found again, and have one now.
+    pub fn found_again(&mut self, messages: u64) {
+        self.unread = self.unread.saturating_sub(messages);
+    }
+
+    /// Commits, with this many bytes of data.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn commit(&mut self, data: u64, resume: &Resume) -> Result<()> {
+        if resume.whole {
+            self.unread = 0;
+        }
+        self.journal.commit(&Commit {
+            unread: (self.unread > 0).then_some(self.unread),
+            data,
+            present: self.known.present(),
+            gone: self.known.gone(),
+            highestmodseq: resume.highestmodseq,
+            uidnext: resume.uidnext,
+            whole: resume.whole,
+            ..Commit::default()
+        })
+    }
+
+    /// Messages are no longer there, since `what` happened: they are forgotten, so that the next pull fetches them, and `data`
+    /// bytes are left of the data file. What the user is to be told.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn forget(&mut self, lost: &[u32], data: u64, what: &str) -> Result<String> {
+        let gone = lost.iter().filter(|uid| self.known.is_gone(**uid)).count();
+        for uid in lost {
+            self.push(Record::Vanished { uid: *uid })?;
+        }
+        // If somebody puts them back, it is another program's doing: nothing of it is removed. Nor is what the last transaction
+        // says done again, which is an empty one then.
+        for _ in 0..2 {
+            let commit = Commit {
+                present: self.known.present(),
+                gone: self.known.gone(),
+                data,
+                shown: Some(0),
+                unread: (self.unread > 0).then_some(self.unread),
+                ..Commit::default()
+            };
+            self.journal.commit(&commit)?;
+        }
+        let (folder, again) = (&self.journal.header().folder, lost.len() - gone);
+        let mut text = format!("{folder}: {what}; {again} messages are fetched again");
+        if gone > 0 {
+            text.push_str(&format!(", and {gone} are lost that the server has no more"));
+        }
+        Ok(text)
+    }
+
+    /// What the user is to be told when so many messages are not there, since `what` happened, and the copy is only read.
+    pub fn unreadable(&self, lost: usize, what: &str) -> String {
+        let folder = &self.journal.header().folder;
+        format!(
+            "{folder}: {what}; {lost} messages cannot be read; put back what is missing, or pull: that fetches what the server has"
+        )
+    }
+
+    /// Writes the journal anew, with these dates of messages that have none: it takes the place of the old one when it is
+    /// complete. Everything in it stays in its order.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`: the old one is there then.
+    pub fn date(&mut self, dates: &HashMap<u32, DateTime>, path: &Path) -> Result<()> {
+        let last = *self.journal.last();
+        let mut again = self.write_anew(self.journal.header().clone(), |_, mut record| {
+            if let Record::Message(message) = &mut record
+                && let (None, Some(date)) = (message.received, dates.get(&message.uid))
+            {
+                (message.received, message.zone) = (Some(date.timestamp().seconds()), date.zone_minutes());
+            }
+            Some(record)
+        })?;
+        again.commit(&last)?;
+        again.put_in_place(path)?;
+        *self = Contents::read(path, |_, _| {})?;
+        Ok(())
+    }
+
+    /// A new journal, with what `change` makes of each record and where it is; `None`: it is left out. It is to be committed.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`.
+    pub fn write_anew(
+        &self,
+        header: Header,
+        mut change: impl FnMut(u64, Record) -> Option<Record>,
+    ) -> Result<Again> {
+        let mut again = Again::begin(self.journal.path(), header)?;
+        for record in self.journal.records()? {
+            let (at, record) = record?;
+            let is_message = matches!(record, Record::Message(_));
+            match change(at, record) {
+                Some(record) => again.add(record)?,
+                None if is_message => again.leave_out_message()?,
+                None => {}
+            }
+        }
+        Ok(again)
+    }
+
+    /// Whether there were messages that are not kept any more.
+    pub fn may_have_dead(&self) -> bool {
+        !(self.removed.is_empty() && self.again.is_empty())
+    }
+
+    /// The committed messages that are still kept, in the order in which they came.
+    ///
+    /// # Errors
+    /// As [`Journal::records`], also for each.
+    pub fn messages(&self) -> Result<impl Iterator<Item = Result<(u64, Message)>> + '_> {
+        Ok(self.journal.records()?.filter_map(|record| match record {
+            Ok((at, Record::Message(message))) => self.is_live(&message, at).then_some(Ok((at, message))),
+            Ok(_) => None,
+            Err(e) => Some(Err(e)),
+        }))
+    }
+
+    /// Whether the message whose record begins at `at` is still kept.
+    pub fn is_live(&self, message: &Message, at: u64) -> bool {
+        self.known.contains(message.uid) && self.again.get(&message.uid).is_none_or(|last| *last == at)
+    }
+
+    /// Whether there is more than one record of the message.
+    pub fn came_again(&self, uid: u32) -> bool {
+        self.again.contains_key(&uid)
+    }
+
+    /// The record of a committed message.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such message; `Retry`, `Corrupt`.
+    pub fn message(&self, uid: u32) -> Result<Message> {
+        let missing = || Error::not_found(format!("there is no message of UID {uid} in the copy"));
+        let index = match self.index.get() {
+            Some(index) => index,
+            None => {
+                let mut index = Vec::new();
+                for message in self.messages()? {
+                    let (at, message) = message?;
+                    index.push((message.uid, at));
+                }
+                index.sort_unstable();
+                self.index.get_or_init(|| index)
+            }
+        };
+        let at = index.binary_search_by_key(&uid, |(uid, _)| *uid).map_err(|_| missing())?;
+        match self.journal.record_at(index[at].1)? {
+            Record::Message(message) => Ok(message),
+            _ => Err(missing()),
+        }
+    }
+}
+
+/// Keeps account of which messages of another program have no date.
+fn note_date(undated: &mut UidSet, record: &Record) {
+    match record {
+        Record::Message(message) => {
+            let Some(uid) = Uid::new(message.uid) else { return };
+            if message.foreign && message.received.is_none() {
+                undated.push(uid);
+            } else if !undated.is_empty() {
+                undated.remove(uid);
+            }
+        }
+        Record::Vanished { uid } if !undated.is_empty() => {
+            Uid::new(*uid).map(|uid| undated.remove(uid));
+        }
+        _ => {}
+    }
+}
+
+fn take(known: &mut Known, removed: &mut UidSet, again: &mut BTreeMap<u32, u64>, at: u64, record: Record) {
+    match record {
+        Record::Message(message) => {
+            if let Some(uid) = Uid::new(message.uid)
+                && (removed.contains(uid) || known.contains(message.uid))
+            {
+                again.insert(message.uid, at);
+            }
+            known.insert(message.uid, &message.flags.into_flags());
+        }
+        Record::Flags { uid, flags } if known.contains(uid) => {
+            known.insert(uid, &flags.into_flags());
+        }
+        Record::Vanished { uid } => {
+            known.remove(uid);
+            if let Some(uid) = Uid::new(uid) {
+                removed.insert(uid);
+            }
+        }
+        Record::Gone { uid } => known.set_gone(uid, true),
+        _ => {}
+    }
+}
