@@ -123,10 +123,13 @@ fn authorization(end: usize, text: &str, expire: Option<&str>) -> Result<UrlAuth
     })
 }
 
+/// `access = ("submit+" enc-user) / ("user+" enc-user) / "authuser" / "anonymous"` (RFC 4467 §9). A user may have `+` in its name
+/// (`enc-user = 1*achar`, RFC 5092 §11). A plain `@` is not in that grammar, but is what clients and Dovecot write, and
+/// nothing else can be meant by it: the token is made for the octets as they are.
 fn access(text: &str) -> Result<Access, InvalidUrl> {
     let wrong = InvalidUrl("the access identifier is malformed");
     let user = |encoded: &str| match decoded(encoded)? {
-        user if user.is_empty() || encoded.contains(['@', '/']) => Err(wrong),
+        user if user.is_empty() || encoded.contains('/') => Err(wrong),
         user => Ok(user),
     };
     match text.split_once('+') {

@@ -78,6 +78,24 @@ fn authorized_ones() {
     assert_eq!(expiring.expire.unwrap().seconds(), 1_795_176_000);
     assert_eq!(auth(";expire=2026-11-20t12%3A00:00z;urlauth=AUTHUSER").expire, expiring.expire);
     assert_eq!(auth("/;PARTIAL=1.2;URLAUTH=anonymous").access, Access::Anonymous);
+    // With `+` in the name, and `@` as it is.
+    for (text, user) in [
+        ("t1@localhost", "t1@localhost"),
+        ("t1%40localhost", "t1@localhost"),
+        ("me+t1@localhost", "me+t1@localhost"),
+        ("me%2Bt1%40localhost", "me+t1@localhost"),
+        ("a+b+c", "a+b+c"),
+        ("+", "+"),
+    ] {
+        let token = "internal:91354a473744909de610943775f92038";
+        for (kind, access) in [("user", Access::User(user.into())), ("submit", Access::Submit(user.into()))] {
+            let rump = format!(";URLAUTH={kind}+{text}");
+            assert_eq!(auth(&rump).access, access, "{text}");
+            let whole = auth(&format!("{rump}:{token}"));
+            assert_eq!((whole.access, whole.token.is_some()), (access, true), "{text}");
+            assert_eq!(whole.rump, "imap://joe@example.com/INBOX/;uid=20".len() + rump.len());
+        }
+    }
 }
 
 #[test]
@@ -135,6 +153,9 @@ fn what_is_none() {
         "imap://a@b/x/;UID=1;URLAUTH=everybody",
         "imap://a@b/x/;UID=1;URLAUTH=user+",
         "imap://a@b/x/;UID=1;URLAUTH=user",
+        "imap://a@b/x/;UID=1;URLAUTH=user+a/b",
+        "imap://a@b/x/;UID=1;URLAUTH=other+a@b",
+        "imap://a@b/x/;UID=1;URLAUTH=anonymous+a@b",
         "imap://a@b/x/;UID=1;URLAUTH=anonymous:INTERNAL",
         "imap://a@b/x/;UID=1;URLAUTH=anonymous:INTERNAL:0011",
         "imap://a@b/x/;UID=1;URLAUTH=anonymous::91354a473744909de610943775f92038",
