@@ -24,7 +24,7 @@ mod value;
 
 pub(crate) use append::{Piece, Syntax, append_begin};
 pub use command::{Refused, command};
-pub(crate) use command::{is_set_metadata, tag_of};
+pub(crate) use command::{is_set_metadata, refused, tag_of};
 pub(crate) use cursor::{Cursor, Failure, LiteralHeader, literal_at_end};
 pub(crate) use fetch::section;
 pub use response::response;

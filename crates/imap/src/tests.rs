@@ -6,3 +6,4 @@ mod oracle;
 mod round_trip;
 mod strategy;
 mod values;
+mod wrong_commands;

@@ -10,7 +10,7 @@ use crate::types::{AString, AppendHead, AppendLiteral, AppendMessage, Mailbox, R
 /// The beginning of an APPEND or REPLACE, how to go on, and how many bytes it took. `None`: this is another command, or
 /// the literal that `input` ends with is the mailbox's name.
 pub(crate) fn append_begin(input: &[u8], utf8: bool) -> Option<Result<(AppendHead, Syntax, usize), Refused>> {
-    let mut cursor = Cursor::new(input, utf8);
+    let mut cursor = Cursor::of_command(input, utf8);
     let tag = tag(&mut cursor)?;
     let word = name(&mut cursor).ok()?;
     let replace = if word.eq_ignore_ascii_case("APPEND") && cursor.eat(b' ') {

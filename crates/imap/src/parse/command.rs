@@ -1,5 +1,7 @@
 //! Commands (RFC 3501 §6 and its extensions).
 
+use std::borrow::Cow;
+
 use sealpost_base::limits;
 
 use super::cursor::{Cursor, Failure, Parsed};
@@ -17,7 +19,7 @@ pub enum Refused {
         /// The tag, if it could be read.
         tag: Option<Tag>,
         /// What is wrong.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// Right but for the name of a mailbox: answer NO.
     Name {
@@ -32,12 +34,12 @@ pub enum Refused {
 
 /// `command = tag SP (command-any / command-auth / command-nonauth / command-select) CRLF`
 ///
-/// `input` is the whole command with its literals and its CRLF (or LF, or neither). Mailbox names are UTF-8 if
-/// `utf8`, else modified UTF-7. APPEND and REPLACE, whose messages stream, are not read here: see `server::Decoder`.
+/// `input` is the whole command with its literals and its CRLF (or LF, or neither), or as much of it as the client sends before
+/// it waits: up to the octets of a literal. Mailbox names are UTF-8 if `utf8`, else modified UTF-7. APPEND and REPLACE, whose messages stream, are not read here: see `server::Decoder`.
 pub fn command(input: &[u8], utf8: bool) -> Result<Command, Refused> {
-    let mut cursor = Cursor::new(input, utf8);
+    let mut cursor = Cursor::of_command(input, utf8);
     let Some(tag) = tag(&mut cursor) else {
-        return Err(Refused::Bad { tag: None, reason: "a tag is missing" });
+        return Err(Refused::Bad { tag: None, reason: "a tag is missing".into() });
     };
     match body(&mut cursor) {
         Ok(body) => Ok(Command { tag, body }),
@@ -63,9 +65,13 @@ pub(super) fn tag(cursor: &mut Cursor<'_>) -> Option<Tag> {
     Tag::from_bytes(word).ok().filter(|_| ends)
 }
 
-pub(super) fn refused(tag: Tag, failure: Failure) -> Refused {
+/// What a failure means for the command with that tag.
+pub(crate) fn refused(tag: Tag, failure: Failure) -> Refused {
     match failure {
-        Failure::Bad(reason) => Refused::Bad { tag: Some(tag), reason },
+        Failure::Bad(reason) => Refused::Bad { tag: Some(tag), reason: reason.into() },
+        Failure::Unknown(what, word) => {
+            Refused::Bad { tag: Some(tag), reason: format!("{what} {word}").into() }
+        }
         Failure::Name(invalid) => Refused::Name { tag, invalid },
         Failure::Incomplete => Refused::Incomplete,
     }
@@ -254,7 +260,7 @@ fn authenticate(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
         return Ok(CommandBody::Authenticate { mechanism, initial: None });
     }
     let initial = cursor.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='));
-    if initial.is_empty() {
+    if initial.is_empty() || !matches!(cursor.peek(), None | Some(b' ' | b'\r' | b'\n')) {
         return Err(Failure::Bad("the initial response is not base64"));
     }
     Ok(CommandBody::Authenticate { mechanism, initial: Some(Secret::new(initial.to_vec())) })
@@ -317,7 +323,9 @@ fn status(cursor: &mut Cursor<'_>) -> Parsed<CommandBody> {
 /// `"(" status-att *(SP status-att) ")"`
 pub(super) fn status_items(cursor: &mut Cursor<'_>) -> Parsed<Vec<StatusItem>> {
     let items = cursor.list1(|cursor| {
-        StatusItem::from_name(cursor.atom()?.as_str()).ok_or(Failure::Bad("unknown STATUS item"))
+        let name = cursor.atom()?;
+        StatusItem::from_name(name.as_str())
+            .ok_or_else(|| Cursor::unknown("unknown STATUS item", name.as_str()))
     })?;
     if items.len() > limits::IMAP_ITEMS {
         return Err(Failure::Bad("too many STATUS items"));

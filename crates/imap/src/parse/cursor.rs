@@ -8,10 +8,12 @@ use crate::utf7;
 use sealpost_base::limits;
 
 /// Why a rule did not match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The syntax is wrong.
     Bad(&'static str),
+    /// A word that is none of those that may stand here: what it should be, and the word.
+    Unknown(&'static str, Box<str>),
     /// The syntax is right, the mailbox name is not.
     Name(InvalidMailbox),
     /// The buffer ends where a literal's octets should begin.
@@ -62,17 +64,37 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
         .try_fold(0u64, |n, digit| n.checked_mul(10)?.checked_add(u64::from(digit.wrapping_sub(b'0'))))
 }
 
+/// Bytes of an unknown word that are repeated to the client.
+const REPEATED_BYTES: usize = 40;
+
+/// What sequence sets look like.
+const SEQUENCE_SET: &str = "a sequence set has numbers and ranges, like 2,4:7,9:*";
+
+/// What may stand in no atom, and begins nothing that may follow one at once.
+const NOT_IN_AN_ATOM: &str = "a character that no atom may have: use a quoted string or a literal";
+const EIGHT_BIT: &str = "8-bit characters must be in a quoted string or a literal";
+
 /// A place in a buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     input: &'a [u8],
     at: usize,
     pub(crate) utf8: bool,
+    /// The buffer is a client's command: see [`Cursor::of_command`].
+    command: bool,
 }
 
 impl<'a> Cursor<'a> {
+    /// A cursor over any text: a response, a section, stored search keys.
     pub(crate) fn new(input: &'a [u8], utf8: bool) -> Self {
-        Cursor { input, at: 0, utf8 }
+        Cursor { input, at: 0, utf8, command: false }
+    }
+
+    /// A cursor over a command, as far as the client has sent it: it ends with its CRLF, or where the octets of a literal
+    /// begin. Words must end where they may, so that a client learns what is wrong with them and not only where reading
+    /// stopped; what servers say in responses is taken as it comes.
+    pub(crate) fn of_command(input: &'a [u8], utf8: bool) -> Self {
+        Cursor { command: true, ..Cursor::new(input, utf8) }
     }
 
     pub(crate) fn rest(&self) -> &'a [u8] {
@@ -136,6 +158,26 @@ impl<'a> Cursor<'a> {
         &rest[..end]
     }
 
+    /// Refuses an atom of a command that goes on with a character that no atom has.
+    pub(super) fn ends_atom(&self) -> Parsed<()> {
+        self.ends_word(if self.peek() >= Some(0x80) { EIGHT_BIT } else { NOT_IN_AN_ATOM })
+    }
+
+    /// Refuses a word of a command that goes on with a character it may not have.
+    pub(super) fn ends_word(&self, wrong: &'static str) -> Parsed<()> {
+        match self.peek() {
+            None | Some(b' ' | b')' | b'\r' | b'\n') => Ok(()),
+            Some(_) if !self.command => Ok(()),
+            Some(_) => Err(Failure::Bad(wrong)),
+        }
+    }
+
+    /// The failure for a word that is not known here.
+    pub(crate) fn unknown(what: &'static str, word: &str) -> Failure {
+        let end = word.floor_char_boundary(REPEATED_BYTES);
+        Failure::Unknown(what, word[..end].into())
+    }
+
     /// The longest run of ASCII characters that `keep`, as text.
     pub(crate) fn word(&mut self, keep: impl Fn(u8) -> bool) -> &'a str {
         std::str::from_utf8(self.take_while(|b| b.is_ascii() && keep(b))).unwrap_or("")
@@ -151,6 +193,9 @@ impl<'a> Cursor<'a> {
         let digits = self.take_while(|b| b.is_ascii_digit());
         if digits.is_empty() {
             return Err(Failure::Bad("a number is missing"));
+        }
+        if self.command && self.peek().is_some_and(|b| b.is_ascii_alphabetic()) {
+            return Err(Failure::Bad("a number has digits only"));
         }
         let number = decimal(digits).filter(|n| i64::try_from(*n).is_ok());
         number.ok_or(Failure::Bad("a number is too large"))
@@ -207,6 +252,10 @@ impl<'a> Cursor<'a> {
     /// `literal = "{" number "}" CRLF *CHAR8`
     pub(crate) fn literal(&mut self) -> Parsed<&'a [u8]> {
         let header = self.literal_header()?;
+        // A command that ends here goes on, also behind an empty literal: its CRLF is still to come.
+        if self.command && self.rest().is_empty() {
+            return Err(Failure::Incomplete);
+        }
         let octets = usize::try_from(header.size).ok().and_then(|size| self.rest().get(..size));
         let octets = octets.ok_or(Failure::Incomplete)?;
         self.at += octets.len();
@@ -222,6 +271,7 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(b'"') => self.quoted(),
             Some(b'{') => Ok(self.literal()?.to_vec()),
+            Some(0x80..) => Err(Failure::Bad(EIGHT_BIT)),
             _ => Err(Failure::Bad("a string is missing")),
         }
     }
@@ -229,7 +279,11 @@ impl<'a> Cursor<'a> {
     /// `astring = 1*ASTRING-CHAR / string`
     pub(crate) fn astring_bytes(&mut self) -> Parsed<Vec<u8>> {
         let word = self.take_while(is_astring_char);
-        if word.is_empty() { self.string() } else { Ok(word.to_vec()) }
+        if word.is_empty() {
+            return self.string();
+        }
+        self.ends_atom()?;
+        Ok(word.to_vec())
     }
 
     /// `astring`
@@ -268,6 +322,13 @@ impl<'a> Cursor<'a> {
         self.eat(b'\\');
         self.take_while(is_atom_char);
         let text = std::str::from_utf8(&self.input[start..self.at]).unwrap_or("");
+        // RFC 9051 §9: `flag-keyword` and `flag-extension` are atoms.
+        self.ends_word(match self.peek() {
+            Some(0x80..) => "a flag or keyword has ASCII characters only",
+            Some(b']') => "a flag or keyword cannot have a ]",
+            Some(b'*') if text == "\\" => "\\* is no flag: it says that keywords can be made",
+            _ => "a flag or keyword cannot have that character, and is not quoted",
+        })?;
         Flag::new(text).map_err(|invalid| Failure::Bad(invalid.0))
     }
 
@@ -288,7 +349,7 @@ impl<'a> Cursor<'a> {
             if self.eat(b')') {
                 return Ok(items);
             }
-            self.space()?;
+            self.expect(b' ', "in a list, a space or the end of the list is missing")?;
         }
     }
 
@@ -312,7 +373,8 @@ impl<'a> Cursor<'a> {
             }
             ranges.push(SeqRange { start, end });
             if !self.eat(b',') {
-                return SequenceSet::new(ranges).ok_or(Failure::Bad("a sequence set is missing"));
+                self.ends_word(SEQUENCE_SET)?;
+                return SequenceSet::new(ranges).ok_or(Failure::Bad(SEQUENCE_SET));
             }
         }
     }
@@ -323,8 +385,9 @@ impl<'a> Cursor<'a> {
             return Ok(SeqNumber::STAR);
         }
         if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
-            return Err(Failure::Bad("a sequence set is missing"));
+            return Err(Failure::Bad(SEQUENCE_SET));
         }
-        SeqNumber::new(self.number32()?).ok_or(Failure::Bad("0 is no message number"))
+        let number = self.number32().map_err(|_| Failure::Bad("a message number has at most 32 bits"))?;
+        SeqNumber::new(number).ok_or(Failure::Bad("0 is no message number"))
     }
 }

@@ -3,27 +3,30 @@
 use super::cursor::{Cursor, Failure, Parsed, decimal};
 use crate::types::{Date, DateTime, MONTHS};
 
+/// What dates look like.
+const DATE: &str = "a date must be like 1-Feb-2026";
+
 impl Cursor<'_> {
     /// `date = date-text / DQUOTE date-text DQUOTE`
     pub(crate) fn date(&mut self) -> Parsed<Date> {
         let quoted = self.eat(b'"');
-        let date = self.date_text()?;
+        let date = self.date_text(DATE)?;
         if quoted {
-            self.expect(b'"', "a date's quote does not end")?;
+            self.expect(b'"', DATE)?;
         }
+        self.ends_word(DATE)?;
         Ok(date)
     }
 
     /// `date-text = date-day "-" date-month "-" date-year`
-    fn date_text(&mut self) -> Parsed<Date> {
-        const WRONG: &str = "a date must be like 1-Feb-2026";
-        let day = self.digits(1, 2, WRONG)?;
-        self.expect(b'-', WRONG)?;
+    fn date_text(&mut self, wrong: &'static str) -> Parsed<Date> {
+        let day = self.digits(1, 2, wrong)?;
+        self.expect(b'-', wrong)?;
         let name = self.word(|b| b.is_ascii_alphabetic());
         let month = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(name));
-        let month = month.ok_or(Failure::Bad(WRONG))? + 1;
-        self.expect(b'-', WRONG)?;
-        let year = self.digits(4, 4, WRONG)?;
+        let month = month.ok_or(Failure::Bad(wrong))? + 1;
+        self.expect(b'-', wrong)?;
+        let year = self.digits(4, 4, wrong)?;
         Date::new(year, month as u8, day as u8).ok_or(Failure::Bad("there is no such day"))
     }
 
@@ -32,7 +35,7 @@ impl Cursor<'_> {
         const WRONG: &str = "a date-time must be like \" 1-Feb-2026 10:00:00 +0100\"";
         self.expect(b'"', WRONG)?;
         self.eat(b' ');
-        let date = self.date_text()?;
+        let date = self.date_text(WRONG)?;
         self.expect(b' ', WRONG)?;
         let hour = self.digits(2, 2, WRONG)?;
         self.expect(b':', WRONG)?;

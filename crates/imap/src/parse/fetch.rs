@@ -45,7 +45,7 @@ fn item(cursor: &mut Cursor<'_>) -> Parsed<FetchItem> {
             FetchItem::Binary { section, partial: partial(cursor, true)?, peek: word == "BINARY.PEEK" }
         }
         "BINARY.SIZE" if has_section => FetchItem::BinarySize(section(cursor)?),
-        _ if has_section => return Err(Failure::Bad("unknown FETCH item")),
+        word if has_section => return Err(Cursor::unknown("unknown FETCH item with a section", word)),
         "UID" => FetchItem::Uid,
         "FLAGS" => FetchItem::Flags,
         "INTERNALDATE" => FetchItem::InternalDate,
@@ -61,7 +61,8 @@ fn item(cursor: &mut Cursor<'_>) -> Parsed<FetchItem> {
         "THREADID" => FetchItem::ThreadId,
         "SAVEDATE" => FetchItem::SaveDate,
         "PREVIEW" => FetchItem::Preview { lazy: preview_modifiers(cursor)? },
-        _ => return Err(Failure::Bad("unknown FETCH item")),
+        "" => return Err(Failure::Bad("a FETCH item is missing")),
+        word => return Err(Cursor::unknown("unknown FETCH item", word)),
     })
 }
 
@@ -74,7 +75,7 @@ fn preview_modifiers(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     *cursor = list;
     let modifiers = cursor.list1(|cursor| match cursor.atom()? {
         name if name == *"LAZY" => Ok(()),
-        _ => Err(Failure::Bad("unknown PREVIEW modifier")),
+        name => Err(Cursor::unknown("unknown PREVIEW modifier", name.as_str())),
     })?;
     if modifiers.len() > limits::IMAP_ITEMS {
         return Err(Failure::Bad("too many PREVIEW modifiers"));
@@ -111,15 +112,23 @@ fn section_text(cursor: &mut Cursor<'_>, of_part: bool) -> Parsed<SectionText> {
         "HEADER" => SectionText::Header,
         "TEXT" => SectionText::Text,
         "MIME" if of_part => SectionText::Mime,
+        "MIME" => {
+            return Err(Failure::Bad("MIME in a section needs a part number before it, like BODY[1.MIME]"));
+        }
         "HEADER.FIELDS" => SectionText::HeaderFields(header_list(cursor)?),
         "HEADER.FIELDS.NOT" => SectionText::HeaderFieldsNot(header_list(cursor)?),
-        _ => return Err(Failure::Bad("unknown section")),
+        "" => return Err(Failure::Bad("a section is a part number, HEADER, TEXT, MIME or both")),
+        word => return Err(Cursor::unknown("unknown section", word)),
     })
 }
 
 /// `SP header-list = "(" header-fld-name *(SP header-fld-name) ")"`
 fn header_list(cursor: &mut Cursor<'_>) -> Parsed<Vec<crate::types::AString>> {
-    cursor.space()?;
+    const WRONG: &str = "a section's header fields are a list, like HEADER.FIELDS (From Subject)";
+    cursor.expect(b' ', WRONG)?;
+    if cursor.peek() != Some(b'(') {
+        return Err(Failure::Bad(WRONG));
+    }
     let names = cursor.list1(Cursor::astring)?;
     if names.len() > limits::IMAP_ITEMS {
         return Err(Failure::Bad("too many header fields"));

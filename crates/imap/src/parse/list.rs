@@ -58,12 +58,15 @@ fn options<T>(cursor: &mut Cursor<'_>, option: fn(&mut Cursor<'_>) -> Parsed<T>)
 
 /// `list-select-opt` (RFC 5258 §6, RFC 6154 §6)
 fn selection_option(cursor: &mut Cursor<'_>) -> Parsed<SelectionOption> {
-    SelectionOption::from_name(cursor.atom()?.as_str()).ok_or(Failure::Bad("unknown LIST selection option"))
+    let name = cursor.atom()?;
+    SelectionOption::from_name(name.as_str())
+        .ok_or_else(|| Cursor::unknown("unknown LIST selection option", name.as_str()))
 }
 
 /// `return-option` (RFC 5258 §6, RFC 6154 §6, RFC 5819 §4, RFC 9590 §5, RFC 8440 §5)
 fn return_option(cursor: &mut Cursor<'_>) -> Parsed<ReturnOption> {
-    match cursor.atom()?.as_str().to_ascii_uppercase().as_str() {
+    let name = cursor.atom()?;
+    match name.as_str().to_ascii_uppercase().as_str() {
         "SUBSCRIBED" => Ok(ReturnOption::Subscribed),
         "SPECIAL-USE" => Ok(ReturnOption::SpecialUse),
         "CHILDREN" => Ok(ReturnOption::Children),
@@ -76,14 +79,19 @@ fn return_option(cursor: &mut Cursor<'_>) -> Parsed<ReturnOption> {
             cursor.space()?;
             metadata::entries(cursor).map(ReturnOption::Metadata)
         }
-        _ => Err(Failure::Bad("unknown LIST return option")),
+        _ => Err(Cursor::unknown("unknown LIST return option", name.as_str())),
     }
 }
 
 /// `list-mailbox = 1*list-char / string`
 fn pattern(cursor: &mut Cursor<'_>) -> Parsed<ListPattern> {
     let word = cursor.take_while(|b| is_astring_char(b) || matches!(b, b'%' | b'*'));
-    let wire = if word.is_empty() { cursor.string()? } else { word.to_vec() };
+    let wire = if word.is_empty() {
+        cursor.string()?
+    } else {
+        cursor.ends_atom()?;
+        word.to_vec()
+    };
     // A pattern that is no modified UTF-7 is not wrong, it only matches nothing that could have been sent: it is taken
     // literally.
     let text = utf7::text(&wire, cursor.utf8).or_else(|error| String::from_utf8(wire).map_err(|_| error));

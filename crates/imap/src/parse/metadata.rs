@@ -45,7 +45,7 @@ fn options(cursor: &mut Cursor<'_>, get: &mut GetMetadata) -> Parsed<()> {
             let depth = Depth::from_name(cursor.word(is_atom_char));
             return depth.map(Option::Depth).ok_or(Failure::Bad("DEPTH is 0, 1 or infinity"));
         }
-        Err(Failure::Bad("unknown GETMETADATA option"))
+        Err(Cursor::unknown("unknown GETMETADATA option", cursor.word(is_atom_char)))
     })?;
     for option in options {
         match option {

@@ -6,20 +6,20 @@ use crate::types::{FetchModifier, QResync, SelectParameter, SequenceMatch, Seque
 
 /// `[SP "(" select-param *(SP select-param) ")"]` (RFC 4466 §2.1)
 pub(super) fn select_parameters(cursor: &mut Cursor<'_>) -> Parsed<Vec<SelectParameter>> {
-    let parameters = after_space(cursor, |cursor| match word(cursor).as_str() {
+    let parameters = after_space(cursor, |cursor| match &*word(cursor) {
         "CONDSTORE" => Ok(SelectParameter::CondStore),
         "QRESYNC" => {
             cursor.space()?;
             qresync(cursor).map(SelectParameter::QResync)
         }
-        _ => Err(Failure::Bad("unknown SELECT parameter")),
+        word => Err(Cursor::unknown("unknown SELECT parameter", word)),
     })?;
     once(parameters, "a SELECT parameter is given twice")
 }
 
 /// `[SP "(" fetch-modifier *(SP fetch-modifier) ")"]` (RFC 4466 §2.4)
 pub(super) fn fetch_modifiers(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchModifier>> {
-    let modifiers = after_space(cursor, |cursor| match word(cursor).as_str() {
+    let modifiers = after_space(cursor, |cursor| match &*word(cursor) {
         "CHANGEDSINCE" => {
             cursor.space()?;
             positive(cursor).map(FetchModifier::ChangedSince)
@@ -29,7 +29,7 @@ pub(super) fn fetch_modifiers(cursor: &mut Cursor<'_>) -> Parsed<Vec<FetchModifi
             cursor.space()?;
             partial_range(cursor).map(FetchModifier::Partial)
         }
-        _ => Err(Failure::Bad("unknown FETCH modifier")),
+        word => Err(Cursor::unknown("unknown FETCH modifier", word)),
     })?;
     once(modifiers, "a FETCH modifier is given twice")
 }
@@ -39,12 +39,12 @@ pub(super) fn store_modifiers(cursor: &mut Cursor<'_>) -> Parsed<Vec<StoreModifi
     if cursor.peek() != Some(b'(') {
         return Ok(Vec::new());
     }
-    let modifiers = cursor.list1(|cursor| match word(cursor).as_str() {
+    let modifiers = cursor.list1(|cursor| match &*word(cursor) {
         "UNCHANGEDSINCE" => {
             cursor.space()?;
             cursor.number().map(StoreModifier::UnchangedSince)
         }
-        _ => Err(Failure::Bad("unknown STORE modifier")),
+        word => Err(Cursor::unknown("unknown STORE modifier", word)),
     })?;
     cursor.space()?;
     once(modifiers, "a STORE modifier is given twice")

@@ -34,7 +34,7 @@ pub(super) fn filter(cursor: &mut Cursor<'_>) -> Parsed<MailboxFilter> {
         "subtree" => MailboxFilter::Subtree(mailboxes(cursor)?),
         "subtree-one" => MailboxFilter::SubtreeOne(mailboxes(cursor)?),
         "mailboxes" => MailboxFilter::Mailboxes(mailboxes(cursor)?),
-        _ => return Err(Failure::Bad("unknown set of mailboxes")),
+        word => return Err(Cursor::unknown("unknown set of mailboxes", word)),
     })
 }
 

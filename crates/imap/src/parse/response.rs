@@ -371,7 +371,7 @@ pub(crate) enum FetchStep {
 /// left to the caller.
 pub(crate) fn fetch_step(input: &[u8], large: u64, utf8: bool) -> Result<FetchStep, &'static str> {
     step(input, large, utf8).map_err(|failure| match failure {
-        Failure::Bad(reason) => reason,
+        Failure::Bad(reason) | Failure::Unknown(reason, _) => reason,
         Failure::Name(_) => "a mailbox name in FETCH",
         Failure::Incomplete => "a literal in an unexpected place",
     })

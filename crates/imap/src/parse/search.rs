@@ -44,7 +44,7 @@ pub fn search_keys(input: &[u8]) -> Result<Vec<SearchKey>, &'static str> {
     let mut cursor = Cursor::new(input, true);
     let keys = keys(&mut cursor).and_then(|keys| cursor.end().map(|()| keys));
     keys.map_err(|failure| match failure {
-        Failure::Bad(reason) => reason,
+        Failure::Bad(reason) | Failure::Unknown(reason, _) => reason,
         Failure::Name(_) => "a mailbox name among search keys",
         Failure::Incomplete => "a literal is cut off",
     })
@@ -66,7 +66,8 @@ fn sort_criterion(cursor: &mut Cursor<'_>) -> Parsed<SortCriterion> {
     let reverse = cursor.eat_word("REVERSE ");
     let word = cursor.word(is_atom_char);
     let key = SortKey::NAMES.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
-    key.map(|(key, _)| SortCriterion { reverse, key: *key }).ok_or(Failure::Bad("unknown sort criterion"))
+    key.map(|(key, _)| SortCriterion { reverse, key: *key })
+        .ok_or_else(|| Cursor::unknown("unknown sort criterion", word))
 }
 
 /// `thread = "THREAD" SP thread-alg SP search-criteria` (RFC 5256 §5)
@@ -75,7 +76,7 @@ pub(super) fn thread(cursor: &mut Cursor<'_>, uid: bool) -> Parsed<Thread> {
     let algorithm = [ThreadAlgorithm::OrderedSubject, ThreadAlgorithm::References]
         .into_iter()
         .find(|algorithm| algorithm.name().eq_ignore_ascii_case(word))
-        .ok_or(Failure::Bad("unknown threading algorithm"))?;
+        .ok_or_else(|| Cursor::unknown("unknown threading algorithm", word))?;
     cursor.space()?;
     Ok(Thread { algorithm, search: criteria_of_search(cursor, uid, None)? })
 }
@@ -111,7 +112,8 @@ pub(super) fn returns(cursor: &mut Cursor<'_>) -> Parsed<Option<Vec<SearchReturn
 
 /// `search-return-opt`
 fn search_return(cursor: &mut Cursor<'_>) -> Parsed<SearchReturn> {
-    Ok(match cursor.word(is_atom_char).to_ascii_uppercase().as_str() {
+    let word = cursor.word(is_atom_char);
+    Ok(match word.to_ascii_uppercase().as_str() {
         "MIN" => SearchReturn::Min,
         "MAX" => SearchReturn::Max,
         "ALL" => SearchReturn::All,
@@ -124,7 +126,7 @@ fn search_return(cursor: &mut Cursor<'_>) -> Parsed<SearchReturn> {
             cursor.space()?;
             SearchReturn::Partial(partial_range(cursor)?)
         }
-        _ => return Err(Failure::Bad("unknown return option")),
+        _ => return Err(Cursor::unknown("unknown return option", word)),
     })
 }
 
@@ -178,6 +180,7 @@ impl Keys<'_, '_> {
             _ => {
                 let word = self.cursor.word(|b| b.is_ascii_alphanumeric()).to_ascii_uppercase();
                 match plain(&word) {
+                    _ if word.is_empty() => Err(Failure::Bad("a search key is missing")),
                     Some(key) => Ok(key),
                     None => self.with_argument(&word, depth),
                 }
@@ -187,7 +190,7 @@ impl Keys<'_, '_> {
 
     fn with_argument(&mut self, word: &str, depth: usize) -> Parsed<SearchKey> {
         if !WITH_ARGUMENT.contains(&word) {
-            return Err(Failure::Bad("unknown search key"));
+            return Err(Cursor::unknown("unknown search key", word));
         }
         self.cursor.space()?;
         let cursor = &mut *self.cursor;
@@ -301,7 +304,7 @@ fn filter_name(cursor: &mut Cursor<'_>) -> Parsed<crate::types::Atom> {
 fn keyword(cursor: &mut Cursor<'_>) -> Parsed<Flag> {
     match cursor.flag()? {
         flag @ Flag::Keyword(_) => Ok(flag),
-        _ => Err(Failure::Bad("a keyword is missing")),
+        flag => Err(Cursor::unknown("a system flag is no keyword:", &flag.to_string())),
     }
 }
 

@@ -184,6 +184,11 @@ impl Decoder {
         let mut command = self.take(end);
         let event = match parse::command(&command, self.utf8) {
             Ok(command) => Event::Command(command),
+            // Its header has more digits than are looked for at the end of a line.
+            Err(Refused::Incomplete) => {
+                let reason = "the size of a literal has too many digits".into();
+                Event::Bad { tag: tag_of(&command), code: None, reason }
+            }
             Err(refused) => answer(refused),
         };
         // It may have held a password.
@@ -334,7 +339,7 @@ impl Decoder {
 
 pub(super) fn answer(refused: Refused) -> Event {
     match refused {
-        Refused::Bad { tag, reason } => Event::Bad { tag, code: None, reason: reason.into() },
+        Refused::Bad { tag, reason } => Event::Bad { tag, code: None, reason },
         Refused::Name { tag, invalid } => {
             Event::No { tag, code: Some(Code::Cannot), reason: invalid.to_string().into() }
         }

@@ -12,7 +12,7 @@ use sealpost_base::limits;
 use super::Event;
 use super::decoder::{Collect, Decoder, State, Step, TOO_LONG, answer};
 use super::skip::Skip;
-use crate::parse::{Cursor, Failure, LiteralHeader, Piece, Refused, Syntax, literal_at_end};
+use crate::parse::{Cursor, Failure, LiteralHeader, Piece, Refused, Syntax, literal_at_end, refused};
 use crate::types::{AppendHead, AppendLiteral, Code, Tag};
 
 /// An APPEND under way.
@@ -97,18 +97,21 @@ impl Decoder {
     pub(super) fn append(&mut self) -> Step {
         let State::Append(append) = &mut self.state else { return Step::Again };
         let Some(segment) = &mut append.segment else { return self.collect_segment() };
-        let mut cursor = Cursor::new(&self.input[..segment.end], self.utf8);
+        let mut cursor = Cursor::of_command(&self.input[..segment.end], self.utf8);
         let piece = append.syntax.step(&mut cursor);
         let (taken, Segment { end, literal }) = (cursor.position(), *segment);
         let piece = match piece {
             Ok(piece) => piece,
             Err(Failure::Incomplete) if let Some(literal) = literal => return self.string(end, literal),
             Err(failure) => {
-                let reason = match failure {
-                    Failure::Bad(reason) => reason,
-                    _ => "a literal is out of place",
+                let tag = append.tag.clone();
+                let bad = match refused(tag.clone(), failure) {
+                    Refused::Incomplete => {
+                        let reason = "a literal is out of place".into();
+                        Event::Bad { tag: Some(tag), code: None, reason }
+                    }
+                    refused => answer(refused),
                 };
-                let bad = Event::Bad { tag: Some(append.tag.clone()), code: None, reason: reason.into() };
                 return self.end_append(end, literal, bad);
             }
         };

@@ -462,7 +462,7 @@ fn at_the_limits() {
     assert!(command(format!("{tag} NOOP\r\n").as_bytes(), false).is_ok());
     assert_eq!(
         command(format!("{tag}x NOOP\r\n").as_bytes(), false),
-        Err(Refused::Bad { tag: None, reason: "a tag is missing" })
+        Err(Refused::Bad { tag: None, reason: "a tag is missing".into() })
     );
 }
 
