@@ -61,5 +61,6 @@ TRICKY = {
     "IMAP-like text": b"Subject: ) {5}\r\n\r\n* 1 EXPUNGE\r\nA1 OK done {10}\r\n)\r\n",
 }
 
-#: Not allowed in IMAP4rev1 literals or SMTP lines; Sealpost keeps them all the same.
+#: Not allowed in IMAP literals or SMTP lines; Sealpost keeps them all the same. BODY[] has another octet for each, BINARY[] has them.
 NULS = b"Subject: nul \x00 here\r\n\r\nbefore\x00after\x00\x00\r\n\x00\r\n"
+NULS_IN_A_LITERAL = NULS.replace(b"\x00", b"\x80")

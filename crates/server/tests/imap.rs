@@ -143,6 +143,8 @@ mod locked_urls;
 mod model;
 #[path = "imap/nodes.rs"]
 mod nodes;
+#[path = "imap/nul.rs"]
+mod nul;
 #[path = "imap/object_ids.rs"]
 mod object_ids;
 #[path = "imap/results.rs"]

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from harness import ADA, BOB, PASSWORD, Skip, body, check, ensure, equal, flags, ok, raw_append, search
-from messages import MULTIPART, SIMPLE, TRICKY, numbered
+from messages import MULTIPART, NULS, SIMPLE, TRICKY, numbered
 
 
 class Archive:
@@ -132,6 +132,24 @@ def exports(context):
     # The same octets again, back from the second format.
     archive.copy, archive.kind = target, "maildir"
     archive.verify(name)
+    session.logout()
+
+
+@check("archive: messages with NUL come as they are, and go back so", "imap", sealpost_only=True)
+def nuls(context):
+    session, name = context.mailbox("Nuls")
+    large = NULS + b"more \0\r\n" * 20_000
+    for message in (NULS, large):
+        raw_append(session, name, message)
+    for kind in ("maildir", "mbox"):
+        archive = Archive(context, kind, False)
+        archive.pull("--folder", name)
+        files = [file.read_bytes() for file in archive.copy.rglob("*") if file.is_file()]
+        for message in (NULS, large):
+            ensure(any(message in file for file in files), f"{kind}: {len(message)} octets are not in the copy")
+        archive.verify(name)
+    ok(session.select(name, readonly=True))
+    equal([body(session, n, "BINARY.PEEK[]") for n in (1, 2)], [NULS, large])
     session.logout()
 
 

@@ -5,7 +5,7 @@ import time
 from email.message import EmailMessage
 
 from harness import ACCOUNTS, ADA, BOB, EVE, body, check, ensure, equal, ok, search
-from messages import NULS, SIMPLE, TRICKY
+from messages import NULS, NULS_IN_A_LITERAL, SIMPLE, TRICKY
 
 
 def inbox_last(context, account=ADA):
@@ -33,11 +33,16 @@ def lmtp_tricky(context):
         ensure(own.endswith("\r\n"), "its own fields end with a line end")
 
 
-@check("LMTP: NULs arrive as sent", "lmtp", sealpost_only=True)
+@check("LMTP: NULs arrive as sent, and IMAP literals have none", "lmtp", sealpost_only=True)
 def lmtp_nuls(context):
     context.deliver(NULS)
-    got, _ = inbox_last(context)
+    got, last = inbox_last(context)
+    ensure(got.endswith(NULS_IN_A_LITERAL) and b"\0" not in got, f"{got!r}")
+    session = context.imap()
+    ok(session.select("INBOX", readonly=True))
+    got = body(session, last, "BINARY.PEEK[]")
     ensure(got.endswith(NULS), f"{got!r}")
+    session.logout()
 
 
 @check("LMTP: one reply per recipient, in order (RFC 2033)", "lmtp")

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use sealpost_base::{Error, Kind, Result, limits};
+use sealpost_imap::NUL_EXTENSION;
 use sealpost_imap::client::{Event, Limits, ResponseDecoder};
 use sealpost_imap::types::{Code, Response, Status, Tag};
 use sealpost_imap::write::{Literals, Writer};
@@ -86,7 +87,16 @@ impl Connection {
         if connection.capabilities.literal_plus() {
             connection.writer = Writer::with_literals(Literals::NonSynchronizing);
         }
+        connection.enable_nul();
         Ok(connection)
+    }
+
+    /// Has a Sealpost server send messages with NUL as they are: with the next command, without waiting. Other servers, and this one
+    /// to other clients, send another octet for it, and nobody could tell.
+    fn enable_nul(&mut self) {
+        if self.capabilities.has(NUL_EXTENSION) && self.capabilities.has("ENABLE") {
+            self.queue(|w| w.raw(b"ENABLE ").raw(NUL_EXTENSION));
+        }
     }
 
     /// A connection that was greeted, and whether that says it is authenticated.

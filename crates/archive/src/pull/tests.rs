@@ -4,6 +4,7 @@ mod formats;
 mod helping;
 mod hostile;
 pub(crate) mod memory;
+mod nul;
 mod ownership;
 pub(crate) mod pulled;
 pub(crate) mod server;

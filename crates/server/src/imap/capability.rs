@@ -1,5 +1,6 @@
 //! What the server announces. Nothing is named here that is not complete.
 
+use sealpost_imap::NUL_EXTENSION;
 use sealpost_imap::types::{Atom, Code, Response};
 
 /// At any time.
@@ -65,6 +66,7 @@ const AUTHENTICATED: &[&str] = &[
     "BINARY",
     "URLAUTH",
     "INPROGRESS",
+    NUL_EXTENSION,
 ];
 
 /// Where in its life a connection is, as far as capabilities depend on it.

@@ -16,6 +16,8 @@ pub(super) struct Dialect {
     pub(super) rev2: bool,
     /// UTF8=ACCEPT
     pub(super) utf8_accept: bool,
+    /// NUL in literals of FETCH and URLFETCH (`fetch/char8.rs`).
+    pub(super) takes_nul: bool,
 }
 
 impl Dialect {

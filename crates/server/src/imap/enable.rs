@@ -3,6 +3,7 @@
 //! An extension is one line of [`EXTENSIONS`]. Names not in the table are passed over, and ENABLED lists what this command
 //! switched on that was off before (RFC 5161 §3.2).
 
+use sealpost_imap::NUL_EXTENSION;
 use sealpost_imap::types::{Atom, Response};
 
 use super::reply::{Outcome, Reply};
@@ -33,6 +34,7 @@ const EXTENSIONS: &[(&str, Enable)] = &[
         session.connection.set_utf8(true);
         switch_on(&mut session.dialect.utf8_accept)
     }),
+    (NUL_EXTENSION, |session| switch_on(&mut session.dialect.takes_nul)),
 ];
 
 impl Session {

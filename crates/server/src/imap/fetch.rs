@@ -8,6 +8,7 @@
 //! right. A message whose object is damaged is reported by UID, and the others are served.
 
 mod binary;
+mod char8;
 mod items;
 mod octets;
 mod pipeline;
@@ -422,7 +423,7 @@ impl Session {
                 self.connection.out().nil();
                 Ok(None)
             }
-            Opened::Octets(octets) => octets.send(&mut self.connection).await,
+            Opened::Octets(octets) => octets.send(&mut self.connection, self.dialect.takes_nul).await,
         }
     }
 

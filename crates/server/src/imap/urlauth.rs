@@ -163,7 +163,7 @@ impl Session {
         let structure = account.structure(message).await;
         match reads.open(octets, Some(&structure)).await {
             Ok(Opened::Octets(octets)) => {
-                octets.send(&mut self.connection).await?;
+                octets.send(&mut self.connection, self.dialect.takes_nul).await?;
             }
             // RFC 4467 §8: a part that is not there is empty, and not NIL.
             Ok(Opened::Nil | Opened::UnknownEncoding) => {

@@ -3,8 +3,8 @@
 //! Whatever waits here tells the client from time to time, so that whoever is gone is noticed though what was sent is not read yet.
 //!
 //! A literal8 may bring parts encoded as `binary`. They are stored in base64, as BODY[…] has to show them (RFC 3516 §4.4,
-//! §6); a message with NUL elsewhere cannot be shown and is refused. What comes in a plain literal is stored as it is, octets
-//! above 127 in its header included, whether or not UTF8=ACCEPT is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
+//! §6); one with NUL elsewhere is refused. What comes in a plain literal is stored as it is, NUL included, and octets
+//! above 127 in its header, whether or not UTF8=ACCEPT is on (`docs/decisions/0016-imap4rev2-utf8-objects.md`).
 
 use bytes::Bytes;
 use sealpost_account::directory::Usage;

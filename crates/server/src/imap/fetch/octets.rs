@@ -18,6 +18,7 @@ use sealpost_mime::header::HeaderFilter;
 use sealpost_vault::message::MessageReader;
 
 use super::binary;
+use super::char8;
 use super::items::Octets;
 use super::section::{Place, cut, place};
 use crate::imap::connection::{Connection, End};
@@ -181,52 +182,82 @@ impl Opened {
 }
 
 impl OpenedOctets {
-    /// Sends the literal. Damage found on the way is filled up and returned; anything else that goes wrong ends the
-    /// session, because what was announced cannot be kept.
-    pub(in crate::imap) async fn send(self, connection: &mut Connection) -> Result<Option<Error>, End> {
+    /// Sends the literal, in which NUL is another octet unless the client `takes_nul` (`char8.rs`). Damage found on the way
+    /// is filled up and returned; anything else that goes wrong ends the session, because what was announced cannot be kept.
+    pub(in crate::imap) async fn send(
+        self,
+        connection: &mut Connection,
+        takes_nul: bool,
+    ) -> Result<Option<Error>, End> {
         match self.nul {
             // RFC 3516 §4.3: a literal8 only where it has to be one.
             true => connection.out().literal8_header(self.count),
             false => connection.out().literal_header(self.count),
         };
+        let mut literal = Literal { connection, any_octet: self.nul || takes_nul };
         match self.source {
             Source::Kept(octets) => {
-                connection.literal_octets(&octets).await?;
+                literal.octets(&octets).await?;
                 Ok(None)
             }
             Source::Range { reader, range, first, rest } => {
-                send_range(connection, &reader, range, first, rest).await
+                send_range(&mut literal, &reader, range, first, rest).await
             }
             Source::Decoded(decoded) => {
-                send_decoded(connection, decoded, self.count).await?;
+                send_decoded(&mut literal, decoded, self.count).await?;
                 Ok(None)
             }
             Source::Filtered { reader, header, filter, window } => {
-                send_filtered(connection, &reader, header, filter, window).await?;
+                send_filtered(&mut literal, &reader, header, filter, window).await?;
                 Ok(None)
             }
         }
     }
 }
 
+/// A literal that was announced.
+struct Literal<'a> {
+    connection: &'a mut Connection,
+    /// NUL is among what it may have.
+    any_octet: bool,
+}
+
+impl Literal<'_> {
+    async fn octets(&mut self, octets: &[u8]) -> Result<(), End> {
+        match self.any_octet {
+            true => self.connection.literal_octets(octets).await,
+            false => self.connection.literal_octets(&char8::octets(octets)).await,
+        }
+    }
+
+    async fn pieces(&mut self, mut pieces: Vec<Bytes>) -> Result<(), End> {
+        if !self.any_octet {
+            pieces = pieces.into_iter().map(char8::piece).collect();
+        }
+        self.connection.literal_pieces(&pieces).await
+    }
+}
+
+fn octets_in(pieces: &[Bytes]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
 async fn send_range(
-    connection: &mut Connection,
+    literal: &mut Literal<'_>,
     reader: &MessageReader,
     range: Range<u64>,
     first: Vec<Bytes>,
     mut rest: BoxStream<'static, Result<Vec<Bytes>>>,
 ) -> Result<Option<Error>, End> {
-    connection.literal_pieces(&first).await?;
-    let octets = |pieces: &[Bytes]| pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
-    let mut at = range.start + octets(&first);
-    drop(first);
+    let mut at = range.start + octets_in(&first);
+    literal.pieces(first).await?;
     let mut until = range.end;
     let mut damage = None;
     while at < range.end {
         match rest.next().await {
             Some(Ok(pieces)) => {
-                connection.literal_pieces(&pieces).await?;
-                at += octets(&pieces);
+                at += octets_in(&pieces);
+                literal.pieces(pieces).await?;
             }
             Some(Err(error)) if error.kind() == Kind::Corrupt => {
                 // Several chunks are opened at once, and each was sealed by itself: this one alone may be whole.
@@ -234,7 +265,7 @@ async fn send_range(
                 if end < until {
                     until = end;
                 } else {
-                    connection.literal_octets(&vec![FILLER; (end - at) as usize]).await?;
+                    literal.octets(&vec![FILLER; (end - at) as usize]).await?;
                     at = end;
                     until = range.end;
                     damage.get_or_insert(error);
@@ -262,7 +293,7 @@ fn chunk_end(at: u64) -> u64 {
 }
 
 async fn send_decoded(
-    connection: &mut Connection,
+    literal: &mut Literal<'_>,
     mut decoded: BoxStream<'static, Result<Bytes>>,
     count: u64,
 ) -> Result<(), End> {
@@ -273,13 +304,13 @@ async fn send_decoded(
             End::Broken
         })?;
         left = left.saturating_sub(piece.len() as u64);
-        connection.literal_octets(&piece).await?;
+        literal.octets(&piece).await?;
     }
     if left == 0 { Ok(()) } else { Err(End::Broken) }
 }
 
 async fn send_filtered(
-    connection: &mut Connection,
+    literal: &mut Literal<'_>,
     reader: &MessageReader,
     header: Range<u64>,
     mut filter: HeaderFilter,
@@ -304,9 +335,9 @@ async fn send_filtered(
             End::Broken
         })?;
         filter.push(&read, &mut take);
-        connection.literal_octets(&piece).await?;
+        literal.octets(&piece).await?;
     }
-    connection.literal_octets(&piece).await
+    literal.octets(&piece).await
 }
 
 /// Which of `len` octets at `at` are within the window.

@@ -1,0 +1,28 @@
+//! NUL in messages: a Sealpost server is asked to send it, as what it sends else could not be told from another octet.
+
+use sealpost_imap::NUL_EXTENSION;
+
+use super::memory::Memory;
+use super::pulled::pulled;
+use super::server::{Box_, Script};
+
+#[tokio::test]
+async fn octets_with_nul_are_asked_for_and_kept() {
+    // One that comes in one piece, one that comes in several.
+    let messages =
+        ["Subject: a\0b\r\n\r\n\0\0\r\n".to_owned(), format!("\r\n{}", "text \0\r\n".repeat(20_000))];
+    for capabilities in
+        [format!("ENABLE {NUL_EXTENSION}"), "ENABLE QRESYNC CONDSTORE".to_owned(), String::new()]
+    {
+        let mut inbox = Box_::with(0);
+        for message in &messages {
+            inbox.add(Some(message.clone().into_bytes()));
+        }
+        let script = Script::start(inbox, &capabilities, &[]).await;
+        let copy = Memory::default();
+        assert!(pulled(&script, &copy).await.is_complete(), "{capabilities}");
+        assert_eq!(copy.texts("INBOX"), [(1, messages[0].clone()), (2, messages[1].clone())]);
+        let enabled = script.asked(&format!("ENABLE {NUL_EXTENSION}")) > 0;
+        assert_eq!(enabled, capabilities.contains(NUL_EXTENSION), "{capabilities}");
+    }
+}

@@ -1,0 +1,59 @@
+//! What stands for NUL in a literal.
+//!
+//! `literal = "{" number "}" CRLF *CHAR8`, and CHAR8 is any octet but NUL (RFC 3501 §9, RFC 9051 §9): client parsers stop at
+//! one. Messages have it all the same, since mail is stored as it comes. So in a literal an octet that cannot
+//! be text in its place stands for it, as other servers do; sizes and offsets stay what they are. The octets themselves are in
+//! a literal8, which BINARY has (RFC 3516 §4.3), or in a literal for a client that enabled
+//! [`sealpost_imap::NUL_EXTENSION`].
+
+use std::borrow::Cow;
+
+use bytes::{Bytes, BytesMut};
+
+/// Stands for NUL.
+const SUBSTITUTE: u8 = 0x80;
+
+/// These octets as a literal may have them.
+pub(super) fn octets(octets: &[u8]) -> Cow<'_, [u8]> {
+    match memchr::memchr(0, octets) {
+        None => Cow::Borrowed(octets),
+        Some(first) => {
+            let mut octets = octets.to_vec();
+            substitute(&mut octets[first..]);
+            Cow::Owned(octets)
+        }
+    }
+}
+
+/// The same for a piece that is not needed any more.
+pub(super) fn piece(piece: Bytes) -> Bytes {
+    if memchr::memchr(0, &piece).is_none() {
+        return piece;
+    }
+    let mut piece = piece.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    substitute(&mut piece);
+    piece.freeze()
+}
+
+fn substitute(octets: &mut [u8]) {
+    octets.iter_mut().filter(|octet| **octet == 0).for_each(|octet| *octet = SUBSTITUTE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nul_is_one_other_octet_and_nothing_else_changes() {
+        for text in [&b""[..], b"abc", b"\0", b"\0a\0\0", b"\x7f\x80\xff\0", b"a\r\n\0\r\n"] {
+            let expected: Vec<u8> = text.iter().map(|b| if *b == 0 { SUBSTITUTE } else { *b }).collect();
+            assert_eq!(*octets(text), expected[..]);
+            let shared = Bytes::copy_from_slice(text);
+            let other = shared.clone();
+            assert_eq!(piece(shared), expected);
+            assert_eq!(other, text, "another owner's octets stay");
+            assert_eq!(piece(other), expected);
+        }
+        assert!(matches!(octets(b"plain"), Cow::Borrowed(_)));
+    }
+}
