@@ -146,7 +146,9 @@ def nuls(context):
         archive.pull("--folder", name)
         files = [file.read_bytes() for file in archive.copy.rglob("*") if file.is_file()]
         for message in (NULS, large):
-            ensure(any(message in file for file in files), f"{kind}: {len(message)} octets are not in the copy")
+            # Files of these formats have line ends of Unix.
+            kept = message.replace(b"\r\n", b"\n")
+            ensure(any(kept in file for file in files), f"{kind}: {len(message)} octets are not in the copy")
         archive.verify(name)
     ok(session.select(name, readonly=True))
     equal([body(session, n, "BINARY.PEEK[]") for n in (1, 2)], [NULS, large])
