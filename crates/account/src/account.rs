@@ -10,6 +10,7 @@ mod load;
 mod maintain;
 #[cfg(test)]
 mod tests;
+mod unplaced;
 
 use std::collections::HashMap;
 use std::ops::{Deref, Range};
@@ -32,6 +33,7 @@ use tokio::time::Instant;
 pub use append::{Check, NewMessage, Placed};
 pub use maintain::Maintenance;
 pub(crate) use maintain::UNDER_WAY;
+pub use unplaced::Unplaced;
 
 use crate::accounts::{Accounts, Bell, Charge, Ticket};
 use crate::bodies::Bodies;

@@ -31,7 +31,7 @@ pub mod special_use;
 pub mod state;
 pub mod summary;
 
-pub use account::{Account, Committed, NewMessage, StateGuard};
+pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
 pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};
 pub use cache::Cache;
 pub use event::{Event, FlagAction, Flags, Message, SpecialUse, SystemFlags};

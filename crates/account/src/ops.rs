@@ -230,6 +230,24 @@ pub fn check_flags(state: &AccountState, flags: &Flags) -> Result<()> {
     FlagRoom::new(state).add(flags)
 }
 
+/// Whether the objects that these events put can all be put.
+///
+/// # Errors
+/// `Limit` if the account has no room for them.
+pub fn check_objects(state: &AccountState, events: &[Event]) -> Result<()> {
+    let (mut count, mut bytes) = (state.object_count(), state.objects_bytes());
+    for event in events {
+        let Event::ObjectPut { name, value } = event else { continue };
+        let old = state.object(name).map(|old| name.len() + old.len());
+        count += usize::from(old.is_none());
+        bytes = bytes - old.unwrap_or(0) + name.len() + value.len();
+    }
+    if count > limits::ACCOUNT_OBJECTS || bytes > limits::ACCOUNT_OBJECTS_BYTES {
+        return Err(Error::limit("the account has no room for what would be remembered of this"));
+    }
+    Ok(())
+}
+
 /// Octets of the messages of a mailbox that are `\Deleted`: what EXPUNGE would free (RFC 9208 §4.1.4).
 pub fn deleted_bytes(state: &AccountState, mailbox: &Mailbox) -> u64 {
     if mailbox.deleted() == 0 {

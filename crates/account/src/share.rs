@@ -7,14 +7,14 @@
 use std::fmt;
 
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, MailboxId, Result};
+use sealpost_base::{AccountId, Error, MailboxId, Result, limits};
 use sealpost_vault::RootKey;
 
 use crate::acl::Acl;
 use crate::event::Event;
 use crate::name;
 use crate::rights::Rights;
-use crate::state::{AccountState, Mailbox};
+use crate::state::{AccountState, INBOX, Mailbox};
 
 /// Where the mailboxes of other users are (RFC 2342 §4). Nobody's own mailboxes can be there.
 pub const OTHERS: &str = "Other Users";
@@ -120,6 +120,41 @@ impl AccountState {
     }
 }
 
+/// Whether a mailbox can become a share, and the account make one more: asked before there is anything of it, so that a refused command leaves
+/// nothing.
+///
+/// # Errors
+/// `NotFound` if there is no such mailbox, `Invalid` for the inbox, `Limit` if the account has as many links or shares as it may.
+pub fn check_can_be_shared(state: &AccountState, mailbox: MailboxId) -> Result<()> {
+    check_can_be_linked(state, mailbox)?;
+    let linked = state.links().filter(|(_, link)| link.owner.is_none()).count();
+    let kept = state.objects(UNLINKED).count() + state.objects(GIVEN_UP).count();
+    if linked + kept >= limits::SHARES {
+        let most = limits::SHARES;
+        return Err(Error::limit(format!(
+            "an account makes at most {most} shared mailboxes; deleted ones count while they are kept"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the messages of a mailbox can be in a share.
+///
+/// # Errors
+/// As [`check_can_be_shared`], which asks for more.
+pub(crate) fn check_can_be_linked(state: &AccountState, mailbox: MailboxId) -> Result<()> {
+    let mailbox = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
+    if mailbox.name() == INBOX {
+        return Err(Error::invalid(
+            "the inbox cannot be shared: mail is delivered to it sealed for its owner",
+        ));
+    }
+    if state.links().count() >= limits::LINKS {
+        return Err(Error::limit(format!("an account has at most {} shared mailboxes", limits::LINKS)));
+    }
+    Ok(())
+}
+
 /// The event that remembers a share of this account that no name leads to: one that is being made, or was deleted lately.
 pub fn unlinked(link: &Link) -> Event {
     let name = format!("{UNLINKED}{}", link.share);
@@ -178,7 +213,7 @@ pub fn is_of_others(name: &str) -> bool {
 /// `Denied` for a name there.
 pub fn check_own(name: &str) -> Result<()> {
     if is_of_others(name) {
-        return Err(sealpost_base::Error::denied(format!("only other users' mailboxes are below {OTHERS}")));
+        return Err(Error::denied(format!("only other users' mailboxes are below {OTHERS}")));
     }
     Ok(())
 }

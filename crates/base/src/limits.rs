@@ -223,6 +223,9 @@ pub const ACL_ENTRIES: usize = 100;
 pub const LINKS: usize = 256;
 /// Of these, mailboxes of one other account: nobody can take all the room there is.
 pub const LINKS_OF_ONE: usize = 128;
+/// Shared mailboxes that one account may have made: those that have a name, and those that were deleted or never completed and are
+/// still kept.
+pub const SHARES: usize = 256;
 /// Bytes of the patterns of one LIST command, the reference counted with each.
 pub const IMAP_LIST_PATTERN_BYTES: usize = 4096;
 /// Bytes of all names that an account subscribes to, each counted with 32 more for what it takes to keep it.

@@ -10,7 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
-use crate::imap::{Appends, Compressions, LongCommands, Orders, Results, UrlMarks};
+use crate::imap::{Appends, Compressions, Leftovers, LongCommands, Orders, Results, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;
@@ -61,6 +61,8 @@ pub struct Context {
     pub results: Results,
     /// What part of it APPEND may hold for messages that are stored and not placed yet.
     pub appends: Appends,
+    /// When it was looked at what is left of accounts' shared mailboxes.
+    pub(crate) leftovers: Leftovers,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The sessions there are.
@@ -119,6 +121,7 @@ impl Context {
             long_values: crate::imap::long_values(&budget),
             results: Results::of(&budget),
             appends: Appends::of(&budget),
+            leftovers: Leftovers::default(),
             budget,
             metrics: Arc::default(),
             sessions: Arc::default(),

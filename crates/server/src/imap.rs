@@ -79,6 +79,7 @@ pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
 pub(crate) use metadata::long_values;
 pub use search::found::Results;
+pub use sharing::Leftovers;
 
 /// The turns that sessions take to sort and thread.
 pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {

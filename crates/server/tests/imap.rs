@@ -147,6 +147,8 @@ mod nodes;
 mod nul;
 #[path = "imap/object_ids.rs"]
 mod object_ids;
+#[path = "imap/refused.rs"]
+mod refused;
 #[path = "imap/results.rs"]
 mod results;
 #[path = "imap/revoked.rs"]

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use sealpost_base::{Error, Kind, MailboxId, Position, Result, Timestamp, Uid, UidSet, UidValidity, limits};
 use tokio::sync::oneshot;
 
-use super::Account;
+use super::{Account, Unplaced};
 use crate::directory::Usage;
 use crate::event::{Event, Flags};
 use crate::ingest::Stored;
@@ -30,6 +30,8 @@ pub(super) struct Waiting {
     mailbox: MailboxId,
     messages: Vec<NewMessage>,
     check: Option<Check>,
+    /// Whether the messages are removed from the store if they are refused.
+    unplaced: bool,
     done: oneshot::Sender<Answer>,
 }
 
@@ -64,22 +66,33 @@ impl Account {
         mailbox: MailboxId,
         messages: Vec<NewMessage>,
     ) -> Result<(UidValidity, Vec<Uid>)> {
-        let placed = self.append_noting(mailbox, messages, None).await?;
+        let placed = self.enqueue(mailbox, messages, None, false).await?;
         Ok((placed.uid_validity, placed.uids))
     }
 
-    /// As [`Account::append`], for whoever has to know which log entry it was, if `check` allows it.
+    /// As [`Account::append`], for whoever has to know which log entry it was, if `check` allows it. What is refused is removed
+    /// from the store.
     ///
     /// # Errors
     /// As [`Account::append`], and what `check` says.
     pub async fn append_noting(
         &self,
         mailbox: MailboxId,
-        messages: Vec<NewMessage>,
+        messages: Unplaced,
         check: Option<Check>,
     ) -> Result<Placed> {
+        self.enqueue(mailbox, messages.into_messages(), check, true).await
+    }
+
+    async fn enqueue(
+        &self,
+        mailbox: MailboxId,
+        messages: Vec<NewMessage>,
+        check: Option<Check>,
+        unplaced: bool,
+    ) -> Result<Placed> {
         let (done, result) = oneshot::channel();
-        let waiting = Waiting { mailbox, messages, check, done };
+        let waiting = Waiting { mailbox, messages, check, unplaced, done };
         self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         let account = self.this.upgrade().ok_or_else(|| Error::internal("the account is being unloaded"))?;
         // A task of its own: one client that hangs up must not interrupt what is done for others.
@@ -91,29 +104,44 @@ impl Account {
     }
 
     /// Places a stored message in a mailbox and expunges another one, as one change (RFC 8508 §3.4); `None` if
-    /// there was nothing left to replace, and then nothing is changed. Durable when it returns.
+    /// there was nothing left to replace, and then nothing is changed. Durable when it returns; a message that is refused is removed
+    /// from the store.
     ///
     /// # Errors
-    /// As [`Account::append`], and what `check` says.
+    /// As [`Account::append`], and what `check` says; `Invalid` if it is not one message.
     pub async fn replace(
         &self,
         (from, uid): (MailboxId, Uid),
         to: MailboxId,
-        new: NewMessage,
+        new: Unplaced,
         check: impl Fn(&AccountState) -> Result<()> + Send + Sync,
     ) -> Result<Option<Placed>> {
+        if new.messages().len() != 1 {
+            return Err(Error::invalid("one message replaces another"));
+        }
+        let messages = new.into_messages();
+        let new = &messages[0];
         let message = new.stored.message(new.received);
-        let decide = |state: &AccountState| {
+        let allowed = |state: &AccountState| {
             state.mailbox(to).ok_or_else(|| Error::not_found("no such mailbox"))?;
             check(state)?;
             new.stored.check_age()?;
             FlagRoom::new(state).add(&new.flags)?;
-            let there = state.mailbox(from).is_some_and(|m| m.row(uid).is_some());
+            Ok(state.mailbox(from).is_some_and(|m| m.row(uid).is_some()))
+        };
+        let mut refused = false;
+        let decide = |state: &AccountState| {
+            let there = allowed(state);
+            refused = !matches!(there, Ok(true));
             let (message, flags) = (message.clone(), Flags::clone(&new.flags));
             let event = Event::Replaced { from, uid, to, message, flags };
-            Ok((if there { vec![event] } else { Vec::new() }, ()))
+            Ok((if there? { vec![event] } else { Vec::new() }, ()))
         };
-        let committed = self.commit(decide).await?;
+        let committed = self.commit(decide).await;
+        if refused {
+            self.remove_unplaced(&messages);
+        }
+        let committed = committed?;
         if committed.applied.is_empty() {
             return Ok(None);
         }
@@ -144,7 +172,12 @@ impl Account {
                 let alone = (batch.len() == 1).then_some(committed.position);
                 for (waiting, refused) in batch.into_iter().zip(committed.value) {
                     let result = match refused {
-                        Some(e) => Err((e.kind(), e.to_string())),
+                        Some(e) => {
+                            if waiting.unplaced {
+                                self.remove_unplaced(&waiting.messages);
+                            }
+                            Err((e.kind(), e.to_string()))
+                        }
                         None => placed(applied.by_ref().take(waiting.messages.len()), alone),
                     };
                     let aged = waiting.check_age().map_err(|e| (e.kind(), e.to_string()));

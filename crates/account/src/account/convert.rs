@@ -10,8 +10,7 @@ use super::{Account, NewMessage};
 use crate::acl::Acl;
 use crate::event::{Event, FlagAction, Flags, Message};
 use crate::metadata::{self, Holder, Refused};
-use crate::share::{About, Link};
-use crate::state::AccountState;
+use crate::share::{About, Link, check_can_be_linked};
 
 /// How often what changed meanwhile is copied before the mailbox is said to be too busy.
 const ROUNDS: usize = 64;
@@ -46,7 +45,7 @@ impl Account {
         about: &About,
         acl: &Acl,
     ) -> Result<()> {
-        check(&self.state(), mailbox)?;
+        check_can_be_linked(&self.state(), mailbox)?;
         let inbox = share.state().inbox().id();
         let uid_validity = self.state().mailbox(mailbox).map(|m| m.uid_validity());
         let mut copy = Copy { from: self, mailbox, to: share, inbox, uids: Vec::new(), upto: ModSeq::ZERO };
@@ -57,7 +56,7 @@ impl Account {
             }
             copy.take_recent().await?;
             let done = self.commit(|state| {
-                check(state, mailbox)?;
+                check_can_be_linked(state, mailbox)?;
                 let m = state.mailbox(mailbox).ok_or_else(gone)?;
                 if Some(m.uid_validity()) != uid_validity {
                     return Err(Error::retry("the mailbox was numbered anew while it was copied"));
@@ -179,17 +178,4 @@ impl Copy<'_> {
 
 fn gone() -> Error {
     Error::not_found("the mailbox is gone")
-}
-
-fn check(state: &AccountState, mailbox: MailboxId) -> Result<()> {
-    let m = state.mailbox(mailbox).ok_or_else(gone)?;
-    if m.name() == crate::state::INBOX {
-        return Err(Error::invalid(
-            "the inbox cannot be shared: mail is delivered to it sealed for its owner",
-        ));
-    }
-    if state.links().count() >= limits::LINKS {
-        return Err(Error::limit(format!("an account has at most {} shared mailboxes", limits::LINKS)));
-    }
-    Ok(())
 }

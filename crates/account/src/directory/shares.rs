@@ -11,6 +11,8 @@ use sealpost_vault::PublicKey;
 use super::Directory;
 
 const ROOT: &str = "shares";
+/// Entries that a share's log begins with: its UIDVALIDITY; what it is, and who may do what.
+const FIRST_ENTRIES: usize = 2;
 
 /// What is recorded about a share.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -34,12 +36,17 @@ impl Directory {
     ///
     /// # Errors
     /// `Conflict` if it exists; what the store says.
-    pub async fn record_share(&self, owner: AccountId, share: AccountId, public: PublicKey) -> Result<()> {
+    pub async fn record_share(
+        &self,
+        owner: AccountId,
+        share: AccountId,
+        public: PublicKey,
+    ) -> Result<ShareRecord> {
         let record = ShareRecord { share, owner, public, created: self.clock.now() };
         let bytes = minicbor::to_vec(&record)
             .map_err(|e| Error::internal("a share record cannot be encoded").with_source(e.to_string()))?;
         match self.versions.put_after(&directory(owner, share), 0, &bytes).await? {
-            true => Ok(()),
+            true => Ok(record),
             false => Err(Error::conflict(format!("the share {share} exists"))),
         }
     }
@@ -80,9 +87,34 @@ impl Directory {
     /// # Errors
     /// What the store says; the record is then still there.
     pub async fn delete_share(&self, record: &ShareRecord) -> Result<usize> {
-        let objects = self.delete_below(&format!("acct/{}", record.share)).await?;
+        let objects = self.delete_share_objects(record.share).await?;
         self.delete_below(&directory(record.owner, record.share)).await?;
         Ok(objects)
+    }
+
+    /// Deletes the objects of a share, and not its record; how many there were.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn delete_share_objects(&self, share: AccountId) -> Result<usize> {
+        self.delete_below(&format!("acct/{share}")).await
+    }
+
+    /// Whether there is nothing of a share but the entries that it began with: no message, and no change.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn share_was_never_used(&self, share: AccountId) -> Result<bool> {
+        let log = format!("acct/{share}/log/");
+        let mut listed = self.versions.store().list(&format!("acct/{share}"), None);
+        let mut entries = 0;
+        while let Some(object) = listed.next().await {
+            entries += 1;
+            if entries > FIRST_ENTRIES || !object?.path.starts_with(&log) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// When something was last appended to the share's log; `None`: never.

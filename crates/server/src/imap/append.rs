@@ -3,14 +3,14 @@
 //!
 //! Everything that can be refused is refused before the client is asked to send it. What is refused halfway is read to
 //! its end and thrown away, so that the connection goes on. Nothing of the command is visible before all of it is there:
-//! one log entry brings all messages. Objects of messages that came before the one that was refused belong to no
-//! event, and are collected like those of a crash.
+//! one log entry brings all messages. Objects of messages that came before the one that was refused are removed
+//! ([`Unplaced`]).
 
 pub(super) mod catenate;
 mod kept;
 mod receive;
 
-use sealpost_account::NewMessage;
+use sealpost_account::Unplaced;
 use sealpost_account::account::Placed;
 use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
@@ -42,8 +42,8 @@ impl Session {
         self.catch_up().await?;
         self.refresh_quota().await?;
         let place = self.place_for_messages(&head.mailbox).await?.require(Rights::INSERT)?;
-        let mut kept = self.receive(&place, 0).await?;
-        let placed = self.place_messages(&place, kept.take(), Usage::default()).await?;
+        let (messages, _drawn) = self.receive(&place, 0).await?.into_messages();
+        let placed = self.place_messages(&place, messages, Usage::default()).await?;
         self.log.count("appended", placed.uids.len() as u64);
         self.tell_name_if_other(&head.mailbox);
         self.warn_of_quota();
@@ -58,13 +58,13 @@ impl Session {
     pub(super) async fn place_messages(
         &mut self,
         place: &Place,
-        messages: Vec<NewMessage>,
+        messages: Unplaced,
         freed: Usage,
     ) -> Result<Placed, Failure> {
         place.still_takes_messages()?;
         let room = self.room_at(place).await?;
-        let octets = messages.iter().map(|new| new.stored.size()).sum();
-        let more = Usage::of_messages(messages.len() as u64, octets).without(freed);
+        let octets = messages.messages().iter().map(|new| new.stored.size()).sum();
+        let more = Usage::of_messages(messages.messages().len() as u64, octets).without(freed);
         let appending = place.account.append_noting(place.mailbox, messages, room.checking(freed));
         match self.patiently(appending).await? {
             Ok(placed) => {

@@ -7,7 +7,7 @@ use sealpost_account::directory::Usage;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox as State;
-use sealpost_account::{Flags, Message, NewMessage};
+use sealpost_account::{Flags, Message, NewMessage, Unplaced, ops};
 use sealpost_base::{Error, Kind as ErrorKind, Uid, UidSet, limits};
 use sealpost_imap::types::Code;
 
@@ -42,6 +42,7 @@ impl Session {
         let (ctx, account) = (self.ctx.clone(), self.view()?.account().clone());
         let going = self.going(targets, to.rights)?;
         check_all_there(targets, going.len(), uid)?;
+        going.iter().try_for_each(|going| ops::check_flags(&to.account.state(), &going.flags))?;
         if going.is_empty() {
             return Ok(None);
         }
@@ -52,12 +53,12 @@ impl Session {
         self.check_quota_at(to, usage.without(freed)).await?;
         let from: UidSet = going.iter().map(|going| going.uid).collect();
         let goal = going.len();
-        let mut new = Vec::with_capacity(goal);
+        let mut new = Unplaced::of(to.account.clone());
         for Going { uid, message, flags } in going {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }
-            self.advance(new.len(), goal).await?;
+            self.advance(new.messages().len(), goal).await?;
             let sealing = ctx.accounts.reseal(&account, &message, to.account.id());
             let stored = self.patiently(sealing).await?.map_err(|error| unreadable(uid, error))?;
             new.push(NewMessage { stored, flags: flags.into(), received: message.received });

@@ -7,6 +7,7 @@ use super::connection::End;
 use super::oauth;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
+use super::sharing;
 use crate::auth::{Denied, Entered};
 
 impl Session {
@@ -78,6 +79,9 @@ impl Session {
         self.log.user(record.name.as_str(), record.id);
         let standing = self.ctx.auth.standing(&entered);
         self.connection.authenticated(self.ctx.settings.message_size, standing);
+        if let Some(own) = &self.account {
+            sharing::remove_in_background(&self.ctx, own);
+        }
         Ok(Reply::ok_with(capability::code(self.stage()), done))
     }
 }

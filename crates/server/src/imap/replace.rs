@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
-use sealpost_account::{AccountState, NewMessage};
+use sealpost_account::{AccountState, Unplaced};
 use sealpost_base::{Error, Uid, UidSet, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, Replaces, SequenceSet, Status};
 
@@ -35,8 +35,7 @@ impl Session {
             let size = size_of(&view.account().state(), view, old).ok_or_else(gone)?;
             if self.has_same_owner(&place)? { size } else { 0 }
         };
-        let mut kept = self.receive(&place, freed).await?;
-        let message = kept.take().pop().ok_or_else(|| Reply::bad("a message is missing"))?;
+        let (message, _drawn) = self.receive(&place, freed).await?.into_messages();
         let (uid_validity, uid) = self.exchange(old, &place, message, freed).await?;
         self.log.count("appended", 1);
         // RFC 8508 §4.3: before the EXPUNGE, so that the client knows what came for it.
@@ -50,7 +49,7 @@ impl Session {
         &mut self,
         old: Uid,
         place: &Place,
-        message: NewMessage,
+        message: Unplaced,
         freed: u64,
     ) -> Result<(UidValidity, Uid), Failure> {
         let freed = Usage::of_messages(u64::from(freed > 0), freed);
@@ -63,7 +62,8 @@ impl Session {
         let one_log = Arc::ptr_eq(&log, &place.account);
         let placed = if one_log {
             let room = self.room_at(place).await?;
-            let (more, check) = (Usage::of_messages(1, message.stored.size()), room.checking(freed));
+            let octets = message.messages().iter().map(|new| new.stored.size()).sum();
+            let (more, check) = (Usage::of_messages(1, octets), room.checking(freed));
             let replacing = place.account.replace((mailbox, old), place.mailbox, message, |state| {
                 let still = state.mailbox(mailbox).is_none_or(|mailbox| mailbox.uid_validity() == validity);
                 let still =
@@ -76,7 +76,7 @@ impl Session {
             self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
             placed
         } else {
-            let placed = self.place_messages(place, vec![message], freed).await?;
+            let placed = self.place_messages(place, message, freed).await?;
             self.take_out(&UidSet::range(old, old)).await?;
             placed
         };

@@ -1,14 +1,15 @@
 //! Mailboxes become shares, shares are offered, made below others, and deleted (`docs/decisions/0010-sharing.md`).
 
+mod leftovers;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use sealpost_account::acl::Acl;
-use sealpost_account::directory::{AccountName, AccountRecord, Usage};
+use sealpost_account::directory::{AccountName, AccountRecord, ShareRecord, Usage};
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
-use sealpost_account::{Account, AccountState, Offer, metadata};
-use sealpost_base::{AccountId, Error, Result, Timestamp};
+use sealpost_account::{Account, AccountState, Offer, metadata, ops};
+use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_vault::{AccountKeys, RootKey};
 
@@ -16,45 +17,79 @@ use super::place::{Access, Place};
 use super::quota::over_quota;
 use super::reply::{Failure, Reply};
 use super::session::Session;
-
-/// Age below which nothing of a share is deleted because no name leads to it.
-const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+pub use leftovers::Leftovers;
+pub(super) use leftovers::remove_in_background;
 
 impl Session {
     /// Makes a share of a mailbox of the session's own account. Other sessions that have it open are told that it is gone:
-    /// its UIDs are others now.
+    /// its UIDs are others now. What is refused leaves nothing.
     pub(super) async fn make_share(&self, place: &Place, acl: &Acl) -> Result<Place, Failure> {
         let own = self.account()?.clone();
-        if let Err(error) = self.delete_leftovers(&own).await {
-            tracing::warn!(account = %own.id(), %error, "what is left of old shares was not deleted");
-        }
-        let name = match own.state().mailbox(place.mailbox) {
-            Some(mailbox) => mailbox.name().to_owned(),
-            None => return Err(Error::not_found("the mailbox is gone").into()),
-        };
-        let above = own.state().last_uid_validity();
-        let (share, link) = self.new_share(own.id(), above).await?;
+        leftovers::remove(&self.ctx, &own).await;
+        share::check_can_be_shared(&own.state(), place.mailbox)?;
+        let link = self.new_link();
+        let record = self.record_share(own.id(), &link).await?;
         // Found again if nothing comes of it.
-        let noted = share::noted(&share.state());
-        own.commit(|_| Ok((vec![share::unlinked(&link), noted.clone()], ()))).await?;
-        let about = About { owner: own.id(), owner_name: self.user.clone(), name, closed: false };
-        own.move_into_share(place.mailbox, &share, link, &about, acl).await?;
-        self.log_shared();
-        let mailbox = share.state().inbox().id();
-        let access = Access::Share { user: own.id(), owner: true };
-        Ok(Place { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
+        let mut refused = false;
+        let remembered = own.commit(|state| {
+            let events = vec![share::unlinked(&link)];
+            let checked = share::check_can_be_shared(state, place.mailbox)
+                .and_then(|()| ops::check_objects(state, &events));
+            refused = checked.is_err();
+            checked.map(|()| (events, ()))
+        });
+        if let Err(error) = remembered.await {
+            if refused {
+                self.ctx.directory.delete_share(&record).await?;
+            }
+            return Err(error.into());
+        }
+        match self.fill_share(&own, place, &link, acl).await {
+            Ok(share) => {
+                self.log_shared();
+                let mailbox = share.state().inbox().id();
+                let access = Access::Share { user: own.id(), owner: true };
+                Ok(Place { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
+            }
+            Err(error) => {
+                leftovers::abandon(&self.ctx, &own, link.share).await;
+                Err(error.into())
+            }
+        }
     }
 
-    /// A log for a share of that account. It is recorded first, so that it is deleted with the account in any case.
-    /// The UIDVALIDITY of its inbox is greater than `above`.
-    async fn new_share(&self, owner: AccountId, above: u32) -> Result<(Arc<Account>, Link)> {
+    /// Moves a mailbox into its share.
+    async fn fill_share(&self, own: &Account, place: &Place, link: &Link, acl: &Acl) -> Result<Arc<Account>> {
+        let name = match own.state().mailbox(place.mailbox) {
+            Some(mailbox) => mailbox.name().to_owned(),
+            None => return Err(Error::not_found("the mailbox is gone")),
+        };
+        let above = own.state().last_uid_validity();
+        let share = self.begin_share(link, above).await?;
+        let noted = share::noted(&share.state());
+        own.commit(|_| Ok((vec![noted.clone()], ()))).await?;
+        let about = About { owner: own.id(), owner_name: self.user.clone(), name, closed: false };
+        own.move_into_share(place.mailbox, &share, link.clone(), &about, acl).await?;
+        Ok(share)
+    }
+
+    /// The id and the key of a share that is to be made.
+    fn new_link(&self) -> Link {
         let random = &*self.ctx.random;
-        let (id, root) = (AccountId::random(random), RootKey::generate(random));
-        let public = AccountKeys::derive(&root, id).public();
-        self.ctx.directory.record_share(owner, id, public).await?;
-        let share = self.ctx.accounts.open(id, &root).await?;
+        Link { share: AccountId::random(random), root: RootKey::generate(random), owner: None }
+    }
+
+    /// Records a share of that account, so that it is deleted with the account in any case.
+    async fn record_share(&self, owner: AccountId, link: &Link) -> Result<ShareRecord> {
+        let public = AccountKeys::derive(&link.root, link.share).public();
+        self.ctx.directory.record_share(owner, link.share, public).await
+    }
+
+    /// The log of a share that is recorded. The UIDVALIDITY of its inbox is greater than `above`.
+    async fn begin_share(&self, link: &Link, above: u32) -> Result<Arc<Account>> {
+        let share = self.ctx.accounts.open(link.share, &link.root).await?;
         share.commit(|state| Ok((vec![share::numbered_above(state, above)], ()))).await?;
-        Ok((share, Link { share: id, root, owner: None }))
+        Ok(share)
     }
 
     /// Sends the key of a share to an account, if it has any right there: it gets a link, unless it has one.
@@ -115,7 +150,7 @@ impl Session {
     pub(super) async fn create_for_other(&self, name: &str) -> Result<(), Failure> {
         let none =
             || Reply::no(Code::NoPerm, format!("only other users' mailboxes are below {}", share::OTHERS));
-        let taken = sealpost_account::ops::find(&self.account()?.state(), name).is_some();
+        let taken = ops::find(&self.account()?.state(), name).is_some();
         let parent_name = self.nearest(name)?.ok_or_else(none)?;
         let parent = self.place(&parent_name).await?.require(Rights::CREATE)?;
         if taken {
@@ -134,19 +169,24 @@ impl Session {
         if let Some(resource) = owner.quotas().exceeded(usage, Usage { mailboxes: 1, ..Usage::default() }) {
             return Err(over_quota(resource).into());
         }
+        if self.ctx.directory.shares_of(owner.id).await?.len() >= limits::SHARES {
+            return Err(
+                Reply::no(Code::Limit, "the owner has as many shared mailboxes as there may be").into()
+            );
+        }
         let acl = parent.account.state().acl();
-        // What is below a share comes after what was there before: the share above remembers.
-        let above = parent.account.state().last_uid_validity();
-        let (share, link) = self.new_share(owner.id, above).await?;
-        let noted = share::noted(&share.state());
-        parent.account.commit(|_| Ok((vec![noted.clone()], ()))).await?;
-        let about = About { name: full, ..about };
-        share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
+        let (link, about) = (self.new_link(), About { name: full, ..about });
+        let record = self.record_share(owner.id, &link).await?;
+        if let Err(error) = self.begin_below(&parent, &link, &about, &acl).await {
+            // Nobody was given the key.
+            self.ctx.directory.delete_share(&record).await?;
+            return Err(error.into());
+        }
         // The owner first: what only readers had a link to would be nobody's.
         let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
         self.ctx.accounts.offer(owner.id, &owner.public, offer).await?;
         let offer = Offer {
-            link: Link { owner: Some(about.owner_name.clone()), ..link },
+            link: Link { owner: Some(about.owner_name.clone()), ..link.clone() },
             name: about.name.clone(),
             below: None,
         };
@@ -160,12 +200,23 @@ impl Session {
                 }
             };
             if let Err(error) = told.await {
-                tracing::warn!(share = %share.id(), %error, "a member was not told of a shared mailbox that was made");
+                tracing::warn!(share = %link.share, %error, "a member was not told of a shared mailbox that was made");
             }
         }
         if let Err(Failure::End(end)) = self.catch_up().await {
             return Err(end.into());
         }
+        Ok(())
+    }
+
+    /// The log of a share below another one, with its list.
+    async fn begin_below(&self, parent: &Place, link: &Link, about: &About, acl: &Acl) -> Result<()> {
+        // What is below a share comes after what was there before: the share above remembers.
+        let above = parent.account.state().last_uid_validity();
+        let share = self.begin_share(link, above).await?;
+        let noted = share::noted(&share.state());
+        parent.account.commit(|_| Ok((vec![noted.clone()], ()))).await?;
+        share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
         Ok(())
     }
 
@@ -197,39 +248,6 @@ impl Session {
         if let Some(link) = link {
             // Rights are gone, so following the link removes it.
             self.follow(&own, place.own, &link).await?;
-        }
-        Ok(())
-    }
-
-    /// Deletes what is left, for longer than deleted mail is kept, of shares that were deleted or never completed.
-    async fn delete_leftovers(&self, own: &Account) -> Result<()> {
-        // However short deleted mail is kept: a share that another session is making right now is not touched.
-        let kept = self.ctx.settings.retention.max(LEFTOVER_AGE);
-        let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
-        let before = Timestamp(self.ctx.clock.now().0.saturating_sub(kept));
-        let unlinked: Vec<Link> = own.state().unlinked_shares().collect();
-        for link in unlinked {
-            let changed = self.ctx.directory.share_last_changed(link.share).await?;
-            if changed.is_some_and(|changed| changed >= before) {
-                continue;
-            }
-            let records = self.ctx.directory.shares_of(own.id()).await?;
-            if records.iter().any(|record| record.share == link.share && record.created < before) {
-                // Another session may be making it right now, whatever the clocks say: either it has linked to it, or it may not any more.
-                own.commit(|state| {
-                    let still = state.unlinked_shares().any(|other| other.share == link.share);
-                    Ok((if still { share::given_up(link.share) } else { Vec::new() }, ()))
-                })
-                .await?;
-            }
-        }
-        let given_up = own.state().given_up_shares();
-        for share in given_up {
-            let records = self.ctx.directory.shares_of(own.id()).await?;
-            if let Some(record) = records.into_iter().find(|record| record.share == share) {
-                self.ctx.directory.delete_share(&record).await?;
-            }
-            own.commit(|_| Ok((vec![share::deleted(share)], ()))).await?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use sealpost_account::directory::AccountName;
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
-use sealpost_account::{Account, Applied, Message};
+use sealpost_account::{Account, Message, ops};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, Status, UrlCommand};
 use sealpost_imap::url::{Access, ImapUrl, UrlAuth};
 use sealpost_vault::message::READER_BYTES;
@@ -82,9 +82,11 @@ impl Session {
                     events.push(Event::ObjectPut { name, value: AccessKey::generate(&*random, 0).encode() });
                 }
             }
+            // All of them or none.
+            ops::check_objects(state, &events)?;
             Ok((events, ()))
         });
-        room(&made.await?.applied)?;
+        made.await?;
         let mut authorized = Vec::with_capacity(urls.len());
         for (place, rump) in places {
             let key = AccessKey::of(&own.state(), place.account.id(), place.mailbox);
@@ -249,9 +251,11 @@ impl Session {
         let reset = own.commit(|state| {
             let resets = AccessKey::of(state, id, mailbox).map_or(0, |key| key.resets());
             let value = AccessKey::generate(&*random, resets.wrapping_add(1)).encode();
-            Ok((vec![Event::ObjectPut { name: key::name(id, mailbox), value }], ()))
+            let events = vec![Event::ObjectPut { name: key::name(id, mailbox), value }];
+            ops::check_objects(state, &events)?;
+            Ok((events, ()))
         });
-        room(&reset.await?.applied)?;
+        reset.await?;
         // This client is told here.
         self.key_resets = self.resets_of_selected();
         Ok(Reply::ok_with(self::mechanisms(), "the mailbox has a new access key"))
@@ -298,12 +302,4 @@ fn names<'a>(user: &'a str, host: &'a str, here: &'a str) -> impl Iterator<Item 
         None => AccountName::parse(user).ok(),
         Some(host) => AccountName::parse(&format!("{user}@{host}")).ok(),
     })
-}
-
-/// Whether what was to be stored was.
-fn room(applied: &[Applied]) -> Result<(), Reply> {
-    match applied.contains(&Applied::Nothing) {
-        true => Err(Reply::no(Code::Limit, "the account has no room for another mailbox access key")),
-        false => Ok(()),
-    }
 }

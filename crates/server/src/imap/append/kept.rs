@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_account::{Account, Flags, Ingest, Later, NewMessage, Stored};
+use sealpost_account::{Account, Flags, Ingest, Later, NewMessage, Stored, Unplaced};
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::types::Code;
 use tokio::time::timeout;
@@ -38,7 +38,7 @@ pub struct Appends {
 /// The messages of one command, in their order.
 pub(in crate::imap) struct Kept {
     share: Budget,
-    messages: Vec<NewMessage>,
+    messages: Unplaced,
     /// What they take, in bytes.
     weight: usize,
     drawn: Vec<Permit>,
@@ -54,11 +54,11 @@ impl Appends {
         Appends { later: records.share(records.total() / LATER_SHARE), records }
     }
 
-    /// Those of a command that begins.
-    pub(super) fn begin(&self) -> Kept {
+    /// Those of a command that begins, for the log of that account.
+    pub(super) fn begin(&self, account: &Arc<Account>) -> Kept {
         Kept {
             share: self.records.clone(),
-            messages: Vec::new(),
+            messages: Unplaced::of(account.clone()),
             weight: 0,
             drawn: Vec::new(),
             later_share: self.later.clone(),
@@ -70,17 +70,17 @@ impl Appends {
 impl Kept {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.messages.len()
+        self.messages.messages().len()
     }
 
     /// Octets of all of them.
     pub(super) fn octets(&self) -> u64 {
-        self.messages.iter().map(|new| new.stored.size()).sum()
+        self.messages.messages().iter().map(|new| new.stored.size()).sum()
     }
 
     /// Those flags, shared with a message that has the same.
     pub(super) fn shared(&self, flags: Flags) -> Arc<Flags> {
-        let mut before = self.messages.iter().rev().take(SETS_BEFORE);
+        let mut before = self.messages.messages().iter().rev().take(SETS_BEFORE);
         match before.find(|new| *new.flags == flags) {
             Some(new) => new.flags.clone(),
             None => Arc::new(flags),
@@ -96,7 +96,7 @@ impl Kept {
         account: &Account,
         ingest: Ingest,
     ) -> sealpost_base::Result<Stored> {
-        if self.later.is_none() && !self.messages.is_empty() {
+        if self.later.is_none() && self.len() > 0 {
             let drawn = self.later_share.try_acquire(Later::BYTES);
             let drawn = drawn.filter(|permit| permit.bytes() == Later::BYTES);
             self.later = drawn.map(|permit| (account.later(), permit));
@@ -128,13 +128,14 @@ impl Kept {
         if Arc::strong_count(&new.flags) == 1 {
             self.weight += weight(&new.flags);
         }
+        // Before it may be refused: then it is removed with the others.
+        self.messages.push(new);
         if self.weight > limits::IMAP_APPEND_FREE_BYTES + self.share.total() / COMMAND_SHARE {
             return Err(Reply::no(Code::Limit, "too many messages or keywords in one command"));
         }
         while self.weight > limits::IMAP_APPEND_FREE_BYTES + self.bytes() {
             self.draw().await?;
         }
-        self.messages.push(new);
         Ok(())
     }
 
@@ -154,9 +155,9 @@ impl Kept {
         Ok(())
     }
 
-    /// Takes the messages out. Their memory is drawn for as long as this lives.
-    pub(in crate::imap) fn take(&mut self) -> Vec<NewMessage> {
-        std::mem::take(&mut self.messages)
+    /// The messages, and their memory, which is drawn for as long as it is held.
+    pub(in crate::imap) fn into_messages(self) -> (Unplaced, Vec<Permit>) {
+        (self.messages, self.drawn)
     }
 
     fn bytes(&self) -> usize {

@@ -50,7 +50,7 @@ impl Session {
     /// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
     /// given back by the command itself.
     pub(in crate::imap) async fn receive(&mut self, place: &Place, freed: u64) -> Result<Kept, Failure> {
-        let done = self.ctx.appends.begin();
+        let done = self.ctx.appends.begin(&place.account);
         let mut received = Received { done, current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
         loop {
             match self.connection.next_of_message().await? {

@@ -45,7 +45,10 @@ impl Session {
         let (private, shared): (Vec<_>, Vec<_>) = stored.partition(|(entry, _)| entry.is_private());
         let private: Vec<Change<'_>> = private.into_iter().map(|(_, change)| change).collect();
         let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
-        decide(&source.private.account.state(), source.private.holder, &private, uses)?;
+        {
+            let state = source.private.account.state();
+            check(&state, self.own_room(), &decide(&state, source.private.holder, &private, uses)?)?;
+        }
         // What all see counts for whose mailbox it is.
         let room = match &source.place {
             Some(place) => self.room_at(place).await?,
@@ -67,11 +70,8 @@ impl Session {
         let committed = shelf
             .account
             .commit(|state| {
-                let decided = decide(state, shelf.holder, changes, uses).and_then(|events| {
-                    let annotations = metadata::growth(state, &events);
-                    room.check(state, Usage { annotations, ..Usage::default() })?;
-                    Ok(events)
-                });
+                let decided = decide(state, shelf.holder, changes, uses)
+                    .and_then(|events| check(state, room, &events).map(|()| events));
                 Ok(match decided {
                     Ok(events) => (events, Ok(())),
                     Err(reply) => (Vec::new(), Err(reply)),
@@ -92,6 +92,12 @@ impl Source {
     fn is_of_one_log(&self) -> bool {
         self.private.account.id() == self.shared.account.id()
     }
+}
+
+/// Whether there may be so much metadata (RFC 9208 §5.4).
+fn check(state: &AccountState, room: Room, events: &[Event]) -> Result<(), Reply> {
+    let annotations = metadata::growth(state, events);
+    room.check(state, Usage { annotations, ..Usage::default() })
 }
 
 fn decide(
