@@ -27,6 +27,7 @@ mod remembered;
 mod resolve;
 mod retire;
 mod secret;
+mod served;
 mod shares;
 mod versions;
 
@@ -43,6 +44,7 @@ pub use secret::Secret;
 pub use shares::ShareRecord;
 pub use versions::Seen;
 
+use served::Served;
 use versions::Versions;
 
 /// The accounts and aliases of one store. Cheap to clone; clones and other processes see each other's changes
@@ -53,6 +55,7 @@ pub struct Directory {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     local: Arc<Local>,
+    served: Arc<Served>,
 }
 
 /// What the host itself is called.
@@ -70,6 +73,7 @@ impl Directory {
             clock,
             random,
             local: Arc::new(local),
+            served: Arc::default(),
         }
     }
 

@@ -187,6 +187,8 @@ pub const ACCOUNT_OBJECTS_BYTES: usize = 4 * 1024 * 1024;
 pub const LOCAL_PART_BYTES: usize = 128;
 /// Bytes of the domain of an address (RFC 5321 §4.5.3.1.2).
 pub const DOMAIN_BYTES: usize = 255;
+/// Domains of accounts and aliases that are remembered; with more, every domain counts as one of them.
+pub const SERVED_DOMAINS: usize = 65_536;
 /// Targets of one alias.
 pub const ALIAS_TARGETS: usize = 100;
 /// Aliases that lead to aliases, one after the other.

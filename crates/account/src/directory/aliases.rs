@@ -11,7 +11,7 @@ use sealpost_base::{Error, Result, Timestamp, limits};
 use super::versions::Newest;
 use super::{AccountName, Address, Directory, path};
 
-const ROOT: &str = "aliases";
+pub(super) const ROOT: &str = "aliases";
 
 /// What an alias answers to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,7 +151,7 @@ impl Directory {
 }
 
 /// `None` for the tombstone of an alias.
-fn decode(at: &str, newest: &Newest) -> Result<Option<Alias>> {
+pub(super) fn decode(at: &str, newest: &Newest) -> Result<Option<Alias>> {
     let corrupt =
         |why: String| Error::corrupt(format!("the alias {at}/{:016x}", newest.version)).with_source(why);
     let record: AliasRecord = minicbor::decode(&newest.bytes).map_err(|e| corrupt(e.to_string()))?;

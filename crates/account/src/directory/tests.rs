@@ -551,3 +551,48 @@ async fn deliveries_remember_records_for_seconds_and_refuse_nobody_by_them() {
     there.undelete(&name("me@mail.example")).await.unwrap();
     assert_eq!(names(&here, "me@mail.example").await, ["me@mail.example"]);
 }
+
+#[tokio::test]
+async fn a_domain_is_served_while_an_account_or_alias_is_in_it() {
+    let world = World::new();
+    let (directory, other) = (world.directory(), world.directory());
+    let serves = async |domain: &str| {
+        // The memory store does not tell of changes.
+        world.clock.advance(super::served::AGE);
+        directory.serves(domain).await.unwrap()
+    };
+    for own in ["mail.example", "MAIL.Example", "mail.example."] {
+        assert!(serves(own).await, "{own}");
+    }
+    for foreign in ["example", "x.mail.example", "one.example", "[192.0.2.1]", "", "a b", "-"] {
+        assert!(!serves(foreign).await, "{foreign:?}");
+    }
+    other.create(&name("me@one.example"), new("a")).await.unwrap();
+    other.create(&name("odd+me@b\u{fc}cher.example"), new("a")).await.unwrap();
+    alias(&other, "info@two.example", &["me@one.example"]).await;
+    alias(&other, "@three.example", &["me@one.example"]).await;
+    for served in
+        ["one.example", "two.example", "THREE.example", "xn--bcher-kva.example", "b\u{fc}cher.example"]
+    {
+        assert!(serves(served).await, "{served}");
+    }
+    assert!(!serves("ne.example").await && !serves("four.example").await);
+    // What was removed names no domain any more; another account in it does.
+    other.remove(&name("me@one.example")).await.unwrap();
+    other.remove_alias(&AliasName::parse("info@two.example").unwrap()).await.unwrap();
+    assert!(!serves("one.example").await && !serves("two.example").await);
+    other.create(&name("you@one.example"), new("a")).await.unwrap();
+    assert!(serves("one.example").await);
+}
+
+/// Outsiders may ask as often as they like.
+#[tokio::test]
+async fn records_are_not_looked_at_for_each_foreign_domain() {
+    let world = World::new();
+    let directory = world.directory();
+    assert!(!directory.serves("one.example").await.unwrap());
+    directory.create(&name("me@one.example"), new("a")).await.unwrap();
+    assert!(!directory.serves("one.example").await.unwrap(), "it was looked a moment ago");
+    world.clock.advance(super::served::AGE);
+    assert!(directory.serves("one.example").await.unwrap());
+}

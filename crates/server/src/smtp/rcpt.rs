@@ -1,8 +1,8 @@
 //! RCPT: who gets the message.
 
-use sealpost_account::directory::Resolved;
+use sealpost_account::directory::{Address, Resolved};
 use sealpost_base::Kind;
-use sealpost_smtp::types::{ForwardPath, Rcpt, Reply};
+use sealpost_smtp::types::{ForwardPath, Host, Rcpt, Reply};
 
 use super::replies;
 use super::room;
@@ -41,12 +41,16 @@ impl Session {
             ForwardPath::Postmaster => "postmaster".to_owned(),
             ForwardPath::Mailbox(mailbox) => mailbox.to_string(),
         };
-        let resolved = self.ctx.directory.resolve(&address).await.map_err(|error| {
-            if !matches!(error.kind(), Kind::NotFound | Kind::Invalid) {
-                tracing::warn!(%error, "a recipient could not be looked up");
+        let resolved = match self.ctx.directory.resolve(&address).await {
+            Ok(resolved) => resolved,
+            Err(error) if error.kind() == Kind::NotFound || Address::parse(&address).is_err() => {
+                return Err(unknown(&self.ctx, &to).await);
             }
-            replies::recipient(&error)
-        })?;
+            Err(error) => {
+                tracing::warn!(%error, "a recipient could not be looked up");
+                return Err(replies::recipient(&error));
+            }
+        };
         let declared = self.transaction.as_ref().and_then(|transaction| transaction.envelope.mail.size);
         check_room(&self.ctx, &to, &resolved, declared).await?;
         match &mut self.transaction {
@@ -54,6 +58,35 @@ impl Session {
             None => Err(replies::out_of_order("Say MAIL first")),
         }
     }
+}
+
+/// Why an address leads nowhere: its domain is not served here, or nobody there has that name. A local part that names another domain to
+/// send the mail on to is a foreign address too (`user%domain`, `domain!user`, a quoted address; RFC 5321 §4.1.2 leaves what it means to
+/// the host that it is at).
+async fn unknown(ctx: &Context, to: &ForwardPath) -> Reply {
+    let ForwardPath::Mailbox(mailbox) = to else { return replies::no_such_user() };
+    let domains = [Some(mailbox.host.to_string()), routed_domain(mailbox.local.as_str()).map(str::to_owned)];
+    for domain in domains.into_iter().flatten() {
+        match ctx.directory.serves(&domain).await {
+            Ok(true) => {}
+            Ok(false) => return replies::relaying_denied(),
+            Err(error) => {
+                tracing::warn!(%error, "which domains are served here could not be found out");
+                break;
+            }
+        }
+    }
+    replies::no_such_user()
+}
+
+/// The domain that a local part asks to be sent on to, if it does.
+fn routed_domain(local: &str) -> Option<&str> {
+    let (user, domain) = match local.rsplit_once(['%', '@']) {
+        Some(routed) => routed,
+        None => local.split_once('!').map(|(domain, user)| (user, domain))?,
+    };
+    let is_domain = |text: &str| text.contains('.') && Host::domain(text).is_some();
+    (!user.is_empty() && is_domain(domain)).then_some(domain)
 }
 
 /// Refuses a recipient that has no room for a message of the size that MAIL said, as far as it said one. An alias is
@@ -75,4 +108,28 @@ async fn check_room(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_parts_that_ask_for_another_domain() {
+        for (local, domain) in [
+            ("jane%elsewhere.example", Some("elsewhere.example")),
+            ("jane%a.example%b.example", Some("b.example")),
+            ("jane@elsewhere.example", Some("elsewhere.example")),
+            ("elsewhere.example!jane", Some("elsewhere.example")),
+            ("a.example!b.example!jane", Some("a.example")),
+            ("100%", None),
+            ("100%sure", None),
+            ("%elsewhere.example", None),
+            ("wow!", None),
+            ("!wow", None),
+            ("jane", None),
+        ] {
+            assert_eq!(routed_domain(local), domain, "{local}");
+        }
+    }
 }

@@ -21,17 +21,20 @@ pub(super) fn storage(error: &Error) -> Reply {
 /// What a failure to look up a recipient means.
 pub(super) fn recipient(error: &Error) -> Reply {
     match error.kind() {
-        Kind::NotFound => no_such_user(),
-        // It is no address of any account that could ever exist.
-        Kind::Invalid => no_such_user(),
         // An alias that leads to too much; the operator can mend it.
         Kind::Limit => Reply::status(451, (4, 2, 4), "This alias expands too far, try again later"),
         _ => storage(error),
     }
 }
 
-fn no_such_user() -> Reply {
+/// RFC 3463 §3.2: a mailbox of a domain that is served here.
+pub(super) fn no_such_user() -> Reply {
     Reply::status(550, (5, 1, 1), "No such user here")
+}
+
+/// RFC 5321 §3.6.2, RFC 3463 §3.8: the address may well exist, but not here.
+pub(super) fn relaying_denied() -> Reply {
+    Reply::status(550, (5, 7, 1), "Relaying denied: this server takes no mail for that domain")
 }
 
 pub(super) fn ok(text: &'static str) -> Reply {

@@ -1,0 +1,101 @@
+//! Which domains are served here: those of the host, and those that an account or an alias is in. Mail for others is not this
+//! server's to take, and who sends it is told so and not that a user is unknown.
+//!
+//! No record lists them, so they are found by looking at the paths of all records, and remembered. Outsiders choose which domains are
+//! asked for, but not how often the records are looked at: as often as they change, and for no more than a small part of the
+//! time.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use sealpost_base::{Result, limits};
+use tokio::sync::Mutex;
+
+use super::versions::{Newest, Seen};
+use super::{Address, Directory, accounts, aliases, path};
+
+/// How long an answer is good where the store does not tell of changes.
+pub(super) const AGE: Duration = Duration::from_secs(10);
+/// Looking takes at most this part of the time.
+const PART: u32 = 50;
+
+/// What was found last.
+#[derive(Default)]
+pub(super) struct Served(Mutex<Option<Found>>);
+
+struct Found {
+    /// The domains, as they are in paths.
+    domains: HashSet<Box<str>>,
+    /// There are more of them than are remembered.
+    more: bool,
+    /// When it was looked, how long that took, and what the store was then.
+    looked: Duration,
+    took: Duration,
+    seen: Option<Seen>,
+}
+
+impl Directory {
+    /// Whether an account or an alias, a catch-all included, is in that domain, in any spelling, or it is the host's own. An address literal is
+    /// a domain of its own.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn serves(&self, domain: &str) -> Result<bool> {
+        let Ok(address) = Address::from_parts("postmaster", domain) else { return Ok(false) };
+        if address.domain() == self.local.hostname {
+            return Ok(true);
+        }
+        // One looks, and whoever comes meanwhile waits for it.
+        let mut known = self.served.0.lock().await;
+        let found = match known.take().filter(|found| self.is_current(found)) {
+            Some(found) => found,
+            None => self.find_domains().await?,
+        };
+        let served = found.more || found.domains.contains(&*path::encode(address.domain()));
+        *known = Some(found);
+        Ok(served)
+    }
+
+    fn is_current(&self, found: &Found) -> bool {
+        let age = self.clock.monotonic().saturating_sub(found.looked);
+        let unchanged = match self.seen() {
+            Some(seen) => found.seen == Some(seen),
+            None => age < AGE,
+        };
+        unchanged || age < found.took.saturating_mul(PART)
+    }
+
+    async fn find_domains(&self) -> Result<Found> {
+        let (seen, looked) = (self.seen(), self.clock.monotonic());
+        let (mut domains, mut more) = (HashSet::new(), false);
+        for root in [accounts::ROOT, aliases::ROOT] {
+            let mut listed = self.versions.store().list(root, None);
+            while let Some(object) = listed.next().await {
+                let object = object?.path;
+                let Some((directory, _)) = object.rsplit_once('/') else { continue };
+                let Some((_, domain)) = directory.rsplit_once('@') else { continue };
+                if more || domains.contains(domain) || !self.is_in_force(root, directory).await? {
+                    continue;
+                }
+                more = domains.len() >= limits::SERVED_DOMAINS;
+                domains.insert(domain.into());
+            }
+        }
+        let took = self.clock.monotonic().saturating_sub(looked);
+        Ok(Found { domains, more, looked, took, seen })
+    }
+
+    /// Whether the record is not one of what was removed. One that cannot be read may be in force.
+    async fn is_in_force(&self, root: &str, directory: &str) -> Result<bool> {
+        let Some(Newest { version, bytes }) = self.versions.newest(directory).await? else {
+            return Ok(false);
+        };
+        Ok(match root {
+            accounts::ROOT => {
+                accounts::decode(directory, version, &bytes).map_or(true, |record| record.is_active())
+            }
+            _ => aliases::decode(directory, &Newest { version, bytes }).map_or(true, |alias| alias.is_some()),
+        })
+    }
+}
