@@ -187,6 +187,8 @@ pub const ACCOUNT_OBJECTS_BYTES: usize = 4 * 1024 * 1024;
 pub const LOCAL_PART_BYTES: usize = 128;
 /// Bytes of the domain of an address (RFC 5321 §4.5.3.1.2).
 pub const DOMAIN_BYTES: usize = 255;
+/// Networks of which it is remembered how many of their failed logins have a line in the log.
+pub const FAILED_LOGIN_NETWORKS: usize = 1024;
 /// Domains of accounts and aliases that are remembered; with more, every domain counts as one of them.
 pub const SERVED_DOMAINS: usize = 65_536;
 /// Targets of one alias.

@@ -10,6 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
+use crate::failed_logins::FailedLogins;
 use crate::imap::{Appends, Compressions, Leftovers, LongCommands, Orders, Results, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
@@ -31,6 +32,8 @@ pub struct Context {
     pub directory: Directory,
     /// Who may log in.
     pub auth: Authenticator,
+    /// What the log says of logins that failed.
+    pub failed_logins: FailedLogins,
     /// How much accounts hold.
     pub quotas: Book,
     /// For STARTTLS; `None`: not offered.
@@ -107,6 +110,7 @@ impl Context {
             accounts,
             directory,
             auth,
+            failed_logins: FailedLogins::new(clock.clone()),
             quotas: Book::default(),
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),

@@ -10,6 +10,7 @@ pub mod admin;
 pub mod auth;
 pub mod bus;
 pub mod context;
+pub mod failed_logins;
 pub mod files;
 pub mod fuzz;
 pub mod imap;

@@ -257,6 +257,7 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
         }
         ctx.auth.sweep();
+        ctx.failed_logins.sweep();
         let Some(tls) = tls.clone() else { continue };
         match blocking(move || tls.reload_if_changed()).await {
             Ok(true) => tracing::info!("the certificate was replaced"),

@@ -6,24 +6,29 @@ use super::capability;
 use super::connection::End;
 use super::oauth;
 use super::reply::{Failure, Outcome, Reply};
+use super::sasl;
 use super::session::Session;
 use super::sharing;
 use crate::auth::{Denied, Entered};
+use crate::failed_logins::Reason;
+use crate::metrics::Protocol;
 
 impl Session {
     /// LOGIN.
     pub(super) async fn login(&mut self, user: &AString, password: &Secret) -> Outcome {
-        self.may_log_in()?;
         // A name that is not UTF-8 is nobody's; it is checked like any other, and costs the same.
         let name = String::from_utf8_lossy(user.as_bytes()).into_owned();
+        self.may_log_in(Some(&name)).await?;
         let checked = self.check(&name, password.as_bytes()).await?;
         self.enter(checked, "LOGIN completed").await
     }
 
     /// AUTHENTICATE.
     pub(super) async fn authenticate(&mut self, mechanism: &Atom, initial: Option<Secret>) -> Outcome {
-        self.may_log_in()?;
-        let checked = match mechanism.as_str().to_ascii_uppercase().as_str() {
+        let mechanism_name = mechanism.as_str().to_ascii_uppercase();
+        let name = initial.as_ref().and_then(|initial| sasl::name_in(&mechanism_name, initial));
+        self.may_log_in(name.as_deref()).await?;
+        let checked = match mechanism_name.as_str() {
             "PLAIN" => {
                 let given = self.sasl_plain(initial).await?;
                 self.check(&given.name, &given.secret).await?
@@ -39,14 +44,29 @@ impl Session {
         self.enter(checked, "AUTHENTICATE completed").await
     }
 
-    fn may_log_in(&self) -> Result<(), Reply> {
+    /// `name` is that of who tries, as far as it is known.
+    async fn may_log_in(&mut self, name: Option<&str>) -> Result<(), Reply> {
         if self.account.is_some() {
             return Err(Reply::bad("logged in already"));
         }
         if !self.login_allowed() {
-            return Err(Reply::no(Code::PrivacyRequired, "use TLS first"));
+            return Err(self.refused_in_clear(name).await);
         }
         Ok(())
+    }
+
+    /// What a client is told that sends a secret where others can read it.
+    pub(super) async fn refused_in_clear(&mut self, name: Option<&str>) -> Reply {
+        self.login_failed(name, Reason::Cleartext).await;
+        Reply::no(Code::PrivacyRequired, "use TLS first")
+    }
+
+    /// A login failed: for the log.
+    pub(super) async fn login_failed(&mut self, name: Option<&str>, reason: Reason) {
+        self.log.count("failed_logins", 1);
+        let peer = self.connection.stream().and_then(|stream| stream.peer());
+        let ctx = &self.ctx;
+        ctx.failed_logins.report(&ctx.directory, Protocol::Imap, peer, name, reason).await;
     }
 
     async fn check(&mut self, name: &str, secret: &[u8]) -> Result<Entered, Failure> {
@@ -56,12 +76,18 @@ impl Session {
             // A login that is slowed down would outlast the time that sessions have to end.
             () = self.ctx.shutdown.wait() => return Err(End::Shutdown.into()),
         };
-        checked.map_err(|denied| self.refused(&denied).into())
+        match checked {
+            Ok(entered) => Ok(entered),
+            Err(denied) => Err(self.refused(name, &denied).await.into()),
+        }
     }
 
     /// Counts a login that failed; what the client is told.
-    pub(super) fn refused(&mut self, denied: &Denied) -> Reply {
-        self.log.count("failed_logins", 1);
+    pub(super) async fn refused(&mut self, name: &str, denied: &Denied) -> Reply {
+        match Reason::of(denied) {
+            Some(reason) => self.login_failed(Some(name), reason).await,
+            None => self.log.count("failed_logins", 1),
+        }
         refusal(denied)
     }
 

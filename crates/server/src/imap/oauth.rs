@@ -4,12 +4,12 @@
 //! A token says which slot it opens but not of which account, so the name must be given with it: RFC 7628 §3.1 allows
 //! a server to require that. Only offered over TLS (RFC 7628 §3).
 
-use sealpost_imap::types::{Code, Secret};
+use sealpost_imap::types::Secret;
 use zeroize::Zeroizing;
 
 use super::connection::End;
 use super::reply::{Failure, Reply};
-use super::sasl::Credentials;
+use super::sasl::{self, Credentials};
 use super::session::Session;
 use crate::auth::{Denied, Entered};
 
@@ -52,7 +52,8 @@ impl Session {
     ) -> Result<Entered, Failure> {
         // RFC 7628 §3: TLS MUST be used.
         if !self.connection.stream().is_some_and(|stream| stream.is_tls()) {
-            return Err(Reply::no(Code::PrivacyRequired, "use TLS first").into());
+            let name = initial.as_ref().and_then(|initial| name_in(kind, initial));
+            return Err(self.refused_in_clear(name.as_deref()).await.into());
         }
         let message = self.sasl_message(initial, "").await?;
         let server_name = self.connection.stream().and_then(|stream| stream.server_name());
@@ -63,7 +64,10 @@ impl Session {
         let given = match read {
             Ok(given) => given,
             Err(Wrong::Syntax) => return Err(Reply::bad("not a message of that mechanism").into()),
-            Err(wrong) => return Err(self.sasl_failed(challenge(kind, wrong)).await),
+            Err(wrong) => {
+                let name = name_of(kind, &message).unwrap_or_default();
+                return Err(self.sasl_failed(&name, challenge(kind, wrong)).await);
+            }
         };
         let peer = self.connection.stream().and_then(|stream| stream.peer());
         let checked = tokio::select! {
@@ -72,16 +76,35 @@ impl Session {
         };
         match checked {
             Ok(entered) => Ok(entered),
-            Err(Denied::Credentials) => Err(self.sasl_failed(challenge(kind, Wrong::NoToken)).await),
-            Err(denied) => Err(self.refused(&denied).into()),
+            Err(Denied::Credentials) => {
+                Err(self.sasl_failed(&given.name, challenge(kind, Wrong::NoToken)).await)
+            }
+            Err(denied) => Err(self.refused(&given.name, &denied).await.into()),
         }
     }
 
     /// Says why, waits for the client's empty answer (`AQ==`, nothing, or `*`: RFC 7628 §3.2.3, §4.3), and fails.
-    async fn sasl_failed(&mut self, challenge: &str) -> Failure {
+    async fn sasl_failed(&mut self, name: &str, challenge: &str) -> Failure {
+        // It has failed, whether or not the client stays to hear it.
+        let reply = self.refused(name, &Denied::Credentials).await;
         match self.sasl_line(challenge).await {
-            Ok(_) => self.refused(&Denied::Credentials).into(),
+            Ok(_) => reply.into(),
             Err(failure) => failure,
+        }
+    }
+}
+
+/// The name in an initial response, if there is one: for the log alone.
+pub(super) fn name_in(kind: Kind, initial: &Secret) -> Option<String> {
+    name_of(kind, &sasl::base64(initial.as_bytes())?)
+}
+
+fn name_of(kind: Kind, message: &[u8]) -> Option<String> {
+    match kind {
+        Kind::OAuthBearer => gs2_name(split(message, SEPARATOR)?.0).ok()?,
+        Kind::XOAuth2 => {
+            let user = split(message, SEPARATOR)?.0.strip_prefix(b"user=")?;
+            Some(String::from_utf8_lossy(user).into_owned())
         }
     }
 }
@@ -207,8 +230,8 @@ fn split(text: &[u8], at: u8) -> Option<Pair<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sasl::base64;
     use super::*;
+    use crate::imap::sasl::base64;
 
     fn read(message: &str) -> Result<(String, String), Wrong> {
         let read = oauthbearer(message.as_bytes(), Some("mail.example"));

@@ -6,8 +6,10 @@ use sealpost_imap::types::{Code, Secret};
 use zeroize::Zeroizing;
 
 use super::connection::End;
+use super::oauth;
 use super::reply::{Failure, Reply};
 use super::session::Session;
+use crate::failed_logins::Reason;
 
 /// Name and secret, as SASL brought them.
 pub(super) struct Credentials {
@@ -25,6 +27,8 @@ impl Session {
             return Err(Reply::bad("not a PLAIN message").into());
         };
         if !authzid.is_empty() && authzid != authcid {
+            let name = String::from_utf8_lossy(authcid).into_owned();
+            self.login_failed(Some(&name), Reason::Authorization).await;
             return Err(Reply::no(Code::AuthorizationFailed, "acting for others is not possible").into());
         }
         let name = String::from_utf8_lossy(authcid).into_owned();
@@ -68,6 +72,21 @@ impl Session {
             Event::Fatal { reason } => Err(End::Fatal(reason).into()),
             _ => Err(Reply::bad("expected a SASL response").into()),
         }
+    }
+}
+
+/// The name in an initial response of that mechanism, if there is one: for the log alone.
+pub(super) fn name_in(mechanism: &str, initial: &Secret) -> Option<String> {
+    match mechanism {
+        "PLAIN" => {
+            let message = base64(initial.as_bytes())?;
+            let authcid = message.split(|byte| *byte == 0).nth(1)?;
+            Some(String::from_utf8_lossy(authcid).into_owned())
+        }
+        "LOGIN" => Some(String::from_utf8_lossy(&base64(initial.as_bytes())?).into_owned()),
+        "OAUTHBEARER" => oauth::name_in(oauth::Kind::OAuthBearer, initial),
+        "XOAUTH2" => oauth::name_in(oauth::Kind::XOAuth2, initial),
+        _ => None,
     }
 }
 

@@ -391,6 +391,16 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_login_failures_unlogged",
+        Counter,
+        "",
+        "",
+        "Failed logins that have no line of their own in the log, because there were too many.",
+        |v, s| {
+            s.number(&[], v.ctx.failed_logins.unlogged());
+        }
+    ),
+    family!(
         "sealpost_login_cache_hits",
         Counter,
         "",

@@ -1,0 +1,241 @@
+//! One line in the log for each failed login, for operators and for programs that read the log (`contrib/fail2ban`).
+//!
+//! RFC 9051 §11.7: "A server SHOULD report any authentication failure". The line has the client's address, the protocol and
+//! the name that was tried. It never has a secret, and people type passwords into the field for the name: so a name is in
+//! the line only if it is one that could be an account's here ([`shown`]). What a client sends cannot make two lines of
+//! one, or a line that says something else: a name has letters, digits and the marks of addresses, and nothing but that.
+//!
+//! Whoever fails often costs few lines: so many from one network at once, then one now and then, and so many in all. How many were
+//! left out is in the next line, and counted.
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lru::LruCache;
+use sealpost_account::directory::Directory;
+use sealpost_base::metrics::Counter;
+use sealpost_base::{Clock, limits};
+
+use crate::auth::Denied;
+use crate::metrics::Protocol;
+use crate::throttle::Network;
+
+/// What the lines are logged as: `contrib/fail2ban` looks for it.
+const TARGET: &str = "sealpost::logins";
+/// Lines of one network: so many at once, then one in this time.
+const OF_NETWORK: Rate = Rate { burst: 20, period: Duration::from_secs(10) };
+/// Lines of all of them.
+const OF_ALL: Rate = Rate { burst: 200, period: Duration::from_millis(100) };
+const NETWORKS: NonZeroUsize = NonZeroUsize::new(limits::FAILED_LOGIN_NETWORKS).expect("not zero");
+
+/// Why a login failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// No such account, or not its secret.
+    Credentials,
+    /// Too many logins wait.
+    Busy,
+    /// A secret was sent where it could be read by others, and was not looked at.
+    Cleartext,
+    /// One user asked to act for another.
+    Authorization,
+}
+
+/// Writes the lines.
+pub struct FailedLogins {
+    clock: Arc<dyn Clock>,
+    buckets: Mutex<Buckets>,
+    unlogged: Counter,
+}
+
+struct Buckets {
+    networks: LruCache<Network, Bucket>,
+    all: Bucket,
+    /// Failures without a line since the last line.
+    suppressed: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Rate {
+    burst: u32,
+    period: Duration,
+}
+
+/// When the bucket is full again, by the monotonic clock.
+#[derive(Clone, Copy, Default)]
+struct Bucket(Duration);
+
+impl Reason {
+    /// As the log has it; `None`: what failed is this server, and the log says so elsewhere.
+    pub fn of(denied: &Denied) -> Option<Self> {
+        match denied {
+            Denied::Credentials => Some(Reason::Credentials),
+            Denied::Busy => Some(Reason::Busy),
+            Denied::Unavailable(_) => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Reason::Credentials => "credentials",
+            Reason::Busy => "busy",
+            Reason::Cleartext => "cleartext",
+            Reason::Authorization => "authorization",
+        }
+    }
+}
+
+impl FailedLogins {
+    /// None yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let buckets = Buckets { networks: LruCache::new(NETWORKS), all: Bucket::default(), suppressed: 0 };
+        FailedLogins { clock, buckets: Mutex::new(buckets), unlogged: Counter::default() }
+    }
+
+    /// A login as `name`, if it gave one, failed. `peer` is the client's address, `None` on a Unix socket.
+    pub async fn report(
+        &self,
+        directory: &Directory,
+        protocol: Protocol,
+        peer: Option<IpAddr>,
+        name: Option<&str>,
+        reason: Reason,
+    ) {
+        let Some(suppressed) = self.take(peer) else { return self.unlogged.increment() };
+        let user = match name {
+            Some(name) => shown(directory, name).await,
+            None => None,
+        };
+        let (protocol, reason, user) = (protocol.name(), reason.name(), user.as_deref().unwrap_or("-"));
+        let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_canonical().to_string());
+        tracing::warn!(target: TARGET, protocol, peer, reason, user, suppressed, "login failed");
+    }
+
+    /// Says how many failures had no line, if no line came to say it. The server calls it every minute.
+    pub fn sweep(&self) {
+        let suppressed = std::mem::take(&mut self.lock().suppressed);
+        if suppressed > 0 {
+            tracing::warn!(target: TARGET, suppressed, "failed logins that have no line of their own");
+        }
+    }
+
+    /// Failures that had no line of their own.
+    pub fn unlogged(&self) -> u64 {
+        self.unlogged.read()
+    }
+
+    /// Leave for a line, and how many had none before it; `None`: this one has none.
+    fn take(&self, peer: Option<IpAddr>) -> Option<u64> {
+        let now = self.clock.monotonic();
+        let buckets = &mut *self.lock();
+        let own = peer.is_none_or(|peer| {
+            let of_network = buckets.networks.get_or_insert_mut(Network::of(peer), Bucket::default);
+            of_network.take(now, OF_NETWORK)
+        });
+        if !(own && buckets.all.take(now, OF_ALL)) {
+            buckets.suppressed += 1;
+            return None;
+        }
+        Some(std::mem::take(&mut buckets.suppressed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bucket {
+    fn take(&mut self, now: Duration, rate: Rate) -> bool {
+        let full = self.0.max(now);
+        let takes = full - now <= rate.period * (rate.burst - 1);
+        if takes {
+            self.0 = full + rate.period;
+        }
+        takes
+    }
+}
+
+/// The name, if the log may have it: an address in a domain that is served here, whether or not there is such an account; or a
+/// name without a domain that is an account's. Anything else may be a password, or part of one.
+async fn shown(directory: &Directory, name: &str) -> Option<String> {
+    let account = directory.account_name(name).ok()?;
+    let known = match name.contains('@') {
+        true => directory.serves(account.address().domain()).await.unwrap_or(false),
+        false => matches!(directory.find(&account).await, Ok(Some(_))),
+    };
+    let plain = |c: char| c.is_alphanumeric() || "@.!#$%&'*+-/=?^_`{|}~".contains(c);
+    (known && account.as_str().chars().all(plain)).then(|| account.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_account::directory::{AccountName, NewAccount, Secret};
+    use sealpost_base::{FakeClock, Timestamp};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_names_that_could_be_accounts_here_are_shown() {
+        let ctx = crate::context::for_tests();
+        let new = || NewAccount::with_password(Secret::new(b"secret").unwrap());
+        for name in ["me@localhost", "jane@example.org"] {
+            ctx.directory.create(&AccountName::parse(name).unwrap(), new()).await.unwrap();
+        }
+        for (tried, line) in [
+            ("me@localhost", Some("me@localhost")),
+            ("ME@LocalHost", Some("me@localhost")),
+            ("me", Some("me@localhost")),
+            ("nobody@localhost", Some("nobody@localhost")),
+            ("jane+tag@example.org", Some("jane+tag@example.org")),
+            ("gr\u{fc}n@example.org", Some("gr\u{fc}n@example.org")),
+            // A password in the field for the name.
+            ("hunter2", None),
+            ("jane", None),
+            ("p@ssw0rd", None),
+            ("correct horse battery staple", None),
+            ("jane@elsewhere.example", None),
+            ("", None),
+            ("@", None),
+            ("@localhost", None),
+            // What would make something else of the line.
+            ("a\r\nb@localhost", None),
+            ("a\u{1b}[31m@localhost", None),
+            ("a\u{202e}b@localhost", None),
+            ("\"a b\"@localhost", None),
+            ("a\" peer=\"192.0.2.1@localhost", None),
+            ("a\\\"@localhost", None),
+        ] {
+            assert_eq!(shown(&ctx.directory, tried).await.as_deref(), line, "{tried:?}");
+        }
+    }
+
+    #[test]
+    fn a_network_has_so_many_lines_and_what_is_left_out_is_told() {
+        let clock = Arc::new(FakeClock::new(Timestamp(0)));
+        let failed = FailedLogins::new(clock.clone());
+        let peer = |n: u8| Some(IpAddr::from([192, 0, 2, n]));
+        for n in 0..OF_NETWORK.burst {
+            assert_eq!(failed.take(peer(1)), Some(0), "{n}");
+        }
+        for _ in 0..7 {
+            assert_eq!(failed.take(peer(1)), None);
+        }
+        assert_eq!(failed.take(peer(2)), Some(7), "another network has its own, and says so");
+        assert_eq!(failed.take(peer(1)), None);
+        clock.advance(OF_NETWORK.period);
+        assert_eq!((failed.take(peer(1)), failed.take(peer(1))), (Some(1), None));
+        // All of them together, and no more is remembered than there is room for.
+        let mut lines = 0;
+        for n in 0..20_000u32 {
+            let address = std::net::Ipv6Addr::from(u128::from(n) << 64);
+            lines += usize::from(failed.take(Some(address.into())).is_some());
+        }
+        assert!((100..=OF_ALL.burst as usize).contains(&lines), "{lines}");
+        assert_eq!(failed.lock().networks.len(), limits::FAILED_LOGIN_NETWORKS);
+        assert!(failed.lock().suppressed > 10_000);
+        failed.sweep();
+        assert_eq!(failed.lock().suppressed, 0);
+    }
+}
