@@ -74,7 +74,15 @@ impl Session {
     /// # Errors
     /// `NO [NONEXISTENT]` if there is no such mailbox, `NO [CANNOT]` if it is only a level above others.
     pub(super) async fn place(&self, name: &Mailbox) -> Result<Place, Failure> {
-        match self.look_up(name).await {
+        let found = match self.look_up(name).await {
+            // Another process may have made it a moment ago, and this one not know yet.
+            Err(Failure::Reply(Reply { code: Some(Code::NonExistent | Code::Cannot), .. })) => {
+                self.account()?.refresh().await?;
+                self.look_up(name).await
+            }
+            found => found,
+        };
+        match found {
             // Another user may have given the name to another mailbox: that is found by looking at all of them.
             Err(Failure::Reply(_)) if share::is_of_others(name.as_str()) => {
                 self.links().await?;

@@ -224,6 +224,9 @@ impl Session {
         self.account()?;
         self.check_numbers(&body)?;
         Box::pin(self.catch_up()).await?;
+        if lists_names(&body) {
+            Box::pin(self.catch_up_with_names()).await?;
+        }
         self.forget_expunged();
         self.enable_condstore(&body);
         if telling.own {
@@ -360,6 +363,15 @@ impl Session {
         }
     }
 
+    /// Reads on in the account's own log, whatever this process knows of, where asking costs next to nothing: the name of a mailbox that
+    /// another process has just made is in LIST.
+    async fn catch_up_with_names(&self) -> Result<(), Failure> {
+        match &self.account {
+            Some(account) if self.ctx.store.tells() => Ok(account.refresh().await?),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn stage(&self) -> Stage {
         match self.account {
             Some(_) => Stage::Authenticated { append_limit: self.append_limit() },
@@ -413,6 +425,22 @@ impl Session {
         let fields = vec![field("name", "Sealpost"), field("version", env!("CARGO_PKG_VERSION"))];
         self.connection.out().response(&Response::Id(Some(fields)));
         Reply::ok("ID completed")
+    }
+}
+
+/// Whether the command is about names without naming one that must be there: what is missing is no error that could be looked
+/// into ([`Session::place`]).
+fn lists_names(body: &CommandBody) -> bool {
+    match body {
+        CommandBody::MultiSearch(multi) => multi.sources.is_some(),
+        body => matches!(
+            body,
+            CommandBody::List(_)
+                | CommandBody::Lsub { .. }
+                | CommandBody::Create { .. }
+                | CommandBody::Rename { .. }
+                | CommandBody::Notify(_)
+        ),
     }
 }
 

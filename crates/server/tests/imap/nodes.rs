@@ -46,6 +46,42 @@ async fn a_login_and_a_select_see_what_another_node_acknowledged() {
     assert!(selected.iter().any(|line| line == "* 1 EXISTS"), "{selected:?}");
 }
 
+/// `sealpost import` beside a server: its mailboxes are there for whoever asks, before the store has told of them.
+#[tokio::test]
+async fn names_that_another_process_has_just_made_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Store::local(dir.path());
+    let mut world = World::over(open().await.unwrap(), Settings::default(), None).await;
+    let other = another_node(open().await.unwrap());
+    let (mut there, _) = dial(&other);
+    there.login().await;
+    let mut here = world.login().await;
+    let has = |lines: &[String], name: &str| lines.iter().any(|line| line.ends_with(&format!("\" {name}")));
+    for n in 0..5 {
+        for (command, is_right) in [
+            ("LIST \"\" *", true),
+            ("LSUB \"\" *", true),
+            ("LIST (SUBSCRIBED) \"\" *", true),
+            ("STATUS New (MESSAGES)", false),
+            ("EXAMINE New", false),
+            ("GETACL New", false),
+            ("APPEND New {3+}\r\na\r\n", false),
+            ("RENAME New Newer", false),
+        ] {
+            there.ok("CREATE New").await;
+            there.ok("SUBSCRIBE New").await;
+            let lines = here.ok(command).await;
+            assert!(!is_right || has(&lines, "New"), "{n}: {command}: {lines:?}");
+            here.command("UNSELECT").await;
+            let gone = if command.starts_with("RENAME") { "Newer" } else { "New" };
+            there.ok(&format!("DELETE {gone}")).await;
+            assert!(!has(&here.ok("LIST \"\" *").await, gone), "{n}");
+            here.ok("CREATE New").await;
+            here.ok("DELETE New").await;
+        }
+    }
+}
+
 /// A node can stand still for longer than what was expunged is kept.
 #[tokio::test]
 async fn what_another_node_expunged_and_collected_is_gone_and_not_damaged() {
