@@ -1,4 +1,9 @@
-//! Dates of header fields (RFC 5322 §3.3, the obsolete forms of §4.3, and what is seen in mail).
+//! Dates of header fields: how they are written (RFC 5322 §3.3), what is read ([`parse`]), and the calendar.
+
+mod calendar;
+mod words;
+
+pub use calendar::{civil_from_days, days_from_civil};
 
 /// A moment, and the zone it was written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,168 +16,20 @@ pub struct Date {
 
 /// Reads a date; `None` if there is no valid day, month and year in it.
 ///
-/// Day names and comments are passed over. A missing time is midnight, a missing zone UTC. Two-digit years below 50 are in
-/// the 2000s, other years of two or three digits count from 1900 (RFC 5322 §4.3).
+/// RFC 5322 §3.3, the obsolete forms of §4.3, and what programs write that took another format for it: ISO 8601 (extended and
+/// basic; calendar, week and day of the year), what `ctime` and JavaScript write, `21.11.1997`, `11/21/1997`, clocks of twelve
+/// hours, zones as `GMT+0200`. Of numbers with slashes the month comes first, with dots and hyphens the day, unless that
+/// is no month. Day names, comments and what is not understood are passed over. A missing time is midnight, a missing zone
+/// UTC. Two-digit years below 50 are in the 2000s, other years of two or three digits count from 1900 (RFC 5322 §4.3).
 pub fn parse(value: &str) -> Option<Date> {
-    let mut found = Found::default();
-    let plain = without_comments(value);
-    for token in plain.split(|c: char| c.is_whitespace() || c == ',').filter(|t| !t.is_empty()).take(16) {
-        found.token(token);
-    }
-    found.date()
+    words::read(value)?.date()
 }
 
-#[derive(Default)]
-struct Found {
-    day: Option<u32>,
-    month: Option<u32>,
-    year: Option<i64>,
-    time: Option<u32>,
-    zone: Option<i16>,
-}
-
-impl Found {
-    fn token(&mut self, token: &str) {
-        if let Some(zone) = numeric_zone(token).filter(|_| self.time.is_some()) {
-            self.zone.get_or_insert(zone);
-        } else if token.contains(':') {
-            let (clock, zone) = token.split_at(token.find(['+', '-']).unwrap_or(token.len()));
-            if self.time.is_none() {
-                self.time = time(clock);
-                self.zone = self.zone.or(numeric_zone(zone));
-            }
-        } else if token.contains('-') && !token.starts_with('-') {
-            // 1-Jan-2024, and 2024-01-31.
-            token.split('-').for_each(|piece| self.word(piece));
-        } else {
-            self.word(token);
-        }
-    }
-
-    fn word(&mut self, word: &str) {
-        if word.bytes().all(|b| b.is_ascii_digit()) {
-            self.number(word);
-        } else if let Some(month) = month(word) {
-            self.month.get_or_insert(month);
-        } else if let Some(zone) = named_zone(word).filter(|_| self.time.is_some()) {
-            self.zone.get_or_insert(zone);
-        }
-    }
-
-    fn number(&mut self, digits: &str) {
-        let Ok(value) = digits.parse::<u32>() else { return };
-        let iso = self.year.is_some() && self.day.is_none();
-        if iso && self.month.is_none() && (1..=12).contains(&value) && digits.len() <= 2 {
-            self.month = Some(value);
-        } else if self.day.is_none() && digits.len() <= 2 {
-            self.day = Some(value);
-        } else if self.year.is_none() {
-            // RFC 5322 §4.3.
-            self.year = match (digits.len(), i64::from(value)) {
-                (4, year) => Some(year),
-                (2, year @ 0..=49) => Some(2000 + year),
-                (2 | 3, year) => Some(1900 + year),
-                _ => None,
-            };
-        }
-    }
-
-    fn date(self) -> Option<Date> {
-        let (day, month, year) = (self.day?, self.month?, self.year?);
-        if !(1..=days_in(month, year)).contains(&day) {
-            return None;
-        }
-        let zone = self.zone.unwrap_or(0);
-        let seconds = days_from_civil(year, month, day) * 86_400 + i64::from(self.time.unwrap_or(0));
-        Some(Date { seconds: seconds - i64::from(zone) * 60, zone })
-    }
-}
-
-/// `hh:mm` or `hh:mm:ss`, with a fraction ignored, as seconds of the day; 60 is a leap second.
-fn time(clock: &str) -> Option<u32> {
-    let mut pieces = clock.split([':', '.']);
-    let mut next = |limit: u32| {
-        let piece = pieces.next()?;
-        let ok = (1..=2).contains(&piece.len()) && piece.bytes().all(|b| b.is_ascii_digit());
-        piece.parse().ok().filter(|value| ok && *value <= limit)
-    };
-    let (hour, minute) = (next(23)?, next(59)?);
-    Some(hour * 3600 + minute * 60 + next(60).unwrap_or(0))
-}
-
-/// `+hhmm` or `-hhmm`, also with a colon.
-fn numeric_zone(token: &str) -> Option<i16> {
-    let (sign, digits) = match token.as_bytes().first()? {
-        b'+' => (1, &token[1..]),
-        b'-' => (-1, &token[1..]),
-        _ => return None,
-    };
-    let digits: String = digits.chars().filter(|c| *c != ':').collect();
-    if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let value: i16 = digits.parse().ok()?;
-    let (hours, minutes) = (value / 100, value % 100);
-    (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes))
-}
-
-/// Named zones (RFC 5322 §4.3); single letters and unknown names say nothing, which is UTC.
-fn named_zone(word: &str) -> Option<i16> {
-    let hours = match word.to_ascii_uppercase().as_str() {
-        "UT" | "GMT" | "UTC" | "Z" => 0,
-        "EDT" => -4,
-        "EST" | "CDT" => -5,
-        "CST" | "MDT" => -6,
-        "MST" | "PDT" => -7,
-        "PST" => -8,
-        "CET" | "MET" | "BST" => 1,
-        "CEST" | "MEST" | "EET" => 2,
-        "JST" => 9,
-        _ => return None,
-    };
-    Some(hours * 60)
-}
-
-fn month(word: &str) -> Option<u32> {
-    const MONTHS: [&str; 12] =
-        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let start = word.get(..3)?.to_ascii_lowercase();
-    let index = MONTHS.iter().position(|m| *m == start)?;
-    Some(index as u32 + 1)
-}
-
-fn days_in(month: u32, year: i64) -> u32 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    }
-}
-
-/// Days since 1970-01-01 in the proleptic Gregorian calendar (Howard Hinnant's `days_from_civil`).
-pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400);
-    let month_from_march = i64::from((month + 9) % 12);
-    let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(day) - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Year, month and day of a number of days since 1970-01-01; the inverse of [`days_from_civil`].
-pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = (if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 }) as u32;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+/// The same of a text that is a date with a time and nothing else, as behind the sender in a `From ` line of an mbox file;
+/// `None` if anything in it is not understood.
+pub fn parse_whole(value: &str) -> Option<Date> {
+    let found = words::read(value)?;
+    if found.is_whole() { found.date() } else { None }
 }
 
 /// `Fri, 20 Nov 2026 19:08:37 +0000`: a date as header fields carry it (RFC 5322 §3.3).
@@ -196,30 +53,6 @@ pub fn format(seconds: i64, zone: i16) -> String {
         east / 60,
         east % 60,
     )
-}
-
-/// `value` with comments made a space, nested ones counted, an unclosed one up to the end; and without the white space
-/// that may stand around the colons of a time (obs-hour, obs-minute: RFC 5322 §4.3).
-fn without_comments(value: &str) -> String {
-    let mut depth = 0usize;
-    let mut out = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
-            '(' => {
-                depth += 1;
-                out.push(' ');
-            }
-            ')' => depth = depth.saturating_sub(1),
-            _ if depth > 0 => {}
-            ':' => {
-                out.truncate(out.trim_end().len());
-                out.push(c);
-            }
-            _ if c.is_whitespace() && out.ends_with(':') => {}
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -262,6 +95,147 @@ mod tests {
             ["", "soon", "32 Jan 2024", "30 Feb 2024", "1 Foo 2024", "1 Jan", "Jan 2024", "1 Jan 99999"]
         {
             assert_eq!(at(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn iso_8601_forms() {
+        let plain = at("21 Nov 1997 09:55:06 +0000");
+        for text in [
+            "1997-11-21T09:55:06Z",
+            "1997-11-21t09:55:06z",
+            "1997-11-21T09:55:06",
+            "1997-11-21T09:55:06.000Z",
+            "1997-11-21T09:55:06,123456Z",
+            "1997-11-21 09:55:06Z",
+            "1997-11-21 09:55:06.5 +0000",
+            "1997-11-21T09:55:06+00:00",
+            "1997-11-21T09:55:06-00",
+            "1997-11-21T09:55:06Z[UTC]",
+            "19971121T095506Z",
+            "19971121T095506+0000",
+            "19971121T09:55:06Z",
+            "19971121 09:55:06",
+            "19971121095506",
+            "1997-325T09:55:06Z",
+            "1997325T095506Z",
+            "1997-W47-5T09:55:06Z",
+            "1997W475T095506Z",
+            "1997/11/21 09:55:06",
+            "1997/11/21T09:55:06Z",
+            "1997.11.21 09:55:06",
+            "1997:11:21 09:55:06",
+            "Fri, 1997-11-21 09:55:06",
+        ] {
+            assert_eq!(at(text), plain, "{text}");
+        }
+        assert_eq!(at("1997-11-21T09:55:06+01:00"), at("21 Nov 1997 09:55:06 +0100"));
+        assert_eq!(at("1997-11-21T09:55:06+0530"), at("21 Nov 1997 09:55:06 +0530"));
+        assert_eq!(at("1997-11-21T09:55:06-06"), at("21 Nov 1997 09:55:06 -0600"));
+        assert_eq!(at("19971121T0955-0600"), at("21 Nov 1997 09:55:00 -0600"));
+        assert_eq!(at("1997-11-21T09:55Z"), at("21 Nov 1997 09:55:00 +0000"));
+        assert_eq!(at("1997-11-21T09Z"), at("21 Nov 1997 09:00:00 +0000"));
+        assert_eq!(at("1997-11-21"), at("21 Nov 1997"));
+        assert_eq!(at("19971121"), at("21 Nov 1997"));
+        assert_eq!(at("1997-11-20T24:00:00Z"), at("21 Nov 1997"));
+        assert_eq!(at("2020-W53-7"), at("3 Jan 2021"));
+        assert_eq!(at("2020-366"), at("31 Dec 2020"));
+        for bad in [
+            "1997-13-21T09:55:06Z",
+            "1997-11-31",
+            "1997-366",
+            "2021-W53-1",
+            "1997-W00-1",
+            "1997-11",
+            "19971321",
+            "T09:55:06Z",
+        ] {
+            assert_eq!(at(bad), None, "{bad}");
+        }
+        assert_eq!(at("1997-11-21T25:00:00Z"), at("21 Nov 1997"), "no time");
+    }
+
+    #[test]
+    fn what_programs_write_instead() {
+        for (text, meant) in [
+            ("Fri Nov 21 1997 09:55:06 GMT+0200 (EET)", "21 Nov 1997 09:55:06 +0200"),
+            ("Fri, 21 Nov 1997 09:55:06 GMT+02:00", "21 Nov 1997 09:55:06 +0200"),
+            ("Fri, 21 Nov 1997 09:55:06 UTC-5", "21 Nov 1997 09:55:06 -0500"),
+            ("Fri, 21 Nov 1997 09:55:06 +1", "21 Nov 1997 09:55:06 +0100"),
+            ("Fri, 21 Nov 1997 09:55:06 +5:30", "21 Nov 1997 09:55:06 +0530"),
+            ("Fri Nov 21 09:55:06 CEST 1997", "21 Nov 1997 09:55:06 +0200"),
+            ("Fri Nov 21 09:55:06 -0600 1997", "21 Nov 1997 09:55:06 -0600"),
+            ("Friday, November 21, 1997 9:55:06 AM", "21 Nov 1997 09:55:06 +0000"),
+            ("Nov 21 1997 9:55PM", "21 Nov 1997 21:55:00 +0000"),
+            ("21 Nov 1997 12:05 a.m.", "21 Nov 1997 00:05:00 +0000"),
+            ("21 Nov 1997 12:05 pm +0100", "21 Nov 1997 12:05:00 +0100"),
+            ("21st of November 1997 at 9am", "21 Nov 1997 09:00:00 +0000"),
+            ("Fri, 21 Nov. 1997 09.55.06 +0100", "21 Nov 1997 09:55:06 +0100"),
+            ("21.11.1997 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("21.11.97, 09:55", "21 Nov 1997 09:55:00 +0000"),
+            ("21. November 1997 09:55", "21 Nov 1997 09:55:00 +0000"),
+            ("21-11-1997 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("11-21-1997 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("11/21/1997, 9:55:06 PM", "21 Nov 1997 21:55:06 +0000"),
+            ("21/11/97 09:55", "21 Nov 1997 09:55:00 +0000"),
+            ("02/03/2004 09:55", "3 Feb 2004 09:55:00 +0000"),
+            ("02.03.2004 09:55", "2 Mar 2004 09:55:00 +0000"),
+            ("21-Nov-97 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("21/Nov/1997:09:55:06 +0100", "21 Nov 1997 09:55:06 +0100"),
+            ("21Nov1997 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("1997 Nov 21 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("97-11-21 09:55:06", "21 Nov 1997 09:55:06 +0000"),
+            ("09:55:06 21 Nov 1997 +0100", "21 Nov 1997 09:55:06 +0100"),
+            ("21 Nov 1997 09:55:06GMT", "21 Nov 1997 09:55:06 +0000"),
+            ("21 Nov 1997 09:55:06+0100", "21 Nov 1997 09:55:06 +0100"),
+            ("Date: Fri, 21 Nov 1997 09:55:06 -0600", "21 Nov 1997 09:55:06 -0600"),
+            ("Fr, 21 Nov 1997 09:55:06 Europe/Berlin", "21 Nov 1997 09:55:06 +0000"),
+            ("Fri, 21 Nov 1997 09:55:06 -0800 Pacific Standard Time", "21 Nov 1997 09:55:06 -0800"),
+            ("Fri, 21 Nov 1997 09:55:06 +9999", "21 Nov 1997 09:55:06 +0000"),
+        ] {
+            assert_eq!(at(text), at(meant), "{text}");
+        }
+        for bad in [
+            "13/13/1997",
+            "32.11.1997",
+            "9:55:06",
+            "Fri Nov 09:55:06",
+            "1/2",
+            "..",
+            "--",
+            "::",
+            "1234567890123456789",
+        ] {
+            assert_eq!(at(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn whole_dates_have_a_time_and_nothing_else() {
+        for text in [
+            "Thu Jan  1 00:00:10 1970",
+            "Thu Jan  1 00:00:10 UTC 1970",
+            "Fri, 23 May 2025 10:00:00 +0200",
+            "2025-05-23T10:00:00Z",
+            "Fri May 23 10:00:00 2025 +0200",
+        ] {
+            assert!(parse_whole(text).is_some(), "{text}");
+        }
+        for text in
+            ["2025-05-23", "the 23 May 2025 at 10:00", "1 May 2025 10:00 remote", "May 2025 10:00:00", ""]
+        {
+            assert!(parse_whole(text).is_none(), "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn anything_is_a_date_or_none(text in "[0-9TZW:/.,+ -]{0,30}|[0-9a-zNovAMpm:/.+ -]{0,30}") {
+            if let Some(date) = parse(&text) {
+                prop_assert!(date.zone.abs() < 24 * 60);
+                prop_assert!(civil_from_days(date.seconds.div_euclid(86_400)).0 <= 10_000);
+            }
         }
     }
 
