@@ -1,7 +1,7 @@
 //! Encoded-words (RFC 2047): decoding them, the way real mail needs it.
 //!
-//! White space between two encoded-words is not shown (§6.2). Neighbours with one charset and encoding are decoded as one
-//! string, because programs cut multi-byte characters in two although §5 forbids it. Encoded-words are found anywhere:
+//! White space between two encoded-words is not shown (§6.2). Neighbours in one charset are decoded together, because programs
+//! cut multi-byte characters in two although §5 forbids it ([`charset::decode_words`]). Encoded-words are found anywhere:
 //! glued to other text, inside quoted strings, with spaces in their text. What does not parse stays as it is.
 
 use crate::decode::charset;
@@ -36,12 +36,10 @@ pub fn decode(value: &str) -> String {
                 flush(&mut run, &mut out);
                 word.mixed(&mut out);
             }
-            Some(run) if run.continues(&word) => word.bytes(&mut run.bytes),
+            Some(run) if run.continues(&word) => run.words.push(word.bytes()),
             _ => {
                 flush(&mut run, &mut out);
-                let mut bytes = Vec::new();
-                word.bytes(&mut bytes);
-                run = Some(Run { charset: word.charset.to_owned(), bytes });
+                run = Some(Run { charset: word.charset.to_owned(), words: vec![word.bytes()] });
             }
         }
         rest = after;
@@ -58,10 +56,11 @@ struct Word<'a> {
     text: &'a str,
 }
 
-/// Bytes of neighbouring encoded-words that are decoded together.
+/// Neighbouring encoded-words that are decoded together.
 struct Run {
     charset: String,
-    bytes: Vec<u8>,
+    /// The bytes of each.
+    words: Vec<Vec<u8>>,
 }
 
 impl Run {
@@ -71,18 +70,20 @@ impl Run {
 }
 
 impl Word<'_> {
-    fn bytes(&self, out: &mut Vec<u8>) {
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
         let mut decoder;
         if self.base64 {
             decoder = TransferDecoder::new(Encoding::Base64);
-            decoder.push(self.text.as_bytes(), out);
+            decoder.push(self.text.as_bytes(), &mut out);
         } else {
             // RFC 2047 §4.2: as quoted-printable, with `_` for a space.
             let text = self.text.replace('_', " ");
             decoder = TransferDecoder::new(Encoding::QuotedPrintable);
-            decoder.push(text.as_bytes(), out);
+            decoder.push(text.as_bytes(), &mut out);
         }
-        decoder.finish(out);
+        decoder.finish(&mut out);
+        out
     }
 
     /// The text of a word that is not ASCII as it should be.
@@ -92,9 +93,8 @@ impl Word<'_> {
             let end = rest.find(|d: char| d.is_ascii() != c.is_ascii()).unwrap_or(rest.len());
             let (text, more) = rest.split_at(end);
             if c.is_ascii() {
-                let mut bytes = Vec::new();
-                Word { text, ..*self }.bytes(&mut bytes);
-                flush(&mut Some(Run { charset: self.charset.to_owned(), bytes }), out);
+                let words = vec![Word { text, ..*self }.bytes()];
+                flush(&mut Some(Run { charset: self.charset.to_owned(), words }), out);
             } else {
                 out.push_str(text);
             }
@@ -105,7 +105,7 @@ impl Word<'_> {
 
 fn flush(run: &mut Option<Run>, out: &mut String) {
     if let Some(run) = run.take() {
-        let text = charset::decode(Some(&run.charset), &run.bytes);
+        let text = charset::decode_words(&run.charset, &run.words);
         out.extend(text.chars().map(|c| if matches!(c, '\r' | '\n' | '\0') { ' ' } else { c }));
     }
 }
@@ -169,6 +169,20 @@ mod tests {
         assert_eq!(decode("=?utf-8?q?Really=3F?="), "Really?");
         assert_eq!(decode("=?iso-8859-1?Q?Fr\u{f6}sche_=FCber_?="), "Fr\u{f6}sche über ");
         assert_eq!(decode("=?utf-7?Q?Fr+APY-sche?="), "Frösche");
+    }
+
+    /// RFC 2047 §3, §6.2: a charset that switches codes begins each encoded-word in ASCII.
+    #[test]
+    fn words_that_switch_codes_are_decoded_one_by_one() {
+        let one = "東京都千代田区";
+        assert_eq!(decode("=?ISO-2022-JP?B?GyRCRWw1fkVUQGlCZUVENmgbKEI=?="), one);
+        assert_eq!(decode("=?ISO-2022-JP?B?GyRCRWw1fkVUGyhC?= =?iso-2022-jp?B?GyRCQGlCZUVENmgbKEI=?="), one);
+        assert_eq!(
+            decode("=?ISO-2022-JP?Q?=1B$BEl5~=1B(B?=\r\n =?ISO-2022-JP?Q?=1B$BET=1B(B?= x"),
+            "東京都 x"
+        );
+        assert_eq!(decode("=?iso-2022-kr?Q?=1B$)C=0EGQ=0F?= =?iso-2022-kr?Q?=1B$)C=0E19=0F?="), "한국");
+        assert_eq!(decode("=?utf-7?Q?+ZeU?= =?utf-7?Q?+Zyw-?="), "日本");
     }
 
     #[test]

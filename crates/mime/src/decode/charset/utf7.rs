@@ -41,7 +41,7 @@ impl Utf7 {
             (self.shifted, self.fresh) = (true, true);
         } else {
             // RFC 2152: octets above 0x7f are not UTF-7; they are kept as what they most likely were.
-            out.push(super::windows_1252(byte));
+            out.push(super::guess::windows_1252(byte));
         }
     }
 
