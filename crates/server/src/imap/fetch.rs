@@ -594,7 +594,7 @@ impl Response<'_> {
             }
             Item::Structure { extended } => {
                 self.out.raw(if *extended { &b"BODYSTRUCTURE "[..] } else { b"BODY " });
-                let form = Form { extended: *extended, joined: self.plan.joins_parameters() };
+                let form = Form { extended: *extended, parameters: self.plan.parameter_form() };
                 structure::body(self.out, &found.root, form);
             }
             Item::ThreadId => {

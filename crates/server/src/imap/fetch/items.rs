@@ -2,6 +2,7 @@
 
 use sealpost_imap::types::{FetchItem, Partial, Section, SectionText};
 use sealpost_imap::write::Writer;
+use sealpost_mime::header::params::Form;
 
 use crate::imap::dialect::Dialect;
 
@@ -129,9 +130,9 @@ impl Plan {
         self.items.contains(item)
     }
 
-    /// Whether parameters of RFC 2231 are put together (RFC 9051 §7.5.2).
-    pub(super) fn joins_parameters(&self) -> bool {
-        self.dialect.rev2()
+    /// How values that were put together are told: decoded in IMAP4rev2 (RFC 9051 §7.5.2), in ASCII in IMAP4rev1.
+    pub(super) fn parameter_form(&self) -> Form {
+        if self.dialect.rev2() { Form::Decoded } else { Form::Encoded }
     }
 
     /// Whether responses begin with the UID (RFC 9586 §3.3).

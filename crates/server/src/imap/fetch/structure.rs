@@ -1,7 +1,7 @@
 //! ENVELOPE, BODY and BODYSTRUCTURE (RFC 3501 §7.4.2), from what the scanner stored.
 
 use sealpost_imap::write::Writer;
-use sealpost_mime::header::params::joined;
+use sealpost_mime::header::params::{self, joined};
 use sealpost_mime::{Address, Disposition, Envelope, Parameter, Part, PartKind};
 
 /// `envelope`
@@ -37,8 +37,8 @@ fn addresses(out: &mut Writer, list: &[Address]) {
 pub(super) struct Form {
     /// BODYSTRUCTURE, else BODY.
     pub(super) extended: bool,
-    /// Parameters of RFC 2231 are put together and decoded (RFC 9051 §7.5.2), else told as they are written.
-    pub(super) joined: bool,
+    /// How the values of parameters are told that were put together (RFC 2231 §6).
+    pub(super) parameters: params::Form,
 }
 
 /// `body`: BODYSTRUCTURE or BODY.
@@ -130,8 +130,8 @@ fn parameters(out: &mut Writer, params: &[Parameter], form: Form) {
     };
     if params.is_empty() {
         out.nil();
-    } else if form.joined && params.iter().any(|param| param.name.contains('*')) {
-        out.list(&joined(params), write);
+    } else if params.iter().any(|param| param.name.contains('*')) {
+        out.list(&joined(params, form.parameters), write);
     } else {
         out.list(params, write);
     }
