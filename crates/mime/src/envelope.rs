@@ -69,7 +69,7 @@ impl Envelope {
 /// One address structure of an envelope (RFC 3501 §7.4.2).
 ///
 /// A group is marked by structures of its own: its start has a mailbox (the group's name) and no host, its end has
-/// neither.
+/// neither. A name without an address, which RFC 5322 §3.4 does not allow, has an empty mailbox and an empty host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Address {
@@ -88,9 +88,19 @@ pub struct Address {
 }
 
 impl Address {
-    /// True for a real address, false for the marks around a group.
+    /// True for an address, false for the marks around a group and for a name alone.
     pub fn is_mailbox(&self) -> bool {
-        self.mailbox.is_some() && self.host.is_some()
+        self.mailbox.as_ref().is_some_and(|mailbox| !mailbox.is_empty()) && self.host.is_some()
+    }
+
+    /// A name that stands where an address should.
+    pub fn name_alone(name: impl Into<String>) -> Self {
+        Address {
+            name: Some(name.into()),
+            adl: None,
+            mailbox: Some(String::new()),
+            host: Some(String::new()),
+        }
     }
 
     /// The marker that starts the group `name`.

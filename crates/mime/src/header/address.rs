@@ -8,7 +8,7 @@ use crate::envelope::Address;
 
 /// The addresses and group marks in `value`, at most `limits::ENVELOPE_ADDRESSES`; the flag tells that there were more.
 pub fn parse_list(value: &str) -> (Vec<Address>, bool) {
-    let mut parser = Parser { rest: value, found: Vec::new(), in_group: false };
+    let mut parser = Parser { rest: value, found: Vec::new(), in_group: false, comment: None };
     parser.list();
     let more = parser.found.len() > limits::ENVELOPE_ADDRESSES;
     parser.found.truncate(limits::ENVELOPE_ADDRESSES);
@@ -19,6 +19,8 @@ struct Parser<'a> {
     rest: &'a str,
     found: Vec<Address>,
     in_group: bool,
+    /// The first comment, for a field that has nothing else.
+    comment: Option<String>,
 }
 
 /// The words before a delimiter, in the two ways they may be meant.
@@ -26,12 +28,10 @@ struct Parser<'a> {
 struct Words {
     /// As a display name: words with one space between them, quotes removed.
     phrase: String,
-    /// As an addr-spec: everything but white space and comments.
-    spec: Spec,
+    /// As addr-specs: what white space separates, except around the dots and the `@` of an address.
+    specs: Vec<Spec>,
     /// The last comment.
     comment: Option<String>,
-    /// There was anything at all.
-    any: bool,
 }
 
 /// An addr-spec while it is read: split at the last `@` outside of quotes.
@@ -39,6 +39,8 @@ struct Words {
 struct Spec {
     text: String,
     at: Option<usize>,
+    /// It ends with a dot that stood alone.
+    dot: bool,
 }
 
 impl Spec {
@@ -48,6 +50,12 @@ impl Spec {
             None => (self.text, String::new()),
         }
     }
+
+    /// Whether what follows after white space belongs to it (RFC 5322 §4.4, obs-local-part and obs-domain).
+    fn goes_on(&self, next: &str) -> bool {
+        let ended = self.dot || self.text.ends_with('@') || (self.at.is_some() && self.text.ends_with('.'));
+        ended || next == "@" || next == "."
+    }
 }
 
 impl Parser<'_> {
@@ -56,7 +64,7 @@ impl Parser<'_> {
             let words = self.words("<,;:");
             match self.next() {
                 // A group does not nest (RFC 5322 §3.4), and an address with a colon behind its `@` starts none.
-                Some(':') if !self.in_group && words.any && words.spec.at.is_none() => {
+                Some(':') if !self.in_group && !words.is_empty() && !words.has_address() => {
                     self.found.push(Address::group_start(words.phrase));
                     self.in_group = true;
                 }
@@ -73,6 +81,9 @@ impl Parser<'_> {
             }
         }
         self.end_group();
+        if self.found.is_empty() {
+            self.found.extend(self.comment.take().map(Address::name_alone));
+        }
     }
 
     fn end_group(&mut self) {
@@ -81,13 +92,32 @@ impl Parser<'_> {
         }
     }
 
-    /// An addr-spec without angle brackets.
+    /// Words without angle brackets: addr-specs, and around them names whose brackets are missing. Several words without an
+    /// address are a name alone.
     fn plain(&mut self, words: Words) {
-        if !words.any {
+        if words.is_empty() {
             return;
         }
-        let (mailbox, host) = words.spec.into_parts();
-        self.found.push(Address { name: words.comment, adl: None, mailbox: Some(mailbox), host: Some(host) });
+        if !words.has_address() {
+            match words.lone() {
+                Ok(mailbox) => self.add(words.comment, None, (mailbox, String::new())),
+                Err(phrase) => self.found.push(Address::name_alone(phrase)),
+            }
+            return;
+        }
+        let mut name = String::new();
+        let mut comment = words.comment;
+        for spec in words.specs {
+            if spec.at.is_none() {
+                push_word(&mut name, &spec.text);
+            } else if self.found.len() <= limits::ENVELOPE_ADDRESSES {
+                let name = Some(std::mem::take(&mut name)).filter(|name| !name.is_empty());
+                self.add(name.or_else(|| comment.take()), None, spec.into_parts());
+            }
+        }
+        if let Some(last) = self.found.last_mut().filter(|_| !name.is_empty()) {
+            push_word(last.name.get_or_insert_default(), &name);
+        }
     }
 
     /// What follows `<`: an optional route, an addr-spec, `>`; then everything up to the next delimiter is passed over.
@@ -95,9 +125,9 @@ impl Parser<'_> {
         let mut words = self.words(">:");
         let mut adl = None;
         // obs-route (RFC 5322 §4.4): `<@a,@b:user@host>`.
-        if self.rest.starts_with(':') && words.spec.text.starts_with('@') {
+        if self.rest.starts_with(':') && words.specs.first().is_some_and(|spec| spec.text.starts_with('@')) {
             self.next();
-            adl = Some(words.spec.text);
+            adl = Some(words.specs.iter().map(|spec| spec.text.as_str()).collect());
             words = self.words(">");
         }
         self.next();
@@ -106,8 +136,29 @@ impl Parser<'_> {
             self.next();
         }
         let comment = name.comment.or(after.comment);
-        let name = Some(name.phrase).filter(|n| !n.is_empty()).or(comment);
-        let (mailbox, host) = words.spec.into_parts();
+        let mut name = Some(name.phrase).filter(|n| !n.is_empty()).or(comment);
+        if !words.has_address() {
+            match words.lone() {
+                Ok(mailbox) => self.add(name, adl, (mailbox, String::new())),
+                Err(phrase) if name.is_none() => self.found.push(Address::name_alone(phrase)),
+                Err(phrase) => self.add(name, adl, (phrase, String::new())),
+            }
+            return;
+        }
+        // Several: the bracket was not closed, or words that are none of an address stand in it.
+        let mut inner = String::new();
+        for mut spec in words.specs {
+            spec.text.truncate(spec.text.trim_end_matches([',', ';']).len());
+            if spec.at.is_none() {
+                push_word(&mut inner, &spec.text);
+            } else if self.found.len() <= limits::ENVELOPE_ADDRESSES {
+                let inner = Some(std::mem::take(&mut inner)).filter(|inner| !inner.is_empty());
+                self.add(name.take().or(inner), adl.take(), spec.into_parts());
+            }
+        }
+    }
+
+    fn add(&mut self, name: Option<String>, adl: Option<String>, (mailbox, host): (String, String)) {
         self.found.push(Address { name, adl, mailbox: Some(mailbox), host: Some(host) });
     }
 
@@ -125,23 +176,43 @@ impl Parser<'_> {
             if delimiters.contains(c) {
                 break;
             }
-            self.next();
             match c {
-                '(' => words.comment = Some(self.comment()).filter(|c| !c.is_empty()).or(words.comment),
-                c if c.is_whitespace() => space = true,
+                '(' => {
+                    self.next();
+                    let comment = self.comment();
+                    if !comment.is_empty() {
+                        self.comment.get_or_insert_with(|| comment.clone());
+                        words.comment = Some(comment);
+                    }
+                }
+                c if c.is_whitespace() => {
+                    self.next();
+                    space = true;
+                }
                 '"' => {
+                    self.next();
                     let quoted = self.quoted();
                     words.add(&quoted, std::mem::take(&mut space));
                 }
                 '[' => {
+                    self.next();
                     let literal = self.domain_literal();
                     words.add(&literal, std::mem::take(&mut space));
                 }
-                c => {
+                '@' | '.' => {
+                    self.next();
+                    words.add(if c == '@' { "@" } else { "." }, std::mem::take(&mut space));
                     if c == '@' {
-                        words.spec.at = Some(words.spec.text.len());
+                        words.note_at();
                     }
-                    words.add(c.encode_utf8(&mut [0; 4]), std::mem::take(&mut space));
+                }
+                _ => {
+                    let end = self
+                        .rest
+                        .find(|c: char| "(\"[@.".contains(c) || c.is_whitespace() || delimiters.contains(c));
+                    let (atom, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+                    self.rest = rest;
+                    words.add(atom, std::mem::take(&mut space));
                 }
             }
         }
@@ -207,9 +278,46 @@ impl Words {
             self.phrase.push(' ');
         }
         self.phrase.push_str(text);
-        self.spec.text.push_str(text);
-        self.any = true;
+        let alone = space && text == ".";
+        match self.specs.last_mut().filter(|last| !space || last.goes_on(text)) {
+            Some(last) => {
+                last.text.push_str(text);
+                last.dot = alone;
+            }
+            None => self.specs.push(Spec { text: text.to_owned(), at: None, dot: alone }),
+        }
     }
+
+    /// The last character is an `@` outside of quotes.
+    fn note_at(&mut self) {
+        if let Some(last) = self.specs.last_mut() {
+            last.at = Some(last.text.len() - 1);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+
+    fn has_address(&self) -> bool {
+        self.specs.iter().any(|spec| spec.at.is_some())
+    }
+
+    /// One word without white space in it, which is a mailbox; else the phrase.
+    fn lone(&self) -> Result<String, String> {
+        match &self.specs[..] {
+            [] => Ok(String::new()),
+            [one] if !one.text.contains(char::is_whitespace) => Ok(one.text.clone()),
+            _ => Err(self.phrase.clone()),
+        }
+    }
+}
+
+fn push_word(words: &mut String, word: &str) {
+    if !words.is_empty() {
+        words.push(' ');
+    }
+    words.push_str(word);
 }
 
 #[cfg(test)]
@@ -282,12 +390,45 @@ mod tests {
         assert_eq!(list("\"a@b\"@c"), ["-|-|a@b|c"]);
         assert_eq!(list("a@[127.0.0.1]"), ["-|-|a|[127.0.0.1]"]);
         assert_eq!(list("a@[IPv6:::1], b@c"), ["-|-|a|[IPv6:::1]", "-|-|b|c"]);
-        assert_eq!(list("Bad <a@b, c@d"), ["Bad|-|a@b,c|d"]);
-        assert_eq!(list("a@b c@d"), ["-|-|a@bc|d"]);
+        assert_eq!(list("Bad <a@b, c@d"), ["Bad|-|a|b", "-|-|c|d"]);
+        assert_eq!(list("a@b c@d"), ["-|-|a|b", "-|-|c|d"]);
         assert_eq!(list(""), [""; 0]);
         assert_eq!(list(",, ;"), [""; 0]);
         assert_eq!(list("group: a@b"), ["-|-|group|-", "-|-|a|b", "-|-|-|-"]);
-        assert_eq!(list("(only a comment)"), [""; 0]);
+        assert_eq!(list("a . b @ c . d"), ["-|-|a.b|c.d"]);
+        assert_eq!(list("()"), [""; 0]);
+    }
+
+    #[test]
+    fn words_without_an_address_or_its_brackets_stay_apart() {
+        assert_eq!(list("Just A Name"), ["Just A Name|-||"]);
+        assert_eq!(list("\"Just A Name\", x@y"), ["Just A Name|-||", "-|-|x|y"]);
+        assert_eq!(list("Just\r\n\tA  Name (comment)"), ["Just A Name|-||"]);
+        assert_eq!(list("\"Ann Bee\" ann@example.org"), ["Ann Bee|-|ann|example.org"]);
+        assert_eq!(list("Ann B. Bee ann@example.org"), ["Ann B. Bee|-|ann|example.org"]);
+        assert_eq!(list("J. R. ann@example.org, b@c"), ["J. R.|-|ann|example.org", "-|-|b|c"]);
+        assert_eq!(list("ann@example.org Ann Bee"), ["Ann Bee|-|ann|example.org"]);
+        assert_eq!(list("Ann ann @ example . org Bee"), ["Ann Bee|-|ann|example.org"]);
+        assert_eq!(list("=?utf-8?q?Ann?= =?utf-8?q?_Bee?= a@b"), ["=?utf-8?q?Ann?= =?utf-8?q?_Bee?=|-|a|b"]);
+        assert_eq!(list("Ann a@b Bob c@d"), ["Ann|-|a|b", "Bob|-|c|d"]);
+        assert_eq!(list("<Just A Name>"), ["Just A Name|-||"]);
+        assert_eq!(list("X <Just A Name>"), ["X|-|Just A Name|"]);
+        assert_eq!(list("<Ann Bee ann@example.org>"), ["Ann Bee|-|ann|example.org"]);
+        assert_eq!(list("Ann Bee <>"), ["Ann Bee|-||"]);
+        assert_eq!(
+            list("A Group: Ed Jones, c@d, Mary"),
+            ["-|-|A Group|-", "Ed Jones|-||", "-|-|c|d", "-|-|Mary|", "-|-|-|-"]
+        );
+        assert_eq!(list("(only a comment)"), ["only a comment|-||"]);
+        assert_eq!(list("a@b (name), (comment)"), ["name|-|a|b"]);
+    }
+
+    #[test]
+    fn hostile_values_take_linear_time() {
+        for piece in ["a ", ". ", "@ ", "a@b ", "<a ", "\"a\" ", "(", "[", "a:"] {
+            let (found, _) = parse_list(&piece.repeat(60_000));
+            assert!(found.len() <= limits::ENVELOPE_ADDRESSES, "{piece}");
+        }
     }
 
     #[test]
