@@ -10,7 +10,7 @@ use std::str::FromStr;
 use sealpost_account::metadata::{self, Holder};
 use sealpost_base::limits;
 use sealpost_imap::parse;
-use sealpost_imap::types::{AString, Atom, Code, Entry, Search, SearchKey};
+use sealpost_imap::types::{Atom, Code, Entry, Search, SearchKey};
 
 use super::reply::Reply;
 use super::search::key::Charset;
@@ -71,8 +71,11 @@ impl Session {
             return Ok(search);
         }
         if !Charset::is_utf8(search.charset.as_ref()) {
-            let code = Code::BadCharset(vec![AString::from("UTF-8")]);
-            return Err(Reply { code: Some(code), ..Reply::bad("stored searches are UTF-8") });
+            let code = Code::BadCharset(Vec::new());
+            return Err(Reply {
+                code: Some(code),
+                ..Reply::bad("stored searches are UTF-8; search in that")
+            });
         }
         let mut keys = Vec::with_capacity(search.keys.len());
         let mut substitution = Substitution { session: self, keys: 0, path: Vec::new() };

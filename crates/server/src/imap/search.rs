@@ -16,7 +16,7 @@ mod scan;
 use std::sync::Arc;
 
 use sealpost_base::UidSet;
-use sealpost_imap::types::{AString, Code, Search, Status, Tag};
+use sealpost_imap::types::{Code, Search, Status, Tag};
 
 use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
@@ -94,8 +94,10 @@ impl Session {
     /// `NO [BADCHARSET]` for a charset that is not known.
     pub(super) fn query(&self, search: &Search, area: &Area) -> Result<Arc<Query>, Failure> {
         let Some(charset) = key::Charset::named(search.charset.as_ref()) else {
-            let known = ["US-ASCII", "UTF-8"].map(AString::from).to_vec();
-            return Err(Reply::no(Code::BadCharset(known), "charset not known").into());
+            // Hundreds of names are known. A list of them is optional, and one that has only some of them is wrong
+            // (RFC 3501 §7.1, RFC 9051 §7.1).
+            let code = Code::BadCharset(Vec::new());
+            return Err(Reply::no(code, "charset not known; UTF-8 always is").into());
         };
         let now = self.ctx.clock.now();
         Ok(Arc::new(Query::new(&search.keys, area, &area.account.state(), &charset, now)?))
