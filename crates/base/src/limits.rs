@@ -33,6 +33,8 @@ pub const ENVELOPE_ADDRESSES: usize = 1000;
 pub const MIME_PARAMETERS: usize = 100;
 /// Bytes of folded, searchable text stored with one message; a search beyond it reads the message.
 pub const TEXT_BYTES: usize = 256 * 1024;
+/// Bytes of the target of one link in HTML that are searched.
+pub const LINK_BYTES: usize = 2048;
 /// Characters of a preview (RFC 8970 §3.1).
 pub const PREVIEW_CHARS: usize = 200;
 

@@ -17,6 +17,9 @@ impl TextSink for Everything {
     fn body(&mut self, text: &str) {
         self.0 += text.len();
     }
+    fn aside(&mut self, text: &str) {
+        self.0 += text.len();
+    }
 }
 
 fn main() {

@@ -237,7 +237,7 @@ mod tests {
                 && text.headers.contains("from: jo\u{308}rg <joerg@example.org>\n")
         );
         assert!(
-            text.body.contains("hallo welt\na\u{308}\n")
+            text.body.contains("hallo welt a\u{308}")
                 && text.body.contains("inneres")
                 && text.body.contains("deep")
         );

@@ -2,40 +2,41 @@
 //!
 //! A string becomes "titlecased canonicalized UTF-8", and those octets are compared: each character is replaced by its
 //! simple titlecase and then by its decomposition, again and again. What comes out of a decomposition is not titlecased
-//! any more. For substring searches, [`crate::fold`] is used, which finds all that this finds and more.
+//! any more. Before that the string is brought into canonical form ([`crate::canonical`]): the RFC goes by the property
+//! tables, in which Hangul has no decomposition, and so would tell canonically equivalent strings apart, which Unicode
+//! forbids (§3.2, C6). For substring searches, [`crate::fold`] is used, which finds all that this finds and more.
 
-use unicode_normalization::char::decompose_compatible;
+use crate::canonical::{Canonical, compatible};
 
 /// Appends to `out` the octets by which `s` is compared, at most `most` of them, ending between two characters.
 pub fn key(s: &str, most: usize, out: &mut Vec<u8>) {
     let end = out.len().saturating_add(most);
     let mut full = false;
+    let mut push = |c: char| {
+        full |= out.len() + c.len_utf8() > end;
+        if !full {
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        full
+    };
     // Most strings are ASCII, at least at their beginning.
     let ascii = s.bytes().take(most).take_while(u8::is_ascii).count();
-    out.extend(s.as_bytes()[..ascii].iter().map(u8::to_ascii_uppercase));
+    s[..ascii].chars().for_each(|c| {
+        push(c.to_ascii_uppercase());
+    });
+    let mut canonical = Canonical::default();
     for c in s[ascii..].chars() {
-        if c.is_ascii() {
-            if out.len() == end {
-                return;
-            }
-            out.push(c.to_ascii_uppercase() as u8);
-            continue;
-        }
-        let mut push = |c: char| {
-            full |= out.len() + c.len_utf8() > end;
-            if !full {
-                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        };
-        match titlecase(c) {
-            // Hangul syllables have no decomposition property: theirs is made by arithmetic.
-            hangul @ '\u{ac00}'..='\u{d7a3}' => push(hangul),
-            c => decompose_compatible(c, push),
-        }
-        if full {
+        let mut done = false;
+        canonical.push(c, |c| compatible(titlecase(c), |c| done |= push(c)));
+        if done {
             return;
         }
     }
+    canonical.finish(|c| {
+        compatible(titlecase(c), |c| {
+            push(c);
+        });
+    });
 }
 
 /// The simple titlecase mapping of UnicodeData.txt, field 14.
@@ -68,6 +69,8 @@ fn offset(c: char, by: u32) -> char {
 
 #[cfg(test)]
 mod tests {
+    use unicode_normalization::UnicodeNormalization;
+
     use super::*;
     use crate::fold;
 
@@ -86,11 +89,14 @@ mod tests {
             assert_eq!(keyed(dz), "Dz\u{30c}");
         }
         assert_eq!(keyed("ς"), keyed("Σ"));
-        assert_eq!(keyed("\u{1fb3}"), "\u{391}\u{345}");
+        assert_eq!(keyed("\u{1fb3}"), "\u{391}\u{399}");
         assert_eq!(keyed("\u{1f80}"), keyed("\u{1f88}"));
         assert_eq!(keyed("ß"), "ß");
         assert_eq!(keyed("ﬁ"), "fi");
         assert_eq!(keyed("한"), "한");
+        assert_eq!(keyed("\u{1112}\u{1161}\u{11ab}"), "한");
+        assert_eq!(keyed("pass\u{200b}word"), "PASSWORD");
+        assert_eq!(keyed("\u{1f0}"), keyed("j\u{30c}"));
         assert_eq!(keyed("\u{10d0}"), "\u{10d0}");
         assert_eq!(keyed("\u{1c90}"), "\u{1c90}");
     }
@@ -114,6 +120,14 @@ mod tests {
         assert_eq!(cut("日本", 5), "x日");
         assert_eq!(cut("日b", 2), "x");
         assert_eq!(cut("abc", 0), "x");
+    }
+
+    #[test]
+    fn equivalent_strings_are_equal() {
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let decomposed: String = c.nfd().collect();
+            assert_eq!(keyed(&decomposed), keyed(&c.to_string()), "U+{:04X}", c as u32);
+        }
     }
 
     /// What the comparator takes for the same, SEARCH takes for the same (RFC 5255 §4.3): both work character by

@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod build;
+mod canonical;
 pub mod collate;
 pub mod decode;
 pub mod encode;

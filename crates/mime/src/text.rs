@@ -2,14 +2,16 @@
 
 use sealpost_base::{Error, Result, limits};
 
-use crate::fold;
-
 /// Receives the decoded and folded text of a message, in order, in pieces cut anywhere between two characters.
 pub trait TextSink {
     /// A piece of the top-level header: `name: value\n` for each field, decoded (RFC 2047) and folded.
     fn header(&mut self, folded_line: &str);
-    /// A piece of the body: text parts decoded and folded, headers of nested messages, names of attachments.
+    /// A piece of the body: text parts decoded and folded, headers of nested messages, names of attachments. Line ends
+    /// stand between them only: within a text they are spaces.
     fn body(&mut self, folded_text: &str);
+    /// A piece of what is searched with the body and is not read as a part of it: titles of HTML and where its links lead. A line
+    /// end follows each of them.
+    fn aside(&mut self, folded_text: &str);
     /// True once nothing more is wanted; the scanner then stops decoding text.
     fn full(&self) -> bool {
         false
@@ -23,6 +25,7 @@ pub struct NoText;
 impl TextSink for NoText {
     fn header(&mut self, _: &str) {}
     fn body(&mut self, _: &str) {}
+    fn aside(&mut self, _: &str) {}
     fn full(&self) -> bool {
         true
     }
@@ -34,15 +37,15 @@ pub struct Text {
     /// One line `name: value\n` for each top-level header field, decoded and folded, runs of white space made one space;
     /// lines that are no field as they are.
     pub headers: String,
-    /// Decoded, folded text of the text parts, in order; nested messages with their headers.
+    /// Decoded, folded text of the text parts, in order; nested messages with their headers. Behind it what is no part of what is
+    /// read ([`TextSink::aside`]).
     pub body: String,
     /// The message has more text than `limits::TEXT_BYTES`; a search that finds nothing here must read the message.
     pub truncated: bool,
 }
 
-/// How texts were folded at first: [`fold::again`] makes up for it.
-const FIRST_VERSION: u8 = 1;
-const VERSION: u8 = 2;
+/// It says how the text is folded as well: a search string that is folded otherwise would not be found in it.
+const VERSION: u8 = 3;
 const PREFIX: usize = 6;
 
 impl Text {
@@ -60,19 +63,21 @@ impl Text {
         out
     }
 
-    /// The text that [`Text::encode`] wrote; `Corrupt` if these bytes are something else.
+    /// The text that [`Text::encode`] wrote; `Corrupt` if these bytes are something else, or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Text> {
         let corrupt = || Error::corrupt("stored message text is not readable");
         let (prefix, rest) = bytes.split_first_chunk::<PREFIX>().ok_or_else(corrupt)?;
-        let [version @ (FIRST_VERSION | VERSION), flag @ (0 | 1), length @ ..] = *prefix else {
+        let [version, flag @ (0 | 1), length @ ..] = *prefix else {
             return Err(corrupt());
         };
+        if version != VERSION {
+            return Err(Error::corrupt(format!(
+                "stored message text has version {version}; this program reads version {VERSION}"
+            )));
+        }
         let length = u32::from_le_bytes(length) as usize;
         let (headers, body) = rest.split_at_checked(length).ok_or_else(corrupt)?;
-        let utf8 = |b: &[u8]| {
-            let text = std::str::from_utf8(b).map(str::to_owned).map_err(|_| corrupt())?;
-            Ok::<_, Error>(if version == FIRST_VERSION { fold::again(text) } else { text })
-        };
+        let utf8 = |b: &[u8]| std::str::from_utf8(b).map(str::to_owned).map_err(|_| corrupt());
         Ok(Text { headers: utf8(headers)?, body: utf8(body)?, truncated: flag == 1 })
     }
 }
@@ -81,6 +86,7 @@ impl Text {
 #[derive(Debug, Clone)]
 pub struct CappedText {
     text: Text,
+    aside: String,
     room: usize,
 }
 
@@ -93,11 +99,15 @@ impl Default for CappedText {
 impl CappedText {
     /// Keeps at most `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
-        CappedText { text: Text::default(), room: bytes }
+        CappedText { text: Text::default(), aside: String::new(), room: bytes }
     }
 
     /// What was collected.
-    pub fn into_text(self) -> Text {
+    pub fn into_text(mut self) -> Text {
+        if !self.aside.is_empty() && !self.text.body.is_empty() && !self.text.body.ends_with('\n') {
+            self.text.body.push('\n');
+        }
+        self.text.body.push_str(&self.aside);
         self.text
     }
 
@@ -124,6 +134,11 @@ impl TextSink for CappedText {
         self.text.body.push_str(fits);
     }
 
+    fn aside(&mut self, folded_text: &str) {
+        let fits = self.take(folded_text);
+        self.aside.push_str(fits);
+    }
+
     fn full(&self) -> bool {
         self.text.truncated
     }
@@ -142,14 +157,13 @@ mod tests {
     fn stored_text_reads_back() {
         let text = Text { headers: "subject: é\n".into(), body: "körper".into(), truncated: true };
         assert_eq!(Text::decode(&text.encode()).unwrap(), text);
-        let first = Text::decode(b"\x01\0\x03\0\0\0a: \xc4\xb1").unwrap();
-        assert_eq!((first.headers.as_str(), first.body.as_str()), ("a: ", "i"));
         for bytes in [
             &b""[..],
-            b"\x01\x00\x05\x00\x00\x00abc",
-            b"\x03\0\0\0\0\0",
-            b"\x01\x02\0\0\0\0",
-            b"\x01\0\0\0\0\0\xff",
+            b"\x03\x00\x05\x00\x00\x00abc",
+            b"\x02\0\0\0\0\0",
+            b"\x04\0\0\0\0\0",
+            b"\x03\x02\0\0\0\0",
+            b"\x03\0\0\0\0\0\xff",
         ] {
             assert!(Text::decode(bytes).is_err());
         }
@@ -168,6 +182,18 @@ mod tests {
         let text = one.into_text();
         assert_eq!((text.headers.as_str(), text.body.as_str(), text.truncated), ("ab", "cd", true));
         assert_eq!(sink.into_text().body, "cdé");
+    }
+
+    #[test]
+    fn what_stands_aside_comes_last() {
+        let mut sink = CappedText::new(12);
+        for piece in ["a", "b"] {
+            sink.body(piece);
+            sink.aside("link\n");
+        }
+        assert_eq!(sink.clone().into_text().body, "ab\nlink\nlink\n");
+        sink.aside("x");
+        assert!(sink.full());
     }
 
     #[test]

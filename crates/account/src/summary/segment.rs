@@ -9,7 +9,8 @@ use sealpost_vault::index::{self, SegmentReader};
 use super::content::Content;
 use super::{Parts, Sent, signature};
 
-const VERSION: u8 = 1;
+/// It says how the texts in it are folded as well.
+const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 1 + 4;
 /// Number, object, date, zone, flags, and the lengths of three parts.
 const ROW_BYTES: usize = 4 + 16 + 8 + 2 + 1 + 3 * 4;

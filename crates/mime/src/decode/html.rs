@@ -1,20 +1,24 @@
 //! HTML to text, streaming: for search and preview, not for display.
 //!
 //! Tags and comments are dropped, script and style with all they hold; character references are decoded, `alt` texts kept.
-//! Runs of white space are one space, blocks begin a line. No tree is built and nothing is recursed into, so nesting costs
-//! nothing; every buffer is a few dozen bytes.
+//! Runs of white space are one space, blocks begin a line. What a reader of the text does not see but looks for goes
+//! elsewhere ([`HtmlSink::aside`]): the title, and where links lead. No tree is built and nothing is recursed into, so
+//! nesting costs nothing; buffers are bounded by the names below.
 
 mod entity;
 
+use sealpost_base::limits;
+
+use entity::Number;
 pub use entity::decode_references;
 
-/// Longest tag name, attribute name or character reference that is told apart; a longer one is none that matters.
+/// Longest tag or attribute name that is told apart; a longer one is none that matters.
 const NAME_BYTES: usize = 32;
 /// Bytes of an `alt` text that are kept.
 const ALT_BYTES: usize = 512;
 
 /// Elements that begin a line of their own.
-const BLOCKS: [&str; 36] = [
+const BLOCKS: [&str; 35] = [
     "p",
     "div",
     "br",
@@ -39,7 +43,6 @@ const BLOCKS: [&str; 36] = [
     "article",
     "header",
     "footer",
-    "title",
     "body",
     "center",
     "form",
@@ -53,6 +56,23 @@ const BLOCKS: [&str; 36] = [
     "aside",
 ];
 
+/// Receives what HTML comes to, in order, in pieces cut anywhere.
+pub trait HtmlSink {
+    /// A piece of the text as it is read.
+    fn text(&mut self, piece: &str);
+    /// A piece of the title or of the target of a link; a line end follows each.
+    fn aside(&mut self, piece: &str);
+}
+
+/// The text alone.
+impl HtmlSink for String {
+    fn text(&mut self, piece: &str) {
+        self.push_str(piece);
+    }
+
+    fn aside(&mut self, _: &str) {}
+}
+
 /// Turns one HTML text that arrives in pieces into plain text.
 #[derive(Debug, Default)]
 pub struct HtmlText {
@@ -62,9 +82,12 @@ pub struct HtmlText {
     /// The name of the tag or attribute, or the reference, that is being read.
     name: String,
     closing: bool,
-    /// Inside an element whose content is not text: wait for its closing tag.
-    raw: Option<&'static str>,
-    alt: Option<String>,
+    /// Inside an element whose content has no tags: wait for its closing tag.
+    raw: Option<Raw>,
+    /// The value of an attribute that is kept.
+    value: Option<(Attribute, String)>,
+    /// The tag is one of a link.
+    link: bool,
 }
 
 /// What separates the next visible character from the last one.
@@ -76,18 +99,61 @@ enum Gap {
     Line,
 }
 
+/// Elements whose content has no tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Raw {
+    Script,
+    Style,
+    /// Text with references.
+    Title,
+}
+
+impl Raw {
+    fn of(name: &str) -> Option<Raw> {
+        match name {
+            "script" => Some(Raw::Script),
+            "style" => Some(Raw::Style),
+            "title" => Some(Raw::Title),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attribute {
+    Alt,
+    Href,
+}
+
+impl Attribute {
+    fn bytes(self) -> usize {
+        match self {
+            Attribute::Alt => ALT_BYTES,
+            Attribute::Href => limits::LINK_BYTES,
+        }
+    }
+}
+
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
     #[default]
     Text,
-    /// After `&`.
+    /// After `&`, and letters and digits behind it.
     Reference,
+    /// After `&#`.
+    Hash,
+    /// After `&#x`; the letter as it was written.
+    HashX(char),
+    /// After digits of a number.
+    Number(Number),
     /// After `<`.
     Open,
     TagName,
     /// Inside a tag, between attributes.
     Tag,
     AttributeName,
+    /// After an attribute name and white space.
+    AfterName,
     /// After an attribute name and `=`.
     Value,
     /// Inside a value; the quote that ends it, or none.
@@ -100,16 +166,14 @@ enum State {
 
 impl HtmlText {
     /// Appends the text of the next piece.
-    pub fn push(&mut self, piece: &str, out: &mut String) {
+    pub fn push(&mut self, piece: &str, out: &mut impl HtmlSink) {
         let mut rest = piece;
         while !rest.is_empty() {
             if self.state == State::Text {
                 let plain =
                     rest.bytes().position(|b| matches!(b, b'<' | b'&' | b' ' | b'\t' | b'\n' | b'\r' | 0x0c));
                 let (run, more) = rest.split_at(plain.unwrap_or(rest.len()));
-                if !run.is_empty() && self.raw.is_none() {
-                    self.visible(run, out);
-                }
+                self.visible(run, out);
                 rest = more;
             }
             let Some(c) = rest.chars().next() else { return };
@@ -119,54 +183,77 @@ impl HtmlText {
     }
 
     /// Ends the text; a reference that was cut short is shown as it is.
-    pub fn finish(mut self, out: &mut String) {
-        if self.state == State::Reference {
-            self.reference(out);
+    pub fn finish(mut self, out: &mut impl HtmlSink) {
+        self.end_reference(None, out);
+        if self.raw == Some(Raw::Title) {
+            out.aside("\n");
         }
     }
 
-    /// Puts out visible text, after the gap that separates it.
-    fn visible(&mut self, text: &str, out: &mut String) {
-        match std::mem::take(&mut self.gap) {
-            _ if !self.started => {}
-            Gap::None => {}
-            Gap::Space => out.push(' '),
-            Gap::Line => out.push('\n'),
+    /// Puts out text, after the gap that separates it.
+    fn visible(&mut self, text: &str, out: &mut impl HtmlSink) {
+        if text.is_empty() {
+            return;
         }
-        self.started = true;
-        out.push_str(text);
+        match self.raw {
+            Some(Raw::Script | Raw::Style) => {}
+            Some(Raw::Title) => out.aside(text),
+            None => {
+                match std::mem::take(&mut self.gap) {
+                    _ if !self.started => {}
+                    Gap::None => {}
+                    Gap::Space => out.text(" "),
+                    Gap::Line => out.text("\n"),
+                }
+                self.started = true;
+                out.text(text);
+            }
+        }
+    }
+
+    /// White space between words.
+    fn space(&mut self, out: &mut impl HtmlSink) {
+        match self.raw {
+            Some(Raw::Title) => out.aside(" "),
+            _ => self.widen(Gap::Space),
+        }
     }
 
     fn widen(&mut self, gap: Gap) {
         self.gap = self.gap.max(gap);
     }
 
-    fn step(&mut self, c: char, out: &mut String) {
+    fn step(&mut self, c: char, out: &mut impl HtmlSink) {
         use State::*;
         self.state = match self.state {
             Text => match c {
                 '<' => Open,
-                '&' if self.raw.is_none() => {
+                '&' if matches!(self.raw, None | Some(Raw::Title)) => {
                     self.name.clear();
                     Reference
                 }
                 _ => {
-                    self.widen(Gap::Space);
+                    self.space(out);
                     Text
                 }
             },
-            Reference if (c.is_ascii_alphanumeric() || c == '#') && self.name.len() < NAME_BYTES => {
+            Reference if c == '#' && self.name.is_empty() => Hash,
+            Reference if c.is_ascii_alphanumeric() && self.name.len() < entity::NAME_BYTES => {
                 self.name.push(c);
                 Reference
             }
-            Reference => {
-                self.reference(out);
-                self.state = Text;
-                if c != ';' || self.name.is_empty() {
-                    self.again(c, out);
+            Hash if matches!(c, 'x' | 'X') => HashX(c),
+            Hash | HashX(_) | Number(_) => {
+                let number = match self.state {
+                    Number(number) => number,
+                    state => entity::Number::new(state != Hash),
+                };
+                match number.with(c) {
+                    Some(number) => Number(number),
+                    None => return self.end_reference(Some(c), out),
                 }
-                return;
             }
+            Reference => return self.end_reference(Some(c), out),
             Open => return self.open(c, out),
             TagName if c.is_ascii_alphanumeric() => {
                 self.note(c);
@@ -174,8 +261,10 @@ impl HtmlText {
             }
             TagName => return self.tag_named(c, out),
             Tag => return self.inside_tag(c),
-            AttributeName if c == '=' => Value,
-            AttributeName if c.is_ascii_whitespace() || c == '>' || c == '/' => return self.inside_tag(c),
+            AttributeName | AfterName if c == '=' => Value,
+            AttributeName | AfterName if c.is_ascii_whitespace() => AfterName,
+            AttributeName if matches!(c, '>' | '/') => return self.inside_tag(c),
+            AfterName => return self.inside_tag(c),
             AttributeName => {
                 self.note(c);
                 AttributeName
@@ -223,15 +312,66 @@ impl HtmlText {
     }
 
     /// Takes a character that ended something and is text itself.
-    fn again(&mut self, c: char, out: &mut String) {
+    fn again(&mut self, c: char, out: &mut impl HtmlSink) {
         if matches!(c, '<' | '&') || c.is_ascii_whitespace() {
             self.step(c, out);
-        } else if self.raw.is_none() {
+        } else {
             self.visible(c.encode_utf8(&mut [0; 4]), out);
         }
     }
 
-    fn open(&mut self, c: char, out: &mut String) {
+    /// A reference is over, before `c` or at the end: shows what it stands for, or itself.
+    fn end_reference(&mut self, c: Option<char>, out: &mut impl HtmlSink) {
+        let state = std::mem::take(&mut self.state);
+        let name = std::mem::take(&mut self.name);
+        let semicolon = c == Some(';');
+        let mut taken = false;
+        match state {
+            State::Reference => match entity::with_semicolon(&name).filter(|_| semicolon) {
+                Some(signs) => {
+                    self.signs(signs, out);
+                    taken = true;
+                }
+                None => match entity::without_semicolon(&name) {
+                    Some((length, signs)) => {
+                        self.signs(signs, out);
+                        self.visible(&name[length..], out);
+                    }
+                    None => {
+                        self.visible("&", out);
+                        self.visible(&name, out);
+                    }
+                },
+            },
+            State::Hash => self.visible("&#", out),
+            State::HashX(x) => {
+                self.visible("&#", out);
+                self.visible(x.encode_utf8(&mut [0; 4]), out);
+            }
+            State::Number(number) => {
+                self.signs((number.sign(), None), out);
+                taken = semicolon;
+            }
+            state => self.state = state,
+        }
+        self.name = name;
+        self.name.clear();
+        if let Some(c) = c.filter(|_| !taken) {
+            self.again(c, out);
+        }
+    }
+
+    fn signs(&mut self, (first, second): entity::Signs, out: &mut impl HtmlSink) {
+        for c in [Some(first), second].into_iter().flatten() {
+            if c.is_ascii_whitespace() {
+                self.space(out);
+            } else {
+                self.visible(c.encode_utf8(&mut [0; 4]), out);
+            }
+        }
+    }
+
+    fn open(&mut self, c: char, out: &mut impl HtmlSink) {
         self.name.clear();
         self.closing = false;
         self.state = match c {
@@ -247,31 +387,39 @@ impl HtmlText {
             }
             _ => {
                 self.state = State::Text;
-                if self.raw.is_none() {
-                    self.visible("<", out);
-                }
+                self.visible("<", out);
                 return self.again(c, out);
             }
         };
     }
 
     /// The name of the tag is known; `c` ended it.
-    fn tag_named(&mut self, c: char, out: &mut String) {
+    fn tag_named(&mut self, c: char, out: &mut impl HtmlSink) {
         let name = self.name.as_str();
+        let raw = Raw::of(name);
         match self.raw {
-            Some(raw) if raw == name => self.raw = None,
-            // Inside script and style everything but their own closing tag is code.
+            Some(inside) if raw == Some(inside) => {
+                self.raw = None;
+                if inside == Raw::Title {
+                    out.aside("\n");
+                }
+            }
+            // Inside of these everything but their own closing tag is their content.
             Some(_) => {
                 self.state = State::Text;
+                let tag = format!("</{name}");
+                self.visible(&tag, out);
                 return self.again(c, out);
             }
-            None => match name {
-                "script" if !self.closing => self.raw = Some("script"),
-                "style" if !self.closing => self.raw = Some("style"),
-                "td" | "th" | "img" | "input" | "option" => self.widen(Gap::Space),
-                _ if BLOCKS.contains(&name) => self.widen(Gap::Line),
-                _ => {}
-            },
+            None => {
+                self.link = matches!(name, "a" | "area");
+                match name {
+                    "td" | "th" | "img" | "input" | "option" => self.widen(Gap::Space),
+                    _ if BLOCKS.contains(&name) => self.widen(Gap::Line),
+                    _ if !self.closing => self.raw = raw,
+                    _ => {}
+                }
+            }
         }
         self.inside_tag(c);
     }
@@ -296,38 +444,37 @@ impl HtmlText {
     }
 
     fn begin_value(&mut self) {
-        self.alt = (self.name == "alt" && self.raw.is_none()).then(String::new);
+        let attribute = match self.name.as_str() {
+            "alt" => Some(Attribute::Alt),
+            "href" if self.link => Some(Attribute::Href),
+            _ => None,
+        };
+        self.value = attribute.filter(|_| self.raw.is_none()).map(|attribute| (attribute, String::new()));
     }
 
     fn in_value(&mut self, c: char) {
-        if let Some(alt) = &mut self.alt
-            && alt.len() < ALT_BYTES
+        if let Some((attribute, value)) = &mut self.value
+            && value.len() < attribute.bytes()
         {
-            alt.push(c);
+            value.push(c);
         }
     }
 
-    fn end_value(&mut self, out: &mut String) {
-        let Some(alt) = self.alt.take() else { return };
-        for word in decode_references(&alt).split_whitespace() {
-            self.widen(Gap::Space);
-            self.visible(word, out);
-        }
-        self.widen(Gap::Space);
-    }
-
-    /// Shows the character that a reference stands for, or the reference itself.
-    fn reference(&mut self, out: &mut String) {
-        match entity::character(&self.name) {
-            Some(c) if c.is_ascii_whitespace() => self.widen(Gap::Space),
-            Some(c) => self.visible(c.encode_utf8(&mut [0; 4]), out),
-            None => {
-                let mut text = String::from("&");
-                text.push_str(&self.name);
-                // The `;` that ended an unknown reference is shown with it.
-                self.name.clear();
-                self.visible(&text, out);
+    fn end_value(&mut self, out: &mut impl HtmlSink) {
+        match self.value.take() {
+            Some((Attribute::Alt, value)) => {
+                for word in decode_references(&value).split_whitespace() {
+                    self.widen(Gap::Space);
+                    self.visible(word, out);
+                }
+                self.widen(Gap::Space);
             }
+            Some((Attribute::Href, value)) if !value.trim().is_empty() => {
+                // White space in a URL is none of it (URL standard §4.4): programs break long ones.
+                decode_references(&value).split_whitespace().for_each(|piece| out.aside(piece));
+                out.aside("\n");
+            }
+            _ => {}
         }
     }
 }

@@ -164,7 +164,8 @@ impl<S: TextSink> Scanner<S> {
         if self.sink.full() || field.is_empty() || !self.frames.last().is_some_and(|frame| frame.message) {
             return;
         }
-        let line = fold(&format!("{}\n", readable(field)));
+        let mut line = fold(&readable(field));
+        line.push('\n');
         if self.frames.len() == 1 { self.sink.header(&line) } else { self.sink.body(&line) }
     }
 
@@ -211,16 +212,15 @@ impl<S: TextSink> Scanner<S> {
             && self.frames.len() > 1
             && let Some(name) = part.filename()
         {
-            self.sink.body(&fold(&format!("{}\n", readable(name.as_bytes()))));
+            let mut line = fold(&readable(name.as_bytes()));
+            line.push('\n');
+            self.sink.body(&line);
         }
-        let encoding = part.transfer_encoding();
-        if part.media_type != "text" || encoding == Encoding::Opaque {
+        if part.media_type != "text" || part.transfer_encoding() == Encoding::Opaque {
             return;
         }
-        let charset = part.param("charset");
-        let html = matches!(part.subtype.as_str(), "html" | "xhtml" | "x-html");
         let shown = part.disposition.as_ref().is_none_or(|d| d.kind != "attachment");
-        let pipe = Pipe::new(encoding, charset.as_deref(), html, shown && !self.preview.full());
+        let pipe = Pipe::new(part, shown && !self.preview.full());
         self.pipe = pipe.wanted(&self.preview, &self.sink).then_some(pipe);
     }
 

@@ -1,11 +1,13 @@
-//! The text of one part on its way to the sink: transfer encoding, charset, HTML, preview, folding.
+//! The text of one part on its way to the sink: transfer encoding, charset, HTML or flowed lines, preview, folding.
 
 use sealpost_base::limits;
 
 use crate::decode::charset::CharsetDecoder;
-use crate::decode::html::HtmlText;
+use crate::decode::flowed::Flowed;
+use crate::decode::html::{HtmlSink, HtmlText};
 use crate::decode::{Encoding, TransferDecoder};
 use crate::fold::Folder;
+use crate::structure::Part;
 use crate::text::TextSink;
 
 /// Bytes of a body that are decoded at once; bounds the buffers between the stages.
@@ -15,34 +17,55 @@ const SLICE_BYTES: usize = 8 * 1024;
 pub(super) struct Pipe {
     transfer: Option<TransferDecoder>,
     charset: CharsetDecoder,
-    html: Option<HtmlText>,
-    folder: Folder,
-    preview: bool,
+    form: Form,
     bytes: Vec<u8>,
+    decoded: String,
+    end: End,
+}
+
+/// What is done with decoded text.
+enum Form {
+    Plain,
+    Flowed(Flowed),
+    Html(HtmlText),
+}
+
+/// The last stages: preview and folding.
+#[derive(Default)]
+struct End {
+    preview: bool,
     text: String,
-    plain: String,
+    folder: Folder,
+    aside: Folder,
     folded: String,
 }
 
 impl Pipe {
-    /// A pipe for a part with this encoding and charset. `preview`: its text may be the preview.
-    pub(super) fn new(encoding: Encoding, charset: Option<&str>, html: bool, preview: bool) -> Self {
+    /// A pipe for that text part. `preview`: its text may be the preview.
+    pub(super) fn new(part: &Part, preview: bool) -> Self {
+        let encoding = part.transfer_encoding();
+        let says =
+            |name: &str, value: &str| part.param(name).is_some_and(|said| said.eq_ignore_ascii_case(value));
+        let html = matches!(part.subtype.as_str(), "html" | "xhtml" | "x-html");
+        let form = match part.subtype.as_str() {
+            _ if html => Form::Html(HtmlText::default()),
+            // RFC 3676 §4: parameters of text/plain.
+            "plain" if says("format", "flowed") => Form::Flowed(Flowed::new(says("delsp", "yes"))),
+            _ => Form::Plain,
+        };
         Pipe {
             transfer: (encoding != Encoding::Identity).then(|| TransferDecoder::new(encoding)),
-            charset: CharsetDecoder::new(charset),
-            html: html.then(HtmlText::default),
-            folder: Folder::default(),
-            preview,
+            charset: CharsetDecoder::of_body(part.param("charset").as_deref(), html),
+            form,
             bytes: Vec::new(),
-            text: String::new(),
-            plain: String::new(),
-            folded: String::new(),
+            decoded: String::new(),
+            end: End { preview, ..End::default() },
         }
     }
 
     /// True while anybody wants more of this text.
     pub(super) fn wanted(&self, preview: &Preview, sink: &impl TextSink) -> bool {
-        !sink.full() || (self.preview && !preview.full())
+        !sink.full() || (self.end.preview && !preview.full())
     }
 
     /// Decodes the next bytes of the body.
@@ -52,10 +75,10 @@ impl Pipe {
                 return;
             }
             match &mut self.transfer {
-                None => self.charset.push(slice, &mut self.text),
+                None => self.charset.push(slice, &mut self.decoded),
                 Some(transfer) => {
                     transfer.push(slice, &mut self.bytes);
-                    self.charset.push(&self.bytes, &mut self.text);
+                    self.charset.push(&self.bytes, &mut self.decoded);
                     self.bytes.clear();
                 }
             }
@@ -67,30 +90,42 @@ impl Pipe {
     pub(super) fn finish(mut self, preview: &mut Preview, sink: &mut impl TextSink) {
         if let Some(transfer) = self.transfer.take() {
             transfer.finish(&mut self.bytes);
-            self.charset.push(&self.bytes, &mut self.text);
+            self.charset.push(&self.bytes, &mut self.decoded);
         }
         let charset = std::mem::replace(&mut self.charset, CharsetDecoder::new(None));
-        charset.finish(&mut self.text);
+        charset.finish(&mut self.decoded);
         self.forward(preview, sink);
-        if let Some(html) = self.html.take() {
-            html.finish(&mut self.text);
-            self.forward(preview, sink);
+        let mut end = self.end;
+        match self.form {
+            Form::Plain => {}
+            Form::Flowed(flowed) => flowed.finish(&mut end.text),
+            Form::Html(html) => html.finish(&mut Outlet { end: &mut end, preview, sink }),
         }
-        self.folder.finish(&mut self.folded);
-        self.folded.push('\n');
-        sink.body(&self.folded);
-        if self.preview {
+        end.forward(preview, sink);
+        end.folder.finish(&mut end.folded);
+        end.folded.push('\n');
+        sink.body(&end.folded);
+        if end.preview {
             preview.end_part();
         }
     }
 
     /// Moves decoded text through the last stages.
     fn forward(&mut self, preview: &mut Preview, sink: &mut impl TextSink) {
-        if let Some(html) = &mut self.html {
-            html.push(&self.text, &mut self.plain);
-            self.text.clear();
-            std::mem::swap(&mut self.text, &mut self.plain);
+        match &mut self.form {
+            Form::Plain => std::mem::swap(&mut self.decoded, &mut self.end.text),
+            Form::Flowed(flowed) => flowed.push(&self.decoded, &mut self.end.text),
+            Form::Html(html) => {
+                html.push(&self.decoded, &mut Outlet { end: &mut self.end, preview, sink });
+            }
         }
+        self.decoded.clear();
+        self.end.forward(preview, sink);
+    }
+}
+
+impl End {
+    fn forward(&mut self, preview: &mut Preview, sink: &mut impl TextSink) {
         if self.preview {
             preview.push(&self.text);
         }
@@ -100,6 +135,34 @@ impl Pipe {
             sink.body(&self.folded);
             self.folded.clear();
         }
+    }
+}
+
+/// Where HTML goes.
+struct Outlet<'a, S: TextSink> {
+    end: &'a mut End,
+    preview: &'a mut Preview,
+    sink: &'a mut S,
+}
+
+impl<S: TextSink> HtmlSink for Outlet<'_, S> {
+    fn text(&mut self, piece: &str) {
+        self.end.text.push_str(piece);
+    }
+
+    /// The text before it goes first: what a full sink leaves out must not depend on how the message was cut.
+    fn aside(&mut self, piece: &str) {
+        self.end.forward(self.preview, self.sink);
+        let End { aside, folded, .. } = self.end;
+        for line in piece.split_inclusive('\n') {
+            aside.push(line.trim_end_matches('\n'), folded);
+            if line.ends_with('\n') {
+                aside.finish(folded);
+                folded.push('\n');
+            }
+        }
+        self.sink.aside(folded);
+        folded.clear();
     }
 }
 

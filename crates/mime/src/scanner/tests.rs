@@ -114,7 +114,7 @@ fn rfc_2046_example() {
     assert!(text.headers.starts_with("from: nathaniel borenstein <nsb@bellcore.com>\nto: ned freed"));
     assert!(!text.body.contains("ignored"));
     assert!(text.body.starts_with(
-        "this is implicitly typed plain us-ascii text.\nit does not end with a linebreak.\nthis"
+        "this is implicitly typed plain us-ascii text. it does not end with a linebreak.\nthis"
     ));
     assert!(
         structure.preview.unwrap().starts_with("This is implicitly typed plain US-ASCII text. It does NOT")
@@ -171,7 +171,7 @@ fn single_part_messages_are_their_own_part_one() {
     assert_eq!(slice(nested, &structure.part(&[1]).unwrap().body), "Subject: in\n\ntext\n");
     assert_eq!(slice(nested, &structure.part(&[1, 1]).unwrap().body), "text\n");
     assert_eq!(structure.part(&[1, 1, 1]), None);
-    assert_eq!(text.body, "subject: in\ntext\n\n");
+    assert_eq!(text.body, "subject: in\ntext \n");
 }
 
 #[test]
@@ -311,6 +311,46 @@ fn text_is_decoded() {
         body("Content-Type: text/plain\r\nContent-Disposition: attachment", b"x"),
         ("x".into(), String::new())
     );
+}
+
+#[test]
+fn text_is_searched_as_it_is_read() {
+    let body = |header: &str, body: &str| {
+        let (structure, text) = scan(format!("{header}\r\n\r\n{body}").as_bytes());
+        (text.body, structure.preview.unwrap())
+    };
+    let flowed = "Content-Type: text/plain; charset=utf-8; format=Flowed";
+    assert_eq!(body(flowed, "> the quick \r\n> brown\r\n fox").0, "the quick brown fox\n");
+    let delsp = format!("{flowed}; DelSp=yes");
+    assert_eq!(body(&delsp, "Donaudampf \r\nschiff").1, "Donaudampfschiff");
+    assert_eq!(body("Content-Type: text/plain", "Donaudampf \r\nschiff\r\n").0, "donaudampf schiff \n");
+    let html = "Content-Type: text/html; charset=utf-8";
+    let (text, preview) = body(
+        html,
+        "<title>News</title><p>click <a href='https://a.example/X'>here</a><br>now</p><p>or Donau&shy;dampf</p>",
+    );
+    assert_eq!(text, "click here now or donaudampf\nnews\nhttps://a.example/x\n");
+    assert!(preview.starts_with("click here now or"));
+    // A cap that is reached between text and link is reached there however the message is cut.
+    let long = format!("{html}\n\n{}", "<a href=b>a</a> ".repeat(limits::TEXT_BYTES / 3));
+    let (_, once) = scan(long.as_bytes());
+    let mut scanner = Scanner::new();
+    long.as_bytes().chunks(7777).for_each(|piece| scanner.push(piece));
+    let cut = scanner.finish().1.into_text();
+    assert!(once == cut && cut.truncated);
+}
+
+#[test]
+fn html_may_say_its_charset_itself() {
+    let preview = |kind: &str, body: &[u8]| {
+        let message = [b"Content-Type: ", kind.as_bytes(), b"\r\n\r\n", body].concat();
+        scan(&message).0.preview.unwrap()
+    };
+    let koi8 = b"<html><head><meta charset=koi8-r></head><p>\xd0\xd2\xc9\xd7\xc5\xd4</p>";
+    assert_eq!(preview("text/html", koi8), "\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442}");
+    assert_eq!(preview("text/html; charset=\"\"", koi8), "\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442}");
+    assert_eq!(preview("text/html; charset=iso-8859-1", koi8), "\u{d0}\u{d2}\u{c9}\u{d7}\u{c5}\u{d4}");
+    assert_eq!(preview("text/plain", b"\xef\xbb\xbfa"), "a");
 }
 
 #[test]

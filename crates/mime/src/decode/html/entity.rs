@@ -1,8 +1,22 @@
-//! Character references: numbers, and the names of HTML 4 that mail uses.
+//! Character references (HTML standard §13.2.5.72): numbers, and all names of §13.5.
+//!
+//! The table of names is made by `crates/mime/tables/make.py`.
 
 use std::borrow::Cow;
 
-/// `text` with its character references decoded; unknown ones stay.
+use crate::decode::charset::windows_1252;
+
+/// `name code points`, sorted by name; `!` at the end: the semicolon may be missing.
+const TABLE: &str = include_str!("../../../tables/entities.txt");
+/// Bytes of the longest name.
+pub(super) const NAME_BYTES: usize = 31;
+/// Bytes of the longest name that needs no semicolon.
+const OLD_NAME_BYTES: usize = 6;
+
+/// What a name stands for: one character or two.
+pub(super) type Signs = (char, Option<char>);
+
+/// `text`, the value of an attribute, with its character references decoded; unknown ones stay.
 pub fn decode_references(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
@@ -12,12 +26,11 @@ pub fn decode_references(text: &str) -> Cow<'_, str> {
     while let Some(start) = rest.find('&') {
         out.push_str(&rest[..start]);
         rest = &rest[start + 1..];
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '#').unwrap_or(rest.len());
-        match character(&rest[..end]) {
-            Some(c) => {
-                out.push(c);
-                rest = &rest[end..];
-                rest = rest.strip_prefix(';').unwrap_or(rest);
+        match reference(rest) {
+            Some((length, (first, second))) => {
+                out.push(first);
+                out.extend(second);
+                rest = &rest[length..];
             }
             None => out.push('&'),
         }
@@ -26,210 +39,138 @@ pub fn decode_references(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The character that `name`, without `&` and `;`, stands for.
-pub fn character(name: &str) -> Option<char> {
-    if let Some(number) = name.strip_prefix('#') {
-        let code = match number.strip_prefix(['x', 'X']) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-            None => number.parse().ok()?,
+/// The reference that `text` begins with behind its `&`, and how many bytes of it that is.
+fn reference(text: &str) -> Option<(usize, Signs)> {
+    if let Some(number) = text.strip_prefix('#') {
+        let (hex, digits) = match number.strip_prefix(['x', 'X']) {
+            Some(digits) => (true, digits),
+            None => (false, number),
         };
-        // HTML: numbers of the C1 range mean windows-1252.
-        return match code {
-            0x80..=0x9f => encoding_rs::WINDOWS_1252.decode(&[code as u8]).0.chars().next(),
-            0 => Some('\u{fffd}'),
-            _ => char::from_u32(code),
-        };
+        let mut value = Number::new(hex);
+        let mut length = 0;
+        while let Some(more) = digits[length..].chars().next().and_then(|c| value.with(c)) {
+            (value, length) = (more, length + 1);
+        }
+        let end = text.len() - digits.len() + length;
+        let semicolon = usize::from(text[end..].starts_with(';'));
+        return (length > 0).then(|| (end + semicolon, (value.sign(), None)));
     }
-    if let Ok(at) = LATIN_1.binary_search_by_key(&name, |(n, _)| n) {
-        return char::from_u32(LATIN_1[at].1);
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let name = &text[..end];
+    if text[end..].starts_with(';')
+        && let Some(signs) = with_semicolon(name)
+    {
+        return Some((end + 1, signs));
+    }
+    let (length, signs) = without_semicolon(name)?;
+    // `?a=b&copy=c` has no references in it, and neither has `&copying` here.
+    let follows = text[length..].chars().next();
+    (!follows.is_some_and(|c| c == '=' || c.is_ascii_alphanumeric())).then_some((length, signs))
+}
+
+/// What `name` stands for if a semicolon follows it.
+pub(super) fn with_semicolon(name: &str) -> Option<Signs> {
+    entry(name).map(|(signs, _)| signs)
+}
+
+/// The longest beginning of `name` that stands for something without a semicolon, its length, and what it stands for.
+pub(super) fn without_semicolon(name: &str) -> Option<(usize, Signs)> {
+    let most = name.len().min(OLD_NAME_BYTES);
+    (2..=most).rev().find_map(|length| {
+        let (signs, old) = entry(name.get(..length)?)?;
+        old.then_some((length, signs))
+    })
+}
+
+/// The line of that name: what it stands for, and whether the semicolon may be missing.
+fn entry(name: &str) -> Option<(Signs, bool)> {
+    let (mut from, mut to) = (0, TABLE.len());
+    while from < to {
+        let middle = from + (to - from) / 2;
+        let start = TABLE[from..middle].rfind('\n').map_or(from, |at| from + at + 1);
+        let end = TABLE[middle..to].find('\n').map_or(to, |at| middle + at);
+        let (found, rest) = TABLE[start..end].split_once(' ')?;
+        match name.cmp(found) {
+            std::cmp::Ordering::Less => to = start,
+            std::cmp::Ordering::Greater => from = end + 1,
+            std::cmp::Ordering::Equal => return parsed(rest),
+        }
     }
     None
 }
 
-/// Sorted by name.
-const LATIN_1: &[(&str, u32)] = &[
-    ("AElig", 0xc6),
-    ("AMP", 0x26),
-    ("Aacute", 0xc1),
-    ("Acirc", 0xc2),
-    ("Agrave", 0xc0),
-    ("Alpha", 0x391),
-    ("Aring", 0xc5),
-    ("Atilde", 0xc3),
-    ("Auml", 0xc4),
-    ("Beta", 0x392),
-    ("Ccedil", 0xc7),
-    ("Dagger", 0x2021),
-    ("Delta", 0x394),
-    ("ETH", 0xd0),
-    ("Eacute", 0xc9),
-    ("Ecirc", 0xca),
-    ("Egrave", 0xc8),
-    ("Euml", 0xcb),
-    ("GT", 0x3e),
-    ("Gamma", 0x393),
-    ("Iacute", 0xcd),
-    ("Icirc", 0xce),
-    ("Igrave", 0xcc),
-    ("Iuml", 0xcf),
-    ("LT", 0x3c),
-    ("Lambda", 0x39b),
-    ("Ntilde", 0xd1),
-    ("OElig", 0x152),
-    ("Oacute", 0xd3),
-    ("Ocirc", 0xd4),
-    ("Ograve", 0xd2),
-    ("Omega", 0x3a9),
-    ("Oslash", 0xd8),
-    ("Otilde", 0xd5),
-    ("Ouml", 0xd6),
-    ("Phi", 0x3a6),
-    ("Pi", 0x3a0),
-    ("QUOT", 0x22),
-    ("Scaron", 0x160),
-    ("Sigma", 0x3a3),
-    ("THORN", 0xde),
-    ("Theta", 0x398),
-    ("Uacute", 0xda),
-    ("Ucirc", 0xdb),
-    ("Ugrave", 0xd9),
-    ("Uuml", 0xdc),
-    ("Yacute", 0xdd),
-    ("Yuml", 0x178),
-    ("aacute", 0xe1),
-    ("acirc", 0xe2),
-    ("acute", 0xb4),
-    ("aelig", 0xe6),
-    ("agrave", 0xe0),
-    ("alpha", 0x3b1),
-    ("amp", 0x26),
-    ("apos", 0x27),
-    ("aring", 0xe5),
-    ("atilde", 0xe3),
-    ("auml", 0xe4),
-    ("bdquo", 0x201e),
-    ("beta", 0x3b2),
-    ("brvbar", 0xa6),
-    ("bull", 0x2022),
-    ("ccedil", 0xe7),
-    ("cedil", 0xb8),
-    ("cent", 0xa2),
-    ("circ", 0x2c6),
-    ("copy", 0xa9),
-    ("curren", 0xa4),
-    ("dagger", 0x2020),
-    ("darr", 0x2193),
-    ("deg", 0xb0),
-    ("delta", 0x3b4),
-    ("divide", 0xf7),
-    ("eacute", 0xe9),
-    ("ecirc", 0xea),
-    ("egrave", 0xe8),
-    ("emsp", 0x2003),
-    ("ensp", 0x2002),
-    ("epsilon", 0x3b5),
-    ("eth", 0xf0),
-    ("euml", 0xeb),
-    ("euro", 0x20ac),
-    ("frac12", 0xbd),
-    ("frac14", 0xbc),
-    ("frac34", 0xbe),
-    ("gamma", 0x3b3),
-    ("ge", 0x2265),
-    ("gt", 0x3e),
-    ("hearts", 0x2665),
-    ("hellip", 0x2026),
-    ("iacute", 0xed),
-    ("icirc", 0xee),
-    ("iexcl", 0xa1),
-    ("igrave", 0xec),
-    ("infin", 0x221e),
-    ("iquest", 0xbf),
-    ("iuml", 0xef),
-    ("lambda", 0x3bb),
-    ("laquo", 0xab),
-    ("larr", 0x2190),
-    ("ldquo", 0x201c),
-    ("le", 0x2264),
-    ("lsaquo", 0x2039),
-    ("lsquo", 0x2018),
-    ("lt", 0x3c),
-    ("macr", 0xaf),
-    ("mdash", 0x2014),
-    ("micro", 0xb5),
-    ("middot", 0xb7),
-    ("minus", 0x2212),
-    ("mu", 0x3bc),
-    ("nbsp", 0xa0),
-    ("ndash", 0x2013),
-    ("ne", 0x2260),
-    ("not", 0xac),
-    ("ntilde", 0xf1),
-    ("oacute", 0xf3),
-    ("ocirc", 0xf4),
-    ("oelig", 0x153),
-    ("ograve", 0xf2),
-    ("omega", 0x3c9),
-    ("ordf", 0xaa),
-    ("ordm", 0xba),
-    ("oslash", 0xf8),
-    ("otilde", 0xf5),
-    ("ouml", 0xf6),
-    ("para", 0xb6),
-    ("permil", 0x2030),
-    ("phi", 0x3c6),
-    ("pi", 0x3c0),
-    ("plusmn", 0xb1),
-    ("pound", 0xa3),
-    ("quot", 0x22),
-    ("raquo", 0xbb),
-    ("rarr", 0x2192),
-    ("rdquo", 0x201d),
-    ("reg", 0xae),
-    ("rsaquo", 0x203a),
-    ("rsquo", 0x2019),
-    ("sbquo", 0x201a),
-    ("scaron", 0x161),
-    ("sect", 0xa7),
-    ("shy", 0xad),
-    ("sigma", 0x3c3),
-    ("sup1", 0xb9),
-    ("sup2", 0xb2),
-    ("sup3", 0xb3),
-    ("szlig", 0xdf),
-    ("theta", 0x3b8),
-    ("thinsp", 0x2009),
-    ("thorn", 0xfe),
-    ("tilde", 0x2dc),
-    ("times", 0xd7),
-    ("trade", 0x2122),
-    ("uacute", 0xfa),
-    ("uarr", 0x2191),
-    ("ucirc", 0xfb),
-    ("ugrave", 0xf9),
-    ("uml", 0xa8),
-    ("uuml", 0xfc),
-    ("yacute", 0xfd),
-    ("yen", 0xa5),
-    ("yuml", 0xff),
-    ("zwj", 0x200d),
-    ("zwnj", 0x200c),
-];
+fn parsed(rest: &str) -> Option<(Signs, bool)> {
+    let (points, old) = match rest.strip_suffix(" !") {
+        Some(points) => (points, true),
+        None => (rest, false),
+    };
+    let mut signs = points.split(' ').map(|hex| u32::from_str_radix(hex, 16).ok().and_then(char::from_u32));
+    Some(((signs.next()??, signs.next().flatten()), old))
+}
+
+/// The number of a numeric reference while its digits are read, however many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number {
+    hex: bool,
+    value: u32,
+}
+
+impl Number {
+    pub(super) fn new(hex: bool) -> Self {
+        Number { hex, value: 0 }
+    }
+
+    /// With the next digit; `None` if it is none.
+    pub(super) fn with(self, c: char) -> Option<Self> {
+        let radix = if self.hex { 16 } else { 10 };
+        let value = self.value.saturating_mul(radix).saturating_add(c.to_digit(radix)?);
+        Some(Number { value, ..self })
+    }
+
+    /// The character (HTML standard §13.2.5.80): numbers of the C1 range mean windows-1252, and what is no character U+FFFD.
+    pub(super) fn sign(self) -> char {
+        match self.value {
+            0 => char::REPLACEMENT_CHARACTER,
+            code @ 0x80..=0x9f => windows_1252(code as u8),
+            code => char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_sorted_and_found() {
-        assert!(LATIN_1.is_sorted_by_key(|(name, _)| *name));
-        assert_eq!(character("eacute"), Some('é'));
-        assert_eq!(character("#8364"), Some('€'));
-        assert_eq!(character("#x20AC"), Some('€'));
-        assert_eq!(character("#128"), Some('€'));
-        assert_eq!(character("#xD800"), None);
-        assert_eq!(character("#99999999999"), None);
-        assert_eq!(character("nonsense"), None);
-        assert_eq!(decode_references("a &lt; b &amp c &x; &"), "a < b & c &x; &");
+    fn the_table_is_whole_and_sorted() {
+        let names: Vec<&str> = TABLE.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        assert!(names.is_sorted() && names.len() == 2125);
+        assert_eq!(names.iter().map(|name| name.len()).max(), Some(NAME_BYTES));
+        let old: Vec<&str> = names.iter().copied().filter(|name| entry(name).unwrap().1).collect();
+        assert_eq!((old.len(), old.iter().map(|name| name.len()).max()), (106, Some(OLD_NAME_BYTES)));
+        for name in names {
+            assert!(with_semicolon(name).is_some(), "{name}");
+        }
+        for none in ["", "A", "AElih", "zzzzz", "Aaaaaaaaaa", "zwnjj"] {
+            assert!(with_semicolon(none).is_none(), "{none}");
+        }
+        assert_eq!(with_semicolon("lstrok"), Some(('ł', None)));
+        assert_eq!(with_semicolon("acE"), Some(('\u{223e}', Some('\u{333}'))));
+    }
+
+    #[test]
+    fn attributes_keep_what_is_no_reference() {
+        for (value, text) in [
+            ("a &lt; b &amp c &x; &", "a < b & c &x; &"),
+            ("?a=b&copy=c&lang=en&copying&copy;&copy", "?a=b&copy=c&lang=en&copying©©"),
+            (
+                "&#8364;&#x20AC &#128;&#xD800;&#99999999999;&#0;&#;&#x;&#xg",
+                "€€ €\u{fffd}\u{fffd}\u{fffd}&#;&#x;&#xg",
+            ),
+            ("&notin;&notit;&zcaron;&zcaron", "∉&notit;ž&zcaron"),
+            ("ä&", "ä&"),
+        ] {
+            assert_eq!(decode_references(value), text);
+        }
     }
 }

@@ -137,7 +137,7 @@ impl Compiler<'_> {
             return Err(Reply::no(Code::Limit, "too many strings to be matched fuzzily"));
         }
         let pattern = &self.patterns[number];
-        let string = String::from_utf8_lossy(pattern.in_body.needle());
+        let string = String::from_utf8_lossy(pattern.finder.needle());
         Ok(match Words::new(pattern.scope.clone(), &string, number) {
             Some(words) => Fuzzy::Words(words),
             None => Fuzzy::Exact(Key::Pattern(number)),
@@ -154,9 +154,7 @@ impl Compiler<'_> {
         if folded.is_empty() && !matches!(scope, Scope::Field(_)) {
             return Key::Always(true);
         }
-        let in_header = Finder::new(&one_spaced(&folded)).into_owned();
-        let in_body = Finder::new(&folded).into_owned();
-        self.patterns.push(Pattern { scope, in_header, in_body });
+        self.patterns.push(Pattern { scope, finder: Finder::new(&folded).into_owned() });
         Key::Pattern(self.patterns.len() - 1)
     }
 }
@@ -181,27 +179,5 @@ fn cost(key: &Key) -> u8 {
         Key::Not(key) => cost(key),
         Key::All(keys) | Key::Any(keys) => keys.iter().map(cost).max().unwrap_or(0),
         _ => 0,
-    }
-}
-
-/// Runs of white space as one space, as in stored header values.
-fn one_spaced(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let space = c.is_whitespace();
-        if !(space && out.ends_with(' ')) {
-            out.push(if space { ' ' } else { c });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn white_space_in_header_patterns_is_one_space() {
-        assert_eq!(one_spaced("a \t\r\n b "), "a b ");
     }
 }

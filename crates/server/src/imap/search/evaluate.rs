@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 
-use memchr::memmem::Finder;
 use sealpost_account::Message;
 use sealpost_account::object_id::ThreadId;
 use sealpost_account::state::{FlagSet, Row};
@@ -271,20 +270,14 @@ impl Pattern {
                 let found = self.find_field(name, headers);
                 if found || summary.headers_complete() { Some(found) } else { None }
             }
-            Scope::Anywhere => self.in_header.find(headers.as_bytes()).map(|_| true),
+            Scope::Anywhere => self.finder.find(headers.as_bytes()).map(|_| true),
             _ => None,
         }
     }
 
     /// `Some(false)` if a long text cannot hold the string.
     fn find_in_long(&self, text: &ShortText) -> Option<bool> {
-        let may = |needle: &Finder<'_>| text.may_hold(needle.needle());
-        let may = match &self.scope {
-            Scope::Field(_) => may(&self.in_header),
-            Scope::Body => may(&self.in_body),
-            Scope::Anywhere => may(&self.in_header) || may(&self.in_body),
-        };
-        if may { None } else { Some(false) }
+        if text.may_hold(self.finder.needle()) { None } else { Some(false) }
     }
 
     /// Whether the stored text holds the string; `None` if the text is cut off and it may come later.
@@ -293,10 +286,10 @@ impl Pattern {
         let headers_complete = !truncated || !body.is_empty();
         let (found, complete) = match &self.scope {
             Scope::Field(name) => (self.find_field(name, headers), headers_complete),
-            Scope::Body => (self.in_body.find(body.as_bytes()).is_some(), !truncated),
+            Scope::Body => (self.finder.find(body.as_bytes()).is_some(), !truncated),
             Scope::Anywhere => {
-                let header = self.in_header.find(headers.as_bytes()).is_some();
-                (header || self.in_body.find(body.as_bytes()).is_some(), !truncated)
+                let header = self.finder.find(headers.as_bytes()).is_some();
+                (header || self.finder.find(body.as_bytes()).is_some(), !truncated)
             }
         };
         if found || complete { Some(found) } else { None }
@@ -305,7 +298,7 @@ impl Pattern {
     fn find_field(&self, name: &str, headers: &str) -> bool {
         headers.split('\n').any(|line| {
             let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':'));
-            value.is_some_and(|value| self.in_header.find(value.trim_start().as_bytes()).is_some())
+            value.is_some_and(|value| self.finder.find(value.trim_start().as_bytes()).is_some())
         })
     }
 }

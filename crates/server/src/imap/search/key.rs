@@ -87,10 +87,8 @@ pub(super) struct Days {
 /// A string that is looked for, and where.
 pub(super) struct Pattern {
     pub(super) scope: Scope,
-    /// Folded as header values are stored: runs of white space are one space.
-    pub(super) in_header: Finder<'static>,
-    /// Folded as bodies are stored.
-    pub(super) in_body: Finder<'static>,
+    /// Folded as texts are stored.
+    pub(super) finder: Finder<'static>,
 }
 
 /// Where a string is looked for.

@@ -134,6 +134,7 @@ struct Matcher {
     keep: usize,
     header: Vec<u8>,
     body: Vec<u8>,
+    aside: Vec<u8>,
     field: Field,
 }
 
@@ -149,10 +150,18 @@ struct Field {
 
 impl Matcher {
     fn new(query: Arc<Query>) -> Self {
-        let longest = query.patterns.iter().map(|p| p.in_body.needle().len().max(p.in_header.needle().len()));
+        let longest = query.patterns.iter().map(|p| p.finder.needle().len());
         let keep = longest.max().unwrap_or(0).saturating_sub(1);
         let found = vec![false; query.patterns.len()];
-        Matcher { query, found, keep, header: Vec::new(), body: Vec::new(), field: Field::default() }
+        Matcher {
+            query,
+            found,
+            keep,
+            header: Vec::new(),
+            body: Vec::new(),
+            aside: Vec::new(),
+            field: Field::default(),
+        }
     }
 
     /// Which patterns were found.
@@ -169,7 +178,7 @@ impl Matcher {
                 && let Scope::Field(name) = &pattern.scope
                 && name.as_bytes() == self.field.name
             {
-                *found = pattern.in_header.find(value).is_some();
+                *found = pattern.finder.find(value).is_some();
             }
         }
     }
@@ -208,7 +217,7 @@ impl TextSink for Matcher {
         self.header.extend_from_slice(folded_line.as_bytes());
         for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
             if pattern.scope == Scope::Anywhere && !*found {
-                *found = pattern.in_header.find(&self.header).is_some();
+                *found = pattern.finder.find(&self.header).is_some();
             }
         }
         forget(&mut self.header, self.keep);
@@ -222,14 +231,23 @@ impl TextSink for Matcher {
     }
 
     fn body(&mut self, folded_text: &str) {
-        self.body.extend_from_slice(folded_text.as_bytes());
-        for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
-            if matches!(pattern.scope, Scope::Anywhere | Scope::Body) && !*found {
-                *found = pattern.in_body.find(&self.body).is_some();
-            }
-        }
-        forget(&mut self.body, self.keep);
+        look_into_text(&self.query, &mut self.found, &mut self.body, self.keep, folded_text);
     }
+
+    fn aside(&mut self, folded_text: &str) {
+        look_into_text(&self.query, &mut self.found, &mut self.aside, self.keep, folded_text);
+    }
+}
+
+/// Looks into the next piece of a text of which `passed` is the end so far.
+fn look_into_text(query: &Query, found: &mut [bool], passed: &mut Vec<u8>, keep: usize, piece: &str) {
+    passed.extend_from_slice(piece.as_bytes());
+    for (pattern, found) in query.patterns.iter().zip(found) {
+        if matches!(pattern.scope, Scope::Anywhere | Scope::Body) && !*found {
+            *found = pattern.finder.find(passed).is_some();
+        }
+    }
+    forget(passed, keep);
 }
 
 /// Keeps the last `keep` bytes.
