@@ -13,17 +13,17 @@ mod tests;
 mod unplaced;
 
 use std::collections::HashMap;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sealpost_base::{AccountId, Budget, MailboxId, Position, Random, Result, Uid, UidValidity};
+use futures::stream::BoxStream;
+use sealpost_base::{AccountId, Budget, Error, MailboxId, Position, Random, Result, Uid, UidValidity};
 use sealpost_journal::{Append, Seal, Tail};
-use sealpost_mime::decode::Encoding;
-use sealpost_mime::{Structure, Text};
+use sealpost_mime::{Layer, Structure, Text};
 use sealpost_vault::entry::Origin;
 use sealpost_vault::message::MessageReader;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey, Store};
@@ -38,7 +38,7 @@ pub use unplaced::Unplaced;
 use crate::accounts::{Accounts, Bell, Charge, Ticket};
 use crate::bodies::Bodies;
 use crate::cache::Cache;
-use crate::decoded::Decoded;
+use crate::decoded::{Decoded, Span};
 use crate::event::{Batch, Event, Message};
 use crate::head::Head;
 use crate::ingest::{Ingest, IngestBatch, Later};
@@ -453,25 +453,39 @@ impl Account {
         Ok(structure)
     }
 
-    /// What these octets of a message, encoded like that, come to when they are decoded: from the cache if they were asked
-    /// for lately, else they are read through.
+    /// What comes out of these layers of a message, at least one: from the cache if it was asked for lately, else they are
+    /// read through, one after the other.
     ///
     /// # Errors
     /// As [`Account::structure`].
-    pub async fn decoded(
-        &self,
-        message: &Message,
-        range: Range<u64>,
-        encoding: Encoding,
-    ) -> Result<Arc<Decoded>> {
+    pub async fn decoded(&self, message: &Message, layers: &[Layer]) -> Result<Arc<Decoded>> {
         let cache = self.accounts.decoded();
-        let key = (message.object, range.clone(), encoding);
-        if let Some(decoded) = cache.get(&key) {
-            return Ok(decoded);
+        let mut found: Option<Arc<Decoded>> = None;
+        for (at, layer) in layers.iter().enumerate() {
+            let key = (message.object, layers[..=at].to_vec());
+            found = Some(match cache.get(&key) {
+                Some(decoded) => decoded,
+                None => {
+                    let measured = Decoded::measure(&self.reader(message), found, layer.clone()).await?;
+                    let decoded = Arc::new(measured);
+                    cache.put(key, decoded.clone(), decoded.memory());
+                    decoded
+                }
+            });
         }
-        let decoded = Arc::new(Decoded::measure(self.reader(message), range, encoding).await?);
-        cache.put(key, decoded.clone(), decoded.memory());
-        Ok(decoded)
+        found.ok_or_else(|| Error::internal("nothing to decode"))
+    }
+
+    /// The octets of a message that a span means.
+    ///
+    /// # Errors
+    /// As [`Account::structure`].
+    pub async fn octets(&self, message: &Message, span: Span) -> Result<BoxStream<'static, Result<Bytes>>> {
+        let reader = self.reader(message);
+        if span.layers.is_empty() {
+            return Ok(reader.raw(span.range));
+        }
+        Ok(self.decoded(message, &span.layers).await?.stream(&reader, span.range))
     }
 
     /// The searchable text of a message.

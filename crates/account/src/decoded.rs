@@ -4,14 +4,19 @@
 //! that a range is decoded from the place before it and not from the beginning: a client that takes a large part in slices
 //! costs the server each slice once. Memory does not depend on the size of the part: at most [`POINTS`] places are
 //! remembered, and of as many parts as have room in the cache.
+//!
+//! A part of a message that is encoded itself has layers around it ([`Layer`]): each is measured, and the next one decodes
+//! what comes out of it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sealpost_base::{Error, ObjectId, Result};
-use sealpost_mime::decode::{Encoding, TransferDecoder};
+use sealpost_mime::Layer;
+use sealpost_mime::decode::TransferDecoder;
 use sealpost_vault::message::MessageReader;
 
 use crate::cache::Cache;
@@ -21,10 +26,21 @@ const POINTS: u64 = 128;
 /// Encoded bytes between two of them at least.
 const STRIDE_BYTES: u64 = 512 * 1024;
 
+/// Octets of a message, or of what some of them decode to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The encoded octets around them, outermost first.
+    pub layers: Vec<Layer>,
+    /// Which octets of what comes out of the innermost layer; of the message if there is none.
+    pub range: Range<u64>,
+}
+
 /// What is known of a part's decoded form.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The encoded octets, in the message.
+    /// What the encoded octets are a part of, if not of the message.
+    around: Option<Arc<Decoded>>,
+    /// The encoded octets, in that.
     range: Range<u64>,
     size: u64,
     nul: bool,
@@ -34,7 +50,7 @@ pub struct Decoded {
 /// A place in a part where decoding can begin.
 #[derive(Debug, Clone)]
 struct Point {
-    /// In the message.
+    /// In the message, or in what is around the part.
     encoded: u64,
     /// In the decoded part.
     decoded: u64,
@@ -42,17 +58,18 @@ struct Point {
 }
 
 impl Decoded {
-    /// Reads the part through.
+    /// Reads the part through. `around`: the encoded octets are some of what this comes to.
     ///
     /// # Errors
     /// `Corrupt` if the message is damaged, or what the store says.
-    pub async fn measure(reader: MessageReader, range: Range<u64>, encoding: Encoding) -> Result<Self> {
+    pub async fn measure(reader: &MessageReader, around: Option<Arc<Decoded>>, layer: Layer) -> Result<Self> {
+        let Layer { range, encoding } = layer;
         let stride = STRIDE_BYTES.max((range.end - range.start) / POINTS);
         let mut at = Point { encoded: range.start, decoded: 0, decoder: TransferDecoder::new(encoding) };
         let mut points = vec![at.clone()];
         let mut nul = false;
         let mut out = Vec::new();
-        let mut raw = reader.raw(range.clone());
+        let mut raw = octets(reader, around.as_deref(), range.clone());
         while let Some(piece) = raw.next().await {
             let piece = piece?;
             if at.encoded >= points.last().map_or(0, |last| last.encoded) + stride {
@@ -70,7 +87,7 @@ impl Decoded {
         out.clear();
         at.decoder.finish(&mut out);
         let size = at.decoded + out.len() as u64;
-        Ok(Decoded { range, size, nul, points })
+        Ok(Decoded { around, range, size, nul, points })
     }
 
     /// Octets of the decoded part.
@@ -91,10 +108,22 @@ impl Decoded {
             Some(point) if !window.is_empty() => point.clone(),
             _ => return futures::stream::empty().boxed(),
         };
-        let raw = reader.raw(from.encoded..self.range.end);
+        let raw = octets(reader, self.around.as_deref(), from.encoded..self.range.end);
         let at = from.decoded;
         let walk = Walk { raw, decoder: Some(from.decoder), at, window };
         futures::stream::try_unfold(walk, Walk::step).boxed()
+    }
+}
+
+/// These octets of what is around a part, or of the message.
+fn octets(
+    reader: &MessageReader,
+    around: Option<&Decoded>,
+    range: Range<u64>,
+) -> BoxStream<'static, Result<Bytes>> {
+    match around {
+        Some(around) => around.stream(reader, range),
+        None => reader.raw(range),
     }
 }
 
@@ -134,8 +163,8 @@ impl Walk {
     }
 }
 
-/// A part: the message, its octets there, and how they are encoded.
-pub(crate) type Key = (ObjectId, Range<u64>, Encoding);
+/// A part: the message, and the layers around what the part comes to.
+pub(crate) type Key = (ObjectId, Vec<Layer>);
 
 /// Parts that were measured lately.
 pub(crate) type DecodedCache = Cache<Decoded, Key>;

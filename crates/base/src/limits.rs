@@ -19,6 +19,8 @@ pub const STORE_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// Nesting of MIME parts below the message; deeper parts become opaque leaves.
 pub const MIME_DEPTH: usize = 32;
+/// Messages in base64 or quoted-printable within each other; the next one is an opaque leaf.
+pub const MIME_ENCODED_DEPTH: usize = 3;
 /// MIME parts of one message; what follows stays inside the last part that was opened.
 pub const MIME_PARTS: usize = 1000;
 /// Bytes that one of them takes beside its values, while the message is scanned.

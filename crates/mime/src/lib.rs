@@ -31,5 +31,5 @@ pub use build::{Entity, MessageBuilder};
 pub use envelope::{Address, Envelope};
 pub use fold::fold;
 pub use scanner::Scanner;
-pub use structure::{Disposition, Parameter, Part, PartKind, Structure};
+pub use structure::{Disposition, Layer, Parameter, Part, PartKind, Structure};
 pub use text::{CappedText, Text, TextSink};

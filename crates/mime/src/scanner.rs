@@ -11,7 +11,9 @@
 //! - A part that is never closed ends where the part around it ends, or with the message.
 //! - Boundaries beyond `limits::MIME_PARTS` are ordinary lines. Multiparts and messages nested deeper than
 //!   `limits::MIME_DEPTH` are `application/octet-stream`, not looked into.
+//! - A message in base64 or quoted-printable, which RFC 2046 §5.2.1 forbids, is decoded and scanned like any other ([`feed`]).
 
+mod feed;
 mod fields;
 mod frame;
 mod pipe;
@@ -23,16 +25,33 @@ use crate::envelope::Envelope;
 use crate::header::line_content;
 use crate::structure::{Part, Structure};
 use crate::text::{CappedText, TextSink};
+use feed::Feed;
 use fields::Room;
 use frame::Frame;
-use pipe::{Pipe, Preview};
+use pipe::Preview;
 
 /// Bytes of a line that decide whether it is a boundary.
 const BOUNDARY_LINE_BYTES: usize = 512;
 
 /// Scans one message. Memory is bounded, whatever is pushed.
 pub struct Scanner<S: TextSink = CappedText> {
+    shared: Shared<S>,
+    walk: Walk,
+}
+
+/// What the scan of a message and those of encoded messages inside of it have together.
+struct Shared<S> {
     sink: S,
+    preview: Preview,
+    room: Room,
+    /// Parts opened so far.
+    parts: usize,
+}
+
+/// The way through one message, from its first byte to its last.
+struct Walk {
+    /// Encoded messages around this one.
+    layers: usize,
     /// Bytes taken so far: the offset of the next one.
     offset: u64,
     /// LF seen so far.
@@ -52,15 +71,12 @@ pub struct Scanner<S: TextSink = CappedText> {
     eol: u64,
     /// The parts that are open, outermost first.
     frames: Vec<Frame>,
-    /// Parts opened so far.
-    parts: usize,
     root: Part,
     envelope: Envelope,
-    pipe: Option<Pipe>,
-    /// The line end withheld from the pipe: nothing, CR, LF or CRLF.
+    /// What takes the body of the innermost part.
+    feed: Option<Feed>,
+    /// The line end withheld from it: nothing, CR, LF or CRLF.
     held: &'static [u8],
-    preview: Preview,
-    room: Room,
     received_fields: u32,
 }
 
@@ -90,8 +106,37 @@ impl Default for Scanner<CappedText> {
 impl<S: TextSink> Scanner<S> {
     /// A scanner that gives the text to `sink`.
     pub fn with_sink(sink: S) -> Self {
-        Scanner {
-            sink,
+        let shared = Shared { sink, preview: Preview::default(), room: Room::default(), parts: 1 };
+        Scanner { shared, walk: Walk::new(0, 0) }
+    }
+
+    /// Takes the next bytes of the message.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.walk.push(bytes, &mut self.shared);
+    }
+
+    /// Ends the message.
+    pub fn finish(mut self) -> (Structure, S) {
+        self.walk.finish(&mut self.shared);
+        let Scanner { shared, walk } = self;
+        let structure = Structure {
+            size: walk.offset,
+            lines: walk.lines,
+            root: walk.root,
+            envelope: walk.envelope,
+            preview: Some(shared.preview.into_text()),
+            received_fields: walk.received_fields,
+            limited: shared.room.limited,
+        };
+        (structure, shared.sink)
+    }
+}
+
+impl Walk {
+    /// The way through a message at that depth, within so many encoded ones.
+    fn new(depth: usize, layers: usize) -> Self {
+        Walk {
+            layers,
             offset: 0,
             lines: 0,
             mode: Mode::Header,
@@ -101,72 +146,62 @@ impl<S: TextSink> Scanner<S> {
             line_start: true,
             cr: false,
             eol: 0,
-            frames: vec![Frame::message(0, 0)],
-            parts: 1,
+            frames: vec![Frame::message(0, depth)],
             root: Part::default(),
             envelope: Envelope::default(),
-            pipe: None,
+            feed: None,
             held: b"",
-            preview: Preview::default(),
-            room: Room::default(),
             received_fields: 0,
         }
     }
 
-    /// Takes the next bytes of the message.
-    pub fn push(&mut self, mut bytes: &[u8]) {
+    /// The innermost part is the message that is scanned, and not one inside of it.
+    fn is_top(&self) -> bool {
+        self.layers == 0 && self.frames.len() == 1
+    }
+
+    fn push(&mut self, mut bytes: &[u8], shared: &mut Shared<impl TextSink>) {
         while !bytes.is_empty() {
             let used = match self.mode {
-                Mode::Header => self.header(bytes),
-                Mode::Body if !self.line.is_empty() => self.doubtful_line(bytes),
-                Mode::Body => self.body(bytes),
-                Mode::Boundary { closing } => self.rest_of_boundary(bytes, closing),
+                Mode::Header => self.header(bytes, shared),
+                Mode::Body if !self.line.is_empty() => self.doubtful_line(bytes, shared),
+                Mode::Body => self.body(bytes, shared),
+                Mode::Boundary { closing } => self.rest_of_boundary(bytes, closing, shared),
             };
             bytes = &bytes[used..];
         }
     }
 
-    /// Ends the message.
-    pub fn finish(mut self) -> (Structure, S) {
+    fn finish(&mut self, shared: &mut Shared<impl TextSink>) {
         let line = std::mem::take(&mut self.line);
         match self.mode {
-            Mode::Header if !line.is_empty() => self.header_line(&line, 0),
-            Mode::Body if !line.is_empty() => self.decide(&line),
+            Mode::Header if !line.is_empty() => self.header_line(&line, 0, shared),
+            Mode::Body if !line.is_empty() => self.decide(&line, shared),
             _ => {}
         }
         if let Mode::Boundary { closing } = self.mode {
-            self.after_boundary(closing);
+            self.after_boundary(closing, shared);
         }
-        self.end_open_headers(self.offset);
-        self.end_text(true);
+        self.end_open_headers(self.offset, shared);
+        self.end_text(true, shared);
         while !self.frames.is_empty() {
             self.close(self.offset, self.lines);
         }
-        let structure = Structure {
-            size: self.offset,
-            lines: self.lines,
-            root: self.root,
-            envelope: self.envelope,
-            preview: Some(self.preview.into_text()),
-            received_fields: self.received_fields,
-            limited: self.room.limited,
-        };
-        (structure, self.sink)
     }
 
     /// Collects a header line up to its end, as much of it as is looked at.
-    fn header(&mut self, bytes: &[u8]) -> usize {
+    fn header(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         let lf = memchr(b'\n', bytes);
         let used = lf.map_or(bytes.len(), |lf| lf + 1);
         let fits = (limits::HEADER_FIELD_BYTES - self.line.len()).min(used);
         self.line.extend_from_slice(&bytes[..fits]);
-        self.room.limited |= fits < used;
+        shared.room.limited |= fits < used;
         self.offset += used as u64;
         let crlf = lf.is_some_and(|lf| if lf > 0 { bytes[lf - 1] == b'\r' } else { self.cr });
         self.cr = bytes[..used].ends_with(b"\r");
         if lf.is_some() {
             let mut line = std::mem::take(&mut self.line);
-            self.header_line(&line, 1 + u64::from(crlf));
+            self.header_line(&line, 1 + u64::from(crlf), shared);
             line.clear();
             self.line = line;
             self.line_offset = self.offset;
@@ -176,32 +211,32 @@ impl<S: TextSink> Scanner<S> {
 
     /// Takes one header line, which ends at the current offset with a line end of `eol` bytes; only the end of the message
     /// leaves a line without one.
-    fn header_line(&mut self, line: &[u8], eol: u64) {
+    fn header_line(&mut self, line: &[u8], eol: u64, shared: &mut Shared<impl TextSink>) {
         let lf = eol.min(1);
-        if let Some((index, closing)) = self.boundary_of(line) {
-            self.boundary(index, closing, self.line_offset);
+        if let Some((index, closing)) = self.boundary_of(line, shared) {
+            self.boundary(index, closing, self.line_offset, shared);
             self.lines += lf;
             self.eol = eol;
-            self.after_boundary(closing);
+            self.after_boundary(closing, shared);
         } else if line_content(line).is_empty() {
             self.lines += lf;
-            self.end_header(self.offset);
+            self.end_header(self.offset, shared);
         } else {
             self.lines += lf;
             if !matches!(line[0], b' ' | b'\t') || self.field.is_empty() {
-                self.end_field();
+                self.end_field(shared);
             }
             let fits = (limits::HEADER_FIELD_BYTES - self.field.len()).min(line.len());
             self.field.extend_from_slice(&line[..fits]);
-            self.room.limited |= fits < line.len();
+            shared.room.limited |= fits < line.len();
         }
     }
 
     /// Takes the lines of a body up to a boundary, whose line is left, or to a line start that may become one.
-    fn body(&mut self, bytes: &[u8]) -> usize {
+    fn body(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         if !self.frames.iter().any(|frame| frame.boundary.is_some()) {
             // Nothing but the end of the message can end this body.
-            self.text(bytes);
+            self.text(bytes, shared);
             self.lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
             self.offset += bytes.len() as u64;
             return bytes.len();
@@ -213,18 +248,18 @@ impl<S: TextSink> Scanner<S> {
                 let window = &rest[..rest.len().min(BOUNDARY_LINE_BYTES)];
                 let lf = memchr(b'\n', window);
                 if lf.is_none() && rest.len() < BOUNDARY_LINE_BYTES {
-                    self.text(&bytes[..at]);
+                    self.text(&bytes[..at], shared);
                     self.line.extend_from_slice(rest);
                     self.line_offset = self.offset + at as u64;
                     self.offset += bytes.len() as u64;
                     return bytes.len();
                 }
                 if let Some((index, closing)) =
-                    self.boundary_of(&window[..lf.map_or(window.len(), |lf| lf + 1)])
+                    self.boundary_of(&window[..lf.map_or(window.len(), |lf| lf + 1)], shared)
                 {
-                    self.text(&bytes[..at]);
+                    self.text(&bytes[..at], shared);
                     self.offset += at as u64;
-                    self.boundary(index, closing, self.offset);
+                    self.boundary(index, closing, self.offset, shared);
                     return at;
                 }
             }
@@ -241,7 +276,7 @@ impl<S: TextSink> Scanner<S> {
                 }
             }
         }
-        self.text(bytes);
+        self.text(bytes, shared);
         self.offset += bytes.len() as u64;
         bytes.len()
     }
@@ -255,7 +290,7 @@ impl<S: TextSink> Scanner<S> {
     }
 
     /// Completes a withheld line start as far as is needed to tell whether it is a boundary.
-    fn doubtful_line(&mut self, bytes: &[u8]) -> usize {
+    fn doubtful_line(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) -> usize {
         let room = (BOUNDARY_LINE_BYTES - self.line.len()).min(bytes.len());
         let lf = memchr(b'\n', &bytes[..room]);
         let used = lf.map_or(room, |lf| lf + 1);
@@ -264,7 +299,7 @@ impl<S: TextSink> Scanner<S> {
         let may_be = self.line.len() < 2 || self.line.starts_with(b"--");
         if lf.is_some() || self.line.len() == BOUNDARY_LINE_BYTES || !may_be {
             let mut line = std::mem::take(&mut self.line);
-            self.decide(&line);
+            self.decide(&line, shared);
             line.clear();
             self.line = line;
         }
@@ -272,20 +307,20 @@ impl<S: TextSink> Scanner<S> {
     }
 
     /// Decides a withheld line start, which ends at the current offset.
-    fn decide(&mut self, line: &[u8]) {
+    fn decide(&mut self, line: &[u8], shared: &mut Shared<impl TextSink>) {
         let complete = line.ends_with(b"\n");
-        if let Some((index, closing)) = self.boundary_of(line) {
-            self.boundary(index, closing, self.line_offset);
+        if let Some((index, closing)) = self.boundary_of(line, shared) {
+            self.boundary(index, closing, self.line_offset, shared);
             if complete {
                 self.lines += 1;
                 self.eol = (line.len() - line_content(line).len()) as u64;
-                self.after_boundary(closing);
+                self.after_boundary(closing, shared);
             } else {
                 self.cr = line.ends_with(b"\r");
             }
             return;
         }
-        self.text(line);
+        self.text(line, shared);
         if complete {
             self.end_line(line.ends_with(b"\r\n"));
         } else {
@@ -295,7 +330,7 @@ impl<S: TextSink> Scanner<S> {
     }
 
     /// Passes over what is left of a boundary line.
-    fn rest_of_boundary(&mut self, bytes: &[u8], closing: bool) -> usize {
+    fn rest_of_boundary(&mut self, bytes: &[u8], closing: bool, shared: &mut Shared<impl TextSink>) -> usize {
         let lf = memchr(b'\n', bytes);
         let used = lf.map_or(bytes.len(), |lf| lf + 1);
         self.offset += used as u64;
@@ -303,17 +338,23 @@ impl<S: TextSink> Scanner<S> {
             Some(lf) => {
                 let crlf = if lf > 0 { bytes[lf - 1] == b'\r' } else { self.cr };
                 self.end_line(crlf);
-                self.after_boundary(closing);
+                self.after_boundary(closing, shared);
             }
             None => self.cr = bytes.ends_with(b"\r"),
         }
         used
     }
 
-    /// Gives body bytes to the text pipe, except for a line end at their end, which is withheld.
-    fn text(&mut self, bytes: &[u8]) {
-        let Some(pipe) = &mut self.pipe else { return };
+    /// Gives body bytes to what takes them, except for a line end at their end, which is withheld.
+    fn text(&mut self, bytes: &[u8], shared: &mut Shared<impl TextSink>) {
+        let Some(feed) = &mut self.feed else { return };
         let Some((&last, before)) = bytes.split_last() else { return };
+        if matches!(feed, Feed::Message(_))
+            && self.line.capacity() + self.field.capacity() > BOUNDARY_LINE_BYTES
+        {
+            // The message inside has a header of its own: one at a time is what memory is drawn for.
+            (self.line, self.field) = (Vec::new(), Vec::new());
+        }
         let joins = before.is_empty() && self.held == b"\r" && last == b'\n';
         let (now, hold): (&[u8], &'static [u8]) = match last {
             _ if joins => (b"", b"\r\n"),
@@ -323,20 +364,21 @@ impl<S: TextSink> Scanner<S> {
             _ => (bytes, b""),
         };
         if !joins {
-            pipe.push(self.held, &mut self.preview, &mut self.sink);
-            pipe.push(now, &mut self.preview, &mut self.sink);
+            feed.push(self.held, shared);
+            feed.push(now, shared);
         }
         self.held = hold;
     }
 
-    /// Ends the text of a part; `whole`: the withheld line end belongs to it.
-    fn end_text(&mut self, whole: bool) {
+    /// Ends the body of the innermost part; `whole`: the withheld line end belongs to it.
+    fn end_text(&mut self, whole: bool, shared: &mut Shared<impl TextSink>) {
         let held = std::mem::take(&mut self.held);
-        if let Some(mut pipe) = self.pipe.take() {
-            if whole {
-                pipe.push(held, &mut self.preview, &mut self.sink);
-            }
-            pipe.finish(&mut self.preview, &mut self.sink);
+        let Some(mut feed) = self.feed.take() else { return };
+        if whole {
+            feed.push(held, shared);
+        }
+        if let (Some(message), Some(frame)) = (feed.finish(shared), self.frames.last_mut()) {
+            frame.hold_message(message);
         }
     }
 }

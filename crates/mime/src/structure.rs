@@ -1,6 +1,6 @@
 //! What a message is made of: the part tree with byte ranges into the raw message, the envelope and the preview.
 //!
-//! Ranges are absolute offsets into the message as received. Sizes and line counts are those of the encoded body, as
+//! Ranges are absolute offsets into the message as received, except inside of encoded messages ([`Layer`]). Sizes and line counts are those of the encoded body, as
 //! BODYSTRUCTURE wants them (RFC 3501 §7.4.2). A line is counted for each LF; the line end before a boundary belongs to
 //! the boundary (RFC 2046 §5.1.1) and to neither the range nor the count of the part that it ends.
 
@@ -32,6 +32,18 @@ pub struct Structure {
     pub received_fields: u32,
     /// A limit of `sealpost_base::limits` was reached: something of the message is not in this structure.
     pub limited: bool,
+}
+
+/// Octets that are encoded: where they are, and how.
+///
+/// The ranges of a [`Structure`] are those of the raw message, but for the parts inside of a message that is itself encoded
+/// in base64 or quoted-printable ([`Part::layer`]): theirs are ranges of its decoded octets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Layer {
+    /// The encoded octets: of the raw message, or of what the layer around this one decodes to.
+    pub range: Range<u64>,
+    /// Their encoding.
+    pub encoding: Encoding,
 }
 
 /// One body part, or the message itself at the root.
@@ -76,7 +88,7 @@ pub enum PartKind {
     /// A multipart; never empty.
     Multipart(Vec<Part>),
     /// A message/rfc822 or message/global: the nested message's envelope, and the nested message itself, whose header and
-    /// body lie inside this part's body.
+    /// body lie inside this part's body, or inside of what that decodes to ([`Part::layer`]).
     Message(Box<Envelope>, Box<Part>),
 }
 
@@ -97,12 +109,21 @@ impl Structure {
     /// "Every message has at least one part number": a message that is not multipart is its own part 1, and so is the
     /// message nested in a message/rfc822 part.
     pub fn part(&self, path: &[u32]) -> Option<&Part> {
+        self.part_within(path).map(|(part, _)| part)
+    }
+
+    /// The part at a section path, and the encoded messages that it is in, outermost first.
+    pub fn part_within(&self, path: &[u32]) -> Option<(&Part, Vec<Layer>)> {
         let mut at = Step::Message(&self.root);
+        let mut layers = Vec::new();
         for &number in path {
+            if let Step::Part(part) = at {
+                layers.extend(part.layer());
+            }
             at = at.child(number)?;
         }
         Some(match at {
-            Step::Message(part) | Step::Part(part) => part,
+            Step::Message(part) | Step::Part(part) => (part, layers),
         })
     }
 }
@@ -145,6 +166,13 @@ impl Part {
             PartKind::Message(envelope, part) => Some((envelope, part)),
             _ => None,
         }
+    }
+
+    /// The layer that stands between this part and the message nested in it: its body, if that is encoded.
+    pub fn layer(&self) -> Option<Layer> {
+        let encoding = self.transfer_encoding();
+        let is_encoded = self.message().is_some() && encoding != Encoding::Identity;
+        is_encoded.then(|| Layer { range: self.body.clone(), encoding })
     }
 
     /// The value of a Content-Type parameter, RFC 2231 forms put together and decoded.

@@ -1,7 +1,8 @@
 //! mail-parser as the judge: where both define a result, the scanner's must be the same.
 //!
 //! Where the two differ on purpose:
-//! - mail-parser gives a nested message decoded even if it is encoded in base64; to the scanner it is opaque.
+//! - Sizes inside of a nested message that is encoded in base64 count decoded bytes here and places in the raw message there, so these
+//!   are not compared.
 //! - A multipart without a usable boundary is text to the scanner (RFC 2045 §5.2), an empty multipart to mail-parser; a
 //!   multipart whose boundary never comes has one empty part here (BODYSTRUCTURE cannot show none), none there.
 //! - A part may end inside its header, at a boundary or the end of the message; mail-parser drops some of these, the

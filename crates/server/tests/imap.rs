@@ -39,6 +39,7 @@ transcripts![
     expunge,
     fetch,
     fetch_header,
+    fetch_encoded,
     fetch_nested,
     fetch_partial,
     filters,

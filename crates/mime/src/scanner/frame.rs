@@ -2,9 +2,10 @@
 
 use sealpost_base::limits;
 
+use super::feed::{Encoded, Feed};
 use super::fields::{self, Content};
 use super::pipe::Pipe;
-use super::{BOUNDARY_LINE_BYTES, Mode, Scanner};
+use super::{BOUNDARY_LINE_BYTES, Mode, Shared, Walk};
 use crate::decode::Encoding;
 use crate::envelope::Envelope;
 use crate::fold::fold;
@@ -55,9 +56,13 @@ impl Frame {
     }
 }
 
-impl<S: TextSink> Scanner<S> {
+impl Walk {
     /// The open multipart that `line` is a boundary of, and whether it closes it.
-    pub(super) fn boundary_of(&mut self, line: &[u8]) -> Option<(usize, bool)> {
+    pub(super) fn boundary_of(
+        &self,
+        line: &[u8],
+        shared: &mut Shared<impl TextSink>,
+    ) -> Option<(usize, bool)> {
         let line = line_content(&line[..line.len().min(BOUNDARY_LINE_BYTES)]);
         let rest = line.strip_prefix(b"--")?;
         let exact = rest.trim_ascii_end();
@@ -75,20 +80,26 @@ impl<S: TextSink> Scanner<S> {
                 let longest = open().filter(|(_, b)| rest.starts_with(b)).max_by_key(|(_, b)| b.len());
                 longest.map(|(i, boundary)| (i, rest[boundary.len()..].starts_with(b"--")))
             });
-        if matches!(found, Some((_, false))) && self.parts >= limits::MIME_PARTS {
-            self.room.limited = true;
+        if matches!(found, Some((_, false))) && shared.parts >= limits::MIME_PARTS {
+            shared.room.limited = true;
             return None;
         }
         found
     }
 
     /// A boundary line at offset `at`: everything inside the multipart it belongs to ends before it.
-    pub(super) fn boundary(&mut self, index: usize, closing: bool, at: u64) {
+    pub(super) fn boundary(
+        &mut self,
+        index: usize,
+        closing: bool,
+        at: u64,
+        shared: &mut Shared<impl TextSink>,
+    ) {
         if self.mode == Mode::Header {
-            self.end_open_headers(at);
+            self.end_open_headers(at, shared);
             self.eol = 0;
         }
-        self.end_text(false);
+        self.end_text(false, shared);
         while self.frames.len() > index + 1 {
             self.close(at - self.eol, self.lines - self.eol.min(1));
         }
@@ -100,7 +111,7 @@ impl<S: TextSink> Scanner<S> {
     }
 
     /// The boundary line is over: a part begins, or the epilogue.
-    pub(super) fn after_boundary(&mut self, closing: bool) {
+    pub(super) fn after_boundary(&mut self, closing: bool, shared: &mut Shared<impl TextSink>) {
         if closing {
             self.mode = Mode::Body;
             self.line_start = true;
@@ -109,12 +120,12 @@ impl<S: TextSink> Scanner<S> {
         }
         let (depth, digest) =
             self.frames.last().map_or((0, false), |f| (f.depth + 1, f.part.is("multipart", "digest")));
-        self.open(Frame::part(self.offset, depth, digest));
+        self.open(Frame::part(self.offset, depth, digest), shared);
     }
 
-    fn open(&mut self, frame: Frame) {
+    fn open(&mut self, frame: Frame, shared: &mut Shared<impl TextSink>) {
         self.frames.push(frame);
-        self.parts += 1;
+        shared.parts += 1;
         self.mode = Mode::Header;
         self.line_offset = self.offset;
         self.eol = 0;
@@ -122,61 +133,61 @@ impl<S: TextSink> Scanner<S> {
 
     /// A header is cut short, by a boundary or the end of the message. A message begun by that is empty, and so is the one
     /// in it.
-    pub(super) fn end_open_headers(&mut self, at: u64) {
+    pub(super) fn end_open_headers(&mut self, at: u64, shared: &mut Shared<impl TextSink>) {
         while self.mode == Mode::Header {
-            self.end_header(at);
+            self.end_header(at, shared);
         }
     }
 
     /// The header field that was collected is complete.
-    pub(super) fn end_field(&mut self) {
+    pub(super) fn end_field(&mut self, shared: &mut Shared<impl TextSink>) {
         let mut field = std::mem::take(&mut self.field);
         match split_field(&field) {
-            Some((name, value)) => self.take_field(name, value),
-            None => self.header_text(&field),
+            Some((name, value)) => self.take_field(name, value, shared),
+            None => self.header_text(&field, shared),
         }
         field.clear();
         self.field = field;
     }
 
-    fn take_field(&mut self, name: &[u8], value: &[u8]) {
-        let top = self.frames.len() == 1;
+    fn take_field(&mut self, name: &[u8], value: &[u8], shared: &mut Shared<impl TextSink>) {
+        let top = self.is_top();
         let Some(frame) = self.frames.last_mut() else { return };
         if name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-")) {
-            frame.content.field(name, value, &mut self.room);
+            frame.content.field(name, value, &mut shared.room);
         }
         if !frame.message {
             return;
         }
-        fields::envelope(&mut frame.envelope, name, value, &mut self.room);
+        fields::envelope(&mut frame.envelope, name, value, &mut shared.room);
         if top && name.eq_ignore_ascii_case(b"received") {
             self.received_fields = self.received_fields.saturating_add(1);
         }
-        self.header_text(&[name, b": ", value].concat());
+        self.header_text(&[name, b": ", value].concat(), shared);
         if top && let Some(plain) = fields::plain_addresses(name, value) {
-            self.header_text(&[name, b": ", plain.as_bytes()].concat());
+            self.header_text(&[name, b": ", plain.as_bytes()].concat(), shared);
         }
     }
 
     /// The text of one header field, or of a line that stands where a field should: it is all the text that a message
     /// without a header has.
-    fn header_text(&mut self, field: &[u8]) {
-        if self.sink.full() || field.is_empty() || !self.frames.last().is_some_and(|frame| frame.message) {
+    fn header_text(&self, field: &[u8], shared: &mut Shared<impl TextSink>) {
+        if shared.sink.full() || field.is_empty() || !self.frames.last().is_some_and(|frame| frame.message) {
             return;
         }
         let mut line = fold(&readable(field));
         line.push('\n');
-        if self.frames.len() == 1 { self.sink.header(&line) } else { self.sink.body(&line) }
+        if self.is_top() { shared.sink.header(&line) } else { shared.sink.body(&line) }
     }
 
     /// The header of the innermost part ends, and its body begins, at `at`.
-    pub(super) fn end_header(&mut self, at: u64) {
-        self.end_field();
+    pub(super) fn end_header(&mut self, at: u64, shared: &mut Shared<impl TextSink>) {
+        self.end_field(shared);
         self.mode = Mode::Body;
         self.line_start = true;
         self.cr = false;
         self.eol = 0;
-        let may_hold = self.parts < limits::MIME_PARTS;
+        let may_hold = shared.parts < limits::MIME_PARTS;
         let Some(frame) = self.frames.last_mut() else { return };
         frame.part.header.end = at;
         frame.part.body = at..at;
@@ -185,13 +196,24 @@ impl<S: TextSink> Scanner<S> {
         fields::complete(&mut frame.envelope);
         let inside = frame.inside();
         if inside != Inside::Content && (!may_hold || frame.depth >= limits::MIME_DEPTH) {
-            self.room.limited = true;
+            shared.room.limited = true;
             frame.make_opaque();
             return;
         }
         match inside {
-            Inside::Content => self.begin_text(),
+            Inside::Content => self.begin_text(shared),
             Inside::Opaque => frame.make_opaque(),
+            Inside::Encoded(encoding) => match Encoded::new(encoding, frame.depth + 1, self.layers + 1) {
+                Some(message) => {
+                    shared.parts += 1;
+                    frame.holds = Holds::Message(None);
+                    self.feed = Some(Feed::Message(Box::new(message)));
+                }
+                None => {
+                    shared.room.limited = true;
+                    frame.make_opaque();
+                }
+            },
             Inside::Parts(boundary) => {
                 frame.boundary = Some(boundary);
                 frame.holds = Holds::Parts(Vec::new());
@@ -199,29 +221,29 @@ impl<S: TextSink> Scanner<S> {
             Inside::Message => {
                 frame.holds = Holds::Message(None);
                 let depth = frame.depth + 1;
-                self.open(Frame::message(at, depth));
+                self.open(Frame::message(at, depth), shared);
             }
         }
     }
 
     /// Starts the text pipe if the part is text.
-    fn begin_text(&mut self) {
+    fn begin_text(&mut self, shared: &mut Shared<impl TextSink>) {
         let Some(frame) = self.frames.last() else { return };
         let part = &frame.part;
-        if !self.sink.full()
-            && self.frames.len() > 1
+        if !shared.sink.full()
+            && !self.is_top()
             && let Some(name) = part.filename()
         {
             let mut line = fold(&readable(name.as_bytes()));
             line.push('\n');
-            self.sink.body(&line);
+            shared.sink.body(&line);
         }
         if part.media_type != "text" || part.transfer_encoding() == Encoding::Opaque {
             return;
         }
         let shown = part.disposition.as_ref().is_none_or(|d| d.kind != "attachment");
-        let pipe = Pipe::new(part, shown && !self.preview.full());
-        self.pipe = pipe.wanted(&self.preview, &self.sink).then_some(pipe);
+        let pipe = Pipe::new(part, shown && !shared.preview.full());
+        self.feed = pipe.wanted(&shared.preview, &shared.sink).then(|| Feed::Text(Box::new(pipe)));
     }
 
     /// Finishes the innermost part, whose body ends at `at` with `lines` lines before that.
@@ -240,8 +262,10 @@ impl<S: TextSink> Scanner<S> {
 #[derive(Debug, PartialEq, Eq)]
 enum Inside {
     Content,
-    /// A message that is encoded, which nobody decodes on the way (RFC 2046 §5.2.1 forbids it).
+    /// A message in an encoding that is not undone here.
     Opaque,
+    /// A message that is encoded.
+    Encoded(Encoding),
     Parts(Vec<u8>),
     Message,
 }
@@ -288,12 +312,15 @@ impl Frame {
     }
 
     fn inside(&self) -> Inside {
-        let encoded = self.part.transfer_encoding() != Encoding::Identity;
+        let encoding = self.part.transfer_encoding();
         match (self.part.media_type.as_str(), self.part.subtype.as_str()) {
             // RFC 2045 §6.4 forbids to encode a multipart, and where it says so it is not true.
             ("multipart", _) => self.boundary().map_or(Inside::Content, Inside::Parts),
-            ("message", "rfc822" | "global") if encoded => Inside::Opaque,
-            ("message", "rfc822" | "global") => Inside::Message,
+            ("message", "rfc822" | "global") => match encoding {
+                Encoding::Identity => Inside::Message,
+                Encoding::Opaque => Inside::Opaque,
+                encoding => Inside::Encoded(encoding),
+            },
             _ => Inside::Content,
         }
     }
@@ -303,6 +330,11 @@ impl Frame {
         self.part.media_type = "application".into();
         self.part.subtype = "octet-stream".into();
         self.part.params.retain(|p| p.name != "boundary");
+    }
+
+    /// The message that was encoded in this part.
+    pub(super) fn hold_message(&mut self, message: Box<(Envelope, Part)>) {
+        self.holds = Holds::Message(Some(message));
     }
 
     fn finish(mut self, at: u64, lines: u64) -> (Envelope, Part) {

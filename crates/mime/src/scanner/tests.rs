@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use sealpost_base::limits;
 
+use crate::decode::TransferDecoder;
+use crate::encode::base64_text;
 use crate::envelope::{Address, Envelope};
 use crate::structure::{Part, PartKind, Structure};
 use crate::text::{CappedText, NoText, Text};
@@ -34,33 +36,50 @@ fn slice<'a>(message: &'a [u8], range: &std::ops::Range<u64>) -> &'a str {
 
 /// What must be true of every structure, whatever the message.
 fn check(message: &[u8], structure: &Structure) {
-    let lines = |r: &std::ops::Range<u64>| {
-        message[r.start as usize..r.end as usize].iter().filter(|b| **b == b'\n').count() as u64
-    };
     assert_eq!(structure.size, message.len() as u64);
-    assert_eq!(structure.lines, lines(&(0..structure.size)));
+    assert_eq!(structure.lines, lines(message, &(0..structure.size)));
     assert_eq!((structure.root.header.start, structure.root.body.end), (0, structure.size));
-    let mut last = 0;
-    structure.root.walk(&mut |part| {
-        assert!(part.header.start >= last, "parts are in order");
-        assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
-        assert!(part.body.start <= part.body.end && part.body.end <= structure.size);
-        assert_eq!(part.lines, lines(&part.body), "{part:?}");
-        last = part.header.start;
-        let inside: Vec<&Part> = match &part.kind {
-            PartKind::Leaf => {
-                assert!(part.media_type != "multipart" && !part.is("message", "rfc822"));
-                vec![]
-            }
-            PartKind::Multipart(parts) => parts.iter().collect(),
-            PartKind::Message(_, inside) => vec![inside],
-        };
-        for child in &inside {
-            assert!(child.header.start >= part.body.start && child.body.end <= part.body.end);
-        }
-        assert_eq!(inside.is_empty(), part.kind == PartKind::Leaf);
-    });
+    check_part(message, &structure.root);
     assert_eq!(&Structure::decode(&structure.encode()).unwrap(), structure);
+}
+
+/// `octets`: what the ranges of the part are ranges of.
+fn check_part(octets: &[u8], part: &Part) {
+    assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
+    assert!(part.body.start <= part.body.end && part.body.end <= octets.len() as u64);
+    assert_eq!(part.lines, lines(octets, &part.body), "{part:?}");
+    let inside: Vec<&Part> = match &part.kind {
+        PartKind::Leaf => {
+            assert!(part.media_type != "multipart" && !part.is("message", "rfc822"));
+            vec![]
+        }
+        PartKind::Multipart(parts) => parts.iter().collect(),
+        PartKind::Message(_, inside) => vec![inside],
+    };
+    assert_eq!(inside.is_empty(), part.kind == PartKind::Leaf);
+    if part.layer().is_some() {
+        let decoded = decoded(part, octets);
+        assert_eq!((inside[0].header.start, inside[0].body.end), (0, decoded.len() as u64));
+        return check_part(&decoded, inside[0]);
+    }
+    let mut last = part.body.start;
+    for child in inside {
+        assert!(child.header.start >= last && child.body.end <= part.body.end, "parts are in order");
+        last = child.header.start;
+        check_part(octets, child);
+    }
+}
+
+fn lines(octets: &[u8], range: &std::ops::Range<u64>) -> u64 {
+    octets[range.start as usize..range.end as usize].iter().filter(|b| **b == b'\n').count() as u64
+}
+
+fn decoded(part: &Part, octets: &[u8]) -> Vec<u8> {
+    let mut decoder = TransferDecoder::new(part.transfer_encoding());
+    let mut out = Vec::new();
+    decoder.push(&octets[part.body.start as usize..part.body.end as usize], &mut out);
+    decoder.finish(&mut out);
+    out
 }
 
 /// RFC 2046 §5.1.1, the example of a multipart with implicit and explicit types.
@@ -253,9 +272,18 @@ fn broken_messages_have_a_defined_shape() {
             "Content-Type: multipart/digest; boundary=b\n\n--b\n\nSubject: x\n\ny\n--b\nContent-Type: text/plain\n\nz\n--b--\n",
             "digest(rfc822[text/plain], text/plain)",
         ),
-        // Encoded messages are opaque; a multipart is never encoded, whatever it says.
+        // Encoded messages are decoded if that is known how; a multipart is never encoded, whatever it says.
         (
             "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nU3ViamVjdDogeA==\n",
+            "rfc822[text/plain]",
+        ),
+        ("Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n", "rfc822[text/plain]"),
+        (
+            "Content-Type: message/global\nContent-Transfer-Encoding: quoted-printable\n\nContent-Type: text/html=0A=0Ax",
+            "global[text/html]",
+        ),
+        (
+            "Content-Type: message/rfc822\nContent-Transfer-Encoding: x-uuencode\n\nSubject: x\n",
             "application/octet-stream",
         ),
         ("Content-Type: message/global\n\nSubject: x\n\ny", "global[text/plain]"),
@@ -351,6 +379,61 @@ fn html_may_say_its_charset_itself() {
     assert_eq!(preview("text/html; charset=\"\"", koi8), "\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442}");
     assert_eq!(preview("text/html; charset=iso-8859-1", koi8), "\u{d0}\u{d2}\u{c9}\u{d7}\u{c5}\u{d4}");
     assert_eq!(preview("text/plain", b"\xef\xbb\xbfa"), "a");
+}
+
+/// RFC 2046 §5.2.1 forbids it, and programs do it.
+#[test]
+fn encoded_messages_have_a_structure_of_their_own() {
+    let inner = "From: a@b.example\r\nSubject: =?utf-8?q?inn=C3=A9r?=\r\nReceived: x\r\nContent-Type: multipart/mixed; boundary=i\r\n\r\n\
+        --i\r\nContent-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nPGI+ZGVlcDwvYj4gd29yZHM=\r\n--i--\r\n";
+    let encoded = base64_text(inner.as_bytes());
+    let message = format!(
+        "Subject: outer\r\nContent-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\nContent-Type: message/rfc822\r\n\
+         Content-Transfer-Encoding: base64\r\n\r\n{encoded}\r\n--o\r\n\r\nlast\r\n--o--\r\n"
+    );
+    let (structure, text) = scan(message.as_bytes());
+    check(message.as_bytes(), &structure);
+    assert_eq!(shape(&structure.root), "mixed(rfc822[mixed(text/html)], text/plain)");
+    let (part, layers) = structure.part_within(&[1]).unwrap();
+    assert_eq!((part.encoding.as_str(), layers.len()), ("base64", 0));
+    assert_eq!(part.message().unwrap().0.subject.as_deref(), Some("=?utf-8?q?inn=C3=A9r?="));
+    let (leaf, layers) = structure.part_within(&[1, 1]).unwrap();
+    assert_eq!(layers, [part.layer().unwrap()]);
+    assert_eq!(slice(inner.as_bytes(), &leaf.body), "PGI+ZGVlcDwvYj4gd29yZHM=");
+    assert_eq!(
+        text.body,
+        "from: a@b.example\nsubject: inne\u{301}r\nreceived: x\ncontent-type: multipart/mixed; boundary=i\ndeep words\nlast\n"
+    );
+    assert!(!text.headers.contains("inner") && structure.received_fields == 0);
+    assert_eq!(structure.preview.as_deref(), Some("deep words"));
+}
+
+#[test]
+fn encoded_messages_within_each_other_are_limited() {
+    let mut message = b"Subject: innermost\r\n\r\ntext".to_vec();
+    for _ in 0..=limits::MIME_ENCODED_DEPTH {
+        let head = "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: base64\r\n\r\n";
+        message = format!("{head}{}", base64_text(&message)).into_bytes();
+    }
+    let (structure, text) = scan(&message);
+    check(&message, &structure);
+    assert!(structure.limited);
+    let expected = "rfc822[".repeat(limits::MIME_ENCODED_DEPTH) + "application/octet-stream";
+    assert!(shape(&structure.root).starts_with(&expected), "{}", shape(&structure.root));
+    assert!(!text.body.contains("innermost"));
+    let layers = structure.part_within(&[1; 10]).map(|(_, layers)| layers.len());
+    assert_eq!(layers, None);
+    assert!(structure.part(&[1; limits::MIME_ENCODED_DEPTH + 1]).is_some());
+}
+
+#[test]
+fn headers_around_an_encoded_message_are_let_go_of() {
+    let long = format!("X: {}\r\n", "x".repeat(limits::HEADER_FIELD_BYTES));
+    let head = format!("{long}Content-Type: message/rfc822\r\nContent-Transfer-Encoding: base64\r\n\r\n");
+    let mut scanner = Scanner::with_sink(NoText);
+    scanner.push(head.as_bytes());
+    scanner.push(base64_text(long.as_bytes()).as_bytes());
+    assert!(scanner.walk.line.capacity() + scanner.walk.field.capacity() < limits::HEADER_FIELD_BYTES);
 }
 
 #[test]
@@ -468,10 +551,11 @@ fn memory_does_not_grow_with_the_message() {
         let piece = piece.repeat(4096);
         for _ in 0..200 {
             scanner.push(piece.as_bytes());
-            assert!(scanner.line.capacity() <= 2 * limits::HEADER_FIELD_BYTES);
-            assert!(scanner.field.capacity() <= 2 * limits::HEADER_FIELD_BYTES);
+            assert!(scanner.walk.line.capacity() <= 2 * limits::HEADER_FIELD_BYTES);
+            assert!(scanner.walk.field.capacity() <= 2 * limits::HEADER_FIELD_BYTES);
             assert!(
-                scanner.frames.len() <= 2 * limits::MIME_DEPTH + 2 && scanner.parts <= limits::MIME_PARTS
+                scanner.walk.frames.len() <= 2 * limits::MIME_DEPTH + 2
+                    && scanner.shared.parts <= limits::MIME_PARTS
             );
         }
         let (structure, sink) = scanner.finish();
@@ -571,6 +655,13 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         b"Content-Type: text/plain; charset=gb18030",
         b"Content-Transfer-Encoding: base64",
         b"Content-Transfer-Encoding: quoted-printable",
+        b"Content-Type: text/plain; format=flowed; delsp=yes",
+        b"Content-Type: text/html; charset=iso-2022-jp",
+        b"<meta charset=utf-16><title>a &am",
+        b"<a href='x&am",
+        b"\x1b$BEl\x1b(B\x1b$B",
+        b"> flowed ",
+        b"LS1iDQpDb250ZW50LVR5cGU6IHRleHQvaHRtbA0K",
         b"Subject: =?utf-8?q?=C3?=",
         b" =?utf-8?q?=A9?=",
         b"From: a <b@c>, d: e@f;",

@@ -1,5 +1,6 @@
 //! Any bytes are a message, cut anywhere it is the same message, and its structure keeps its promises.
 
+use sealpost_mime::decode::TransferDecoder;
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::text::CappedText;
 use sealpost_mime::{Part, PartKind, Scanner, Structure, Text};
@@ -27,27 +28,43 @@ fn scan(message: &[u8], size: usize) -> (Structure, Text) {
 }
 
 fn check(message: &[u8], structure: &Structure) {
-    let lines = |from: u64, to: u64| {
-        message[from as usize..to as usize].iter().filter(|b| **b == b'\n').count() as u64
-    };
-    assert_eq!((structure.size, structure.lines), (message.len() as u64, lines(0, message.len() as u64)));
+    assert_eq!(
+        (structure.size, structure.lines),
+        (message.len() as u64, lines(message, 0, message.len() as u64))
+    );
     assert_eq!((structure.root.header.start, structure.root.body.end), (0, structure.size));
     assert!(structure.preview.as_ref().expect("a scanned message has one").chars().count() <= 200);
-    structure.root.walk(&mut |part| {
-        assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
-        assert_eq!(part.lines, lines(part.body.start, part.body.end));
-        let inside: Vec<&Part> = match &part.kind {
-            PartKind::Leaf => vec![],
-            PartKind::Multipart(parts) => parts.iter().collect(),
-            PartKind::Message(_, inside) => vec![inside],
-        };
-        assert!(inside.is_empty() == matches!(part.kind, PartKind::Leaf));
-        let mut from = part.body.start;
-        for child in inside {
-            assert!(from <= child.header.start && child.body.end <= part.body.end);
-            from = child.body.end;
-        }
-    });
+    check_part(message, &structure.root);
+}
+
+/// `octets`: what the ranges of the part are ranges of.
+fn check_part(octets: &[u8], part: &Part) {
+    assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
+    assert_eq!(part.lines, lines(octets, part.body.start, part.body.end));
+    let inside: Vec<&Part> = match &part.kind {
+        PartKind::Leaf => vec![],
+        PartKind::Multipart(parts) => parts.iter().collect(),
+        PartKind::Message(_, inside) => vec![inside],
+    };
+    assert!(inside.is_empty() == matches!(part.kind, PartKind::Leaf));
+    if part.layer().is_some() {
+        let mut decoder = TransferDecoder::new(part.transfer_encoding());
+        let mut decoded = Vec::new();
+        decoder.push(&octets[part.body.start as usize..part.body.end as usize], &mut decoded);
+        decoder.finish(&mut decoded);
+        assert_eq!((inside[0].header.start, inside[0].body.end), (0, decoded.len() as u64));
+        return check_part(&decoded, inside[0]);
+    }
+    let mut from = part.body.start;
+    for child in inside {
+        assert!(from <= child.header.start && child.body.end <= part.body.end);
+        from = child.body.end;
+        check_part(octets, child);
+    }
+}
+
+fn lines(octets: &[u8], from: u64, to: u64) -> u64 {
+    octets[from as usize..to as usize].iter().filter(|b| **b == b'\n').count() as u64
 }
 
 /// What a filter keeps and what its opposite keeps is the header.

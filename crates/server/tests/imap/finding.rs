@@ -11,7 +11,8 @@ use crate::imap_world::World;
 /// Enough to be worth a segment.
 const MESSAGES: usize = 300;
 /// Messages whose text is too long for a segment, and for what is stored of a text.
-const LONG: [(usize, usize); 2] = [(150, limits::SEGMENT_TEXT_BYTES), (151, limits::TEXT_BYTES)];
+const LONG: [(usize, usize); 3] =
+    [(143, limits::TEXT_BYTES), (150, limits::SEGMENT_TEXT_BYTES), (151, limits::TEXT_BYTES)];
 
 /// Whether its text is not short, but short enough for a segment: enough of them to be worth looking there.
 fn is_longer(n: usize) -> bool {
@@ -34,9 +35,17 @@ fn message(n: usize) -> String {
     if is_longer(n) {
         mail.push_str(&"on and on, \r\n".repeat(limits::SHORT_TEXT_BYTES / 12));
     }
+    if n.is_multiple_of(13) {
+        // HTML whose title and links stand aside, in texts of every length.
+        mail = mail.replacen(
+            "\r\n\r\nbody",
+            "\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<title>Head &amp; tail</title>click <a href='https://example.com/A?n=1&amp;m=2'>over\r\nhere</a><br>now pass&shy;word body",
+            1,
+        );
+    }
     if let Some((_, bytes)) = LONG.iter().find(|(at, _)| *at == n) {
         mail.push_str(&"and so on, \r\n".repeat(bytes / 12));
-        mail.push_str("a needle\r\n");
+        mail.push_str("a needle\r\nin a <a href='https://hay.example/stack'>hay</a> stack\r\n");
     }
     mail
 }
@@ -81,6 +90,13 @@ async fn many_at_once_or_one_by_one_is_the_same() {
         "TEXT m150@example.org",
         "TEXT \"so on,  and\"",
         "OR BODY no-such-needle SUBJECT \"topic 6\"",
+        "BODY \"click over here now password\"",
+        "BODY example.com/a?n=1&m=2",
+        "TEXT \"head & tail\"",
+        "BODY \"body 13 head\"",
+        "BODY \"needle in a hay stack\"",
+        "BODY https://hay.example/stack",
+        "OR BODY https://hay.example/stack SUBJECT \"topic 6\"",
         "NOT TEXT no-such-needle",
         "NOT BODY \"and so on\"",
     ] {

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use sealpost_account::decoded::Span;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Message};
 use sealpost_base::limits::CHUNK_BYTES;
@@ -14,7 +15,6 @@ use sealpost_base::{Error, Kind, Uid};
 use sealpost_imap::types::{AString, Atom, Code, Partial};
 use sealpost_imap::url::ImapUrl;
 use sealpost_mime::header::HeaderFilter;
-use sealpost_vault::message::MessageReader;
 
 use super::receive::Received;
 use crate::imap::fetch::section::{self, Place as Octets};
@@ -46,21 +46,20 @@ impl Session {
             Failure::Reply(_) => bad("there is no such message"),
             end => end,
         })?;
-        let reader = account.reader(&message);
         let octets = if url.section == Default::default() {
-            Octets::At(0..message.size())
+            Octets::At(Span { range: 0..message.size(), ..Span::default() })
         } else {
             section::place(&url.section, &*account.structure(&message).await?)
         };
         match octets {
             Octets::Nowhere => Err(bad("the message has no such part")),
-            Octets::At(range) => {
-                let range = section::cut(range, url.partial);
-                received.expect(self, to, range.end - range.start).await?;
-                self.copy_octets(&reader, range, received).await
+            Octets::At(span) => {
+                let span = Span { range: section::cut(span.range, url.partial), ..span };
+                received.expect(self, to, span.range.end - span.range.start).await?;
+                self.copy_octets(&account, &message, span, received).await
             }
-            Octets::Fields(range, filter) => {
-                self.copy_fields(&reader, range, filter, url.partial, to, received).await
+            Octets::Fields(span, filter) => {
+                self.copy_fields((&account, &message), span, filter, url.partial, to, received).await
             }
         }
     }
@@ -74,13 +73,14 @@ impl Session {
 
     async fn copy_octets(
         &self,
-        reader: &MessageReader,
-        range: Range<u64>,
+        account: &Account,
+        message: &Message,
+        span: Span,
         received: &mut Received,
     ) -> Result<(), Failure> {
-        for window in windows(range) {
-            let mut raw = reader.raw(window.clone());
-            let mut left = window.end - window.start;
+        for range in windows(span.range) {
+            let mut left = range.end - range.start;
+            let mut raw = account.octets(message, Span { range, layers: span.layers.clone() }).await?;
             while let Some(piece) = raw.next().await {
                 let piece = piece?;
                 left = left.saturating_sub(piece.len() as u64);
@@ -95,8 +95,8 @@ impl Session {
 
     async fn copy_fields(
         &mut self,
-        reader: &MessageReader,
-        header: Range<u64>,
+        (account, message): (&Account, &Message),
+        header: Span,
         mut filter: HeaderFilter,
         partial: Option<Partial>,
         to: &Place,
@@ -104,8 +104,8 @@ impl Session {
     ) -> Result<(), Failure> {
         let wanted = section::cut(0..u64::MAX, partial);
         let (mut at, mut passed) = (0, Vec::new());
-        for window in windows(header) {
-            let mut raw = reader.raw(window);
+        for range in windows(header.range) {
+            let mut raw = account.octets(message, Span { range, layers: header.layers.clone() }).await?;
             while let Some(piece) = raw.next().await {
                 filter.push(&piece?, &mut |octets| within(&wanted, &mut at, octets, &mut passed));
                 received.expect(self, to, passed.len() as u64).await?;

@@ -4,10 +4,11 @@
 //! what is stored here is stored as it was sent. The announced size comes from a first pass, which is remembered
 //! ([`sealpost_account::decoded`]).
 
+use sealpost_account::decoded::Span;
 use sealpost_base::{Error, Result};
 use sealpost_imap::types::{Section, SectionText};
-use sealpost_mime::Structure;
 use sealpost_mime::decode::Encoding;
+use sealpost_mime::{Layer, Structure};
 
 use super::octets::Reads;
 use super::section::{Place, place};
@@ -28,7 +29,7 @@ pub(super) fn encoding(section: &Section, structure: &Structure) -> Option<Encod
     }
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
     let part = structure.part(&path)?;
-    if part.children().is_some() || part.message().is_some() {
+    if part.children().is_some() || (part.message().is_some() && part.layer().is_none()) {
         return Some(Encoding::Identity);
     }
     match &*part.encoding {
@@ -42,21 +43,31 @@ pub(super) fn encoding(section: &Section, structure: &Structure) -> Option<Encod
 impl Reads {
     /// The size of the decoded section.
     pub(super) async fn binary_size(&self, section: &Section, structure: &Structure) -> Result<Size> {
-        let range = match place(section, structure) {
+        let span = match place(section, structure) {
             Place::Nowhere => return Ok(Size::Octets(0)),
-            Place::At(range) => range,
+            Place::At(span) => span,
             Place::Fields(header, filter) => {
                 return Ok(Size::Octets(self.count_fields(header, filter).await?));
             }
         };
         match encoding(section, structure) {
             None => Ok(Size::UnknownEncoding),
-            Some(Encoding::Identity | Encoding::Opaque) => Ok(Size::Octets(range.end - range.start)),
+            Some(Encoding::Identity | Encoding::Opaque) => {
+                Ok(Size::Octets(span.range.end - span.range.start))
+            }
             Some(encoding) => {
-                Ok(Size::Octets(self.account.decoded(&self.message, range, encoding).await?.size()))
+                let layers = inside(span, encoding);
+                Ok(Size::Octets(self.account.decoded(&self.message, &layers).await?.size()))
             }
         }
     }
+}
+
+/// The layers around what these octets, encoded like that, come to.
+pub(super) fn inside(span: Span, encoding: Encoding) -> Vec<Layer> {
+    let Span { mut layers, range } = span;
+    layers.push(Layer { range, encoding });
+    layers
 }
 
 /// The structure, or that it cannot be read.

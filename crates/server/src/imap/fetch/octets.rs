@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use sealpost_account::decoded::Span;
 use sealpost_account::{Account, Message};
 use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Result};
@@ -64,7 +65,7 @@ enum Source {
         rest: BoxStream<'static, Result<Vec<Bytes>>>,
     },
     /// A window of what a filter lets through.
-    Filtered { reader: MessageReader, header: Range<u64>, filter: HeaderFilter, window: Range<u64> },
+    Filtered { header: BoxStream<'static, Result<Bytes>>, filter: HeaderFilter, window: Range<u64> },
     /// Octets of which the encoding is undone.
     Decoded(BoxStream<'static, Result<Bytes>>),
 }
@@ -78,13 +79,23 @@ impl Reads {
     ) -> Result<Opened> {
         let place = match structure {
             // Whoever has the whole message needs no structure.
-            _ if is_whole(&wanted.section) && !wanted.binary => Place::At(0..self.reader.layout().raw_bytes),
+            _ if is_whole(&wanted.section) && !wanted.binary => {
+                Place::At(Span { range: 0..self.reader.layout().raw_bytes, ..Span::default() })
+            }
             other => place(&wanted.section, binary::readable(other)?),
         };
         match place {
             Place::Nowhere => Ok(Opened::Nil),
-            Place::At(range) if wanted.binary => self.open_binary(wanted, range, structure).await,
-            Place::At(range) => self.open_range(cut(range, wanted.partial)).await.map(Opened::Octets),
+            Place::At(span) if wanted.binary => self.open_binary(wanted, span, structure).await,
+            Place::At(span) if span.layers.is_empty() => {
+                self.open_range(cut(span.range, wanted.partial)).await.map(Opened::Octets)
+            }
+            Place::At(span) => {
+                let range = cut(span.range, wanted.partial);
+                let count = range.end - range.start;
+                let octets = self.account.octets(&self.message, Span { range, ..span }).await?;
+                Ok(Opened::Octets(OpenedOctets { count, nul: false, source: Source::Decoded(octets) }))
+            }
             Place::Fields(header, filter) => {
                 self.open_fields(header, filter, wanted.partial).await.map(Opened::Octets)
             }
@@ -94,13 +105,13 @@ impl Reads {
     async fn open_binary(
         &self,
         wanted: &Octets,
-        range: Range<u64>,
+        span: Span,
         structure: Option<&Result<Arc<Structure>>>,
     ) -> Result<Opened> {
         let Some(encoding) = binary::encoding(&wanted.section, binary::readable(structure)?) else {
             return Ok(Opened::UnknownEncoding);
         };
-        let decoded = self.account.decoded(&self.message, range, encoding).await?;
+        let decoded = self.account.decoded(&self.message, &binary::inside(span, encoding)).await?;
         // RFC 3516 §4.2: a partial counts decoded octets.
         let window = cut(0..decoded.size(), wanted.partial);
         let count = window.end - window.start;
@@ -128,10 +139,10 @@ impl Reads {
     }
 
     /// How many octets the filter lets through.
-    pub(super) async fn count_fields(&self, header: Range<u64>, mut filter: HeaderFilter) -> Result<u64> {
+    pub(super) async fn count_fields(&self, header: Span, mut filter: HeaderFilter) -> Result<u64> {
         let mut count = 0;
         let mut take = |octets: &[u8]| count += octets.len() as u64;
-        let mut raw = self.reader.raw(header);
+        let mut raw = self.account.octets(&self.message, header).await?;
         while let Some(piece) = raw.next().await {
             filter.push(&piece?, &mut take);
         }
@@ -141,11 +152,11 @@ impl Reads {
 
     async fn open_fields(
         &self,
-        header: Range<u64>,
+        header: Span,
         filter: HeaderFilter,
         partial: Option<Partial>,
     ) -> Result<OpenedOctets> {
-        let keep = header.end - header.start <= KEPT_HEADER_BYTES;
+        let keep = header.range.end - header.range.start <= KEPT_HEADER_BYTES;
         let (mut kept, mut count) = (Vec::new(), 0);
         let mut pass = filter.clone();
         let mut take = |octets: &[u8]| {
@@ -154,7 +165,7 @@ impl Reads {
                 kept.extend_from_slice(octets);
             }
         };
-        let mut raw = self.reader.raw(header.clone());
+        let mut raw = self.account.octets(&self.message, header.clone()).await?;
         while let Some(piece) = raw.next().await {
             pass.push(&piece?, &mut take);
         }
@@ -166,7 +177,8 @@ impl Reads {
             kept.drain(..window.start as usize);
             return Ok(OpenedOctets { count, nul: false, source: Source::Kept(kept) });
         }
-        let source = Source::Filtered { reader: self.reader.clone(), header, filter, window };
+        let header = self.account.octets(&self.message, header).await?;
+        let source = Source::Filtered { header, filter, window };
         Ok(OpenedOctets { count, nul: false, source })
     }
 }
@@ -207,8 +219,8 @@ impl OpenedOctets {
                 send_decoded(&mut literal, decoded, self.count).await?;
                 Ok(None)
             }
-            Source::Filtered { reader, header, filter, window } => {
-                send_filtered(&mut literal, &reader, header, filter, window).await?;
+            Source::Filtered { header, filter, window } => {
+                send_filtered(&mut literal, header, filter, window).await?;
                 Ok(None)
             }
         }
@@ -311,12 +323,10 @@ async fn send_decoded(
 
 async fn send_filtered(
     literal: &mut Literal<'_>,
-    reader: &MessageReader,
-    header: Range<u64>,
+    mut raw: BoxStream<'static, Result<Bytes>>,
     mut filter: HeaderFilter,
     window: Range<u64>,
 ) -> Result<(), End> {
-    let mut raw = reader.raw(header);
     let mut at = 0;
     let mut piece = Vec::new();
     loop {

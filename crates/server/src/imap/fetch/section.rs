@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use sealpost_imap::types::{Partial, Section, SectionText};
+use sealpost_account::decoded::Span;
+use sealpost_imap::types::{AString, Partial, Section, SectionText};
 use sealpost_mime::header::HeaderFilter;
 use sealpost_mime::{Part, Structure};
 
@@ -12,34 +13,40 @@ pub(in crate::imap) enum Place {
     /// The message has no such part.
     Nowhere,
     /// These octets of the message.
-    At(Range<u64>),
+    At(Span),
     /// Those of them that the filter lets through: some fields of a header.
-    Fields(Range<u64>, HeaderFilter),
+    Fields(Span, HeaderFilter),
 }
 
 /// Where the section is in a message with that structure.
 pub(in crate::imap) fn place(section: &Section, structure: &Structure) -> Place {
     let path: Vec<u32> = section.path.iter().map(|n| n.get()).collect();
-    let Some(part) = structure.part(&path) else { return Place::Nowhere };
+    let Some((part, mut layers)) = structure.part_within(&path) else { return Place::Nowhere };
     let whole = path.is_empty();
-    let at = |range: &Range<u64>| Place::At(range.clone());
     // HEADER and TEXT of a part are those of the message it holds; of other parts there are none.
     let message: Option<&Part> = if whole { Some(part) } else { part.message().map(|(_, inner)| inner) };
-    match &section.text {
-        SectionText::Everything if whole => Place::At(0..structure.size),
-        SectionText::Everything => at(&part.body),
-        SectionText::Mime => at(&part.header),
-        SectionText::Header => message.map_or(Place::Nowhere, |m| at(&m.header)),
-        SectionText::Text => message.map_or(Place::Nowhere, |m| at(&m.body)),
-        SectionText::HeaderFields(names) => message.map_or(Place::Nowhere, |m| {
-            let names = names.iter().map(|name| String::from_utf8_lossy(name.as_bytes()));
-            Place::Fields(m.header.clone(), HeaderFilter::only(names))
-        }),
-        SectionText::HeaderFieldsNot(names) => message.map_or(Place::Nowhere, |m| {
-            let names = names.iter().map(|name| String::from_utf8_lossy(name.as_bytes()));
-            Place::Fields(m.header.clone(), HeaderFilter::without(names))
-        }),
+    let of_message = !matches!(section.text, SectionText::Everything | SectionText::Mime);
+    if of_message && !whole {
+        layers.extend(part.layer());
     }
+    let range = match &section.text {
+        SectionText::Everything if whole => Some(0..structure.size),
+        SectionText::Everything => Some(part.body.clone()),
+        SectionText::Mime => Some(part.header.clone()),
+        SectionText::Text => message.map(|message| message.body.clone()),
+        _ => message.map(|message| message.header.clone()),
+    };
+    let Some(range) = range else { return Place::Nowhere };
+    let span = Span { layers, range };
+    match &section.text {
+        SectionText::HeaderFields(names) => Place::Fields(span, HeaderFilter::only(texts(names))),
+        SectionText::HeaderFieldsNot(names) => Place::Fields(span, HeaderFilter::without(texts(names))),
+        _ => Place::At(span),
+    }
+}
+
+fn texts(names: &[AString]) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+    names.iter().map(|name| String::from_utf8_lossy(name.as_bytes()))
 }
 
 /// The part of `range` that a partial means; empty if it begins at or after the end (RFC 3501 §6.4.5).
