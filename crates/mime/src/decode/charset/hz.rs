@@ -51,13 +51,13 @@ impl Hz {
             return;
         }
         match byte {
-            b'~' => {
+            b'~' if !self.pairs.is_half() => {
                 self.pairs.end(out);
                 self.tilde = true;
             }
             // Text that is said to be HZ and is GB 2312 as it is.
             0xa1..=0xfe => self.pairs.push(Set::Gb2312, byte, out),
-            0x21..=0x7d if self.chinese => self.pairs.push(Set::Gb2312, byte, out),
+            0x21..=0x7e if self.chinese => self.pairs.push(Set::Gb2312, byte, out),
             _ => {
                 self.pairs.end(out);
                 // A line ends in ASCII.

@@ -96,6 +96,11 @@ impl Iso2022 {
                     _ => self.shifted = byte == 0x0e,
                 }
             }
+            // Sets of 96 have characters there as well.
+            0x20 | 0x7f if matches!(self.single, Some(Code::Latin1 | Code::Greek)) => {
+                let code = self.single.take().unwrap_or(Code::Ascii);
+                self.sign(code, byte, out);
+            }
             0x21..=0x7e => {
                 let code = if self.shifted { self.g1 } else { self.g0 };
                 let code = self.single.unwrap_or(code);

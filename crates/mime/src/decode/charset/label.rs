@@ -41,17 +41,23 @@ pub(super) fn find(label: &str) -> Option<Decoding> {
     named(&squeezed)
         .or_else(|| known(Encoding::for_label_no_replacement(label.as_bytes())?))
         .or_else(|| code_page(number(&squeezed, &PREFIXES)?))
-        .or_else(|| code_page(28590 + number(&squeezed, &["iso8859", "8859"]).filter(|part| *part < 17)?))
+        .or_else(|| iso_8859(number(&squeezed, &["iso8859", "8859"])?))
         .or_else(|| {
             SingleByte::names().find(|name| *name == label.to_ascii_lowercase()).map(Decoding::SingleByte)
         })
+}
+
+/// A part of ISO 8859, with or without the year behind it.
+fn iso_8859(number: u32) -> Option<Decoding> {
+    let part = if number > 9999 { number / 10_000 } else { number };
+    code_page(28590 + u32::from(u8::try_from(part).ok()?))
 }
 
 /// What stands before the number of a code page, without separators.
 const PREFIXES: [&str; 13] =
     ["cp", "ibm", "xcp", "xibm", "csibm", "oem", "dos", "ms", "windows", "win", "xwindows", "ccsid", ""];
 
-fn number(squeezed: &str, prefixes: &[&str]) -> Option<u16> {
+fn number(squeezed: &str, prefixes: &[&str]) -> Option<u32> {
     let digits = |prefix: &&str| {
         squeezed.strip_prefix(*prefix).filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
     };
@@ -96,18 +102,21 @@ fn named(squeezed: &str) -> Option<Decoding> {
         | "eucjisx0213" => Whatwg(EUC_JP),
         "sjis" | "shiftjis" | "xsjis" | "mskanji" | "shiftjis2004" | "shiftjisx0213" | "sjiswin"
         | "shiftjisms" => Whatwg(SHIFT_JIS),
-        "euckr" | "uhc" | "xuhc" | "xwindows949" | "ksc5601" | "ksx1001" | "xeuckr" | "wansung" => {
-            Whatwg(EUC_KR)
-        }
-        "euccn" | "gb2312" | "gbk" | "xgbk" | "csgbk" | "gb231280" | "xeuccn" | "xgb" => Whatwg(GBK),
+        "euckr" | "uhc" | "xuhc" | "xwindows949" | "ksc5601" | "ksx1001" | "xeuckr" | "wansung"
+        | "ksc56011987" | "ksc56011989" | "xmackorean" => Whatwg(EUC_KR),
+        "euccn" | "gb2312" | "gbk" | "xgbk" | "csgbk" | "gb231280" | "xeuccn" | "xgb" | "gb23121980"
+        | "xmacsimpchinese" => Whatwg(GBK),
         "gb18030" | "gb180302000" | "gb180302022" | "gb180302005" => Whatwg(GB18030),
-        "big5" | "big5eten" | "big5hkscs" | "xbig5" | "xxbig5" | "big5tw" => Whatwg(BIG5),
+        "big5" | "big5eten" | "big5hkscs" | "xbig5" | "xxbig5" | "big5tw" | "hkscs" | "xmactradchinese" => {
+            Whatwg(BIG5)
+        }
         "koi8" | "koi8r" | "koi8ru" => Whatwg(if squeezed == "koi8ru" { KOI8_U } else { KOI8_R }),
-        "latin1" | "isolatin1" => Whatwg(WINDOWS_1252),
-        "latin7" => return code_page(28603),
-        "latin8" => return code_page(28604),
+        "latin1" | "isolatin1" | "latin" | "iso8859" => Whatwg(WINDOWS_1252),
+        "maccyrillic" | "xmacukrainian" => Whatwg(X_MAC_CYRILLIC),
+        "latin7" | "l7" => return code_page(28603),
+        "latin8" | "l8" | "isoceltic" => return code_page(28604),
         "latin9" | "latin0" => return code_page(28605),
-        "latin10" => return code_page(28606),
+        "latin10" | "l10" => return code_page(28606),
         "tis620" | "tis6202533" | "iso885911" => Whatwg(WINDOWS_874),
         "macroman" | "xmacroman" => Whatwg(MACINTOSH),
         "cspc8codepage437" => SingleByte("ibm437"),
@@ -135,7 +144,7 @@ fn named(squeezed: &str) -> Option<Decoding> {
 }
 
 /// A code page of IBM or of Windows.
-fn code_page(number: u16) -> Option<Decoding> {
+fn code_page(number: u32) -> Option<Decoding> {
     use Decoding::*;
     let whatwg = |label: String| Encoding::for_label(label.as_bytes()).map(Whatwg);
     Some(match number {

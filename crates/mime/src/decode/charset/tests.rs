@@ -52,11 +52,24 @@ fn labels_are_known_in_many_spellings() {
         ),
         (&["437", "csPC8CodePage437", "ibm437", "x-ibm437", "dos-437"], true),
         (&["windows-1251", "cp1251", "win1251", "windows1251", "x-windows-1251", "1251"], true),
-        (&["iso-8859-15", "ISO_8859-15", "iso8859_15", "latin-9", "8859-15", "cp28605"], true),
+        (
+            &[
+                "iso-8859-15",
+                "ISO_8859-15",
+                "iso8859_15",
+                "latin-9",
+                "ISO_8859-15:1998",
+                "iso-8859-15-1998",
+                "8859-15",
+                "cp28605",
+            ],
+            true,
+        ),
         (
             &[
                 "ks_c_5601-1987",
                 "KS_C_5601-1989",
+                "ks-c-5601-1987",
                 "ksc5601",
                 "cp949",
                 "uhc",
@@ -125,6 +138,8 @@ fn escapes_side_by_side_are_no_error() {
     assert_eq!(decode(Some("iso-2022-cn"), b"\x1b$)G\x0eGQ\x0fa \x1b$*H\x1bNGQb"), "\u{fffd}a \u{fffd}b");
     assert_eq!(decode(Some("hz"), b"~{Dc\n:C ~{Dc"), "你\n:C 你");
     assert_eq!(decode(Some("hz"), b"\xc4\xe3~x~"), "你~x~");
+    assert_eq!(decode(Some("hz"), b"~{0~~}"), "剥", "the second byte may be a tilde");
+    assert_eq!(jp(b"\x1b.A\x1bN\x7f\x1bN a"), "ÿ\u{a0}a");
 }
 
 #[test]
