@@ -211,6 +211,13 @@ mod tests {
     }
 
     #[test]
+    fn hostile_values_take_linear_time() {
+        for piece in ["1:1,", ",1", ":1,1", "1-", "(", "a+", "T1"] {
+            assert_eq!(at(&piece.repeat(60_000)), None, "{piece}");
+        }
+    }
+
+    #[test]
     fn whole_dates_have_a_time_and_nothing_else() {
         for text in [
             "Thu Jan  1 00:00:10 1970",

@@ -359,8 +359,8 @@ fn plain(value: &str) -> String {
     out
 }
 
-/// Whether the last word of `text` has colons and a digit at its end.
+/// Whether the last word of `text` has colons, a digit at its end, and no fraction yet.
 fn is_clock(text: &str) -> bool {
-    let word = text.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
-    word.contains(':') && word.ends_with(|c: char| c.is_ascii_digit())
+    let word = text.rsplit(|c: char| c.is_whitespace() || c == ',').next().unwrap_or_default();
+    word.contains(':') && !word.contains('.') && word.ends_with(|c: char| c.is_ascii_digit())
 }
