@@ -107,6 +107,7 @@ impl CappedText {
         if !self.aside.is_empty() && !self.text.body.is_empty() && !self.text.body.ends_with('\n') {
             self.text.body.push('\n');
         }
+        self.text.body.reserve_exact(self.aside.len());
         self.text.body.push_str(&self.aside);
         self.text
     }
