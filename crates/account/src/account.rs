@@ -476,7 +476,7 @@ impl Account {
         found.ok_or_else(|| Error::internal("nothing to decode"))
     }
 
-    /// The octets of a message that a span means.
+    /// The bytes of a message that a span names.
     ///
     /// # Errors
     /// As [`Account::structure`].

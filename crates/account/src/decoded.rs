@@ -26,19 +26,19 @@ const POINTS: u64 = 128;
 /// Encoded bytes between two of them at least.
 const STRIDE_BYTES: u64 = 512 * 1024;
 
-/// Octets of a message, or of what some of them decode to.
+/// Bytes of a message, or of what some of them decode to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The encoded octets around them, outermost first.
+    /// The encoded bytes around them, outermost first.
     pub layers: Vec<Layer>,
-    /// Which octets of what comes out of the innermost layer; of the message if there is none.
+    /// Which bytes of what the innermost layer decodes to; of the message if there is no layer.
     pub range: Range<u64>,
 }
 
 /// What is known of a part's decoded form.
 #[derive(Debug)]
 pub struct Decoded {
-    /// What the encoded octets are a part of, if not of the message.
+    /// The part whose decoded form holds the encoded bytes; `None`: the message holds them.
     around: Option<Arc<Decoded>>,
     /// The encoded octets, in that.
     range: Range<u64>,
@@ -58,7 +58,7 @@ struct Point {
 }
 
 impl Decoded {
-    /// Reads the part through. `around`: the encoded octets are some of what this comes to.
+    /// Reads the part through. `around`: the part whose decoded form holds the encoded bytes.
     ///
     /// # Errors
     /// `Corrupt` if the message is damaged, or what the store says.
@@ -115,7 +115,7 @@ impl Decoded {
     }
 }
 
-/// These octets of what is around a part, or of the message.
+/// These bytes of the decoded form of `around`, or of the message.
 fn octets(
     reader: &MessageReader,
     around: Option<&Decoded>,

@@ -1,4 +1,4 @@
-//! One form for all canonically equivalent texts (Unicode §3.7, §3.11, §3.12), without the characters that nobody sees.
+//! One form for all canonically equivalent texts (Unicode §3.7, §3.11, §3.12), without invisible characters.
 //!
 //! Characters are decomposed, marks are put in canonical order, and Hangul is composed to syllables again, which keeps
 //! Korean text small and its syllables whole: `가` is not found in `각`. Characters with the property

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_dropped() {
+    fn invisible_characters_are_dropped() {
         for unseen in
             ["\u{ad}", "\u{200b}", "\u{200c}", "\u{2060}", "\u{feff}", "\u{200e}", "\u{fe0f}", "\u{34f}"]
         {

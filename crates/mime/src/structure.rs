@@ -34,13 +34,13 @@ pub struct Structure {
     pub limited: bool,
 }
 
-/// Octets that are encoded: where they are, and how.
+/// Encoded bytes: where they are, and how they are encoded.
 ///
 /// The ranges of a [`Structure`] are those of the raw message, but for the parts inside of a message that is itself encoded
-/// in base64 or quoted-printable ([`Part::layer`]): theirs are ranges of its decoded octets.
+/// in base64 or quoted-printable ([`Part::layer`]): theirs are ranges of its decoded bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Layer {
-    /// The encoded octets: of the raw message, or of what the layer around this one decodes to.
+    /// The encoded bytes: of the raw message, or of what the layer around this one decodes to.
     pub range: Range<u64>,
     /// Their encoding.
     pub encoding: Encoding,

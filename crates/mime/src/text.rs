@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_aside_comes_last() {
+    fn aside_text_comes_after_the_body() {
         let mut sink = CappedText::new(12);
         for piece in ["a", "b"] {
             sink.body(piece);

@@ -5,57 +5,15 @@
 //! elsewhere ([`HtmlSink::aside`]): the title, and where links lead. No tree is built and nothing is recursed into, so
 //! nesting costs nothing; buffers are bounded by the names below.
 
+mod element;
 mod entity;
 
-use sealpost_base::limits;
-
+use element::{Attribute, Raw, is_block};
 use entity::Number;
 pub use entity::decode_references;
 
 /// Longest tag or attribute name that is told apart; a longer one is none that matters.
 const NAME_BYTES: usize = 32;
-/// Bytes of an `alt` text that are kept.
-const ALT_BYTES: usize = 512;
-
-/// Elements that begin a line of their own.
-const BLOCKS: [&str; 35] = [
-    "p",
-    "div",
-    "br",
-    "tr",
-    "li",
-    "ul",
-    "ol",
-    "dl",
-    "dt",
-    "dd",
-    "table",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "blockquote",
-    "pre",
-    "hr",
-    "section",
-    "article",
-    "header",
-    "footer",
-    "body",
-    "center",
-    "form",
-    "figure",
-    "address",
-    "caption",
-    "head",
-    "html",
-    "main",
-    "nav",
-    "aside",
-];
-
 /// Receives what HTML comes to, in order, in pieces cut anywhere.
 pub trait HtmlSink {
     /// A piece of the text as it is read.
@@ -97,41 +55,6 @@ enum Gap {
     None,
     Space,
     Line,
-}
-
-/// Elements whose content has no tags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Raw {
-    Script,
-    Style,
-    /// Text with references.
-    Title,
-}
-
-impl Raw {
-    fn of(name: &str) -> Option<Raw> {
-        match name {
-            "script" => Some(Raw::Script),
-            "style" => Some(Raw::Style),
-            "title" => Some(Raw::Title),
-            _ => None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attribute {
-    Alt,
-    Href,
-}
-
-impl Attribute {
-    fn bytes(self) -> usize {
-        match self {
-            Attribute::Alt => ALT_BYTES,
-            Attribute::Href => limits::LINK_BYTES,
-        }
-    }
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -415,7 +338,7 @@ impl HtmlText {
                 self.link = matches!(name, "a" | "area");
                 match name {
                     "td" | "th" | "img" | "input" | "option" => self.widen(Gap::Space),
-                    _ if BLOCKS.contains(&name) => self.widen(Gap::Line),
+                    _ if is_block(name) => self.widen(Gap::Line),
                     _ if !self.closing => self.raw = raw,
                     _ => {}
                 }

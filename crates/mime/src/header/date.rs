@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_write_instead() {
+    fn common_malformed_dates_are_read() {
         for (text, meant) in [
             ("Fri Nov 21 1997 09:55:06 GMT+0200 (EET)", "21 Nov 1997 09:55:06 +0200"),
             ("Fri, 21 Nov 1997 09:55:06 GMT+02:00", "21 Nov 1997 09:55:06 +0200"),

@@ -173,7 +173,7 @@ mod tests {
 
     /// RFC 2047 §3, §6.2: a charset that switches codes begins each encoded-word in ASCII.
     #[test]
-    fn words_that_switch_codes_are_decoded_one_by_one() {
+    fn stateful_encoded_words_are_decoded_separately() {
         let one = "東京都千代田区";
         assert_eq!(decode("=?ISO-2022-JP?B?GyRCRWw1fkVUQGlCZUVENmgbKEI=?="), one);
         assert_eq!(decode("=?ISO-2022-JP?B?GyRCRWw1fkVUGyhC?= =?iso-2022-jp?B?GyRCQGlCZUVENmgbKEI=?="), one);

@@ -43,11 +43,11 @@ fn check(message: &[u8], structure: &Structure) {
     assert_eq!(&Structure::decode(&structure.encode()).unwrap(), structure);
 }
 
-/// `octets`: what the ranges of the part are ranges of.
-fn check_part(octets: &[u8], part: &Part) {
+/// The ranges of the part are ranges of `bytes`.
+fn check_part(bytes: &[u8], part: &Part) {
     assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
-    assert!(part.body.start <= part.body.end && part.body.end <= octets.len() as u64);
-    assert_eq!(part.lines, lines(octets, &part.body), "{part:?}");
+    assert!(part.body.start <= part.body.end && part.body.end <= bytes.len() as u64);
+    assert_eq!(part.lines, lines(bytes, &part.body), "{part:?}");
     let inside: Vec<&Part> = match &part.kind {
         PartKind::Leaf => {
             assert!(part.media_type != "multipart" && !part.is("message", "rfc822"));
@@ -58,7 +58,7 @@ fn check_part(octets: &[u8], part: &Part) {
     };
     assert_eq!(inside.is_empty(), part.kind == PartKind::Leaf);
     if part.layer().is_some() {
-        let decoded = decoded(part, octets);
+        let decoded = decoded(part, bytes);
         assert_eq!((inside[0].header.start, inside[0].body.end), (0, decoded.len() as u64));
         return check_part(&decoded, inside[0]);
     }
@@ -66,18 +66,18 @@ fn check_part(octets: &[u8], part: &Part) {
     for child in inside {
         assert!(child.header.start >= last && child.body.end <= part.body.end, "parts are in order");
         last = child.header.start;
-        check_part(octets, child);
+        check_part(bytes, child);
     }
 }
 
-fn lines(octets: &[u8], range: &std::ops::Range<u64>) -> u64 {
-    octets[range.start as usize..range.end as usize].iter().filter(|b| **b == b'\n').count() as u64
+fn lines(bytes: &[u8], range: &std::ops::Range<u64>) -> u64 {
+    bytes[range.start as usize..range.end as usize].iter().filter(|b| **b == b'\n').count() as u64
 }
 
-fn decoded(part: &Part, octets: &[u8]) -> Vec<u8> {
+fn decoded(part: &Part, bytes: &[u8]) -> Vec<u8> {
     let mut decoder = TransferDecoder::new(part.transfer_encoding());
     let mut out = Vec::new();
-    decoder.push(&octets[part.body.start as usize..part.body.end as usize], &mut out);
+    decoder.push(&bytes[part.body.start as usize..part.body.end as usize], &mut out);
     decoder.finish(&mut out);
     out
 }
@@ -369,7 +369,7 @@ fn text_is_searched_as_it_is_read() {
 }
 
 #[test]
-fn html_may_say_its_charset_itself() {
+fn html_meta_chooses_the_charset() {
     let preview = |kind: &str, body: &[u8]| {
         let message = [b"Content-Type: ", kind.as_bytes(), b"\r\n\r\n", body].concat();
         scan(&message).0.preview.unwrap()
@@ -427,7 +427,7 @@ fn encoded_messages_within_each_other_are_limited() {
 }
 
 #[test]
-fn headers_around_an_encoded_message_are_let_go_of() {
+fn encoded_messages_free_outer_header_buffers() {
     let long = format!("X: {}\r\n", "x".repeat(limits::HEADER_FIELD_BYTES));
     let head = format!("{long}Content-Type: message/rfc822\r\nContent-Transfer-Encoding: base64\r\n\r\n");
     let mut scanner = Scanner::with_sink(NoText);

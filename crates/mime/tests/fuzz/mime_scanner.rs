@@ -37,10 +37,10 @@ fn check(message: &[u8], structure: &Structure) {
     check_part(message, &structure.root);
 }
 
-/// `octets`: what the ranges of the part are ranges of.
-fn check_part(octets: &[u8], part: &Part) {
+/// The ranges of the part are ranges of `bytes`.
+fn check_part(bytes: &[u8], part: &Part) {
     assert!(part.header.start <= part.header.end && part.header.end <= part.body.start);
-    assert_eq!(part.lines, lines(octets, part.body.start, part.body.end));
+    assert_eq!(part.lines, lines(bytes, part.body.start, part.body.end));
     let inside: Vec<&Part> = match &part.kind {
         PartKind::Leaf => vec![],
         PartKind::Multipart(parts) => parts.iter().collect(),
@@ -50,7 +50,7 @@ fn check_part(octets: &[u8], part: &Part) {
     if part.layer().is_some() {
         let mut decoder = TransferDecoder::new(part.transfer_encoding());
         let mut decoded = Vec::new();
-        decoder.push(&octets[part.body.start as usize..part.body.end as usize], &mut decoded);
+        decoder.push(&bytes[part.body.start as usize..part.body.end as usize], &mut decoded);
         decoder.finish(&mut decoded);
         assert_eq!((inside[0].header.start, inside[0].body.end), (0, decoded.len() as u64));
         return check_part(&decoded, inside[0]);
@@ -59,12 +59,12 @@ fn check_part(octets: &[u8], part: &Part) {
     for child in inside {
         assert!(from <= child.header.start && child.body.end <= part.body.end);
         from = child.body.end;
-        check_part(octets, child);
+        check_part(bytes, child);
     }
 }
 
-fn lines(octets: &[u8], from: u64, to: u64) -> u64 {
-    octets[from as usize..to as usize].iter().filter(|b| **b == b'\n').count() as u64
+fn lines(bytes: &[u8], from: u64, to: u64) -> u64 {
+    bytes[from as usize..to as usize].iter().filter(|b| **b == b'\n').count() as u64
 }
 
 /// What a filter keeps and what its opposite keeps is the header.

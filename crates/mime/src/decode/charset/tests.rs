@@ -143,7 +143,7 @@ fn escapes_side_by_side_are_no_error() {
 }
 
 #[test]
-fn words_of_a_charset_that_switches_are_decoded_one_by_one() {
+fn stateful_encoded_words_are_decoded_separately() {
     let words = |label: &str, words: &[&[u8]]| {
         decode_words(label, &words.iter().map(|word| word.to_vec()).collect::<Vec<_>>())
     };
@@ -174,7 +174,7 @@ fn words_of_a_charset_that_switches_are_decoded_one_by_one() {
 }
 
 #[test]
-fn bodies_say_their_charset_themselves() {
+fn boms_and_meta_choose_the_charset_of_bodies() {
     let body = |label: Option<&str>, html: bool, bytes: &[u8]| {
         let mut decoder = CharsetDecoder::of_body(label, html);
         let mut out = String::new();
