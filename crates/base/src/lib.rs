@@ -7,6 +7,7 @@
 
 pub mod budget;
 pub mod clock;
+pub mod cross_protocol;
 pub mod error;
 pub mod ids;
 pub mod limits;

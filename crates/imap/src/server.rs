@@ -70,6 +70,9 @@ pub enum Event {
         /// Why, for the response text.
         reason: Cow<'static, str>,
     },
+    /// Say goodbye and close: a line of HTTP came in the place of a command
+    /// ([`cross_protocol`](sealpost_base::cross_protocol)). No event follows.
+    Http,
     /// Answer BYE and close: the next command cannot be found, or it would take too much to find it. No event
     /// follows.
     Fatal {

@@ -137,6 +137,11 @@ impl SessionLog {
         self.count("refused", 1);
     }
 
+    /// The client sent a line of HTTP ([`cross_protocol`](sealpost_base::cross_protocol)).
+    pub fn spoke_http(&mut self) {
+        self.metrics.of(self.protocol).http.increment();
+    }
+
     /// Why the session ended (`logout`, `timeout`, `shutdown`, `too many errors` …); `closed` unless said.
     pub fn end(&mut self, reason: &'static str) {
         self.end = reason;

@@ -44,6 +44,7 @@ transcripts![
     fetch_partial,
     filters,
     fuzzy,
+    http,
     i18nlevel,
     idle,
     keyword_limits,

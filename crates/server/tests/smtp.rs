@@ -26,6 +26,6 @@ macro_rules! transcripts {
 }
 
 transcripts![
-    addresses, bdat, commands, delivery, errors, lmtp, lmtp_bdat, loops, pipelining, quota, quota_lmtp,
+    addresses, bdat, commands, delivery, errors, lmtp, lmtp_bdat, loops, http, pipelining, quota, quota_lmtp,
     recipients, size, smuggling, starttls, utf8,
 ];

@@ -10,7 +10,7 @@
 mod tests;
 
 use bytes::{Buf, Bytes, BytesMut};
-use sealpost_base::limits;
+use sealpost_base::{cross_protocol, limits};
 
 use crate::data::{DataDecoder, End, Piece};
 use crate::parse;
@@ -40,6 +40,8 @@ pub enum Fatal {
     EndlessLine,
     /// A BDAT chunk whose size does not fit: its octets cannot be told from commands.
     ChunkSize,
+    /// A line of HTTP ([`cross_protocol`]): what follows is not from a mail client, whatever it says.
+    Http,
 }
 
 #[derive(Debug)]
@@ -188,6 +190,9 @@ impl Decoder {
         }
         let line = self.input.split_to(end + 1);
         self.searched = 0;
+        if is_http(&line) {
+            return self.fatal(Fatal::Http);
+        }
         self.parsed(&line[..end - 1])
     }
 
@@ -212,6 +217,9 @@ impl Decoder {
     }
 
     fn bad_line(&mut self, octets: usize, misuse: Misuse) -> Step {
+        if is_http(&self.input) {
+            return self.fatal(Fatal::Http);
+        }
         let cr = self.input[octets - 1] == b'\r';
         self.input.advance(octets);
         self.searched = 0;
@@ -243,6 +251,11 @@ impl Decoder {
         self.input.clear();
         Step::Event(Event::Fatal(fatal))
     }
+}
+
+/// Whether the line that `input` begins with is one of HTTP. No command begins with a method, or with a word that ends in a colon.
+fn is_http(input: &[u8]) -> bool {
+    cross_protocol::begins_with_method(input) || cross_protocol::is_header_field(input)
 }
 
 /// Takes up to `left` octets off the front of `input` and counts them; `None` if there are none.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{Buf, BytesMut};
 use memchr::memchr;
-use sealpost_base::limits;
+use sealpost_base::{cross_protocol, limits};
 use zeroize::Zeroize;
 
 use super::message::Append;
@@ -170,6 +170,9 @@ impl Decoder {
             return self.skip_line(TOO_LONG);
         }
         let line = &self.input[collect.line..line_end];
+        if collect.line == 0 && cross_protocol::is_request_line(line) {
+            return self.http();
+        }
         match literal_at_end(line.strip_suffix(b"\r").unwrap_or(line)) {
             None => self.complete(line_end + 1),
             Some(literal) => self.literal(line_end + 1, literal),
@@ -188,6 +191,11 @@ impl Decoder {
             Err(Refused::Incomplete) => {
                 let reason = "the size of a literal has too many digits".into();
                 Event::Bad { tag: tag_of(&command), code: None, reason }
+            }
+            // A tag may end with a colon, but a command follows it then.
+            Err(_) if tag_of(&command).is_some_and(|tag| tag.as_str().ends_with(':')) => {
+                self.state = State::Dead;
+                Event::Http
             }
             Err(refused) => answer(refused),
         };
@@ -301,11 +309,21 @@ impl Decoder {
         Step::Again
     }
 
+    /// A line of HTTP: nothing more is read.
+    fn http(&mut self) -> Step {
+        self.clear();
+        self.state = State::Dead;
+        Step::Event(Event::Http)
+    }
+
     /// The command is refused in the middle of a line.
     fn skip_line(&mut self, reason: &'static str) -> Step {
         let bad = self.bad(reason);
         let State::Command(collect) = &self.state else { return Step::Again };
         let line = collect.line;
+        if line == 0 && cross_protocol::is_request_line(&self.input) {
+            return self.http();
+        }
         self.input.advance(line);
         self.state = State::Skip(Skip::new(0, Some(bad)));
         Step::Again

@@ -91,6 +91,7 @@ fn brief(event: &Event) -> String {
         Event::Line(line) => format!("line {}", line.escape_ascii()),
         Event::Bad { tag: t, .. } => format!("{} BAD", tag(t)),
         Event::No { tag, code, .. } => format!("{tag} NO {code:?}"),
+        Event::Http => "http".into(),
         Event::Fatal { .. } => "fatal".into(),
     }
 }
@@ -100,6 +101,19 @@ fn check(limits: Limits, input: &[u8], expected: &[&str]) {
         let found: Vec<String> = events(limits, input, pieces).iter().map(brief).collect();
         assert_eq!(found, expected, "{} in {pieces:?}", input.escape_ascii());
     }
+}
+
+#[test]
+fn a_line_of_http_ends_everything() {
+    for line in
+        ["GET / HTTP/1.1", "post /x HTTP/1.1", "OPTIONS * HTTP/1.1", "Host: mail.example", "Accept: */*"]
+    {
+        check(small(), format!("a NOOP\r\n{line}\r\nb NOOP\r\n").as_bytes(), &["a NOOP", "http"]);
+    }
+    let long = format!("GET /{} HTTP/1.1\r\nb NOOP\r\n", "x".repeat(small().command_bytes));
+    check(small(), long.as_bytes(), &["http"]);
+    // Any word is a tag.
+    check(small(), b"GET NOOP\r\nHost: NOOP\r\nPOST X\r\n", &["GET NOOP", "Host: NOOP", "POST BAD"]);
 }
 
 #[test]

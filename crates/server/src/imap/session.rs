@@ -166,6 +166,10 @@ impl Session {
             Event::No { tag, code, reason } => {
                 self.complete(&tag, Reply { status: Status::No, code, text: reason })?;
             }
+            Event::Http => {
+                self.log.spoke_http();
+                return Err(End::Http);
+            }
             Event::Fatal { reason } => return Err(End::Fatal(reason)),
             // These come only where they were asked for.
             Event::AppendMessage(_)

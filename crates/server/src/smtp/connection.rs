@@ -51,6 +51,8 @@ pub(super) enum End {
     Errors,
     /// Nothing sensible can be read any more.
     Unintelligible,
+    /// The client speaks HTTP.
+    Http,
     /// The TLS handshake failed.
     Handshake,
 }
@@ -67,6 +69,7 @@ impl End {
             End::Stopping => "shutdown",
             End::Errors => "too many errors",
             End::Unintelligible => "unintelligible",
+            End::Http => "HTTP",
             End::Handshake => "TLS handshake failed",
         }
     }
@@ -80,6 +83,7 @@ impl End {
             End::Stopping => Some(replies::stopping(hostname)),
             End::Errors => Some(replies::too_many_errors()),
             End::Unintelligible => Some(replies::unintelligible()),
+            End::Http => Some(replies::http()),
             End::Closed | End::Broken | End::Handshake => None,
         }
     }

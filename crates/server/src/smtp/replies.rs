@@ -161,6 +161,11 @@ pub(super) fn stopping(hostname: &str) -> Reply {
     Reply::status(421, (4, 3, 2), format!("{hostname} is stopping, closing connection"))
 }
 
+/// Nothing of what the client sent is in it: a browser may show it as a page.
+pub(super) fn http() -> Reply {
+    Reply::status(421, (4, 7, 0), "This is no web server, closing connection")
+}
+
 pub(super) fn unintelligible() -> Reply {
     Reply::status(421, (4, 5, 2), "What was sent cannot be read, closing connection")
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use sealpost_base::limits;
-use sealpost_smtp::server::Event;
+use sealpost_smtp::server::{Event, Fatal};
 use sealpost_smtp::types::{Chunk, Hello, Reply};
 
 use super::connection::{Connection, End, Within};
@@ -61,6 +61,9 @@ impl Session {
         // What was not acknowledged is given up, and its memory with it, before anything else is waited for.
         self.transaction = None;
         self.log.end(end.name());
+        if end == End::Http {
+            self.log.spoke_http();
+        }
         if let Some(reply) = end.reply(&self.ctx.hostname) {
             self.connection.reply(&reply);
         }
@@ -112,7 +115,8 @@ impl Session {
                 self.log.begin_command("BDAT");
                 Box::pin(self.end_chunk()).await
             }
-            Event::Fatal(_) => Err(End::Unintelligible),
+            Event::Fatal(Fatal::Http) => Err(End::Http),
+            Event::Fatal(Fatal::EndlessLine | Fatal::ChunkSize) => Err(End::Unintelligible),
         }
     }
 

@@ -47,6 +47,24 @@ fn commands_and_data_in_one_stream() {
 }
 
 #[test]
+fn a_line_of_http_ends_everything() {
+    for line in
+        ["GET / HTTP/1.1", "post /x HTTP/1.1", "CONNECT a:25 HTTP/1.1", "Host: a", "Content-Type:text/plain"]
+    {
+        for end in ["\r\n", "\n"] {
+            check(format!("NOOP\r\n{line}{end}QUIT\r\n"), &["Noop", "Http"]);
+        }
+    }
+    // Longer than a command may be.
+    check(format!("POST /{} HTTP/1.1\r\nQUIT\r\n", "x".repeat(100)), &["Http"]);
+    // It may be in a message.
+    check(
+        "DATA\r\nHost: a\r\nGET / HTTP/1.1\r\n.\r\nQUIT\r\n",
+        &["Data", "data Host: a\r\nGET / HTTP/1.1\r\n", "end false", "Quit"],
+    );
+}
+
+#[test]
 fn chunks_hold_anything() {
     check(
         "BDAT 9\r\n\r\n.\r\nQUITBDAT 0 LAST\r\nQUIT\r\n",

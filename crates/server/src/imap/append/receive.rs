@@ -80,7 +80,7 @@ impl Session {
                 Event::No { code, reason, .. } => {
                     return Err(Reply { code, ..Reply::refused(reason) }.into());
                 }
-                Event::Command(_) | Event::Line(_) | Event::AppendBegin(_) => {
+                Event::Command(_) | Event::Line(_) | Event::AppendBegin(_) | Event::Http => {
                     return Err(Reply::bad("expected the rest of the message").into());
                 }
             }

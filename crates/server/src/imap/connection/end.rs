@@ -18,6 +18,8 @@ pub(in crate::imap) enum End {
     Errors,
     /// What came cannot be read on from.
     Fatal(Cow<'static, str>),
+    /// The client speaks HTTP.
+    Http,
     /// There is no memory for a command as long as this one.
     NoMemory,
     /// The selected mailbox is gone (RFC 2180 §3.3).
@@ -42,6 +44,7 @@ impl End {
             End::Shutdown => "shutdown",
             End::Errors => "too many errors",
             End::Fatal(_) => "protocol",
+            End::Http => "HTTP",
             End::NoMemory => "no memory",
             End::MailboxGone => "mailbox gone",
             End::Crowded => "no memory for the view",
@@ -59,6 +62,7 @@ impl End {
             End::Shutdown => Some("server is shutting down"),
             End::Errors => Some("too many bad commands"),
             End::Fatal(reason) => Some(reason),
+            End::Http => Some("this is no web server"),
             End::NoMemory => Some("no memory for long commands now, come back later"),
             End::MailboxGone => {
                 Some("the selected mailbox was deleted, renumbered, or may not be read any more")
