@@ -2,6 +2,8 @@
 //!
 //! Each has a test that goes past it, next to the code that enforces it.
 
+use std::time::Duration;
+
 /// Plaintext bytes in one sealed chunk of a message object.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
@@ -79,6 +81,18 @@ pub const TLS_BYTES: usize = 24 * 1024;
 pub const TLS_HANDSHAKE_BYTES: usize = 32 * 1024;
 /// Bytes that a client may send in a TLS handshake: no certificate is asked for, so it says hello and little more.
 pub const TLS_HANDSHAKE_INPUT_BYTES: usize = 16 * 1024;
+
+/// How long a login may wait for its password check; then it has to come again.
+pub const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
+/// Accounts whose addresses are remembered that they have logged in from: their next attempt from there is checked first.
+pub const KNOWN_ACCOUNTS: usize = 4096;
+/// Such addresses of one account.
+pub const KNOWN_ADDRESSES: usize = 16;
+
+/// Different errors that one place in the program logs within an hour; more are counted.
+pub const LOGGED_ERRORS: usize = 1000;
+/// Bytes of lines of the log that wait for standard error; a line beyond them is lost and counted.
+pub const LOG_QUEUE_BYTES: usize = 1024 * 1024;
 
 /// Bytes of the head of an HTTP request.
 pub const HTTP_HEAD_BYTES: usize = 8 * 1024;

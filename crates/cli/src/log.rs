@@ -1,8 +1,27 @@
 //! The log: on standard error, quiet unless asked.
+//!
+//! What logs never waits for standard error and never fails because of it ([`queue`]). A panic is a line of the log too:
+//! the standard library's own hook would wait for standard error. Errors that come again and again are written once an hour
+//! ([`repeats`]).
 
+mod queue;
+mod repeats;
+
+use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use sealpost_base::SystemClock;
+use sealpost_server::metrics::LogMetrics;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::global::Level;
+use queue::{Note, Queue, StandardError};
+use repeats::Repeats;
 
 /// What is logged, and how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,21 +42,93 @@ pub enum Format {
     Json,
 }
 
-/// Starts to log.
+/// How long the end of the process waits for the last lines.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+/// The one log of this process.
+static LOG: OnceLock<(Queue, Arc<LogMetrics>)> = OnceLock::new();
+
+/// Starts to log. Only the first call counts.
 pub fn start(log: Log) {
     let filter = match log.level {
-        Level::Off => LevelFilter::OFF,
+        Level::Off => return,
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
         Level::Info => LevelFilter::INFO,
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let builder =
-        tracing_subscriber::fmt().with_max_level(filter).with_ansi(false).with_writer(std::io::stderr);
-    // Only the first call counts, and there is only one.
-    let _ = match log.format {
-        Format::Text => builder.try_init(),
-        Format::Json => builder.json().flatten_event(true).try_init(),
+    let metrics = Arc::<LogMetrics>::default();
+    // Without a thread nothing can be served either: what comes next says so.
+    let Ok(queue) = Queue::start(StandardError, metrics.clone(), tell) else { return };
+    if LOG.set((queue.clone(), metrics.clone())).is_err() {
+        return;
+    }
+    let repeats = Repeats::new(metrics, Arc::new(SystemClock::new()), queue.clone());
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        // It would say so on standard error, and panic if that fails.
+        .log_internal_errors(false)
+        .with_writer(queue);
+    let all = tracing_subscriber::registry().with(filter).with(repeats);
+    let started = match log.format {
+        Format::Text => all.with(lines).try_init(),
+        Format::Json => all.with(lines.json().flatten_event(true)).try_init(),
     };
+    if started.is_ok() {
+        std::panic::set_hook(Box::new(tell_panic));
+    }
+}
+
+/// What is counted of the log, if there is one.
+pub fn metrics() -> Option<Arc<LogMetrics>> {
+    LOG.get().map(|(_, metrics)| metrics.clone())
+}
+
+/// Waits a moment for the last lines when it is dropped: the process ends after that, also by a panic.
+pub struct LastLines;
+
+impl Drop for LastLines {
+    fn drop(&mut self) {
+        finish();
+    }
+}
+
+/// Waits a moment for the last lines.
+pub fn finish() {
+    if let Some((queue, _)) = LOG.get() {
+        queue.flush(LAST_LINES);
+    }
+}
+
+fn tell(note: Note) {
+    match note {
+        Note::Lost(lines) => tracing::error!(
+            lines,
+            "lines of the log were lost: standard error could not be written, or not quickly enough"
+        ),
+        Note::TooMany { file, line } => tracing::error!(
+            file,
+            line,
+            "more errors of this kind are counted and not written for an hour; sealpost check names what is damaged"
+        ),
+    }
+}
+
+fn tell_panic(panic: &PanicHookInfo<'_>) {
+    let at = panic.location().map(ToString::to_string).unwrap_or_default();
+    let thread = std::thread::current().name().unwrap_or_default().to_owned();
+    let message = message(panic.payload());
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        tracing::error!(at, thread, message, %backtrace, "a mistake in this program (panic)");
+    } else {
+        tracing::error!(at, thread, message, "a mistake in this program (panic)");
+    }
+}
+
+/// What a panic says.
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }

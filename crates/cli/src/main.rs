@@ -47,6 +47,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    let _last_lines = log::LastLines;
     let cli = Cli::parse();
     if let Some(reading) = reading(&cli)
         && let Err(e) = allocator::tune(reading)

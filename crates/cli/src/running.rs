@@ -1,66 +1,50 @@
-//! A server that runs until it is told to stop.
+//! A server that runs until it is told to stop, or until it has lost what it is for.
 //!
 //! SIGTERM or SIGINT: every session says goodbye (BYE, 421) and the process ends within the `timeouts.stop` of the
 //! configuration. A second one: it ends at once; what was acknowledged is safe in either case. SIGHUP: a changed
-//! certificate is loaded.
+//! certificate is loaded. A listening socket that is lost ends the process too, as a failure, so that the service manager
+//! starts another.
+//!
+//! Signals have a thread of their own ([`signals`]): a runtime that runs nothing any more must not keep the process.
+
+mod service_manager;
+mod signals;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
 use sealpost_server::Server;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit;
-
-/// The signals a server listens to. Made before it says that it is ready, so that none is missed.
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    /// From now on these signals no longer end the process by themselves.
-    ///
-    /// # Errors
-    /// If the system does not let them be caught.
-    pub fn listen() -> Result<Self> {
-        let on = |kind| signal(kind).context("cannot listen to signals");
-        Ok(Signals {
-            terminate: on(SignalKind::terminate())?,
-            interrupt: on(SignalKind::interrupt())?,
-            hang_up: on(SignalKind::hangup())?,
-        })
-    }
-
-    async fn stop(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
+pub use service_manager::ServiceManager;
+use signals::Said;
+pub use signals::Signals;
 
 /// Serves until a signal says stop, then stops.
-pub async fn until_stopped(server: Server, mut signals: Signals) -> ExitCode {
-    loop {
+pub async fn until_stopped(server: Server, mut signals: Signals, manager: ServiceManager) -> ExitCode {
+    let ctx = server.context().clone();
+    tokio::spawn(manager.clone().watch(ctx.clone()));
+    manager.ready();
+    let code = loop {
         tokio::select! {
-            _ = signals.terminate.recv() => break,
-            _ = signals.interrupt.recv() => break,
-            _ = signals.hang_up.recv() => reload(&server).await,
-        }
-    }
-    tracing::info!("stopping");
-    let grace = server.context().settings.timeouts.stop;
-    tokio::select! {
-        cut_off = server.stop(grace) => {
-            if cut_off > 0 {
-                tracing::warn!(sessions = cut_off, "sessions that did not end in time were cut off");
+            said = signals.next() => match said {
+                Said::Stop => break ExitCode::SUCCESS,
+                Said::Reload => reload(&server).await,
+            },
+            protocol = ctx.health.lost() => {
+                tracing::error!(protocol, "nobody listens there any more: the server ends, to be started again");
+                break ExitCode::from(exit::FAILED);
             }
-            ExitCode::SUCCESS
         }
-        () = signals.stop() => ExitCode::from(exit::FAILED),
+    };
+    tracing::info!("stopping");
+    manager.stopping();
+    let grace = ctx.settings.timeouts.stop;
+    signals.begin_end();
+    let cut_off = server.stop(grace).await;
+    if cut_off > 0 {
+        tracing::warn!(sessions = cut_off, "sessions that did not end in time were cut off");
     }
+    code
 }
 
 async fn reload(server: &Server) {

@@ -11,6 +11,8 @@ pub(crate) mod http;
 mod openmetrics;
 mod process;
 
+use std::sync::{Arc, OnceLock};
+
 use sealpost_base::metrics::{Counter, Histogram};
 
 pub use families::reference;
@@ -49,6 +51,18 @@ pub struct Command(u8);
 #[derive(Debug)]
 pub struct Metrics {
     protocols: [ProtocolMetrics; 3],
+    /// Sessions and background tasks that ended by a panic.
+    pub panics: Counter,
+    log: OnceLock<Arc<LogMetrics>>,
+}
+
+/// What the log of the process counts.
+#[derive(Debug, Default)]
+pub struct LogMetrics {
+    /// Lines that were not written: standard error could not be written, or not quickly enough.
+    pub lost: Counter,
+    /// Errors: damage, or mistakes in this program. Those whose line was not written again are among them.
+    pub errors: Counter,
 }
 
 /// What the sessions of one protocol count.
@@ -58,6 +72,8 @@ pub struct ProtocolMetrics {
     pub accepted: Counter,
     /// Connections that were told to come back later.
     pub refused: Counter,
+    /// Sessions that ended because the client sent a line of HTTP.
+    pub http: Counter,
     /// Octets received, without TLS.
     pub bytes_in: Counter,
     /// Octets sent, without TLS.
@@ -228,7 +244,11 @@ impl Verdict {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics { protocols: Protocol::ALL.map(ProtocolMetrics::new) }
+        Metrics {
+            protocols: Protocol::ALL.map(ProtocolMetrics::new),
+            panics: Counter::default(),
+            log: OnceLock::new(),
+        }
     }
 }
 
@@ -236,6 +256,12 @@ impl Metrics {
     /// What the sessions of a protocol count.
     pub fn of(&self, protocol: Protocol) -> &ProtocolMetrics {
         &self.protocols[protocol as usize]
+    }
+
+    /// What the log of this process counts is among the metrics from now on.
+    pub fn observe_log(&self, log: Arc<LogMetrics>) {
+        // There is one log.
+        let _ = self.log.set(log);
     }
 
     /// A connection became a session of the service of that name.
@@ -260,6 +286,7 @@ impl ProtocolMetrics {
         ProtocolMetrics {
             accepted: none(),
             refused: none(),
+            http: none(),
             bytes_in: none(),
             bytes_out: none(),
             messages: none(),

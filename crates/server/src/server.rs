@@ -19,6 +19,7 @@ use crate::net::Stream;
 use crate::settings::{Connections, Listen, Settings};
 use crate::shutdown::Shutdown;
 use crate::smtp::Protocol;
+use crate::survive::survive;
 use crate::tls::Tls;
 
 #[cfg(test)]
@@ -102,13 +103,18 @@ impl Server {
             ));
         }
         let mut housekeeping = JoinSet::new();
-        housekeeping.spawn(keep_house(Arc::clone(&ctx), tls.clone()));
-        housekeeping.spawn(unload_idle(Arc::clone(&ctx)));
+        let of_tls = tls.clone();
+        housekeeping
+            .spawn(survive("housekeeping", Arc::clone(&ctx), move |ctx| keep_house(ctx, of_tls.clone())));
+        housekeeping.spawn(survive("unloading", Arc::clone(&ctx), unload_idle));
         let (mut bus, bus_ends) = (JoinSet::new(), Shutdown::new());
         let settings = ctx.settings.bus.clone();
         if !settings.url.is_empty() {
-            let ears = Ears { accounts: ctx.accounts.clone(), standings: ctx.auth.standings().clone() };
-            bus.spawn(crate::bus::run(settings, ears, ctx.random.clone(), bus_ends.clone()));
+            let ends = bus_ends.clone();
+            bus.spawn(survive("bus", Arc::clone(&ctx), move |ctx| {
+                let ears = Ears { accounts: ctx.accounts.clone(), standings: ctx.auth.standings().clone() };
+                crate::bus::run(settings.clone(), ears, ctx.random.clone(), ends.clone())
+            }));
         }
         Ok(Server { addresses, ctx, tls, admission, listeners, housekeeping, bus, bus_ends })
     }

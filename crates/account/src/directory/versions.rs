@@ -109,7 +109,8 @@ impl Versions {
         match self.read_newest_once(directory).await {
             // One answer of a remote store may be wrong.
             Err(e) if e.kind() == Kind::Corrupt && !self.store.tells() => {
-                tracing::warn!(directory, error = %e, "a record could not be opened; it is read once more");
+                // If it stays so, whoever asked says what is damaged.
+                tracing::debug!(directory, error = %e, "a record could not be opened; it is read once more");
                 self.read_newest_once(directory).await
             }
             read => read,

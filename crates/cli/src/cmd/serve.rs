@@ -19,7 +19,7 @@ use crate::exit::Usage;
 use crate::global::Global;
 use crate::log;
 use crate::place::Place;
-use crate::running::{self, Signals};
+use crate::running::{self, ServiceManager, Signals};
 
 /// Arguments of `sealpost serve`.
 #[derive(clap::Args)]
@@ -72,14 +72,17 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
     }
     let place = Place::of(&config).await?;
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(place.settings.timeouts.stop)?;
     let server = start(&place).await?;
     if let Some(refetch) = origin::refetch(&place.dir, &place.store, place.random.clone()) {
         server.context().accounts.set_bodies(Arc::new(Anywhere(refetch)));
     }
     let ready = Ready::of(&place, server.addresses());
-    global.output().show(&ready, |ready| ready.to_text())?;
-    Ok(running::until_stopped(server, signals).await)
+    if let Err(error) = global.output().show(&ready, |ready| ready.to_text()) {
+        // A full disk behind standard output, or nobody who reads it, is no reason to serve no mail.
+        tracing::warn!(%error, "standard output cannot be written: where this server listens is in the configuration");
+    }
+    Ok(running::until_stopped(server, signals, ServiceManager::from_environment()).await)
 }
 
 /// Starts the server of a data directory.
@@ -90,7 +93,11 @@ pub async fn start(place: &Place) -> sealpost_base::Result<Server> {
     let (mut settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
     settings.listen.admin = Some(place.dir.clone());
     settings.bus.node = Some(place.dir.clone());
-    Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await
+    let server = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await?;
+    if let Some(log) = log::metrics() {
+        server.context().metrics.observe_log(log);
+    }
+    Ok(server)
 }
 
 impl Ready {

@@ -20,7 +20,7 @@ use crate::config::memory::MemoryOption;
 use crate::global::Global;
 use crate::log;
 use crate::place::Place;
-use crate::running::{self, Signals};
+use crate::running::{self, ServiceManager, Signals};
 use crate::samples;
 use ports::Ports;
 use report::Ready;
@@ -75,9 +75,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         samples::deliver(&place.accounts(), record, root).await.context("the sample mail")?;
     }
     place.settings.postmaster = Some(login.account.to_string());
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(place.settings.timeouts.stop)?;
     let server = serve::start(&place).await.map_err(|e| ports::explain(e, args.ports))?;
     global.output().show(&Ready::new(&place, &login, server.addresses()), Ready::to_text)?;
     drop(login);
-    Ok(running::until_stopped(server, signals).await)
+    Ok(running::until_stopped(server, signals, ServiceManager::from_environment()).await)
 }

@@ -296,7 +296,7 @@ pub const KEYS: &[Key] = &[
         "login.checks_waiting",
         Several,
         settings.login.checks_waiting,
-        "Password checks that may wait for their turn; one more is told to come back later."
+        "Password checks that may wait for their turn; when there is one more, the one that would be served last is told to come back later."
     ),
     key!(
         "login.remember",
@@ -314,7 +314,7 @@ pub const KEYS: &[Key] = &[
         "login.free_failures",
         Count,
         settings.login.free_failures,
-        "Failures of an address or account that cost no delay."
+        "Failures of an address or account that cost no delay, attempts under way included; a /24 (IPv4), /56 or /48 (IPv6) network around an address has 16, 4 and 16 times as many."
     ),
     key!(
         "login.first_delay",
@@ -334,13 +334,13 @@ pub const KEYS: &[Key] = &[
         "login.delayed",
         Several,
         settings.login.delayed,
-        "Logins that may be held back at the same time; one more is refused at once."
+        "Logins that may be held back at the same time from addresses that have failed, and as many from others; one more is refused at once."
     ),
     key!(
         "login.delayed_per_address",
         Several,
         settings.login.delayed_per_address,
-        "The same, from one address."
+        "Logins from one address that has failed that may be held back at the same time."
     ),
     key!(
         "metrics.listen",

@@ -5,7 +5,12 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use std::time::Duration;
+
+use super::accept::{secured, session, stay};
+use super::admission::Admission;
 use super::*;
+use crate::health::Unhealthy;
 use crate::settings::{Connections, Settings};
 
 fn context(settings: Settings) -> Arc<Context> {
@@ -231,4 +236,65 @@ async fn nobody_else_is_believed() {
     drop(client);
     ctx.shutdown.begin();
     running.await.unwrap();
+}
+
+/// Panics before there is a session: in the accept loop itself.
+fn explode(_: Stream, _: Arc<Context>) -> BoxFuture<'static, ()> {
+    std::panic::resume_unwind(Box::new("a mistake"))
+}
+
+static EXPLODES: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+fn echo_or_explode(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
+    let explodes = EXPLODES.swap(false, std::sync::atomic::Ordering::SeqCst);
+    if explodes { explode(stream, ctx) } else { echo(stream, ctx) }
+}
+
+#[tokio::test]
+async fn an_accept_loop_survives_a_panic_with_its_sessions() {
+    let ctx = context(Settings::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let admission = Admission::new(Connections::default(), usize::MAX);
+    let service = Service { serve: echo_or_explode, ..service() };
+    let running = tokio::spawn(run(listener, service, ctx.clone(), admission.clone()));
+    let mut before = TcpStream::connect(address).await.unwrap();
+    assert_eq!(line(&mut before).await, "hello\r\n");
+    EXPLODES.store(true, std::sync::atomic::Ordering::SeqCst);
+    let mut unlucky = TcpStream::connect(address).await.unwrap();
+    assert_eq!(line(&mut unlucky).await, "", "its connection is lost");
+    let mut after = TcpStream::connect(address).await.unwrap();
+    assert_eq!(line(&mut after).await, "hello\r\n");
+    before.write_all(b"x").await.unwrap();
+    let mut echoed = [0];
+    before.read_exact(&mut echoed).await.unwrap();
+    assert_eq!((ctx.metrics.panics.read(), admission.total()), (1, 2));
+    assert_eq!(ctx.health.check(Duration::from_secs(20)).await, Ok(()));
+    ctx.shutdown.begin();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_socket_that_no_longer_listens_is_reported_as_lost() {
+    let ctx = context(Settings::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap();
+    let Listener::Tcp(socket) = &listener else { unreachable!() };
+    // Whoever has the same socket may end it.
+    let same = duplicate(socket);
+    let admission = Admission::new(Connections::default(), usize::MAX);
+    let running = tokio::spawn(run(listener, service(), ctx.clone(), admission));
+    let mut client = TcpStream::connect(address).await.unwrap();
+    assert_eq!(line(&mut client).await, "hello\r\n");
+    rustix::net::shutdown(&same, rustix::net::Shutdown::Both).unwrap();
+    assert_eq!(ctx.health.lost().await, "echo");
+    assert_eq!(ctx.health.check(Duration::from_secs(20)).await, Err(Unhealthy::Lost("echo")));
+    ctx.shutdown.begin();
+    assert_eq!(line(&mut client).await, "bye\r\n", "sessions go on until the server stops");
+    running.await.unwrap();
+}
+
+fn duplicate(socket: &TcpListener) -> std::os::fd::OwnedFd {
+    use std::os::fd::AsFd;
+    socket.as_fd().try_clone_to_owned().unwrap()
 }

@@ -255,6 +255,46 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_http_requests_rejected",
+        Counter,
+        "",
+        "protocol",
+        "Sessions that ended because the client sent a line of HTTP: a browser that was led to the wrong port.",
+        |v, s| {
+            s.each_protocol(v, |p| &p.http);
+        }
+    ),
+    family!(
+        "sealpost_panics",
+        Counter,
+        "",
+        "",
+        "Mistakes in this program that ended a session or a background task; the log says where. Everything else goes on.",
+        |v, s| {
+            s.number(&[], v.ctx.metrics.panics.read());
+        }
+    ),
+    family!(
+        "sealpost_errors",
+        Counter,
+        "",
+        "",
+        "Errors in the log: something damaged was met, or a mistake in this program. The log has each of them once an hour; all are counted.",
+        |v, s| {
+            s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.errors.read()));
+        }
+    ),
+    family!(
+        "sealpost_log_lines_lost",
+        Counter,
+        "",
+        "",
+        "Lines of the log that could not be written to standard error, or not quickly enough.",
+        |v, s| {
+            s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.lost.read()));
+        }
+    ),
+    family!(
         "sealpost_sessions",
         Gauge,
         "",

@@ -20,6 +20,8 @@ use crate::net::Stream;
 const ASKING: Duration = Duration::from_secs(2);
 /// How long a client may take for all of it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an accept loop may take to say that it is alive.
+const LOOP_PATIENCE: Duration = Duration::from_secs(2);
 /// What is sent at once, in bytes; one more piece may be added to it.
 const PAGE_BYTES: usize = 8 * 1024;
 
@@ -72,9 +74,9 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
             stream.write_all(text.as_bytes()).await?;
         }
         Request::Health { body } => {
-            let (status, text) = match ctx.shutdown.is_stopping() {
-                true => ("503 Service Unavailable", "stopping\n"),
-                false => ("200 OK", "ok\n"),
+            let (status, text) = match health(ctx).await {
+                Ok(()) => ("200 OK", "ok\n".to_owned()),
+                Err(why) => ("503 Service Unavailable", format!("{why}\n")),
             };
             stream.write_all(begin(status, "text/plain", "").as_bytes()).await?;
             stream.write_all(if body { text.as_bytes() } else { b"" }).await?;
@@ -96,6 +98,14 @@ async fn answer(stream: &mut Stream, ctx: &Context) -> std::io::Result<()> {
         }
     }
     stream.flush().await
+}
+
+/// Why nobody should be sent here, if so.
+async fn health(ctx: &Context) -> Result<(), String> {
+    match ctx.shutdown.is_stopping() {
+        true => Err("stopping".to_owned()),
+        false => ctx.health.check(LOOP_PATIENCE).await.map_err(|e| e.to_string()),
+    }
 }
 
 fn begin(status: &str, media_type: &str, more: &str) -> String {

@@ -118,7 +118,8 @@ impl Store {
     pub async fn read_opened<T>(&self, path: &str, open: impl Fn(&Bytes) -> Result<T>) -> Result<T> {
         match open(&self.read(path).await?) {
             Err(e) if e.kind() == Kind::Corrupt && self.0.local.is_none() => {
-                tracing::warn!(path, error = %e, "an object could not be opened; it is read once more");
+                // If it stays so, whoever asked says what is damaged.
+                tracing::debug!(path, error = %e, "an object could not be opened; it is read once more");
             }
             opened => return opened,
         }

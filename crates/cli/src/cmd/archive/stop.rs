@@ -23,6 +23,7 @@ pub fn on_signals() -> Result<watch::Receiver<bool>> {
                 _ = terminate.recv() => {}
             }
             if !first {
+                crate::log::finish();
                 std::process::exit(i32::from(crate::exit::TEMPORARY));
             }
             first = false;

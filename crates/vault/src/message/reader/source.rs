@@ -109,7 +109,8 @@ impl Source {
     pub(in crate::message) async fn forgets(&self, path: &str, e: &Error) -> bool {
         let again = e.kind() == Kind::Corrupt && self.store.forget(path).await;
         if again {
-            tracing::warn!(path, error = %e, "what was read could not be opened; it is read once more");
+            // If it stays so, whoever asked says what is damaged.
+            tracing::debug!(path, error = %e, "what was read could not be opened; it is read once more");
         }
         again
     }

@@ -1,0 +1,49 @@
+//! Background tasks that must not end: a panic costs what was being done, and the task begins anew.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use crate::context::Context;
+
+/// Pauses before a task begins anew; a fault that comes at once, always, must not take a processor.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Runs what `task` makes, anew after each panic, until it ends by itself. Panics are counted, and logged by the panic hook.
+pub(crate) async fn survive<F: Future<Output = ()>>(
+    name: &'static str,
+    ctx: Arc<Context>,
+    mut task: impl FnMut(Arc<Context>) -> F,
+) {
+    let mut pause = FIRST_PAUSE;
+    while AssertUnwindSafe(task(ctx.clone())).catch_unwind().await.is_err() {
+        ctx.metrics.panics.increment();
+        tracing::error!(task = name, "a background task ended by a mistake in this program, and begins anew");
+        tokio::select! {
+            () = ctx.shutdown.wait() => return,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_begins_anew_and_is_counted() {
+        let (ctx, runs) = (Arc::new(crate::context::for_tests()), AtomicUsize::new(0));
+        survive("test", ctx.clone(), |_| async {
+            if runs.fetch_add(1, Ordering::SeqCst) < 3 {
+                std::panic::resume_unwind(Box::new("a mistake"));
+            }
+        })
+        .await;
+        assert_eq!((runs.load(Ordering::SeqCst), ctx.metrics.panics.read()), (4, 3));
+    }
+}
