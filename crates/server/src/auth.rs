@@ -6,10 +6,11 @@
 //! - The account's record is read from the store for every login, so a changed password, a revoked token and a
 //!   removed account take effect at once, whichever process changed it; sessions that are open end soon
 //!   ([`standing`]).
-//! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that do not.
+//! - Logins that prove themselves cheaply (remembered ones and tokens) never wait behind those that do not. Of the others
+//!   those are checked first that come from where the account has logged in before, then those from where nothing has failed.
 //! - Recovery codes do not log in; they are for `passwd --recovery`.
 //!
-//! The reasons are in `docs/decisions/0005-authentication.md`.
+//! The reasons are in `docs/decisions/0005-authentication.md` and `docs/decisions/0055-logins-under-attack.md`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,16 +23,23 @@ use sealpost_vault::slot::{PasswordParams, Slot, SlotId, SlotKind, for_login};
 
 use crate::metrics::LoginMetrics;
 use crate::settings::Login;
-use crate::throttle::{Name, Network, Throttle};
+use crate::throttle::{Attempt, Name, Network, Throttle};
 
 pub mod checks;
+mod joined;
+mod known;
+mod line;
 mod remembered;
 pub mod standing;
 
 #[cfg(test)]
+mod attack;
+#[cfg(test)]
 mod tests;
 
-use checks::Checks;
+use checks::{Checks, Turn};
+use joined::{Comer, Joined};
+use known::KnownAddresses;
 use remembered::Remembered;
 use standing::{Standing, Standings};
 
@@ -40,6 +48,8 @@ pub struct Authenticator {
     directory: Directory,
     checks: Checks,
     remembered: Remembered,
+    known: KnownAddresses,
+    joined: Joined<Answer>,
     throttle: Throttle,
     standings: Standings,
     decoy: Arc<Decoy>,
@@ -92,7 +102,18 @@ impl Authenticator {
         let throttle = Throttle::new(*settings, clock);
         let standings = Standings::new(directory.clone());
         let metrics = LoginMetrics::default();
-        Ok(Authenticator { directory, checks, remembered, throttle, standings, decoy, metrics })
+        let (known, joined) = (KnownAddresses::default(), Joined::new(random));
+        Ok(Authenticator {
+            directory,
+            checks,
+            remembered,
+            known,
+            joined,
+            throttle,
+            standings,
+            decoy,
+            metrics,
+        })
     }
 
     /// The account that `name` (in any case; without a domain, one of the host's) and `secret` (a password or a
@@ -111,14 +132,27 @@ impl Authenticator {
             Ok(secret) => (secret, record),
             Err(_) => (stand_in(secret), None),
         };
-        let opened = match record {
-            Some(record) => self.open(network, tried, record, secret).await?,
-            None => self.pretend(network, tried, secret).await?,
-        };
-        if opened.is_none() {
-            self.throttle.failed(network, tried);
+        if let Some(entered) = record.as_ref().and_then(|record| self.cheaply(record, &secret)) {
+            self.known.note(entered.record.id, network);
+            return Ok(entered);
         }
-        opened.ok_or(Denied::Credentials)
+        let attempted = self.joined.attempted(network, tried, secret.bytes());
+        loop {
+            match self.joined.enter(attempted) {
+                Comer::Lead(lead) => {
+                    let outcome = self.attempt(network, tried, record.as_ref(), secret).await;
+                    let answer = Answer::of(&outcome, record.as_ref());
+                    lead.answer(answer);
+                    let opened = outcome?.zip(record).ok_or(Denied::Credentials);
+                    return opened.map(|((root, slot), record)| Entered { record, root, slot });
+                }
+                Comer::Other(answer) => match joined::answered(answer).await {
+                    Some(answer) if answer.is_of(record.as_ref()) => return answer.give(record),
+                    // It was given up, or is about another version of the record.
+                    _ => {}
+                },
+            }
+        }
     }
 
     /// As [`Authenticator::login`], with a token and nothing else: a password that somebody configured as one is not
@@ -130,16 +164,12 @@ impl Authenticator {
     async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
         let network = peer.map(Network::of);
         let (tried, record) = self.find(name).await?;
-        let entered = record.and_then(|record| {
-            let slot = token_slot(&for_login(&record.slots, token))?.clone();
-            let root = slot.open(record.id, token)?;
-            Some(Entered { record, root, slot: slot.id() })
-        });
-        if entered.is_none() {
-            self.hold_back(network, tried).await?;
-            self.throttle.failed(network, tried);
+        if let Some(entered) = record.as_ref().and_then(|record| by_token(record, token)) {
+            self.known.note(entered.record.id, network);
+            return Ok(entered);
         }
-        entered.ok_or(Denied::Credentials)
+        self.begin(network, tried, record.as_ref()).await?.failed();
+        Err(Denied::Credentials)
     }
 
     /// What lets the session of that login know when it has to end. Must be called inside a tokio runtime.
@@ -199,71 +229,126 @@ impl Authenticator {
         Ok((tried, record))
     }
 
-    async fn open(
+    /// A login that needs no password check: one that is remembered, or a token. A token is 256 random bits: there is nothing to
+    /// guess.
+    fn cheaply(&self, record: &AccountRecord, secret: &Secret) -> Option<Entered> {
+        let remembered = self.recall(record, secret);
+        remembered
+            .map(|(root, slot)| Entered { record: record.clone(), root, slot })
+            .or_else(|| by_token(record, secret.bytes()))
+    }
+
+    fn recall(&self, record: &AccountRecord, secret: &Secret) -> Option<(RootKey, SlotId)> {
+        let tag = self.remembered.tag(record, secret.bytes());
+        let found = self.remembered.find(tag, record);
+        if found.is_some() {
+            self.metrics.remembered.increment();
+        }
+        found
+    }
+
+    /// Checks a secret that does not prove itself cheaply. Without a record it does what a wrong password would cost.
+    async fn attempt(
         &self,
         network: Option<Network>,
         tried: Name,
-        record: AccountRecord,
+        record: Option<&AccountRecord>,
         secret: Secret,
-    ) -> Result<Option<Entered>, Denied> {
-        let tag = self.remembered.tag(&record, secret.bytes());
-        if let Some((root, slot)) = self.remembered.find(tag, &record) {
-            self.metrics.remembered.increment();
-            return Ok(Some(Entered { record, root, slot }));
-        }
-        let slots: Vec<Slot> = for_login(&record.slots, secret.bytes()).into_iter().cloned().collect();
-        // A token is 256 random bits: checking it is cheap, and there is nothing to guess.
-        if let Some(slot) = token_slot(&slots.iter().collect::<Vec<_>>()) {
-            let root = slot.open(record.id, secret.bytes());
-            if root.is_none() {
-                self.hold_back(network, tried).await?;
-            }
-            return Ok(root.map(|root| Entered { record, root, slot: slot.id() }));
-        }
-        if slots.is_empty() {
-            return self.pretend(network, tried, secret).await;
-        }
-        self.hold_back(network, tried).await?;
-        let turn = self.checks.turn().await.map_err(|_| Denied::Busy)?;
-        // A client that opens several connections at once pays for the first.
-        if let Some((root, slot)) = self.remembered.find(tag, &record) {
-            self.metrics.remembered.increment();
-            return Ok(Some(Entered { record, root, slot }));
-        }
-        let id = record.id;
-        let opens = move |slot: &Slot| slot.open(id, secret.bytes()).map(|root| (root, slot.id()));
-        let check = move || slots.iter().find_map(opens);
-        let Some((root, slot)) = self.checks.run(turn, check).await.map_err(Denied::Unavailable)? else {
+    ) -> Result<Option<(RootKey, SlotId)>, Denied> {
+        let slots: Vec<Slot> = record.map_or_else(Vec::new, |record| {
+            for_login(&record.slots, secret.bytes()).into_iter().cloned().collect()
+        });
+        let mut attempt = self.begin(network, tried, record).await?;
+        // What looks like a token of the account and is not has cost nothing, and need not.
+        if token_slot(&slots.iter().collect::<Vec<_>>()).is_some() {
+            attempt.failed();
             return Ok(None);
+        }
+        let Ok(turn) = self.checks.turn(attempt.priority()).await else {
+            attempt.failed();
+            return Err(Denied::Busy);
         };
-        self.remembered.insert(tag, &record, root.clone(), slot);
-        Ok(Some(Entered { record, root, slot }))
+        // The same password may have opened the account from elsewhere meanwhile.
+        if let Some(found) = record.and_then(|record| self.recall(record, &secret)) {
+            attempt.succeeded();
+            return Ok(Some(found));
+        }
+        attempt.checking();
+        let opened = match record.filter(|_| !slots.is_empty()) {
+            None => self.pretend(turn, secret).await?,
+            Some(record) => {
+                let tag = self.remembered.tag(record, secret.bytes());
+                let id = record.id;
+                let opens = move |slot: &Slot| slot.open(id, secret.bytes()).map(|root| (root, slot.id()));
+                let check = move || slots.iter().find_map(opens);
+                let opened = self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
+                if let Some((root, slot)) = &opened {
+                    self.remembered.insert(tag, record, root.clone(), *slot);
+                    self.known.note(record.id, network);
+                }
+                opened
+            }
+        };
+        match &opened {
+            Some(_) => attempt.succeeded(),
+            None => attempt.failed(),
+        }
+        Ok(opened)
     }
 
     /// Does what a wrong password would cost.
-    async fn pretend<T>(
-        &self,
-        network: Option<Network>,
-        tried: Name,
-        secret: Secret,
-    ) -> Result<Option<T>, Denied> {
-        self.hold_back(network, tried).await?;
-        let turn = self.checks.turn().await.map_err(|_| Denied::Busy)?;
+    async fn pretend<T>(&self, turn: Turn, secret: Secret) -> Result<Option<T>, Denied> {
         let decoy = Arc::clone(&self.decoy);
         let check = move || drop(decoy.slot.open(decoy.account, secret.bytes()));
         self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
         Ok(None)
     }
 
-    /// Waits as long as earlier failures demand.
-    async fn hold_back(&self, network: Option<Network>, tried: Name) -> Result<(), Denied> {
-        let turn = self.throttle.admit(network, tried).map_err(|_| Denied::Busy)?;
-        if !turn.wait().is_zero() {
+    /// An attempt that has waited as long as earlier ones demand.
+    async fn begin(
+        &self,
+        network: Option<Network>,
+        tried: Name,
+        record: Option<&AccountRecord>,
+    ) -> Result<Attempt, Denied> {
+        let is_known = record.is_some_and(|record| self.known.contains(record.id, network));
+        let mut attempt = self.throttle.arrive(network, tried, is_known).map_err(|_| Denied::Busy)?;
+        if attempt.begin().await.map_err(|_| Denied::Busy)? {
             self.metrics.held_back.increment();
-            tokio::time::sleep(turn.wait()).await;
         }
-        Ok(())
+        Ok(attempt)
     }
+}
+
+/// What attempts that are the same as one under way are told.
+#[derive(Clone)]
+struct Answer {
+    /// The version of the account's record that it is about.
+    version: Option<u64>,
+    opened: Result<Option<(RootKey, SlotId)>, ()>,
+}
+
+impl Answer {
+    fn of(outcome: &Result<Option<(RootKey, SlotId)>, Denied>, record: Option<&AccountRecord>) -> Self {
+        let version = record.map(|record| record.version);
+        Answer { version, opened: outcome.as_ref().map(Clone::clone).map_err(|_| ()) }
+    }
+
+    fn is_of(&self, record: Option<&AccountRecord>) -> bool {
+        self.version == record.map(|record| record.version)
+    }
+
+    fn give(self, record: Option<AccountRecord>) -> Result<Entered, Denied> {
+        let opened = self.opened.map_err(|()| Denied::Busy)?.zip(record);
+        opened.map(|((root, slot), record)| Entered { record, root, slot }).ok_or(Denied::Credentials)
+    }
+}
+
+/// The login by a token, if that is one of the account.
+fn by_token(record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
+    let slot = token_slot(&for_login(&record.slots, secret))?;
+    let (root, slot) = (slot.open(record.id, secret)?, slot.id());
+    Some(Entered { record: record.clone(), root, slot })
 }
 
 /// The slot, if the secret was a token of the account.

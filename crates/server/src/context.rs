@@ -11,6 +11,7 @@ use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
 use crate::failed_logins::FailedLogins;
+use crate::health::Health;
 use crate::imap::{Appends, Compressions, Leftovers, LongCommands, Orders, Results, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
@@ -78,6 +79,8 @@ pub struct Context {
     pub random: Arc<dyn Random>,
     /// What the operator decided.
     pub settings: Settings,
+    /// Whether the accept loops are alive.
+    pub health: Health,
     /// Tells when to end.
     pub shutdown: Shutdown,
     /// Where everything is, for temporary objects.
@@ -133,6 +136,7 @@ impl Context {
             clock,
             random,
             settings,
+            health: Health::default(),
             shutdown: Shutdown::new(),
             store,
         })

@@ -1,21 +1,32 @@
-//! Slows down those who guess: repeated failures make the next attempt wait, per address and per account.
+//! Slows down those who guess: failures make the next attempt wait, per network and per account.
 //!
-//! Nobody is ever locked out. An address's attempts form a queue, each a delay after the one before; an account's
-//! do not, so that those who guess at it cannot keep its owner waiting longer than one delay. Attempts that
-//! prove themselves without a password check (a remembered login, a token) do not come here at all.
+//! An attempt under way counts as a failure until it succeeds, so a burst of guesses is no quicker than one after the other.
+//! The attempts of an address form a line; they begin one delay apart, or as soon as those before have succeeded. Networks
+//! around an address have counts of their own, with thresholds that grow with their size: whoever rents a whole network gains
+//! little by it. An account's attempts do not form a line, so that those who guess at it cannot keep its owner waiting longer
+//! than one delay, and an address from which the account has logged in before does not wait for them at all.
 //!
-//! Success forgives nothing: who guesses could buy forgiveness with an account of his own, and a client that polls
+//! Nobody is ever locked out. Attempts that prove themselves without a password check (a remembered login, a token) do not
+//! come here. Success forgives nothing: who guesses could buy forgiveness with an account of his own, and a client that polls
 //! would wipe out what is counted against its account. Time does, one failure after the other.
+//!
+//! The reasons are in `docs/decisions/0055-logins-under-attack.md`.
 
-use std::net::IpAddr;
+mod failures;
+mod network;
+
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use lru::LruCache;
 use sealpost_base::Clock;
+use tokio::sync::Notify;
 
 use crate::settings::Login;
+use failures::{Failures, Scale};
+pub use network::Network;
+use network::{LEVELS, Level};
 
 /// Counts failures. Cloning shares the counts.
 #[derive(Clone)]
@@ -28,52 +39,72 @@ struct Shared {
 }
 
 struct Tables {
-    addresses: LruCache<Network, Failures>,
+    /// One for each size of network.
+    networks: [LruCache<Network, Failures>; LEVELS],
     accounts: LruCache<Name, Failures>,
-    delayed: usize,
+    /// Attempts that are held back, by whether their address has failed before.
+    held: [usize; 2],
+    next: u64,
 }
-
-/// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Network(u128);
 
 /// What was tried as an account name: a hash of it, so that long names do not take more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name([u8; 16]);
 
-/// What is known of one address or account. Times are the monotonic clock's.
-#[derive(Debug, Clone, Copy)]
-struct Failures {
-    count: u32,
-    /// When the next of them is forgotten, less one period.
-    since: Duration,
-    /// When the next attempt may be made.
-    ready: Duration,
-    /// Attempts held back now.
-    waiting: usize,
+/// How soon an attempt is checked; the smallest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority {
+    class: Class,
+    /// What counts against the network, then against the account: about their logarithms.
+    failures: (u32, u32),
 }
 
-/// Leave to make an attempt after [`Turn::wait`]. Dropping it makes room for another that waits.
-pub struct Turn {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// The account has logged in from that address before.
+    Known,
+    /// Nothing counts against the address.
+    Clean,
+    Other,
+}
+
+/// One attempt. Dropped while it is [checked](Attempt::checking), it counts as a failure.
+pub struct Attempt {
     throttle: Throttle,
     network: Option<Network>,
-    wait: Duration,
+    name: Name,
+    is_known: bool,
+    /// Its place in the address's line.
+    number: u64,
+    /// Until when it is held back for what counts against the account.
+    account: Duration,
+    /// Rings when another attempt of the address has begun or ended.
+    changed: Arc<Notify>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Held back, as one of [`Tables::held`] says.
+    Held(usize),
+    /// It counts as a failure until it succeeds.
+    UnderWay,
+    /// The same, and the answer is being found out.
+    Checking,
+    Over,
+}
+
+/// What an attempt that is held back has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Begin,
+    /// Try again after that time, or when the address's others have changed.
+    Wait(Duration),
 }
 
 /// Too many attempts are being held back; this one has to come again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowded;
-
-impl Network {
-    /// The network that `address` belongs to.
-    pub fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            // Distinct from every IPv6 network: those have zeros in the low half.
-            IpAddr::V4(v4) => Network(u128::from(v4.to_ipv6_mapped())),
-            IpAddr::V6(v6) => Network(u128::from(v6) & !u128::from(u64::MAX)),
-        }
-    }
-}
 
 impl Name {
     /// The name that was tried, in canonical form where it has one.
@@ -83,67 +114,68 @@ impl Name {
         hash.copy_from_slice(&digest.as_ref()[..16]);
         Name(hash)
     }
+
+    /// The hash.
+    pub(crate) fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
 }
 
 impl Throttle {
     /// Nobody has failed yet.
     pub fn new(settings: Login, clock: Arc<dyn Clock>) -> Self {
         let capacity = NonZeroUsize::new(settings.tracked).unwrap_or(NonZeroUsize::MIN);
-        let (addresses, accounts) = (LruCache::new(capacity), LruCache::new(capacity));
-        let tables = Mutex::new(Tables { addresses, accounts, delayed: 0 });
-        Throttle(Arc::new(Shared { settings, clock, tables }))
+        let networks = std::array::from_fn(|_| LruCache::new(capacity));
+        let tables = Tables { networks, accounts: LruCache::new(capacity), held: [0; 2], next: 0 };
+        Throttle(Arc::new(Shared { settings, clock, tables: Mutex::new(tables) }))
     }
 
-    /// When an attempt from `network` (`None`: a Unix socket) at `name` may be made.
+    /// An attempt from `network` (`None`: a Unix socket) at `name` comes; [`Attempt::begin`] waits until it may be made. Of
+    /// attempts with the same secret only one comes here. `is_known`: the account has logged in from there before.
     ///
     /// # Errors
-    /// [`Crowded`] if it would have to wait and too many wait already.
-    pub fn admit(&self, network: Option<Network>, name: Name) -> Result<Turn, Crowded> {
+    /// [`Crowded`] if it would have to wait and too many wait already. It counts against its network.
+    pub fn arrive(&self, network: Option<Network>, name: Name, is_known: bool) -> Result<Attempt, Crowded> {
         let (now, settings) = (self.0.clock.monotonic(), &self.0.settings);
         let tables = &mut *self.lock();
-        let account = tables.accounts.get_mut(&name).map_or(Duration::ZERO, |failures| {
+        tables.next += 1;
+        let account = tables.accounts.get_mut(&name).map_or(now, |failures| {
             failures.forgive(now, settings);
-            failures.ready.saturating_sub(now)
+            failures.ready(Scale::ONE, settings)
         });
-        let mut address = network.and_then(|network| tables.addresses.get_mut(&network));
-        let queued = address.as_mut().map_or(Duration::ZERO, |failures| {
-            failures.forgive(now, settings);
-            failures.ready.saturating_sub(now)
+        let mut attempt = Attempt {
+            throttle: self.clone(),
+            network,
+            name,
+            is_known,
+            number: tables.next,
+            account: if is_known { now } else { account },
+            changed: Arc::default(),
+            state: State::Over,
+        };
+        let has_failed = attempt.line(tables, now).is_some_and(|failures| failures.count > 0);
+        attempt.changed = attempt.line(tables, now).map_or_else(Arc::default, |line| line.changed());
+        let place = attempt.wait(tables, now).and_then(|wait| {
+            let room = wait.is_zero() || tables.held[usize::from(has_failed)] < settings.delayed;
+            if room { Ok(()) } else { Err(Crowded) }
         });
-        let wait = account.max(queued);
-        if wait.is_zero() {
-            // The address's next attempt still keeps its distance from this one.
-            if let Some(failures) = address {
-                failures.ready = now + failures.delay(settings);
+        match place {
+            Ok(()) => {
+                tables.held[usize::from(has_failed)] += 1;
+                attempt.state = State::Held(usize::from(has_failed));
+                Ok(attempt)
             }
-            return Ok(Turn { throttle: self.clone(), network: None, wait });
+            Err(Crowded) => {
+                attempt.leave_line(tables);
+                attempt.refuse(tables, now);
+                Err(Crowded)
+            }
         }
-        let here = address.as_ref().map_or(0, |failures| failures.waiting);
-        if tables.delayed >= settings.delayed || here >= settings.delayed_per_address {
-            return Err(Crowded);
-        }
-        tables.delayed += 1;
-        if let Some(failures) = address {
-            failures.waiting += 1;
-            failures.ready = failures.ready.max(now) + failures.delay(settings);
-        }
-        Ok(Turn { throttle: self.clone(), network, wait })
-    }
-
-    /// An attempt failed.
-    pub fn failed(&self, network: Option<Network>, name: Name) {
-        let (now, settings) = (self.0.clock.monotonic(), &self.0.settings);
-        let tables = &mut *self.lock();
-        let new = || Failures { count: 0, since: now, ready: now, waiting: 0 };
-        if let Some(network) = network {
-            tables.addresses.get_or_insert_mut(network, new).add(now, settings);
-        }
-        tables.accounts.get_or_insert_mut(name, new).add(now, settings);
     }
 
     /// Attempts held back now.
     pub fn delayed(&self) -> usize {
-        self.lock().delayed
+        self.lock().held.iter().sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {
@@ -151,53 +183,203 @@ impl Throttle {
     }
 }
 
-impl Failures {
-    fn add(&mut self, now: Duration, settings: &Login) {
-        self.forgive(now, settings);
-        self.count = self.count.saturating_add(1);
-        self.ready = self.ready.max(now + self.delay(settings));
+impl Tables {
+    fn network(&mut self, level: Level, now: Duration, settings: &Login) -> &mut Failures {
+        let failures = self.networks[level.index].get_or_insert_mut(level.network, || Failures::none(now));
+        failures.forgive(now, settings);
+        failures
     }
 
-    fn forgive(&mut self, now: Duration, settings: &Login) {
-        let period = settings.forgive.as_millis().max(1);
-        let periods = now.saturating_sub(self.since).as_millis() / period;
-        let periods = u32::try_from(periods).unwrap_or(u32::MAX);
-        if periods > 0 {
-            self.count = self.count.saturating_sub(periods);
-            self.since = if self.count == 0 { now } else { self.since + settings.forgive * periods };
-        }
+    fn account(&mut self, name: Name, now: Duration, settings: &Login) -> &mut Failures {
+        let failures = self.accounts.get_or_insert_mut(name, || Failures::none(now));
+        failures.forgive(now, settings);
+        failures
     }
+}
 
-    /// What the next attempt has to wait for: doubles with every failure that is not free.
-    fn delay(&self, settings: &Login) -> Duration {
-        match self.count.checked_sub(settings.free_failures + 1) {
-            None => Duration::ZERO,
-            Some(doublings) => {
-                let factor = 1u32.checked_shl(doublings.min(31)).unwrap_or(u32::MAX);
-                settings.first_delay.saturating_mul(factor).min(settings.max_delay)
+impl Attempt {
+    /// Waits until the attempt may be made; whether that took any time. Cancel-safe: dropped, it leaves the line.
+    ///
+    /// # Errors
+    /// [`Crowded`] if the address has failed meanwhile, and too many of its attempts wait.
+    pub async fn begin(&mut self) -> Result<bool, Crowded> {
+        let mut has_waited = false;
+        let changed = self.changed.clone();
+        loop {
+            let ring = changed.notified();
+            let mut ring = std::pin::pin!(ring);
+            // From here on nothing is missed.
+            ring.as_mut().enable();
+            let Step::Wait(wait) = self.step()? else { return Ok(has_waited) };
+            has_waited = true;
+            tokio::select! {
+                () = ring => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
-}
 
-impl Turn {
-    /// How long to wait before the attempt; zero for most.
-    pub fn wait(&self) -> Duration {
-        self.wait
+    /// How soon it is checked.
+    pub fn priority(&self) -> Priority {
+        let (now, settings) = (self.now(), self.throttle.0.settings);
+        let tables = &mut *self.throttle.lock();
+        let levels = self.network.iter().flat_map(|network| network.levels());
+        let against = levels.map(|level| tables.network(level, now, &settings).count / level.scale.0);
+        let network = magnitude(against.max().unwrap_or(0));
+        let account = tables.account(self.name, now, &settings);
+        // It is under way itself.
+        let account = magnitude(account.effective().saturating_sub(1));
+        let class = match network {
+            _ if self.is_known => Class::Known,
+            0 => Class::Clean,
+            _ => Class::Other,
+        };
+        Priority { class, failures: (network, account) }
     }
-}
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if self.wait.is_zero() {
+    /// The answer is being found out: whoever goes now may learn it.
+    pub fn checking(&mut self) {
+        self.state = State::Checking;
+    }
+
+    /// It was right.
+    pub fn succeeded(mut self) {
+        self.end(false);
+    }
+
+    /// It was wrong, or refused because too many wait.
+    pub fn failed(mut self) {
+        self.end(true);
+    }
+
+    /// As [`Attempt::begin`], once: how long to wait before the next look, or nothing.
+    #[cfg(test)]
+    pub(crate) fn look(&mut self) -> Result<Option<Duration>, Crowded> {
+        self.step().map(|step| match step {
+            Step::Begin => None,
+            Step::Wait(wait) => Some(wait),
+        })
+    }
+
+    fn step(&mut self) -> Result<Step, Crowded> {
+        let (throttle, now) = (self.throttle.clone(), self.now());
+        let settings = &throttle.0.settings;
+        let State::Held(held) = self.state else { return Ok(Step::Begin) };
+        let tables = &mut *throttle.lock();
+        match self.wait(tables, now) {
+            Ok(wait) if !wait.is_zero() => Ok(Step::Wait(wait)),
+            Ok(_) => {
+                tables.held[held] = tables.held[held].saturating_sub(1);
+                self.leave_line(tables);
+                for level in self.network.iter().flat_map(|network| network.levels()) {
+                    tables.network(level, now, settings).begin(now);
+                }
+                tables.account(self.name, now, settings).begin(now);
+                self.state = State::UnderWay;
+                Ok(Step::Begin)
+            }
+            Err(Crowded) => {
+                tables.held[held] = tables.held[held].saturating_sub(1);
+                self.leave_line(tables);
+                self.refuse(tables, now);
+                self.state = State::Over;
+                Err(Crowded)
+            }
+        }
+    }
+
+    /// How long it is held back now, as far as can be told; in its address's line from now on.
+    fn wait(&self, tables: &mut Tables, now: Duration) -> Result<Duration, Crowded> {
+        let settings = &self.throttle.0.settings;
+        let mut until = self.account;
+        if let Some(line) = self.line(tables, now) {
+            let place = line.place(self.number);
+            let (ready, between) = (line.ready(Scale::ONE, settings), line.delay(Scale::ONE, settings));
+            // Those in front may begin sooner than that, and may not: either is told.
+            until = until.max(ready + between.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX)));
+            // Before anything has failed all may be the users behind one address, who come back after a restart.
+            if until > now && line.is_failing(settings) && place >= settings.delayed_per_address {
+                return Err(Crowded);
+            }
+        }
+        if !self.is_known {
+            for level in self.network.iter().flat_map(|network| network.wider()) {
+                until = until.max(tables.network(level, now, settings).ready(level.scale, settings));
+            }
+        }
+        Ok(until.saturating_sub(now))
+    }
+
+    fn end(&mut self, has_failed: bool) {
+        if self.state == State::Over {
             return;
         }
-        let tables = &mut *self.throttle.lock();
-        tables.delayed = tables.delayed.saturating_sub(1);
-        if let Some(failures) = self.network.and_then(|network| tables.addresses.peek_mut(&network)) {
-            failures.waiting = failures.waiting.saturating_sub(1);
+        let (throttle, now) = (self.throttle.clone(), self.now());
+        let settings = &throttle.0.settings;
+        let tables = &mut *throttle.lock();
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Held(held) => {
+                tables.held[held] = tables.held[held].saturating_sub(1);
+                self.leave_line(tables);
+            }
+            State::UnderWay | State::Checking => {
+                for level in self.network.iter().flat_map(|network| network.levels()) {
+                    tables.network(level, now, settings).end();
+                }
+                tables.account(self.name, now, settings).end();
+                if has_failed {
+                    self.count(tables, now);
+                }
+            }
+            State::Over => {}
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Counts a failure.
+    fn count(&self, tables: &mut Tables, now: Duration) {
+        let settings = &self.throttle.0.settings;
+        for level in self.network.iter().flat_map(|network| network.levels()) {
+            tables.network(level, now, settings).fail(level.scale, now);
+        }
+        tables.account(self.name, now, settings).fail(Scale::ONE, now);
+    }
+
+    /// Counts an attempt that was not made, against where it came from.
+    fn refuse(&self, tables: &mut Tables, now: Duration) {
+        for level in self.network.iter().flat_map(|network| network.levels()) {
+            tables.network(level, now, &self.throttle.0.settings).refuse(level.scale);
         }
     }
+
+    /// What counts against its address, and the line there.
+    fn line<'a>(&self, tables: &'a mut Tables, now: Duration) -> Option<&'a mut Failures> {
+        let level = self.network?.narrow();
+        Some(tables.network(level, now, &self.throttle.0.settings))
+    }
+
+    fn leave_line(&self, tables: &mut Tables) {
+        if let Some(network) = self.network
+            && let Some(line) = tables.networks[0].peek_mut(&network)
+        {
+            line.leave(self.number);
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn now(&self) -> Duration {
+        self.throttle.0.clock.monotonic()
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.end(self.state == State::Checking);
+    }
+}
+
+fn magnitude(count: u32) -> u32 {
+    u32::BITS - count.leading_zeros()
 }
 
 #[cfg(test)]

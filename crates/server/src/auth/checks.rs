@@ -1,37 +1,60 @@
-//! Password checks: a few at a time, on threads of their own, with memory from the budget.
+//! Password checks: a few at a time, on threads of their own, with memory from the budget, the most promising first.
 //!
 //! Argon2 takes 19 MiB and tens of milliseconds. On the runtime's threads it would stop every session that shares
-//! them; without a bound, a handful of guessers would take all memory and all cores.
+//! them; without a bound, a handful of guessers would take all memory and all cores. Those that wait are served by their
+//! [priority](crate::throttle::Priority): whoever guesses waits behind everybody else, and makes room when there are too many.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealpost_base::memory::LARGEST_REQUEST;
-use sealpost_base::{Budget, Error, Permit, Result};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use sealpost_base::{Budget, Error, Permit, Result, limits};
+use tokio::sync::oneshot;
+
+use super::line::{Entry, Line};
+use crate::throttle::Priority;
 
 /// Memory that one check takes, in bytes (Argon2id, m = 19 MiB).
 pub const CHECK_BYTES: usize = LARGEST_REQUEST;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// How somebody who waits is told that its turn has come, or that others are better.
+type Told = oneshot::Sender<Result<(), Busy>>;
+
 /// The threads and who waits for them.
 pub struct Checks {
     jobs: Sender<Job>,
-    running: Arc<Semaphore>,
-    waiting: Semaphore,
-    most_waiting: usize,
+    line: SharedLine,
     budget: Budget,
+    #[cfg(test)]
+    run: std::sync::atomic::AtomicUsize,
 }
+
+#[derive(Clone)]
+struct SharedLine(Arc<Mutex<Line<Priority, Told>>>);
 
 /// Leave to run one check. It holds a thread and memory until dropped.
 pub struct Turn {
-    _running: OwnedSemaphorePermit,
+    // Memory first: whoever is next needs it.
     _memory: Permit,
+    _thread: Thread,
 }
 
-/// More checks wait than are allowed to.
+/// A thread that nobody else uses.
+struct Thread(SharedLine);
+
+/// A place in the line; dropping it gives it up.
+struct Place {
+    line: SharedLine,
+    number: (Priority, u64),
+    told: oneshot::Receiver<Result<(), Busy>>,
+    /// It was told, and knows.
+    is_over: bool,
+}
+
+/// More checks wait than are allowed to, or others are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy;
 
@@ -50,21 +73,35 @@ impl Checks {
                 .spawn(move || work(&queue))
                 .map_err(|e| Error::retry("no thread for password checks").with_source(e))?;
         }
-        let running = Arc::new(Semaphore::new(at_once.max(1)));
-        Ok(Checks { jobs, running, waiting: Semaphore::new(waiting), most_waiting: waiting, budget })
+        let line = SharedLine(Arc::new(Mutex::new(Line::new(at_once.max(1), waiting))));
+        Ok(Checks {
+            jobs,
+            line,
+            budget,
+            #[cfg(test)]
+            run: Default::default(),
+        })
     }
 
-    /// Waits for a thread and for memory, in order of arrival.
-    pub async fn turn(&self) -> Result<Turn, Busy> {
-        let _waiting = self.waiting.try_acquire().map_err(|_| Busy)?;
-        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| Busy)?;
+    /// Waits for a thread and for memory, for [`limits::LOGIN_PATIENCE`] at most. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Busy`] if too many wait that are served sooner, already or after a while.
+    pub async fn turn(&self, priority: Priority) -> Result<Turn, Busy> {
+        let thread = self.line.thread(priority).await?;
         let memory = self.budget.acquire_whole(CHECK_BYTES).await;
-        Ok(Turn { _running: running, _memory: memory })
+        Ok(Turn { _memory: memory, _thread: thread })
     }
 
-    /// Checks that wait for a thread or for memory now.
+    /// Checks that wait for a thread now.
     pub fn waiting(&self) -> usize {
-        self.most_waiting - self.waiting.available_permits()
+        self.line.lock().len()
+    }
+
+    /// How many were begun.
+    #[cfg(test)]
+    pub(super) fn run_so_far(&self) -> usize {
+        self.run.load(std::sync::atomic::Ordering::SeqCst)
     }
 
     /// Runs `check` on one of the threads. Dropping the future does not stop it; its turn ends when it does.
@@ -76,6 +113,8 @@ impl Checks {
         turn: Turn,
         check: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
+        #[cfg(test)]
+        self.run.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let (answer, answered) = oneshot::channel();
         let job = move || {
             let result = check();
@@ -87,6 +126,59 @@ impl Checks {
         let gone = || Error::internal("a password check did not finish");
         self.jobs.send(Box::new(job)).map_err(|_| gone())?;
         answered.await.map_err(|_| gone())
+    }
+}
+
+impl SharedLine {
+    fn lock(&self) -> MutexGuard<'_, Line<Priority, Told>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn thread(&self, priority: Priority) -> Result<Thread, Busy> {
+        let (tell, told) = oneshot::channel();
+        let number = match self.lock().enter(priority, tell) {
+            Entry::Now => return Ok(Thread(self.clone())),
+            Entry::Full => return Err(Busy),
+            Entry::Waits(number, put_out) => {
+                // It may have gone.
+                put_out.map(|other| other.send(Err(Busy)));
+                number
+            }
+        };
+        let mut place = Place { line: self.clone(), number, told, is_over: false };
+        let told = tokio::time::timeout(limits::LOGIN_PATIENCE, &mut place.told).await;
+        // Whoever waited for too long gives the place up, when it is dropped.
+        let told = told.map_err(|_| Busy)?;
+        place.is_over = true;
+        told.unwrap_or(Err(Busy)).map(|()| Thread(self.clone()))
+    }
+
+    /// Somebody does not need its thread any more.
+    fn pass_on(&self) {
+        let mut line = self.lock();
+        while let Some(next) = line.leave() {
+            if next.send(Ok(())).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.pass_on();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_over || self.line.lock().give_up(self.number) {
+            return;
+        }
+        // Its turn may have come at the last moment.
+        if let Ok(Ok(())) = self.told.try_recv() {
+            self.line.pass_on();
+        }
     }
 }
 
@@ -107,6 +199,13 @@ mod tests {
     use sealpost_base::Kind;
 
     use super::*;
+    use crate::throttle::{Name, Throttle};
+
+    fn anyone() -> Priority {
+        let clock = sealpost_base::FakeClock::new(sealpost_base::Timestamp(0));
+        let throttle = Throttle::new(crate::settings::Login::default(), Arc::new(clock));
+        throttle.arrive(None, Name::of("anyone"), false).unwrap().priority()
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn never_more_at_once_than_there_are_threads() {
@@ -117,7 +216,7 @@ mod tests {
             .map(|_| {
                 let (checks, now, most, budget) = (checks.clone(), now.clone(), most.clone(), budget.clone());
                 tokio::spawn(async move {
-                    let turn = checks.turn().await.unwrap();
+                    let turn = checks.turn(anyone()).await.unwrap();
                     let check = move || {
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         assert!(budget.in_use() >= CHECK_BYTES);
@@ -138,10 +237,10 @@ mod tests {
     #[tokio::test]
     async fn one_too_many_is_told_so_and_a_panic_costs_only_its_own_check() {
         let checks = Checks::new(1, 1, Budget::new(64 * CHECK_BYTES)).unwrap();
-        let turn = checks.turn().await.unwrap();
-        let mut second = Box::pin(checks.turn());
+        let turn = checks.turn(anyone()).await.unwrap();
+        let mut second = Box::pin(checks.turn(anyone()));
         assert!(futures::poll!(&mut second).is_pending());
-        assert_eq!(checks.turn().await.err(), Some(Busy));
+        assert_eq!(checks.turn(anyone()).await.err(), Some(Busy));
 
         let failed = checks.run(turn, || std::panic::resume_unwind(Box::new("gone"))).await;
         assert_eq!(failed.map(|(): ()| ()).unwrap_err().kind(), Kind::Internal);

@@ -8,13 +8,36 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use super::*;
+use crate::throttle::Priority;
 
 struct World {
     store: Store,
     directory: Directory,
     auth: Arc<Authenticator>,
-    clock: Arc<FakeClock>,
+    clock: Arc<TestClock>,
     budget: Budget,
+}
+
+/// Moves when told to, and with the time of a runtime that is paused.
+struct TestClock {
+    moved: FakeClock,
+    start: tokio::time::Instant,
+}
+
+impl TestClock {
+    fn advance(&self, by: Duration) {
+        self.moved.advance(by);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        self.moved.now().after(self.start.elapsed())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.moved.monotonic() + self.start.elapsed()
+    }
 }
 
 impl World {
@@ -24,7 +47,8 @@ impl World {
 
     fn over(store: Store, settings: Login) -> Self {
         let random = Arc::new(SeededRandom::new(3));
-        let clock = Arc::new(FakeClock::new(Timestamp(1_000_000)));
+        let moved = FakeClock::new(Timestamp(1_000_000));
+        let clock = Arc::new(TestClock { moved, start: tokio::time::Instant::now() });
         let key = ServerKey::generate(&*random);
         let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
             .on_host("mail.example", None)
@@ -168,14 +192,95 @@ async fn clients_that_come_at_once_pay_for_the_first() {
     assert!(all.iter().all(Result::is_ok));
 }
 
+/// As a client opens them: the same name and secret, right or wrong.
+#[tokio::test]
+async fn connections_with_one_secret_cost_one_check_and_count_once() {
+    let world = World::new(Login { checks_at_once: 1, remember: Duration::ZERO, ..Login::default() }).await;
+    world.account("me@x", "pw").await;
+    let at_once = async |secret: &str| {
+        let logins: Vec<_> = (0..50)
+            .map(|_| {
+                let (auth, secret) = (world.auth.clone(), secret.to_owned());
+                tokio::spawn(async move {
+                    auth.login(Some([192, 0, 2, 1].into()), "me@x", secret.as_bytes()).await
+                })
+            })
+            .collect();
+        let ended = futures::future::join_all(logins).await;
+        ended.into_iter().filter(|login| login.as_ref().unwrap().is_ok()).count()
+    };
+    let checked = || world.auth.checks.run_so_far();
+    assert_eq!((at_once("pw").await, checked()), (50, 1));
+    for n in 0..4 {
+        // The first of four at least would be held back if each of fifty counted.
+        assert_eq!((at_once(&format!("wrong {n}")).await, checked()), (0, 2 + n));
+    }
+    assert_eq!(world.auth.held_back(), 0);
+}
+
+/// 390 guesses that come at once, each on a connection of its own.
+#[tokio::test]
+async fn guesses_that_come_at_once_are_not_all_checked() {
+    let max_delay = Duration::from_millis(500);
+    let world = World::new(Login { max_delay, ..Login::default() }).await;
+    world.account("me@x", "pw").await;
+    let guesses = (0..390).map(|n| {
+        let auth = world.auth.clone();
+        tokio::spawn(async move {
+            auth.login(Some([192, 0, 2, 1].into()), "me@x", format!("guess {n}").as_bytes()).await
+        })
+    });
+    let start = tokio::time::Instant::now();
+    let guesses: Vec<_> = guesses.collect();
+    let (mut wrong, mut busy) = (0, 0);
+    for guess in guesses {
+        match guess.await.unwrap() {
+            Err(Denied::Credentials) => wrong += 1,
+            Err(Denied::Busy) => busy += 1,
+            _ => panic!("none is right"),
+        }
+    }
+    // Four at once, four that waited, and on a slow machine a few more that waited before the first answer.
+    assert!(wrong <= 20 && busy >= 370, "{wrong} wrong, {busy} told to come back");
+    assert!(start.elapsed() >= 3 * max_delay, "those that waited did so in turn");
+}
+
+#[tokio::test]
+async fn whoever_was_there_before_is_checked_first() {
+    let world =
+        World::new(Login { checks_at_once: 1, checks_waiting: 2, remember: Duration::ZERO, ..patient() })
+            .await;
+    world.account("me@x", "pw").await;
+    let from = |host: u8| Some(IpAddr::from([198, 51, 100, host]));
+    world.auth.login(from(1), "me@x", b"pw").await.unwrap();
+    let turn = world.auth.checks.turn(first()).await.unwrap();
+    let attempt = |host: u8, secret: &'static str| {
+        let auth = world.auth.clone();
+        tokio::spawn(async move { auth.login(from(host), "me@x", secret.as_bytes()).await })
+    };
+    let mut guesses = Vec::new();
+    for host in 2..4 {
+        guesses.push(attempt(host, "wrong"));
+        while world.auth.checks.waiting() < guesses.len() {
+            tokio::task::yield_now().await;
+        }
+    }
+    // The line is full, and somebody makes room.
+    let known = attempt(1, "pw");
+    assert!(matches!(guesses.pop().unwrap().await.unwrap(), Err(Denied::Busy)));
+    drop(turn);
+    assert!(known.await.unwrap().is_ok());
+    assert!(matches!(guesses.pop().unwrap().await.unwrap(), Err(Denied::Credentials)));
+}
+
 #[tokio::test]
 async fn more_than_may_wait_are_told_to_come_back() {
     let world = World::new(Login { checks_at_once: 1, checks_waiting: 2, ..patient() }).await;
-    let turns = world.auth.checks.turn().await.unwrap();
+    let turns = world.auth.checks.turn(first()).await.unwrap();
     let waiting: Vec<_> = (0..2)
-        .map(|_| {
+        .map(|n| {
             let auth = world.auth.clone();
-            tokio::spawn(async move { auth.login(None, "a@x", b"pw").await.is_err() })
+            tokio::spawn(async move { auth.login(None, "a@x", format!("pw{n}").as_bytes()).await.is_err() })
         })
         .collect();
     tokio::task::yield_now().await;
@@ -208,10 +313,18 @@ async fn who_keeps_failing_waits_and_who_proves_himself_cheaply_does_not() {
     assert!(start.elapsed() < Duration::from_millis(250), "the owner's own programs go on");
 }
 
+/// The priority of somebody with nothing against him.
+fn first() -> Priority {
+    let throttle = Throttle::new(Login::default(), Arc::new(FakeClock::new(Timestamp(0))));
+    throttle.arrive(None, Name::of("somebody"), false).unwrap().priority()
+}
+
 /// So that nobody else can get a password check.
 async fn take_all_turns(world: &World) -> Vec<checks::Turn> {
     let mut turns = Vec::new();
-    while let Ok(turn) = tokio::time::timeout(Duration::from_millis(20), world.auth.checks.turn()).await {
+    while let Ok(turn) =
+        tokio::time::timeout(Duration::from_millis(20), world.auth.checks.turn(first())).await
+    {
         turns.push(turn.unwrap());
     }
     turns

@@ -4,102 +4,249 @@ use sealpost_base::{FakeClock, Timestamp};
 
 use super::*;
 
+struct World {
+    throttle: Throttle,
+    clock: Arc<FakeClock>,
+}
+
+impl World {
+    fn new(settings: Login) -> Self {
+        let clock = Arc::new(FakeClock::new(Timestamp(0)));
+        World { throttle: Throttle::new(settings, clock.clone()), clock }
+    }
+
+    fn arrive(&self, from: &str, name: &str) -> Result<Attempt, Crowded> {
+        self.throttle.arrive(ip(from), Name::of(name), false)
+    }
+
+    /// How long an attempt would wait.
+    fn wait(&self, from: &str, name: &str) -> Duration {
+        wait(&mut self.arrive(from, name).unwrap())
+    }
+
+    /// An attempt that is made however long it has to wait.
+    fn begin(&self, from: &str, name: &str) -> Attempt {
+        let mut attempt = self.arrive(from, name).unwrap();
+        while let Step::Wait(wait) = attempt.step().unwrap() {
+            self.clock.advance(wait.max(ms(1)));
+        }
+        attempt
+    }
+
+    fn fail(&self, from: &str, name: &str) {
+        self.begin(from, name).failed();
+    }
+}
+
+fn wait(attempt: &mut Attempt) -> Duration {
+    match attempt.step().unwrap() {
+        Step::Wait(wait) => wait,
+        Step::Begin => Duration::ZERO,
+    }
+}
+
 fn ip(text: &str) -> Option<Network> {
     Some(Network::of(text.parse().unwrap()))
-}
-
-fn world(settings: Login) -> (Throttle, Arc<FakeClock>) {
-    let clock = Arc::new(FakeClock::new(Timestamp(0)));
-    (Throttle::new(settings, clock.clone()), clock)
-}
-
-fn wait(throttle: &Throttle, network: Option<Network>, name: &str) -> Duration {
-    throttle.admit(network, Name::of(name)).unwrap().wait()
 }
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
 #[test]
 fn delays_double_up_to_the_longest_and_are_forgotten_in_time() {
-    let (throttle, clock) = world(Login::default());
-    let address = ip("192.0.2.1");
+    let world = World::new(Login::default());
     let mut delays = Vec::new();
     for n in 0..10 {
-        throttle.failed(address, Name::of(&format!("{n}")));
-        let delay = wait(&throttle, address, "somebody else");
-        delays.push(delay.as_millis());
-        // Both this attempt's delay and the distance it leaves behind it.
-        clock.advance(2 * delay);
+        world.fail("192.0.2.1", &format!("{n}"));
+        delays.push(world.wait("192.0.2.1", "somebody else").as_millis());
     }
     assert_eq!(delays, [0, 0, 0, 250, 500, 1000, 2000, 4000, 5000, 5000]);
-    assert_eq!(wait(&throttle, ip("192.0.2.2"), "somebody else"), ms(0), "others are not held back");
-    clock.advance(Duration::from_secs(10 * 60));
+    assert_eq!(world.wait("198.51.100.2", "somebody else"), ms(0), "others are not held back");
+    world.clock.advance(secs(10 * 60));
     for n in 0..3 {
-        assert_eq!(wait(&throttle, address, "x"), ms(0));
-        throttle.failed(address, Name::of(&format!("again {n}")));
+        assert_eq!(world.wait("192.0.2.1", "x"), ms(0));
+        world.fail("192.0.2.1", &format!("again {n}"));
     }
-    assert_eq!(wait(&throttle, address, "x"), ms(0), "free failures are free again");
+    assert_eq!(world.wait("192.0.2.1", "x"), ms(0), "free failures are free again");
 }
 
 #[test]
-fn attempts_of_one_address_form_a_queue_those_at_one_account_do_not() {
-    let (throttle, clock) = world(Login { delayed_per_address: 3, ..Login::default() });
-    let guesser = ip("192.0.2.1");
+fn a_burst_of_guesses_is_no_quicker_than_one_after_the_other() {
+    let world = World::new(Login::default());
+    let mut attempts: Vec<_> =
+        (0..390).map(|n| world.arrive("192.0.2.1", &format!("{n}")).unwrap()).collect();
+    let began = |attempts: &mut Vec<Attempt>| -> Vec<Attempt> {
+        attempts.extract_if(.., |attempt| matches!(attempt.step(), Ok(Step::Begin))).collect()
+    };
+    let first = began(&mut attempts);
+    assert_eq!(first.len(), 4, "three free failures, and the one that may not be");
+    assert!(began(&mut attempts).is_empty());
+    first.into_iter().for_each(Attempt::failed);
+    // Now it is known what they are: the address is told to come back later, but for a few.
+    let crowded = attempts.extract_if(.., |attempt| attempt.step() == Err(Crowded)).count();
+    assert_eq!((crowded, attempts.len()), (386 - 4, 4));
+    let mut in_a_minute = 0;
+    for _ in 0..600 {
+        world.clock.advance(ms(100));
+        let begun = began(&mut attempts);
+        in_a_minute += begun.len();
+        begun.into_iter().for_each(Attempt::failed);
+        while let Ok(more) = world.arrive("192.0.2.1", "more") {
+            attempts.push(more);
+        }
+    }
+    assert!(in_a_minute <= 13, "one in five seconds: {in_a_minute}");
+}
+
+#[test]
+fn right_passwords_of_many_at_one_address_wait_for_each_other_alone() {
+    let world = World::new(Login::default());
+    let mut waiting: Vec<_> = (0..100).map(|n| world.arrive("192.0.2.1", &format!("{n}")).unwrap()).collect();
+    let mut rounds = 0;
+    while !waiting.is_empty() {
+        let begun: Vec<_> =
+            waiting.extract_if(.., |attempt| matches!(attempt.step(), Ok(Step::Begin))).collect();
+        assert_eq!(begun.len(), 4);
+        world.clock.advance(ms(50));
+        begun.into_iter().for_each(Attempt::succeeded);
+        rounds += 1;
+    }
+    assert_eq!(rounds, 25, "an office that comes back after a restart");
+    assert_eq!((world.throttle.delayed(), world.wait("192.0.2.1", "x")), (0, ms(0)));
+}
+
+#[test]
+fn networks_around_an_address_slow_its_neighbours_down_later() {
+    for (neighbours, scale) in [
+        ((1..=255).map(|n| format!("192.0.2.{n}")).collect::<Vec<_>>(), 16),
+        ((0..256).map(|n| format!("2001:db8:0:{n:x}::1")).collect(), 4),
+        ((0..256).map(|n| format!("2001:db8:0:{n:x}00::1")).collect(), 16),
+    ] {
+        let world = World::new(Login::default());
+        let free = neighbours.iter().enumerate().take_while(|(n, address)| {
+            let is_free = world.wait(address, "x").is_zero();
+            // An account of its own each, that nothing is counted against.
+            world.fail(address, &format!("{n}"));
+            is_free
+        });
+        assert_eq!(free.count(), 3 * scale + 1, "{}", neighbours[0]);
+        for (n, address) in neighbours.iter().cycle().take(4 * 256).enumerate() {
+            world.fail(address, &format!("more {n}"));
+        }
+        let between = world.wait(&neighbours[0], "x").max(world.wait(&neighbours[200], "x"));
+        assert!(between >= secs(5) / scale as u32, "{between:?} for {}", neighbours[0]);
+        let elsewhere = if neighbours[0].contains(':') { "2001:db8:1::1" } else { "192.0.3.1" };
+        assert_eq!(world.wait(elsewhere, "x"), ms(0));
+    }
+}
+
+#[test]
+fn attempts_of_one_address_form_a_line_those_at_one_account_do_not() {
+    let world = World::new(Login { delayed_per_address: 3, ..Login::default() });
     for _ in 0..20 {
-        throttle.failed(guesser, Name::of("me"));
+        world.fail("192.0.2.1", "me");
     }
-    let turns: Vec<_> = (0..3).map(|_| throttle.admit(guesser, Name::of("you")).unwrap()).collect();
-    let waits: Vec<_> = turns.iter().map(|turn| turn.wait().as_secs()).collect();
+    let mut turns: Vec<_> = (0..3).map(|_| world.arrive("192.0.2.1", "you").unwrap()).collect();
+    let waits: Vec<_> = turns.iter_mut().map(|turn| wait(turn).as_secs()).collect();
     assert_eq!(waits, [5, 10, 15]);
-    assert_eq!(throttle.admit(guesser, Name::of("you")).err(), Some(Crowded));
-    assert_eq!(throttle.delayed(), 3);
+    assert!(world.arrive("192.0.2.1", "you").is_err());
+    assert_eq!(world.throttle.delayed(), 3);
     drop(turns);
-    assert_eq!(throttle.delayed(), 0);
-    assert!(throttle.admit(guesser, Name::of("you")).is_ok());
+    assert_eq!(world.throttle.delayed(), 0);
+    assert!(world.arrive("192.0.2.1", "you").is_ok());
 
-    // The owner, from elsewhere, never waits longer than one delay, however many guess.
-    let others: Vec<_> =
-        (0..50).map(|n| throttle.admit(ip(&format!("198.51.100.{n}")), Name::of("me")).unwrap()).collect();
-    assert!(others.iter().all(|turn| turn.wait() == Duration::from_secs(5)));
-    assert_eq!(wait(&throttle, ip("203.0.113.9"), "me"), Duration::from_secs(5));
-    clock.advance(Duration::from_secs(5));
-    assert_eq!(wait(&throttle, ip("203.0.113.9"), "me"), ms(0), "time that has passed counts");
+    // The owner, from elsewhere, never waits longer than one delay, however many guess and go on.
+    let mut owner = world.arrive("203.0.113.9", "me").unwrap();
+    let others: Vec<_> = (0..50).map(|n| world.arrive(&format!("198.51.{n}.7"), "me").unwrap()).collect();
+    assert_eq!(wait(&mut owner), secs(5));
+    world.clock.advance(secs(3));
+    world.fail("198.18.0.1", "me");
+    assert!(wait(&mut owner) <= secs(2));
+    let known = world.throttle.arrive(ip("203.0.113.10"), Name::of("me"), true);
+    assert_eq!(wait(&mut known.unwrap()), ms(0), "and not at all where it was before");
+    drop(others);
 }
 
 #[test]
-fn an_address_that_has_waited_still_keeps_its_distance() {
-    let (throttle, clock) = world(Login::default());
-    let address = ip("192.0.2.1");
+fn attempts_keep_their_distance_however_long_the_last_was_ago() {
+    let world = World::new(Login::default());
     for n in 0..20 {
-        throttle.failed(address, Name::of(&format!("{n}")));
+        world.fail("192.0.2.1", &format!("{n}"));
     }
-    clock.advance(Duration::from_secs(6));
-    assert_eq!(wait(&throttle, address, "a"), ms(0));
-    assert_eq!(wait(&throttle, address, "b"), Duration::from_secs(5));
+    world.clock.advance(secs(6));
+    let _one = world.begin("192.0.2.1", "a");
+    assert_eq!(world.wait("192.0.2.1", "b"), secs(5));
 }
 
 #[test]
-fn a_whole_ipv6_network_counts_as_one_and_mapped_addresses_as_ipv4() {
-    assert_eq!(ip("2001:db8::1"), ip("2001:db8::ffff:2:3:4"));
-    assert_ne!(ip("2001:db8::1"), ip("2001:db8:0:1::1"));
-    assert_eq!(ip("::ffff:192.0.2.1"), ip("192.0.2.1"));
-    assert_ne!(ip("192.0.2.1"), ip("192.0.2.2"));
-    assert_ne!(ip("::1"), ip("0.0.0.0"));
+fn what_is_given_up_counts_if_its_answer_may_be_known() {
+    let world = World::new(Login { free_failures: 0, ..Login::default() });
+    drop(world.begin("192.0.2.1", "a"));
+    assert_eq!(world.wait("192.0.2.1", "b"), ms(0), "it was never checked");
+    let mut checked = world.begin("192.0.2.1", "c");
+    checked.checking();
+    drop(checked);
+    assert!(world.wait("192.0.2.1", "d") > ms(0));
 }
 
 #[test]
 fn the_tables_do_not_grow_and_all_that_wait_are_counted() {
-    let (throttle, _clock) = world(Login { tracked: 4, delayed: 2, free_failures: 0, ..Login::default() });
+    let world = World::new(Login { tracked: 4, delayed: 2, free_failures: 0, ..Login::default() });
+    let address = |n: usize| format!("192.0.{n}.1");
     for n in 0..100 {
-        throttle.failed(ip(&format!("192.0.2.{n}")), Name::of(&format!("{n}")));
+        world.fail(&address(n), &format!("{n}"));
     }
-    let tables = throttle.lock();
-    assert_eq!((tables.addresses.len(), tables.accounts.len()), (4, 4));
+    let tables = world.throttle.lock();
+    let sizes = tables.networks.each_ref().map(LruCache::len);
+    assert_eq!((sizes, tables.accounts.len()), ([4, 0, 4], 4));
     drop(tables);
-    let _one = throttle.admit(ip("192.0.2.99"), Name::of("x")).unwrap();
-    let _two = throttle.admit(ip("192.0.2.98"), Name::of("x")).unwrap();
-    assert!(throttle.admit(ip("192.0.2.97"), Name::of("x")).is_err());
-    assert!(throttle.admit(ip("203.0.113.1"), Name::of("x")).is_ok(), "who need not wait is not turned away");
+    let held = [99, 98].map(|n| world.arrive(&address(n), "x").unwrap());
+    assert!(world.arrive(&address(97), "x").is_err());
+    assert!(world.arrive("203.0.113.1", "x").is_ok(), "who need not wait is not turned away");
+    // Nor is whoever has to wait and has not failed.
+    world.fail("203.0.113.77", "attacked");
+    let mut clean = world.arrive("198.51.100.1", "attacked").unwrap();
+    assert!(wait(&mut clean) > ms(0));
+    drop(held);
+}
+
+#[test]
+fn addresses_that_have_failed_come_after_those_that_have_not() {
+    let world = World::new(Login::default());
+    let clean = world.begin("192.0.2.1", "a").priority();
+    world.fail("198.51.100.1", "b");
+    let failed = world.begin("198.51.100.1", "c").priority();
+    for n in 0..10 {
+        world.fail("198.18.0.1", &format!("{n}"));
+    }
+    let often = world.begin("198.18.0.1", "d").priority();
+    let neighbour = world.begin("198.18.0.2", "e").priority();
+    let attacked = world.begin("203.0.113.1", "b").priority();
+    let mut known = world.throttle.arrive(ip("198.18.0.1"), Name::of("f"), true).unwrap();
+    world.clock.advance(secs(60));
+    assert_eq!(known.step(), Ok(Step::Begin));
+    let known = known.priority();
+    assert!(known < clean && clean < attacked && attacked < failed && failed < often);
+    assert_eq!(neighbour, clean, "a few failures are not held against a whole network");
+    let unix = world.throttle.arrive(None, Name::of("g"), false).unwrap().priority();
+    assert_eq!(unix, clean);
+}
+
+/// What the lock of the tables does not do must not be missed.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_others_goes_on_when_they_succeed() {
+    let world = World::new(Login { first_delay: secs(3600), max_delay: secs(3600), ..Login::default() });
+    let others: Vec<_> = (0..4).map(|n| world.begin("192.0.2.1", &format!("{n}"))).collect();
+    let mut waits = world.arrive("192.0.2.1", "me").unwrap();
+    let waiting = tokio::spawn(async move { waits.begin().await });
+    tokio::task::yield_now().await;
+    let start = tokio::time::Instant::now();
+    others.into_iter().for_each(Attempt::succeeded);
+    assert_eq!(waiting.await.unwrap(), Ok(true));
+    assert!(start.elapsed() < secs(1));
 }

@@ -1,0 +1,125 @@
+//! Attempts with the same secret at the same time, at one account and from one address: one of them is checked, and the others
+//! have its answer. Clients open several connections at once; a guess is one guess however often it is sent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ring::hmac;
+use sealpost_base::Random;
+use tokio::sync::watch;
+use zeroize::Zeroizing;
+
+use crate::throttle::{Name, Network};
+
+/// The attempts under way. `T` is the answer.
+pub struct Joined<T> {
+    key: hmac::Key,
+    leads: Arc<Mutex<Leads<T>>>,
+}
+
+type Leads<T> = HashMap<Attempted, watch::Receiver<Option<T>>>;
+
+/// What is tried from where; says nothing about the secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Attempted {
+    network: Option<Network>,
+    tag: [u8; 32],
+}
+
+/// Who comes.
+pub enum Comer<T> {
+    /// The first: it finds out the answer.
+    Lead(Lead<T>),
+    /// Another: it waits for that, and comes again if nobody gives one.
+    Other(watch::Receiver<Option<T>>),
+}
+
+/// The attempt that is checked. Dropped without an [answer](Lead::answer), others take its place.
+pub struct Lead<T> {
+    attempted: Attempted,
+    answer: watch::Sender<Option<T>>,
+    leads: Arc<Mutex<Leads<T>>>,
+}
+
+impl<T: Clone> Joined<T> {
+    /// Nobody is there.
+    pub fn new(random: &dyn Random) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        random.fill(&mut *key);
+        Joined { key: hmac::Key::new(hmac::HMAC_SHA256, &*key), leads: Arc::default() }
+    }
+
+    /// The attempt with `secret` at `name`, from `network`.
+    pub fn attempted(&self, network: Option<Network>, name: Name, secret: &[u8]) -> Attempted {
+        let mut context = hmac::Context::with_key(&self.key);
+        // The name's hash has a fixed length, so no two pairs run together.
+        context.update(name.as_bytes());
+        context.update(secret);
+        let mut tag = [0; 32];
+        tag.copy_from_slice(context.sign().as_ref());
+        Attempted { network, tag }
+    }
+
+    /// Somebody comes with it.
+    pub fn enter(&self, attempted: Attempted) -> Comer<T> {
+        let mut leads = lock(&self.leads);
+        if let Some(answer) = leads.get(&attempted) {
+            return Comer::Other(answer.clone());
+        }
+        let (answer, others) = watch::channel(None);
+        leads.insert(attempted, others);
+        Comer::Lead(Lead { attempted, answer, leads: self.leads.clone() })
+    }
+}
+
+impl<T> Lead<T> {
+    /// What others that wait are told.
+    pub fn answer(self, answer: T) {
+        self.answer.send_replace(Some(answer));
+    }
+}
+
+impl<T> Drop for Lead<T> {
+    fn drop(&mut self) {
+        lock(&self.leads).remove(&self.attempted);
+    }
+}
+
+fn lock<T>(leads: &Mutex<Leads<T>>) -> MutexGuard<'_, Leads<T>> {
+    leads.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The answer that another attempt was given; `None` if it ended without one.
+pub async fn answered<T: Clone>(mut answer: watch::Receiver<Option<T>>) -> Option<T> {
+    answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use sealpost_base::SeededRandom;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn others_have_the_answer_of_the_first_or_take_its_place() {
+        let joined = Joined::new(&SeededRandom::new(1));
+        let here = Some(Network::of([192, 0, 2, 1].into()));
+        let one = joined.attempted(here, Name::of("me"), b"secret");
+        let Comer::Lead(lead) = joined.enter(one) else { panic!("nobody was there") };
+        let Comer::Other(other) = joined.enter(one) else { panic!("somebody is there") };
+        for another in [
+            joined.attempted(here, Name::of("me"), b"other"),
+            joined.attempted(here, Name::of("you"), b"secret"),
+            joined.attempted(None, Name::of("me"), b"secret"),
+        ] {
+            assert!(matches!(joined.enter(another), Comer::Lead(_)));
+        }
+        lead.answer(7);
+        assert_eq!(answered(other).await, Some(7));
+        let Comer::Lead(lead) = joined.enter(one) else { panic!("it is over") };
+        let Comer::Other(other) = joined.enter(one) else { panic!("somebody is there") };
+        drop(lead);
+        assert_eq!(answered(other).await, None);
+        assert!(matches!(joined.enter(one), Comer::Lead(_)));
+    }
+}

@@ -1,0 +1,99 @@
+//! Who is served next of those that wait: the smallest priority, then whoever came first.
+
+use std::collections::BTreeMap;
+
+/// So many are served at once, and so many may wait. `T` is how somebody who waits is told.
+#[derive(Debug)]
+pub struct Line<P, T> {
+    /// How many more may be served now.
+    free: usize,
+    most_waiting: usize,
+    waiting: BTreeMap<(P, u64), T>,
+    next: u64,
+}
+
+/// What becomes of somebody who comes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Entry<P, T> {
+    /// Nobody is in the way.
+    Now,
+    /// To wait, under this number; whoever is put out for it, if the line was full, has to come again later.
+    Waits((P, u64), Option<T>),
+    /// The line is full of those that are served sooner.
+    Full,
+}
+
+impl<P: Ord + Copy, T> Line<P, T> {
+    /// Nobody is there.
+    pub fn new(at_once: usize, most_waiting: usize) -> Self {
+        Line { free: at_once, most_waiting, waiting: BTreeMap::new(), next: 0 }
+    }
+
+    /// Somebody comes, who would wait by `told`.
+    pub fn enter(&mut self, priority: P, told: T) -> Entry<P, T> {
+        if self.free > 0 {
+            self.free -= 1;
+            return Entry::Now;
+        }
+        self.next += 1;
+        let place = (priority, self.next);
+        let mut put_out = None;
+        if self.waiting.len() >= self.most_waiting {
+            match self.waiting.last_entry() {
+                Some(last) if *last.key() > place => put_out = Some(last.remove()),
+                _ => return Entry::Full,
+            }
+        }
+        self.waiting.insert(place, told);
+        Entry::Waits(place, put_out)
+    }
+
+    /// Somebody was served: who is next, whose turn it is now.
+    pub fn leave(&mut self) -> Option<T> {
+        let next = self.waiting.pop_first().map(|(_, told)| told);
+        if next.is_none() {
+            self.free += 1;
+        }
+        next
+    }
+
+    /// Somebody waits no longer; false if its turn had come, or it was put out.
+    pub fn give_up(&mut self, place: (P, u64)) -> bool {
+        self.waiting.remove(&place).is_some()
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_priority_is_next_then_the_first_to_come() {
+        let mut line = Line::new(1, 10);
+        assert_eq!(line.enter(9, "first"), Entry::Now);
+        for (priority, who) in [(2, "c"), (1, "a"), (2, "d"), (1, "b")] {
+            assert!(matches!(line.enter(priority, who), Entry::Waits(_, None)));
+        }
+        let Entry::Waits(place, None) = line.enter(0, "gone") else { panic!("there is room") };
+        assert!(line.give_up(place) && !line.give_up(place));
+        let order: Vec<_> = std::iter::from_fn(|| line.leave()).collect();
+        assert_eq!(order, ["a", "b", "c", "d"]);
+        assert_eq!(line.enter(9, "alone"), Entry::Now, "nobody is left");
+    }
+
+    #[test]
+    fn a_full_line_puts_out_the_last_for_somebody_better() {
+        let mut line = Line::new(0, 2);
+        assert!(matches!(line.enter(2, "a"), Entry::Waits(_, None)));
+        assert!(matches!(line.enter(2, "b"), Entry::Waits(_, None)));
+        assert_eq!(line.enter(2, "no better"), Entry::Full);
+        assert!(matches!(line.enter(1, "c"), Entry::Waits(_, Some("b"))));
+        assert_eq!(line.enter(3, "worse"), Entry::Full);
+        assert_eq!((line.leave(), line.leave(), line.len()), (Some("c"), Some("a"), 0));
+    }
+}
