@@ -1,11 +1,13 @@
 //! What a store really does, found out by doing it. Nothing is assumed of a store because of its name.
 //!
-//! Everything is written below `probe/`, under a random name, and removed again.
+//! Everything is written below `probe/`, under a random name, and removed again, also if something fails on the way: by the
+//! names that may have been written, as well as by what the store lists.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use sealpost_base::{Clock, Error, Kind, Random, Result};
 
 use crate::store::Appends;
@@ -84,8 +86,7 @@ pub async fn probe(store: &Store, clock: &dyn Clock, random: &dyn Random) -> Res
     let store = plain.as_ref().unwrap_or(store);
     let below = fresh(random);
     let done = look(store, &below, conditions, clock, random).await;
-    clear(store, &below).await;
-    done
+    cleared(store, &below, done).await
 }
 
 async fn look(
@@ -148,8 +149,12 @@ async fn in_parts(store: &Store, path: &str, random: &dyn Random) -> Result<bool
     random.fill(&mut first[..OBJECT_BYTES]);
     let (first, second) = (Sealed::new(first), object(random));
     let mut upload = store.upload(path).await?;
-    upload.part(first.clone()).await?;
-    upload.part(second.clone()).await?;
+    for part in [&first, &second] {
+        if let Err(e) = upload.part(part.clone()).await {
+            upload.abort().await;
+            return Err(e);
+        }
+    }
     upload.complete().await?;
     let found = store.read(path).await?;
     store.delete(path).await?;
@@ -163,8 +168,7 @@ async fn in_parts(store: &Store, path: &str, random: &dyn Random) -> Result<bool
 pub(crate) async fn conditions(store: &Store, random: &dyn Random, effort: Effort) -> Result<Conditions> {
     let below = fresh(random);
     let done = try_conditions(store, &below, random, effort).await;
-    clear(store, &below).await;
-    done
+    cleared(store, &below, done).await
 }
 
 async fn try_conditions(
@@ -224,14 +228,39 @@ async fn without(store: &Store, below: &str, failed: Error, random: &dyn Random)
     }
 }
 
-async fn clear(store: &Store, below: &str) {
-    let cleared = async {
-        let left: Vec<_> = store.list(below, None).try_collect().await?;
-        try_join_all(left.iter().map(|object| store.delete(&object.path))).await
-    };
-    if let Err(e) = cleared.await {
-        tracing::debug!(below, error = %e, "what a probe wrote was left");
+/// What a probe found, once all that it may have written is removed. What cannot be removed is said with what failed before, or to
+/// the log.
+async fn cleared<T>(store: &Store, below: &str, done: Result<T>) -> Result<T> {
+    let left = clear(store, below, done.is_err()).await;
+    match (done, left) {
+        (done, Ok(())) => done,
+        (Ok(found), Err(e)) => {
+            tracing::warn!(below, error = %e, "what a probe wrote could not be removed");
+            Ok(found)
+        }
+        // The cause of both is likely the same, and the first says more.
+        (Err(failed), Err(e)) => {
+            tracing::debug!(below, error = %e, "what a probe wrote could not be removed");
+            Err(failed.context(format!("what was written below {below}/ could not be removed; remove it")))
+        }
     }
+}
+
+async fn clear(store: &Store, below: &str, has_failed: bool) -> Result<()> {
+    let listed = store.list(below, None).try_collect::<Vec<_>>().await;
+    // A store that fails may list nothing, or not all.
+    let unsure = has_failed || listed.is_err();
+    let unlisted = written(below).filter(|_| unsure);
+    let listed = listed.into_iter().flatten().map(|object| object.path);
+    let paths: BTreeSet<_> = listed.chain(unlisted).collect();
+    let deletes = join_all(paths.iter().map(|path| store.delete(path))).await;
+    deletes.into_iter().collect()
+}
+
+/// All that a probe may have written.
+fn written(below: &str) -> impl Iterator<Item = String> {
+    let numbered = (0..ROUNDS).flat_map(move |n| [format!("{below}/{n}"), format!("{below}/race{n}")]);
+    numbered.chain(["twice", "plain", "parts"].map(|name| format!("{below}/{name}")))
 }
 
 fn fresh(random: &dyn Random) -> String {

@@ -311,6 +311,26 @@ async fn what_conditional_writes_are_worth_is_found_out() {
     }
 }
 
+/// Reads, listings, uploads: whatever is refused, nothing of the probe stays.
+#[tokio::test]
+async fn a_probe_that_fails_removes_what_it_wrote() {
+    let fails: [(&str, fn(&Request) -> bool); 4] = [
+        ("read", |request| request.method == "GET" && !request.key.is_empty()),
+        ("list", |request| request.query.contains_key("prefix")),
+        ("a part", |request| request.query.contains_key("partNumber")),
+        ("the end of an upload", |request| {
+            request.method == "POST" && request.query.contains_key("uploadId")
+        }),
+    ];
+    for (what, fails) in fails {
+        let (server, store) = start().await;
+        server.plan(move |request| if fails(request) { Fault::Refused(403) } else { Fault::None });
+        let failed = probe(&store, &SystemClock::new(), &SeededRandom::new(1)).await;
+        assert!(failed.is_err(), "{what}");
+        assert_eq!((server.keys(), server.uploads()), (Vec::new(), 0), "{what}");
+    }
+}
+
 #[tokio::test]
 async fn of_many_writers_one_creates() {
     let (_server, store) = start().await;

@@ -38,6 +38,17 @@ impl Upload {
     }
 }
 
+impl Upload {
+    /// Removes the parts now: for a process that may end before what is dropped has gone.
+    pub async fn abort(mut self) {
+        if let Some(mut parts) = self.parts.take()
+            && let Err(e) = parts.abort().await
+        {
+            tracing::debug!(path = self.path, error = %e, "aborting an upload failed");
+        }
+    }
+}
+
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(mut parts) = self.parts.take()
