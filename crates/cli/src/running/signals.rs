@@ -47,7 +47,11 @@ impl Signals {
     /// If the system does not let them be caught.
     pub fn listen(grace: Duration) -> Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let caught = runtime.block_on(async { Caught::new() })?;
+        let caught = {
+            // The caller may be a task of another runtime, in which `block_on` panics.
+            let _entered = runtime.enter();
+            Caught::new()?
+        };
         let (stops, stop) = watch::channel(false);
         let (hangs_up, hang_up) = watch::channel(());
         let (ends, end) = watch::channel(false);
