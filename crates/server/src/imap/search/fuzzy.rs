@@ -291,7 +291,8 @@ mod tests {
 
     fn score(scope: Scope, search: &str, headers: &str, body: &str) -> u8 {
         let words = Words::new(scope, &fold(search), 0).unwrap();
-        words.score(&Text { headers: fold(headers), body: fold(body), truncated: false })
+        let headers = headers.lines().map(|line| fold(line) + "\n").collect();
+        words.score(&Text { headers, body: fold(body), truncated: false })
     }
 
     fn body(search: &str, text: &str) -> u8 {
