@@ -153,12 +153,18 @@ mod tests {
     use super::*;
     use crate::header::params::content_type;
 
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    fn join(value: &str, form: Form) -> Vec<(String, String)> {
+        let params = content_type(value).unwrap().2;
+        joined(&params, form).into_iter().map(|p| (p.name, p.value)).collect()
+    }
+
     #[test]
     fn continuations_are_joined_as_imap4rev2_wants_them() {
-        let join = |value: &str| -> Vec<(String, String)> {
-            let params = content_type(value).unwrap().2;
-            joined(&params, Form::Decoded).into_iter().map(|p| (p.name, p.value)).collect()
-        };
+        let join = |value: &str| join(value, Form::Decoded);
         assert_eq!(
             join("a/b; x=1; baz*1=b; y=2; baz*0=a; baz*2=c"),
             [pair("x", "1"), pair("baz", "abc"), pair("y", "2")]
@@ -174,11 +180,7 @@ mod tests {
 
     #[test]
     fn encoded_values_stay_encoded_when_they_are_joined() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let join = |value: &str| -> Vec<(String, String)> {
-            let params = content_type(value).unwrap().2;
-            joined(&params, Form::Encoded).into_iter().map(|p| (p.name, p.value)).collect()
-        };
+        let join = |value: &str| join(value, Form::Encoded);
         for (value, expected) in [
             ("a/b; name*0=long; name*1=er.pdf", &[pair("name", "longer.pdf")][..]),
             ("a/b; n*0*=utf-8''one%20; n*1*=two.pdf", &[pair("n*", "utf-8''one%20two.pdf")]),
