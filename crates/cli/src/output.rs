@@ -127,13 +127,14 @@ pub fn advice(error: &anyhow::Error) -> Option<&'static str> {
         &["attempt to write a readonly database", "Read-only file system"],
     ) {
         return Some(
-            "the disk is read-only, and a data directory or a copy is written also by those who only read it: \
-             mount it so that it can be written, or copy it to where it can",
+            "the disk is read-only: mount it so that it can be written, or copy what is there to where it can; only check, stats, \
+             export and the like read a data directory as it is",
         );
     }
-    if any(&[ErrorKind::PermissionDenied], &[]) {
+    // An error that names the file owner says what to do.
+    if any(&[ErrorKind::PermissionDenied], &[]) && !any(&[], &["permission denied: "]) {
         return Some(
-            "this user may not read or write there: run it as the user whose it is, or change its owner",
+            "this user may not read or write there: run the command as the file owner, or change the file owner",
         );
     }
     // All that SQLite says of a file that may not grow, among other things.

@@ -2,8 +2,6 @@
 //!
 //! Several processes may have one open, so every command works while the server runs.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,13 +12,13 @@ use sealpost_account::{Accounts, Options};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
 use sealpost_server::bus::Telling;
-use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
+use sealpost_vault::{Store, owner};
 
 use crate::config::Config;
 use crate::global::Global;
 use crate::output::warn;
-use crate::store::{Caching, is_store};
+use crate::store::{Purpose, is_file, is_store};
 
 /// The server's key, in the data directory.
 const KEY_FILE: &str = "server.key";
@@ -52,17 +50,32 @@ impl Place {
     /// # Errors
     /// `NotFound` if there is none; what the store and the configuration say.
     pub async fn open(global: &Global) -> Result<Self> {
+        Self::existing(global, Purpose::Change).await
+    }
+
+    /// The same, for a command that only reads: where nothing can be written (a read-only mount) the store is read as it is.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub async fn open_to_read(global: &Global) -> Result<Self> {
+        Self::existing(global, Purpose::Read).await
+    }
+
+    async fn existing(global: &Global, purpose: Purpose) -> Result<Self> {
         let config = Config::load(global)?;
-        if !config.directory.join(KEY_FILE).is_file() {
-            if let Some(objects) = config.store.directory(&config.directory).filter(|dir| is_store(dir)) {
-                let store = config.store.at(&objects.display().to_string()).await?;
-                refuse_without_key(&store, &config.directory.join(KEY_FILE)).await?;
+        let key_file = config.directory.join(KEY_FILE);
+        if !is_file(&key_file)? {
+            if let Some(objects) = config.store.directory(&config.directory)
+                && is_store(&objects)?
+            {
+                let store = config.store.open(&config.directory, Purpose::Read).await?;
+                refuse_without_key(&store, &key_file).await?;
             }
             let dir = config.directory.display();
             let why = format!("there is no mail in {dir}; name the data directory with --dir or --config");
             return Err(Error::not_found(why).into());
         }
-        Self::with(&config, Caching::No).await
+        Self::with(&config, purpose).await
     }
 
     /// The same, and makes the data directory if there is none.
@@ -70,7 +83,7 @@ impl Place {
     /// # Errors
     /// What the store and the configuration say.
     pub async fn open_or_make(global: &Global) -> Result<Self> {
-        Self::with(&Config::load(global)?, Caching::No).await
+        Self::with(&Config::load(global)?, Purpose::Change).await
     }
 
     /// Opens, or makes, the data directory of a configuration, for a server.
@@ -78,16 +91,16 @@ impl Place {
     /// # Errors
     /// What the store says.
     pub async fn of(config: &Config) -> Result<Self> {
-        Self::with(config, Caching::Yes).await
+        Self::with(config, Purpose::Serve).await
     }
 
-    async fn with(config: &Config, caching: Caching) -> Result<Self> {
+    async fn with(config: &Config, purpose: Purpose) -> Result<Self> {
         let dir = config.directory.as_path();
         let opened = || format!("the data directory {}", dir.display());
         make(dir).with_context(opened)?;
-        let store = config.store.open(dir, caching).await?;
+        let store = config.store.open(dir, purpose).await?;
         let key_file = dir.join(KEY_FILE);
-        if !key_file.is_file() {
+        if !is_file(&key_file)? {
             refuse_without_key(&store, &key_file).await.with_context(opened)?;
         }
         Self::over(config, store)
@@ -99,7 +112,7 @@ impl Place {
     /// `NotFound` if not.
     pub fn require_key(config: &Config) -> Result<()> {
         let key_file = config.directory.join(KEY_FILE);
-        match key_file.is_file() {
+        match is_file(&key_file)? {
             true => Ok(()),
             false => Err(Error::not_found(format!(
                 "{} is missing: name the data directory of the store with --dir or --config",
@@ -170,7 +183,7 @@ impl Told {
 /// A new key over old records would lock everybody out, and hide that the old one is missing.
 async fn refuse_without_key(store: &Store, key_file: &Path) -> Result<()> {
     // Another process may make the key, and then an account, meanwhile.
-    if store.list("accounts", None).try_next().await?.is_none() || key_file.is_file() {
+    if store.list("accounts", None).try_next().await?.is_none() || is_file(key_file)? {
         return Ok(());
     }
     let why = format!(
@@ -180,7 +193,7 @@ async fn refuse_without_key(store: &Store, key_file: &Path) -> Result<()> {
     Err(Error::corrupt(why).into())
 }
 
-/// The data directory, for this user alone. A local store in it would make it just so.
+/// The data directory, for its owner alone. A local store in it would make it just so.
 fn make(dir: &Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    owner::make_directory(dir).map_err(|e| owner::explained(dir, e))
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sealpost_account::directory::Secret;
 use sealpost_base::limits;
+use sealpost_vault::owner;
 use zeroize::Zeroizing;
 
 use crate::exit::Usage;
@@ -80,7 +81,8 @@ impl PasswordArgs {
 pub fn from_file(path: &Path) -> Result<Secret> {
     let read = || -> Result<Secret> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(limits::SECRET_BYTES + 3));
-        File::open(path)?.take(limits::SECRET_BYTES as u64 + 3).read_to_end(&mut bytes)?;
+        let file = File::open(path).map_err(|e| owner::explained(path, e))?;
+        file.take(limits::SECRET_BYTES as u64 + 3).read_to_end(&mut bytes)?;
         Ok(Secret::new(trim(&bytes))?)
     };
     read().with_context(|| format!("the password in {}", path.display()))

@@ -2,6 +2,7 @@
 
 mod refused;
 
+use std::io::ErrorKind;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sealpost_base::{Error, SystemClock, SystemRandom};
-use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store};
+use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store, owner};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
@@ -38,13 +39,15 @@ pub struct StoreConfig {
     pub cache: u64,
 }
 
-/// Whether a cache is used.
+/// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caching {
-    /// As servers do.
-    Yes,
-    /// As whoever asks what is really in the store.
-    No,
+pub enum Purpose {
+    /// To serve: with a cache if it is a bucket.
+    Serve,
+    /// For a command that changes something.
+    Change,
+    /// For a command that only reads: where nothing can be written, a local store is read as it is.
+    Read,
 }
 
 impl Default for StoreConfig {
@@ -173,20 +176,20 @@ impl StoreConfig {
     ///
     /// # Errors
     /// `Usage` if there are no credentials; what the store says.
-    pub async fn open(&self, data: &Path, caching: Caching) -> Result<Store> {
+    pub async fn open(&self, data: &Path, purpose: Purpose) -> Result<Store> {
         match self.directory(data) {
             Some(dir) => {
                 let opened = || format!("the data directory {}", dir.display());
-                Store::local(&dir).await.with_context(opened)
+                local(&dir, purpose).await.with_context(opened)
             }
-            None if caching == Caching::No => self.at(&self.url).await,
+            None if purpose != Purpose::Serve => self.at(&self.url, purpose).await,
             None if self.cache == 0 => {
                 Store::remove_cache(&data.join(CACHE)).await;
-                self.at(&self.url).await
+                self.at(&self.url, purpose).await
             }
             None => {
                 let (dir, clock) = (data.join(CACHE), Arc::new(SystemClock::new()));
-                Ok(self.at(&self.url).await?.cached(&dir, self.cache, clock).await?)
+                Ok(self.at(&self.url, purpose).await?.cached(&dir, self.cache, clock).await?)
             }
         }
     }
@@ -195,8 +198,8 @@ impl StoreConfig {
     ///
     /// # Errors
     /// As [`StoreConfig::open`].
-    pub async fn at(&self, url: &str) -> Result<Store> {
-        let store = self.unused(url).await?.agreed().await;
+    pub async fn at(&self, url: &str, purpose: Purpose) -> Result<Store> {
+        let store = self.unused(url, purpose).await?.agreed().await;
         store.with_context(|| format!("the store {url}"))
     }
 
@@ -204,8 +207,8 @@ impl StoreConfig {
     ///
     /// # Errors
     /// As [`StoreConfig::open`].
-    pub async fn unused(&self, url: &str) -> Result<Store> {
-        let mut connected = pin!(self.connected(url));
+    pub async fn unused(&self, url: &str, purpose: Purpose) -> Result<Store> {
+        let mut connected = pin!(self.connected(url, purpose));
         let store = match timeout(SOON, &mut connected).await {
             Ok(store) => store,
             Err(_) => {
@@ -216,11 +219,11 @@ impl StoreConfig {
         store.map_err(|e| self.explained(url, e))
     }
 
-    async fn connected(&self, url: &str) -> Result<Store> {
+    async fn connected(&self, url: &str, purpose: Purpose) -> Result<Store> {
         let patience = Patience { requests: self.requests, timeout: self.timeout, ..Patience::default() };
         let random = Arc::new(SystemRandom);
         let store = match Location::parse(url).map_err(Usage)? {
-            Location::Directory(directory) => Store::local(&directory).await,
+            Location::Directory(directory) => local(&directory, purpose).await,
             Location::S3 { bucket, prefix } => {
                 let s3 = S3 {
                     bucket,
@@ -292,9 +295,31 @@ impl StoreConfig {
     }
 }
 
+async fn local(directory: &Path, purpose: Purpose) -> sealpost_base::Result<Store> {
+    match purpose {
+        Purpose::Read => Store::local_to_read(directory).await,
+        Purpose::Serve | Purpose::Change => Store::local(directory).await,
+    }
+}
+
 /// Whether a local store is in `directory`. To open it would make one.
-pub fn is_store(directory: &Path) -> bool {
-    directory.join("objects.sqlite").is_file()
+///
+/// # Errors
+/// If this user may not look.
+pub fn is_store(directory: &Path) -> std::io::Result<bool> {
+    is_file(&directory.join("objects.sqlite"))
+}
+
+/// Whether there is a file at `path`. That one may not look is no answer.
+///
+/// # Errors
+/// What the file system says.
+pub fn is_file(path: &Path) -> std::io::Result<bool> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(e) => Err(owner::explained(path, e)),
+    }
 }
 
 fn key_of(value: &dyn Fn(&str) -> Option<Zeroizing<String>>) -> Option<Credentials> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sealpost_base::Kind;
 use sealpost_base::limits::{ADMIN_REQUEST_BYTES, ADMIN_ROWS};
+use sealpost_vault::owner::Owner;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -261,7 +262,13 @@ pub(crate) fn listen(dir: &Path) -> Option<(Listener, PathBuf)> {
     let mut why = None;
     for path in sockets(dir) {
         match Listener::unix(&path, 0o600) {
-            Ok(listener) => return Some((listener, path)),
+            Ok(listener) => {
+                // Root starts a server on another user's data now and then: that user may watch it, too.
+                if let Err(error) = Owner::for_new(&path).and_then(|owner| owner.adopt_socket(&path)) {
+                    tracing::warn!(%error, "the admin socket stays root's");
+                }
+                return Some((listener, path));
+            }
             Err(e) if e.kind() == Kind::Conflict => why = Some(e),
             Err(e) => {
                 why = Some(e);

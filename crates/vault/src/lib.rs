@@ -24,6 +24,7 @@ pub mod faulty;
 pub mod index;
 pub mod keys;
 pub mod message;
+pub mod owner;
 pub mod pack;
 pub mod probe;
 pub mod record;

@@ -10,6 +10,7 @@
 //! up at a later start. The bytes on disk: `docs/format/local-store.md`; why: `docs/decisions/0003-local-store.md`.
 
 mod files;
+mod frozen;
 mod reader;
 mod schema;
 mod shared;
@@ -17,7 +18,9 @@ mod shrink;
 mod upload;
 mod writer;
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,11 +41,13 @@ use sealpost_base::{Clock, Error, Result, SystemClock};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::{Put, StoreMetrics, StoreStats};
+use crate::{Put, StoreMetrics, StoreStats, owner};
 use files::Files;
 pub(crate) use reader::Parts;
 use reader::{Found, LIST_ROWS, Readers, Row};
 pub use reader::{Mark, Newer};
+use schema::Access;
+pub(crate) use schema::path as database;
 pub(crate) use shared::Shared;
 use upload::LocalUpload;
 use writer::{Body, Mode, Outcome, Writer};
@@ -52,8 +57,11 @@ const STORE: &str = "local";
 pub struct LocalStore {
     files: Arc<Files>,
     readers: Readers,
-    writer: Writer,
+    /// `None` where nothing can be written.
+    writer: Option<Writer>,
     changes: watch::Receiver<u64>,
+    /// Held where there is no writer, so that those who wait for changes go on waiting.
+    _silent: Option<watch::Sender<u64>>,
     counters: Arc<Counters>,
     database: PathBuf,
 }
@@ -74,17 +82,45 @@ impl LocalStore {
     /// `Retry` if the directory or the database cannot be opened, `Invalid` if a newer version of this program made it.
     pub fn open(dir: &FilePath) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let files =
-            Arc::new(Files::open(dir).map_err(|e| {
-                Error::retry(format!("opening the store in {}", dir.display())).with_source(e)
-            })?);
+        let files = Arc::new(Files::open(dir).map_err(|e| cannot_open(dir, e))?);
         let database = schema::create(dir)?;
         let counters = Arc::new(Counters::default());
         let (ring, changes) = watch::channel(0);
-        let readers = Readers::start(&database, &files)?;
+        let readers = Readers::start(&database, Access::Read, &files)?;
         let writer = Writer::start(database.clone(), files.clone(), clock.clone(), counters.clone(), ring)?;
         files::sweep_aside(files.clone(), database.clone(), clock);
-        Ok(LocalStore { files, readers, writer, changes, counters, database })
+        Ok(LocalStore { files, readers, writer: Some(writer), changes, _silent: None, counters, database })
+    }
+
+    /// Opens the store in `dir` as it is, where nothing can be written: a read-only mount, or a directory that this user may only
+    /// read. Every write fails. Elsewhere as [`LocalStore::open`]. Blocks the thread.
+    ///
+    /// # Errors
+    /// As [`LocalStore::open`].
+    pub fn open_to_read(dir: &FilePath) -> Result<Self> {
+        let writable = owner::may_write(dir) && owner::may_write(&schema::path(dir));
+        if writable { Self::open(dir) } else { Self::open_frozen(dir) }
+    }
+
+    fn open_frozen(dir: &FilePath) -> Result<Self> {
+        let files = Arc::new(Files::existing(dir).map_err(|e| cannot_open(dir, e))?);
+        let (database, access) = schema::existing(dir)?;
+        let readers = Readers::start(&database, access, &files)?;
+        let (silent, changes) = watch::channel(0);
+        let counters = Arc::default();
+        Ok(LocalStore { files, readers, writer: None, changes, _silent: Some(silent), counters, database })
+    }
+
+    /// The directory that it is in.
+    pub(crate) fn directory(&self) -> &FilePath {
+        self.files.root()
+    }
+
+    fn writer(&self) -> object_store::Result<&Writer> {
+        self.writer.as_ref().ok_or_else(|| {
+            let why = format!("nothing can be written in {}", self.files.root().display());
+            generic(io::Error::new(ErrorKind::ReadOnlyFilesystem, why))
+        })
     }
 
     /// Counts the commits of other processes (or other instances) to this directory, looked for every 200 ms.
@@ -132,7 +168,7 @@ impl LocalStore {
     /// What SQLite says; everything is as it was then.
     pub(crate) async fn shrink(&self) -> object_store::Result<()> {
         // What was removed is given back after those who waited for it were answered: by now, when the next one is.
-        self.writer.delete(Vec::new()).await?;
+        self.writer()?.delete(Vec::new()).await?;
         let database = self.database.clone();
         spawn_blocking(move || shrink::shrink(&database)).await?.map_err(generic)
     }
@@ -143,7 +179,7 @@ impl LocalStore {
     }
 
     async fn put_body(&self, path: &Path, body: Body, mode: Mode) -> object_store::Result<PutResult> {
-        match self.writer.put(path.to_string(), body, mode).await? {
+        match self.writer()?.put(path.to_string(), body, mode).await? {
             Outcome::Done => Ok(PutResult { e_tag: None, version: None }),
             Outcome::Exists => Err(object_store::Error::AlreadyExists {
                 path: path.to_string(),
@@ -154,6 +190,7 @@ impl LocalStore {
 
     /// Makes `payload` a body that a row can hold: small ones as they are, large ones as a durable file.
     async fn body(&self, payload: PutPayload) -> object_store::Result<Body> {
+        self.writer()?;
         if payload.content_length() <= INLINE_OBJECT_BYTES {
             return Ok(Body::Inline(Bytes::from(payload)));
         }
@@ -194,6 +231,7 @@ impl LocalStore {
         together: &Arc<Shared>,
         objects: Vec<(String, Bytes)>,
     ) -> object_store::Result<()> {
+        self.writer()?;
         let together = together.clone();
         blocking(move || together.add(objects)).await
     }
@@ -205,7 +243,7 @@ impl LocalStore {
         if rows.is_empty() {
             return Ok(Put::Created);
         }
-        Ok(match self.writer.put_all(rows).await? {
+        Ok(match self.writer()?.put_all(rows).await? {
             Outcome::Done => Put::Created,
             Outcome::Exists => Put::Exists,
         })
@@ -213,7 +251,7 @@ impl LocalStore {
 
     /// Removes objects, all in one transaction; those that are not there are no error.
     pub(crate) async fn delete_all(&self, paths: Vec<String>) -> object_store::Result<()> {
-        self.writer.delete(paths).await
+        self.writer()?.delete(paths).await
     }
 
     /// Parts of several objects, each with an answer of its own, and what `then` makes of them on the thread that read them.
@@ -259,9 +297,9 @@ impl ObjectStore for LocalStore {
         location: &Path,
         _: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        let files = self.files.clone();
+        let (files, writer) = (self.files.clone(), self.writer()?.clone());
         let file = blocking(move || files.create()).await?;
-        let (writer, counters) = (self.writer.clone(), self.counters.clone());
+        let counters = self.counters.clone();
         Ok(Box::new(LocalUpload::new(location.to_string(), file, writer, counters)))
     }
 
@@ -303,7 +341,7 @@ impl ObjectStore for LocalStore {
     }
 
     async fn delete(&self, location: &Path) -> object_store::Result<()> {
-        self.writer.delete(vec![location.to_string()]).await
+        self.writer()?.delete(vec![location.to_string()]).await
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
@@ -408,6 +446,35 @@ fn meta(location: Path, row: &Row) -> ObjectMeta {
 
 fn once(bytes: Bytes) -> GetResultPayload {
     GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed())
+}
+
+/// A failure that all who waited for the same thing have in common.
+#[derive(Debug, Clone)]
+struct Failure {
+    what: &'static str,
+    why: Arc<dyn StdError + Send + Sync>,
+}
+
+impl Failure {
+    fn new(what: &'static str, why: Box<dyn StdError + Send + Sync>) -> Self {
+        Failure { what, why: why.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.why)
+    }
+}
+
+fn cannot_open(dir: &FilePath, e: io::Error) -> Error {
+    Error::retry(format!("opening the store in {}", dir.display())).with_source(e)
 }
 
 fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_store::Error {

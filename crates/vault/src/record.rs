@@ -2,9 +2,8 @@
 //! authenticated. An HMAC under the server's key binds each to its path, so a record can be neither changed nor
 //! put in another's place. Format: `docs/format/keys-and-slots.md`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use sealpost_base::{Error, Random, Result};
@@ -12,6 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::Sealed;
 use crate::cipher::{Secret, derive, equal, hmac_sha256};
+use crate::owner;
 
 /// "Sealpost record", version 1.
 const MAGIC: [u8; 4] = *b"SPR\x01";
@@ -38,7 +38,10 @@ impl ServerKey {
     /// # Errors
     /// `Retry` if the file cannot be read or written, `Corrupt` if it is not a key.
     pub fn load_or_create(path: &Path, random: &dyn Random) -> Result<Self> {
-        let failed = |e| Error::retry(format!("server key {}", path.display())).with_source(e);
+        let failed = |e| {
+            let e = owner::explained(path, e);
+            Error::retry(format!("server key {}", path.display())).with_source(e)
+        };
         match read_key(path) {
             Ok(found) => return found.map(Self::new).ok_or_else(|| not_a_key(path)),
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -110,7 +113,7 @@ fn create_key(path: &Path, secret: &Secret, random: &dyn Random) -> std::io::Res
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{:016x}.tmp", random.next_u64()));
     let temporary = path.with_file_name(name);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut file = owner::create(&temporary)?;
     let written = file.write_all(&secret.0).and_then(|()| file.sync_all()).and_then(|()| {
         match std::fs::hard_link(&temporary, path) {
             // Another process was first: its key is the key.

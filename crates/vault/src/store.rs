@@ -13,6 +13,7 @@ mod sure;
 mod transfer;
 mod upload;
 
+use std::error::Error as StdError;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +122,11 @@ impl Store {
     /// How writers to this store find out which of them was first.
     pub fn appends(&self) -> Appends {
         self.0.appends
+    }
+
+    /// The directory that a local store is in.
+    pub fn directory(&self) -> Option<&std::path::Path> {
+        self.0.local.as_deref().map(LocalStore::directory)
     }
 
     /// Whether messages are packed here ([`crate::pack`]): each question takes a while, and many are to be avoided.
@@ -441,11 +447,22 @@ fn cut_short(path: &str) -> Error {
 }
 
 fn error(path: &str, e: object_store::Error) -> Error {
-    match &e {
+    match e {
         object_store::Error::NotFound { .. } => Error::not_found(format!("no object {path}")),
         object_store::Error::Generic { source, .. } if source.is::<Damaged>() => {
-            Error::corrupt(format!("{path} is damaged")).with_source(e)
+            Error::corrupt(format!("{path} is damaged")).with_source(source)
         }
-        _ => Error::retry(format!("store: {path}")).with_source(e),
+        e => Error::retry(format!("store: {path}")).with_source(plain(e.into())),
+    }
+}
+
+/// Without what the crate puts in front, "Generic local error": it says nothing.
+fn plain(e: Box<dyn StdError + Send + Sync>) -> Box<dyn StdError + Send + Sync> {
+    match e.downcast::<object_store::Error>() {
+        Ok(e) => match *e {
+            object_store::Error::Generic { source, .. } => plain(source),
+            e => e.into(),
+        },
+        Err(e) => e,
     }
 }

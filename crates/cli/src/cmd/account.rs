@@ -157,7 +157,7 @@ async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
 }
 
 async fn list(global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = Place::open_to_read(global).await?;
     let mut records = place.directory.list();
     let (mut shown, mut code) = (Vec::new(), ExitCode::SUCCESS);
     while let Some(record) = records.next().await {
@@ -180,7 +180,7 @@ async fn list(global: &Global) -> Result<ExitCode> {
 }
 
 async fn show(args: NameArgs, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = Place::open_to_read(global).await?;
     let name = place.directory.account_name(&args.name)?;
     let record = place.directory.get(&name).await?;
     global.output().show(&Shown::from(&record), Shown::lines)?;

@@ -99,7 +99,7 @@ async fn add(alias: &str, targets: &[String], global: &Global) -> Result<ExitCod
 }
 
 async fn list(global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = Place::open_to_read(global).await?;
     let mut aliases = place.directory.aliases();
     let (mut shown, mut code) = (Vec::new(), ExitCode::SUCCESS);
     while let Some(alias) = aliases.next().await {

@@ -8,6 +8,7 @@
 mod log;
 mod messages;
 mod objects;
+mod owners;
 mod records;
 mod report;
 mod state;
@@ -25,7 +26,7 @@ use sealpost_journal::Journal;
 use sealpost_vault::{AccountKeys, PublicKey, RootKey};
 
 use self::log::Examined;
-use self::report::{Place as At, Report};
+use self::report::{Finding, Place as At, Report, Trouble};
 use super::account::unlock::{self, Accept};
 use crate::exit::FAILED;
 use crate::global::Global;
@@ -54,7 +55,7 @@ pub struct Args {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = Place::open_to_read(global).await?;
     let secret = match (&args.password.password_file, args.password.password_stdin) {
         (Some(path), _) => Some(secret::from_file(path)?),
         (None, true) => Some(secret::from_stdin()?),
@@ -72,6 +73,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let shares = report.note(At::Account, place.directory.shares().await);
         ids.extend(shares.unwrap_or_default().iter().map(|share| share.share));
         objects::unclaimed(&place, &ids, &mut report).await?;
+        owners::check(&place, &mut report);
     }
     let sound = report.finish()?;
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
@@ -160,6 +162,7 @@ async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<A
     let Some(Examined { findings, counts, state }) = report.note(At::Account, examined) else {
         return Ok(None);
     };
+    let is_unread = findings.iter().any(Finding::is_unread);
     report.take(findings);
     report.totals.log_entries += counts.entries;
     report.totals.checkpoints += counts.checkpoints;
@@ -169,7 +172,12 @@ async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<A
         (Some(_), None) => {
             report.found(
                 At::Account,
-                "what is left of the log and its checkpoints does not make up the account",
+                match is_unread {
+                    true => Trouble::unread("not opened: parts of its log or its checkpoints cannot be read"),
+                    false => {
+                        "what is left of the log and its checkpoints does not make up the account".into()
+                    }
+                },
             );
             objects::sealed(place, log.id, report).await?;
             return Ok(None);

@@ -121,7 +121,7 @@ impl Summary {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = Place::open_to_read(global).await?;
     let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
     let accounts = place.accounts();
     let account = accounts.open(record.id, &root).await?;

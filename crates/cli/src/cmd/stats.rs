@@ -84,7 +84,7 @@ struct MailboxStats {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = Place::open_to_read(global).await?;
     let mut stats = count(&place).await?;
     if let Some(name) = &args.account {
         let (record, root) = unlock(&place, name, &args.password, Accept::Login).await?;

@@ -70,7 +70,10 @@ impl Shown {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
+    let place = match args.command {
+        Command::List(_) => Place::open_to_read(global).await?,
+        Command::Add { .. } | Command::Revoke { .. } => Place::open(global).await?,
+    };
     match args.command {
         Command::Add { account, label, password } => {
             let (record, root) = unlock(&place, &account.name, &password, Accept::Password).await?;

@@ -5,12 +5,12 @@
 //! process however that ends. So several servers that run on one directory are several nodes, none of which hides that
 //! another has fallen silent. Mail does not depend on it: without a file that can be used the id is for this run only.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Result, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use sealpost_base::Random;
+use sealpost_vault::owner;
 
 /// How many servers on one directory keep their ids.
 const SERVERS: usize = 16;
@@ -40,8 +40,7 @@ impl NodeId {
 fn kept(directory: &Path, random: &dyn Random) -> Result<Option<NodeId>> {
     for nth in 1..=SERVERS {
         let path = directory.join(format!("node-{nth}.id"));
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut file = owner::open_or_create(&path).map_err(|e| owner::explained(&path, e))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => continue,

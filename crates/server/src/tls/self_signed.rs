@@ -1,13 +1,13 @@
 //! A certificate for servers that nobody has given one: made once, kept in the data directory, so that clients
 //! which were told to trust it need to be told only once.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use sealpost_base::{Error, Result};
+use sealpost_vault::owner;
 use zeroize::Zeroizing;
 
 use super::{cannot, keys_differ, read_pem};
@@ -25,7 +25,7 @@ pub(super) struct Pem {
 /// processes that start at once, one makes them and the others wait and read them.
 pub(super) fn ensure(directory: &Path, hostname: &str) -> Result<(PathBuf, PathBuf)> {
     let (certificate, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
-    std::fs::create_dir_all(directory).map_err(|e| cannot("make", directory, e))?;
+    owner::make_directory(directory).map_err(|e| cannot("make", directory, e))?;
     let lock = File::open(directory).map_err(|e| cannot("open", directory, e))?;
     // Where there are no locks, the files are looked at all the same.
     let _ = lock.lock();
@@ -75,7 +75,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = path.with_extension("new");
     let _ = std::fs::remove_file(&temporary);
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let mut file = owner::create(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&temporary, path)

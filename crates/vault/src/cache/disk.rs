@@ -10,8 +10,6 @@
 //! The file never becomes smaller. One that is larger than it may become now is begun anew when it is opened: to cut it to size would
 //! move most of it, and it can be had again.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +21,7 @@ use sealpost_base::limits::STORE_CACHE_QUEUE_BYTES;
 use sealpost_base::{Clock, Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::cipher;
+use crate::{cipher, owner};
 
 /// Its name in the directory of the cache.
 const FILE: &str = "blocks.sqlite";
@@ -104,7 +102,7 @@ impl Disk {
         let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::retry(format!("the cache in {}", dir.display())).with_source(e)
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(e.into()))?;
+        owner::make_directory(dir).map_err(|e| failed(owner::explained(dir, e).into()))?;
         let path = dir.join(FILE);
         let bytes = bytes - LOG_BYTES.min(bytes / 2);
         let opened = connect(&path, patience).and_then(|found| Ok((size(&found)?, found)));
@@ -442,6 +440,8 @@ pub(super) fn remove_from(dir: &Path) {
 
 /// For the writer: makes what is not there.
 fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    // What fails here fails there too.
+    let _ = owner::ensure(path);
     let mut connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), ONE_PROCESS)?;
     connection.busy_timeout(wait)?;
     connection.pragma_update(None, "page_size", 8192)?;

@@ -1,10 +1,10 @@
 //! Files of large objects: `objects/xx/yyyy…`, named at random, written once, never renamed after they are named by
 //! a row.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
 use crate::local::schema::{self, Access};
 use crate::local::shared;
 use crate::local::writer::Body;
+use crate::owner::{self, Owner};
 
 /// Files without a row are left alone for this long: their row may be about to be written, by any process.
 const ORPHAN_SECONDS: i64 = 60 * 60;
@@ -27,6 +28,8 @@ const SWEEP_SECONDS: i64 = 24 * 60 * 60;
 pub(super) struct Files {
     root: PathBuf,
     objects: PathBuf,
+    /// Whose the directory of the store is, and all that is made in it.
+    owner: Owner,
     /// The directories below `objects` that this process has seen to be durable.
     durable: [AtomicBool; 256],
 }
@@ -34,14 +37,19 @@ pub(super) struct Files {
 impl Files {
     /// Makes the directories if they are absent.
     pub fn open(root: &Path) -> io::Result<Self> {
-        let objects = root.join("objects");
-        DirBuilder::new().recursive(true).mode(0o700).create(&objects)?;
-        File::open(root)?.sync_all()?;
+        owner::make_directory(&root.join("objects")).map_err(|e| owner::explained(root, e))?;
+        File::open(root).and_then(|root| root.sync_all()).map_err(|e| owner::explained(root, e))?;
         if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
             File::open(parent)?.sync_all()?;
         }
+        Self::existing(root)
+    }
+
+    /// Those of a store that is there, of which nothing is changed.
+    pub fn existing(root: &Path) -> io::Result<Self> {
+        let owner = Owner::of_store(root).map_err(|e| owner::explained(root, e))?;
         let durable = std::array::from_fn(|_| AtomicBool::new(false));
-        Ok(Files { root: root.to_owned(), objects, durable })
+        Ok(Files { root: root.to_owned(), objects: root.join("objects"), owner, durable })
     }
 
     /// The directory of the store.
@@ -58,7 +66,7 @@ impl Files {
     pub fn create(self: &Arc<Self>) -> io::Result<NewFile> {
         let name = self.new_name()?;
         let temporary = self.path(&name).with_extension("tmp");
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let file = self.owner.create(&temporary).map_err(|e| owner::explained(&temporary, e))?;
         Ok(NewFile { files: self.clone(), file: Arc::new(file), name, size: 0, kept: false })
     }
 
@@ -74,7 +82,8 @@ impl Files {
     pub fn read(&self, name: &str, start: u64, length: usize) -> io::Result<Vec<u8>> {
         let (file, offset) = shared::place(name);
         let start = start.saturating_add(offset.unwrap_or(0));
-        let file = File::open(self.path(file))?;
+        let path = self.path(file);
+        let file = File::open(&path).map_err(|e| owner::explained(&path, e))?;
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
             // Into memory that nobody had to fill before, and as much as there is at once.
@@ -92,14 +101,15 @@ impl Files {
     /// Whether the object of `size` bytes that a row says is in `name` can be there, by the size of the file.
     pub fn has_all(&self, name: &str, size: u64) -> io::Result<bool> {
         let (file, offset) = shared::place(name);
-        match std::fs::metadata(self.path(file)) {
+        let path = self.path(file);
+        match std::fs::metadata(&path) {
             // A shared one has others behind it.
             Ok(found) => Ok(match offset {
                 Some(offset) => found.len() >= offset.saturating_add(size),
                 None => found.len() == size,
             }),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
+            Err(e) => Err(owner::explained(&path, e)),
         }
     }
 
@@ -130,8 +140,9 @@ impl Files {
         let directory = &hex[..2];
         let durable = &self.durable[usize::from(u8::from_str_radix(directory, 16).unwrap_or(0))];
         if !durable.load(Ordering::Acquire) {
-            match DirBuilder::new().mode(0o700).create(self.objects.join(directory)) {
-                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+            let path = self.objects.join(directory);
+            match self.owner.create_directory(&path) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(owner::explained(&path, e)),
                 // Whoever made it may not have come to sync it, or failed to.
                 _ => File::open(&self.objects)?.sync_all()?,
             }

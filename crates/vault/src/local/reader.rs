@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use crate::local::files::Files;
 use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
-use crate::local::{Damaged, generic, not_found};
+use crate::local::{Damaged, Failure, generic, not_found};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;
@@ -133,13 +133,14 @@ impl Drop for Handle {
 
 impl Readers {
     /// Starts the threads.
-    pub fn start(database: &FilePath, files: &Arc<Files>) -> Result<Self> {
+    pub fn start(database: &FilePath, access: Access, files: &Arc<Files>) -> Result<Self> {
         let queue = Arc::new(Queue::default());
         let handle = Handle(queue.clone());
         for _ in 0..THREADS {
             let reader = Reader {
                 queue: queue.clone(),
                 database: database.to_owned(),
+                access,
                 files: files.clone(),
                 connection: None,
             };
@@ -218,6 +219,7 @@ impl Queue {
 struct Reader {
     queue: Arc<Queue>,
     database: PathBuf,
+    access: Access,
     files: Arc<Files>,
     connection: Option<Connection>,
 }
@@ -227,7 +229,7 @@ impl Reader {
         while let Some(requests) = self.queue.take() {
             let connection = match self.connection.take() {
                 Some(connection) => Ok(connection),
-                None => schema::connect(&self.database, Access::Read),
+                None => self.connect(),
             };
             match connection {
                 Ok(connection) => {
@@ -236,11 +238,18 @@ impl Reader {
                     }
                 }
                 Err(e) => {
-                    let message = format!("opening the store: {e}");
-                    requests.into_iter().for_each(|request| request.fail(&message));
+                    let failure = Failure::new("opening the store", schema::explained(&self.database, e));
+                    requests.into_iter().for_each(|request| request.fail(&failure));
                 }
             }
         }
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let connection = schema::connect(&self.database, self.access)?;
+        // Whether it can be read at all shows with the first page.
+        connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+        Ok(connection)
     }
 
     /// Whether the connection can be used again.
@@ -350,7 +359,7 @@ impl Reader {
     /// Whether a fresh look finds the row. On a connection of its own: the other one may be within a transaction.
     fn still_there(&self, row: &Row) -> bool {
         let look = || {
-            let connection = schema::connect(&self.database, Access::Read)?;
+            let connection = self.connect()?;
             connection
                 .prepare("SELECT 1 FROM objects WHERE id = ?1 AND file = ?2")?
                 .exists(params![row.id, row.file])
@@ -360,13 +369,13 @@ impl Reader {
 }
 
 impl Request {
-    fn fail(self, message: &str) {
+    fn fail(self, failure: &Failure) {
         match self {
-            Request::Get { reply, .. } => drop(reply.send(Err(generic(message)))),
-            Request::GetMany { taker, .. } => taker.take(Err(generic(message))),
-            Request::Last { reply, .. } => drop(reply.send(Err(generic(message)))),
-            Request::List { reply, .. } => drop(reply.send(Err(generic(message)))),
-            Request::Newer { reply, .. } => drop(reply.send(Err(generic(message)))),
+            Request::Get { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
+            Request::GetMany { taker, .. } => taker.take(Err(generic(failure.clone()))),
+            Request::Last { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
+            Request::List { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
+            Request::Newer { reply, .. } => drop(reply.send(Err(generic(failure.clone())))),
         }
     }
 }

@@ -1,13 +1,19 @@
 //! The database: its one table, and how connections to it are set up.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::error::Error as StdError;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sealpost_base::{Error, Result};
+
+use crate::local::frozen::{self, Frozen};
+use crate::owner;
+
+/// The database's name in the directory of the store.
+const FILE: &str = "objects.sqlite";
 
 /// The version of the schema, in `PRAGMA user_version`.
 const VERSION: i64 = 1;
@@ -41,36 +47,74 @@ const TABLES: &str = "
 pub(super) enum Access {
     Read,
     Write,
+    /// Reading where nothing can be written.
+    Frozen(Frozen),
 }
 
 impl Access {
     /// `PRAGMA cache_size`. A reader needs the upper pages of its trees, and begins anew whenever something was written.
     fn cache_kibibytes(self) -> i64 {
         match self {
-            Access::Read => -256,
+            Access::Read | Access::Frozen(_) => -256,
             Access::Write => -1024,
         }
     }
 }
 
+/// Where the database of the store in `dir` is.
+pub(crate) fn path(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
 /// Makes sure that the database in `dir` exists and is of this version; returns its path.
 pub(super) fn create(dir: &Path) -> Result<PathBuf> {
-    let path = dir.join("objects.sqlite");
-    let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
-        Error::retry(format!("opening {}", path.display())).with_source(e)
-    };
-    // SQLite gives its other files the permissions of this one.
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
-    file.and_then(|_| File::open(dir)?.sync_all()).map_err(|e| failed(e.into()))?;
-    let mut connection = connect(&path, Access::Write).map_err(|e| failed(e.into()))?;
-    match prepare(&mut connection) {
-        Ok(VERSION | SHARES_FILES) => Ok(path),
-        Ok(version) => Err(Error::invalid(format!(
+    let path = path(dir);
+    // SQLite gives its other files the owner and the permissions of this one.
+    owner::ensure(&path)
+        .map_err(|e| owner::explained(&path, e))
+        .and_then(|()| File::open(dir)?.sync_all())
+        .map_err(|e| cannot_open(&path, e.into()))?;
+    let mut connection =
+        connect(&path, Access::Write).map_err(|e| cannot_open(&path, explained(&path, e)))?;
+    let version = prepare(&mut connection).map_err(|e| cannot_open(&path, explained(&path, e)))?;
+    known_version(&path, version)
+}
+
+/// The path of the database in `dir`, of which nothing can be written, and how it is opened.
+pub(super) fn existing(dir: &Path) -> Result<(PathBuf, Access)> {
+    let path = path(dir);
+    let frozen = frozen::look(&path).map_err(|e| cannot_open(&path, owner::explained(&path, e).into()))?;
+    let access = Access::Frozen(frozen);
+    let failed = |e| cannot_open(&path, explained(&path, e));
+    let connection = connect(&path, access).map_err(failed)?;
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    Ok((known_version(&path, version)?, access))
+}
+
+fn known_version(path: &Path, version: i64) -> Result<PathBuf> {
+    match version {
+        VERSION | SHARES_FILES => Ok(path.to_owned()),
+        _ => Err(Error::invalid(format!(
             "{} has version {version}; this program knows {SHARES_FILES}",
             path.display()
         ))),
-        Err(e) => Err(failed(e.into())),
     }
+}
+
+fn cannot_open(path: &Path, e: Box<dyn StdError + Send + Sync>) -> Error {
+    Error::retry(format!("opening {}", path.display())).with_source(e)
+}
+
+/// An error of SQLite's; if the reason is a permission, one that names the file and its owner.
+pub(super) fn explained(database: &Path, e: rusqlite::Error) -> Box<dyn StdError + Send + Sync> {
+    use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    if !matches!(e.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly)) {
+        return e.into();
+    }
+    let beside = ["-wal", "-shm"].map(|end| frozen::beside(database, end));
+    let files = [database.parent().unwrap_or(Path::new(".")), database];
+    let files = files.into_iter().chain(beside.iter().map(PathBuf::as_path));
+    owner::denied_among(files, true).map_or_else(|| e.into(), Into::into)
 }
 
 /// Creates the tables if they are not there, and returns the version of what is.
@@ -100,7 +144,10 @@ pub(super) fn now_shares_files(connection: &Connection) -> rusqlite::Result<()> 
 /// memory (the operating system caches the pages).
 pub(super) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let connection = match access {
+        Access::Frozen(frozen) => frozen::connect(path, frozen)?,
+        Access::Read | Access::Write => Connection::open_with_flags(path, flags)?,
+    };
     connection.busy_handler(Some(wait_for_lock))?;
     if access == Access::Write {
         // Only a database without pages takes a page size; others ignore it.

@@ -411,6 +411,11 @@ fn fills_the_disk() {
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
 fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
+    where_it_may_mount("local::tests::on_a_read_only_disk");
+}
+
+/// Runs a test of its own directory in a process that may mount, if there can be one.
+pub(super) fn where_it_may_mount(test: &str) {
     let unshare = ["unshare", "-Urm", "true"];
     let allowed = Command::new(unshare[0]).args(&unshare[1..]).status();
     if !allowed.is_ok_and(|status| status.success()) {
@@ -421,10 +426,10 @@ fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
     let binary = std::env::current_exe().unwrap();
     let binary = binary.to_str().unwrap();
     let setup = format!("trap '' XFSZ; exec unshare -Urm \"{binary}\" --exact --ignored --nocapture \"$1\"");
-    in_child(&setup, "local::tests::on_a_read_only_disk", dir.path());
+    in_child(&setup, test, dir.path());
 }
 
-fn run(program: &str, arguments: &[&str]) {
+pub(super) fn run(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

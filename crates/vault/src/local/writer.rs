@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 use crate::local::files::Files;
 use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
-use crate::local::{Counters, generic};
+use crate::local::{Counters, Failure, generic};
 
 /// How often the thread looks for commits of other processes.
 const POLL: Duration = Duration::from_millis(200);
@@ -57,7 +57,7 @@ pub(super) enum Outcome {
 
 struct Job {
     change: Change,
-    reply: oneshot::Sender<std::result::Result<Outcome, Arc<str>>>,
+    reply: oneshot::Sender<std::result::Result<Outcome, Failure>>,
 }
 
 enum Change {
@@ -124,7 +124,7 @@ impl Writer {
         let sent = self.0.send(Job { change, reply });
         sent.map_err(|_| generic("the writer thread ended"))?;
         let outcome = answer.await.map_err(|_| generic("the writer thread ended"))?;
-        outcome.map_err(|message| generic(message.to_string()))
+        outcome.map_err(generic)
     }
 }
 
@@ -205,8 +205,8 @@ impl Thread {
                     self.connection = None;
                 }
                 // Files of failed writes stay: the commit may have reached the disk, and the sweep tells.
-                let message: Arc<str> = format!("commit: {e}").into();
-                batch.into_iter().for_each(|job| drop(job.reply.send(Err(message.clone()))));
+                let failure = Failure::new("commit", schema::explained(&self.database, e));
+                batch.into_iter().for_each(|job| drop(job.reply.send(Err(failure.clone()))));
             }
         }
     }

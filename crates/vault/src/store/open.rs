@@ -26,11 +26,26 @@ impl Store {
 
     /// The local store in `dir`, which is created if absent. Several processes may open one directory.
     pub async fn local(dir: &FilePath) -> Result<Self> {
+        Self::opened(dir, LocalStore::open).await
+    }
+
+    /// The local store in `dir` for those who only read. Where nothing can be written (a read-only mount, a directory that this
+    /// user may only read) it is opened as it is, and every write fails.
+    pub async fn local_to_read(dir: &FilePath) -> Result<Self> {
+        Self::opened(dir, LocalStore::open_to_read).await
+    }
+
+    async fn opened(dir: &FilePath, open: fn(&FilePath) -> Result<LocalStore>) -> Result<Self> {
         let dir = dir.to_owned();
-        let opened = tokio::task::spawn_blocking(move || LocalStore::open(&dir)).await;
+        let opened = tokio::task::spawn_blocking(move || open(&dir)).await;
         let local =
             Arc::new(opened.map_err(|e| Error::internal("opening a store panicked").with_source(e))??);
-        Ok(Self::new(local.clone(), Some(local), CHUNK_BYTES, Backend::default()))
+        Ok(Self::over_local(local))
+    }
+
+    /// A local store that was opened.
+    pub(crate) fn over_local(local: Arc<LocalStore>) -> Self {
+        Self::new(local.clone(), Some(local), CHUNK_BYTES, Backend::default())
     }
 
     /// A store over any backend that has conditional create.

@@ -75,10 +75,11 @@ struct Line {
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = place.directory.account_name(&args.account.name)?;
     let changes = [args.storage, args.messages, args.mailboxes, args.annotations];
-    let record = if changes.iter().any(Option::is_some) {
+    let is_change = changes.iter().any(Option::is_some);
+    let place = if is_change { Place::open(global).await? } else { Place::open_to_read(global).await? };
+    let name = place.directory.account_name(&args.account.name)?;
+    let record = if is_change {
         let change = |quotas: &mut Quotas| {
             let limits =
                 [&mut quotas.storage, &mut quotas.messages, &mut quotas.mailboxes, &mut quotas.annotations];

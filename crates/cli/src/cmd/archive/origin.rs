@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use anyhow::{Context, Result};
 use sealpost_archive::client::Server;
 use sealpost_archive::refetch::Refetch;
 use sealpost_base::{AccountId, Random};
-use sealpost_vault::Store;
+use sealpost_vault::{Store, owner};
 
 use super::server::Place;
 
@@ -41,7 +40,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("new");
     // One that was left by an attempt that failed.
     let _ = fs::remove_file(&new);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = owner::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)?;

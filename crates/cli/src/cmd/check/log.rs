@@ -165,8 +165,9 @@ impl<'a> Examination<'a> {
         }
     }
 
-    fn damaged(&mut self, position: Position, path: &str, why: impl std::fmt::Display) {
-        self.findings.push(Finding::object(path, format!("log entry {position} cannot be read: {why}")));
+    fn damaged(&mut self, position: Position, path: &str, why: Error) {
+        let why = why.context(format!("log entry {position} cannot be read"));
+        self.findings.push(Finding::object(path, why));
         self.lossy = true;
         if let Some(state) = &mut self.state {
             state.apply_damage(position);

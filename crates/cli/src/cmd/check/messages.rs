@@ -8,7 +8,7 @@ use sealpost_mime::{Scanner, Structure, Text};
 use sealpost_vault::Store;
 use sealpost_vault::message::{self, MessageReader};
 
-use super::report::{Place as At, Report};
+use super::report::{Place as At, Report, Trouble};
 use crate::place::Place;
 
 /// Messages checked at once.
@@ -48,11 +48,13 @@ pub async fn check(
             Err(e) if e.kind() == Kind::NotFound => missing.push((number, message)),
             Err(e) => {
                 let path = message::path(account, message.object);
-                let problem = match place.store.file(&path).await {
-                    Ok(Some(file)) => format!("{e}; it is the file {}", file.display()),
-                    _ => e.to_string(),
+                let trouble = match place.store.file(&path).await {
+                    Ok(Some(file)) if e.kind() == Kind::Corrupt => {
+                        format!("{e}; it is the file {}", file.display()).into()
+                    }
+                    _ => Trouble::from(e),
                 };
-                report.add(At::Object(path), places(state, number), problem);
+                report.add(At::Object(path), places(state, number), trouble);
             }
         }
     }

@@ -108,7 +108,7 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
             }
             Ok(None) => break,
             Err(e) => {
-                report.found(At::Object("acct".to_owned()), format!("the objects cannot be listed: {e}"));
+                report.found(At::Object("acct".to_owned()), e.context("the objects cannot be listed"));
                 return Ok(());
             }
         }
@@ -142,7 +142,7 @@ async fn list(place: &Place, account: AccountId, report: &mut Report) -> Vec<Lis
                 Ok(Some(object)) => objects.push(object),
                 Ok(None) => break,
                 Err(e) => {
-                    report.found(At::Object(prefix), format!("the messages cannot be listed: {e}"));
+                    report.found(At::Object(prefix), e.context("the messages cannot be listed"));
                     break;
                 }
             }

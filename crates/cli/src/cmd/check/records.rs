@@ -23,7 +23,7 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
                 Ok(Some(object)) => object,
                 Ok(None) => break,
                 Err(e) => {
-                    report.found(At::Object(root.to_owned()), format!("the records cannot be listed: {e}"));
+                    report.found(At::Object(root.to_owned()), e.context("the records cannot be listed"));
                     break;
                 }
             };
@@ -49,13 +49,13 @@ pub async fn all(place: &Place, report: &mut Report) -> Result<Vec<AccountRecord
     while let Some(record) = records.next().await {
         match record {
             Ok(record) => accounts.push(record),
-            Err(e) => unless_known(&damaged, &e, report),
+            Err(e) => unless_known(&damaged, e, report),
         }
     }
     let mut aliases = place.directory.aliases();
     while let Some(alias) = aliases.next().await {
         if let Err(e) = alias {
-            unless_known(&damaged, &e, report);
+            unless_known(&damaged, e, report);
         }
     }
     Ok(accounts)
@@ -70,9 +70,9 @@ async fn authentic(place: &Place, directory: &str, name: &str) -> sealpost_base:
 }
 
 /// What was wrong with the bytes of a record was reported; what it says may be wrong besides.
-fn unless_known(damaged: &BTreeSet<String>, e: &Error, report: &mut Report) {
+fn unless_known(damaged: &BTreeSet<String>, e: Error, report: &mut Report) {
     let text = e.to_string();
     if !damaged.iter().any(|directory| text.contains(directory.as_str())) {
-        report.found(At::Account, text);
+        report.found(At::Account, e);
     }
 }

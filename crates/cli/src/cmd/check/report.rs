@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealpost_base::Clock;
+use sealpost_base::{Clock, Error, Kind};
+use sealpost_vault::owner;
 use serde::Serialize;
 
 use crate::output::{Output, warn};
@@ -38,8 +39,44 @@ pub struct Problem {
     /// Where users see it: mailboxes with UIDs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seen_as: Vec<String>,
+    /// Whether bytes are damaged or missing. Otherwise they could not be read, and may be sound.
+    pub damage: bool,
     /// What is wrong, in plain words.
     pub problem: String,
+}
+
+/// What is wrong, in plain words, and whether it is damage.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    text: String,
+    is_damage: bool,
+}
+
+impl Trouble {
+    /// What keeps this check from telling whether something is damaged.
+    pub fn unread(text: impl Display) -> Self {
+        Trouble { text: text.to_string(), is_damage: false }
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(text: String) -> Self {
+        Trouble { text, is_damage: true }
+    }
+}
+
+impl From<&str> for Trouble {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<Error> for Trouble {
+    /// A store that fails, or a file that this user may not read, is no damage.
+    fn from(e: Error) -> Self {
+        let is_damage = e.kind() != Kind::Retry && !owner::is_denied(&e);
+        Trouble { text: e.to_string(), is_damage }
+    }
 }
 
 /// A problem of the account that is being checked.
@@ -48,13 +85,18 @@ pub struct Finding {
     /// Where.
     pub at: Place,
     /// What.
-    pub problem: String,
+    pub trouble: Trouble,
 }
 
 impl Finding {
     /// Something wrong with the object at `path`.
-    pub fn object(path: impl Into<String>, problem: impl Display) -> Self {
-        Finding { at: Place::Object(path.into()), problem: problem.to_string() }
+    pub fn object(path: impl Into<String>, trouble: impl Into<Trouble>) -> Self {
+        Finding { at: Place::Object(path.into()), trouble: trouble.into() }
+    }
+
+    /// Whether the object could not be read, and may be sound.
+    pub fn is_unread(&self) -> bool {
+        !self.trouble.is_damage
     }
 }
 
@@ -101,7 +143,8 @@ pub struct Report {
     bar: ProgressBar,
     account: Option<String>,
     problems: Vec<Problem>,
-    count: u64,
+    damaged: u64,
+    unread: u64,
     without_key: Vec<String>,
     /// How much was checked.
     pub totals: Totals,
@@ -111,6 +154,8 @@ pub struct Report {
 struct Whole<'a> {
     ok: bool,
     problem_count: u64,
+    /// Those of them that are no damage: what could not be read.
+    unread_count: u64,
     problems: &'a [Problem],
     /// Accounts of which only what needs no key was checked.
     without_key: &'a [String],
@@ -129,7 +174,8 @@ impl Report {
             bar,
             account: None,
             problems: Vec::new(),
-            count: 0,
+            damaged: 0,
+            unread: 0,
             without_key: Vec::new(),
             totals: Totals::default(),
         }
@@ -172,18 +218,20 @@ impl Report {
     }
 
     /// Something is wrong.
-    pub fn found(&mut self, at: Place, problem: impl Display) {
-        self.add(at, Vec::new(), problem);
+    pub fn found(&mut self, at: Place, trouble: impl Into<Trouble>) {
+        self.add(at, Vec::new(), trouble);
     }
 
     /// Something is wrong with a message that users see in these places.
-    pub fn add(&mut self, at: Place, seen_as: Vec<String>, problem: impl Display) {
+    pub fn add(&mut self, at: Place, seen_as: Vec<String>, trouble: impl Into<Trouble>) {
         let path = match at {
             Place::Account => None,
             Place::Object(path) => Some(path),
         };
-        let problem = Problem { account: self.account.clone(), path, seen_as, problem: problem.to_string() };
-        self.count += 1;
+        let Trouble { text, is_damage } = trouble.into();
+        let account = self.account.clone();
+        let problem = Problem { account, path, seen_as, damage: is_damage, problem: text };
+        *(if is_damage { &mut self.damaged } else { &mut self.unread }) += 1;
         if !self.output.is_json() {
             let line = problem.line();
             // A reader that goes away is noticed at the end.
@@ -196,7 +244,7 @@ impl Report {
 
     /// Several things are wrong.
     pub fn take(&mut self, findings: Vec<Finding>) {
-        findings.into_iter().for_each(|finding| self.found(finding.at, finding.problem));
+        findings.into_iter().for_each(|finding| self.found(finding.at, finding.trouble));
     }
 
     /// The value, or the error as a problem.
@@ -210,10 +258,12 @@ impl Report {
     /// If nobody reads it.
     pub fn finish(self) -> Result<bool> {
         self.bar.finish_and_clear();
-        let ok = self.count == 0;
+        let problem_count = self.damaged + self.unread;
+        let ok = problem_count == 0;
         let whole = Whole {
             ok,
-            problem_count: self.count,
+            problem_count,
+            unread_count: self.unread,
             problems: &self.problems,
             without_key: &self.without_key,
             checked: &self.totals,
@@ -270,12 +320,17 @@ impl Whole<'_> {
         if t.unclaimed > 0 {
             text.push_str(&format!("{} objects of accounts that no record names\n", t.unclaimed));
         }
-        text.push_str(&match self.problem_count {
-            0 => "nothing is wrong".to_owned(),
-            1 => "1 problem was found".to_owned(),
-            n => format!("{n} problems were found"),
+        let damaged = self.problem_count - self.unread_count;
+        text.push_str(&match (damaged, self.unread_count) {
+            (0, 0) => "nothing is wrong".to_owned(),
+            (0, n) => format!("{n} of what there is could not be read: not checked, and no sign of damage"),
+            (1, 0) => "1 problem was found".to_owned(),
+            (n, 0) => format!("{n} problems were found"),
+            (n, m) => format!(
+                "{n} problems were found, and {m} of what there is could not be read, which is no damage"
+            ),
         });
-        if self.problem_count > 0 {
+        if damaged > 0 {
             text.push_str(
                 "\nwhat is missing comes back from a backup, as far as that has it: sealpost store copy BACKUP STORE. \
                  What is damaged has to be removed first (docs/guide/troubleshooting.md)",

@@ -40,7 +40,7 @@ async fn below(
             Ok(Some(object)) => object.path,
             Ok(None) => return,
             Err(e) => {
-                report.found(At::Object(prefix), format!("the index segments cannot be listed: {e}"));
+                report.found(At::Object(prefix), e.context("the index segments cannot be listed"));
                 return;
             }
         };
@@ -58,6 +58,7 @@ async fn below(
             Ok(()) => {}
             // Replaced since it was listed.
             Err(e) if e.kind() == Kind::NotFound => {}
+            Err(e) if e.kind() == Kind::Retry => report.found(At::Object(path), e),
             Err(e) => report.found(At::Object(path), format!("{e}; it is made again when it is needed")),
         }
     }

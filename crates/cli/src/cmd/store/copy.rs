@@ -33,7 +33,7 @@ use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
 use crate::place::Place;
-use crate::store::is_store;
+use crate::store::{Purpose, is_store};
 
 /// Arguments of `sealpost store copy`.
 #[derive(clap::Args)]
@@ -119,7 +119,8 @@ struct Copy {
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let config = Config::load(global)?;
     require(&config, &args)?;
-    let (from, to) = (open(&config, &args.from).await?, open(&config, &args.to).await?);
+    let from = open(&config, &args.from, Purpose::Read).await?;
+    let to = open(&config, &args.to, Purpose::Change).await?;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), ..Summary::default() };
     let mut copy = Copy { verify: args.verify, from, to, summary, bar: progress(global) };
     let done = if args.account.is_empty() {
@@ -146,11 +147,11 @@ fn require(config: &Config, args: &Args) -> Result<()> {
             return Err(Usage(format!("{} is no directory", file.display())).into());
         }
     }
-    match local(config, &args.from)?.filter(|directory| !is_store(directory)) {
-        Some(directory) => {
+    match local(config, &args.from)? {
+        Some(directory) if !is_store(&directory)? => {
             Err(Error::not_found(format!("there is no store in {}", directory.display())).into())
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -166,13 +167,13 @@ fn local(config: &Config, store: &str) -> Result<Option<PathBuf>> {
     }
 }
 
-async fn open(config: &Config, store: &str) -> Result<Store> {
+async fn open(config: &Config, store: &str, purpose: Purpose) -> Result<Store> {
     match store.strip_prefix("config:") {
-        None => config.store.at(store).await,
+        None => config.store.at(store, purpose).await,
         Some(file) => {
             let named = Global { config: Some(file.into()), ..Global::default() };
             let other = Config::load(&named)?;
-            other.store.open(&other.directory, crate::store::Caching::No).await
+            other.store.open(&other.directory, purpose).await
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::exit::FAILED;
 use crate::global::Global;
 use crate::output::text;
-use crate::store::is_store;
+use crate::store::{Purpose, is_store};
 
 /// Arguments of `sealpost store probe`.
 #[derive(clap::Args)]
@@ -97,7 +97,7 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
             require(directory)?;
             Store::local(directory).await.with_context(|| format!("the store {shown}"))?
         }
-        None => config.store.unused(&url).await?,
+        None => config.store.unused(&url, Purpose::Change).await?,
     };
     let found = look(&store, args.settle, shown).await;
     found.map_err(|e| config.store.explained(&url, e))
@@ -106,7 +106,7 @@ async fn find(args: Args, global: &Global, name: &mut Option<String>) -> Result<
 /// Opening a local store makes it: what is to be looked at has to be there.
 fn require(directory: &Path) -> Result<()> {
     let what = match directory {
-        _ if is_store(directory) => return Ok(()),
+        _ if is_store(directory)? => return Ok(()),
         _ if directory.is_dir() => "there is no store in",
         _ => "there is no directory",
     };

@@ -1,16 +1,15 @@
 //! The accounts of a trial: those that were asked for, or `me@localhost` with a password that is made once and
 //! remembered in a file that only its owner can read.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use sealpost_account::directory::{AccountName, AccountRecord, NewAccount, Secret};
 use sealpost_base::{Error, Kind, Random};
-use sealpost_vault::RootKey;
+use sealpost_vault::{RootKey, owner};
 use zeroize::Zeroizing;
 
 use crate::place::Place;
@@ -105,7 +104,7 @@ fn remember(path: &Path, random: &dyn Random) -> Result<()> {
         return Ok(());
     }
     let temporary = path.with_extension(format!("{:016x}.tmp", random.next_u64()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut file = owner::create(&temporary)?;
     let mut line = generate(random);
     line.push('\n');
     let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_all());

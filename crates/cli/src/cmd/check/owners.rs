@@ -1,0 +1,86 @@
+//! File owners, when root checks the store of a service. Root reads every file; the service only its own, and its clients are
+//! told that some messages cannot be read now.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sealpost_vault::owner::Owner;
+
+use super::report::{Place as At, Report, Trouble};
+use crate::place::Place;
+
+/// Files that are named; the others are counted.
+const NAMED: usize = 10;
+
+/// Reports files that belong to another user than the store. Only root is told: for others what they cannot read shows when it
+/// is read.
+pub fn check(place: &Place, report: &mut Report) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let elsewhere = place.store.directory().filter(|directory| !directory.starts_with(&place.dir));
+    for directory in std::iter::once(place.dir.as_path()).chain(elsewhere) {
+        if let Err(e) = below(directory, report) {
+            report.found(At::Account, Trouble::unread(format!("{}: {e}", directory.display())));
+        }
+    }
+}
+
+fn below(directory: &Path, report: &mut Report) -> io::Result<()> {
+    let owner = Owner::of_store(directory)?;
+    let mut foreign = Foreign::default();
+    foreign.look(directory, owner)?;
+    let Foreign { named, count } = foreign;
+    let advice = format!("chown -R --reference={0} {0}", directory.display());
+    for (path, other) in &named {
+        let path = path.display();
+        report.found(
+            At::Account,
+            Trouble::unread(format!(
+                "{path} belongs to {other}: a server that runs as {owner} cannot read it; change the file owner ({advice})"
+            )),
+        );
+    }
+    if count > named.len() {
+        let more = count - named.len();
+        report.found(
+            At::Account,
+            Trouble::unread(format!("{more} more files do not belong to {owner} ({advice})")),
+        );
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Foreign {
+    named: Vec<(PathBuf, Owner)>,
+    count: usize,
+}
+
+impl Foreign {
+    fn look(&mut self, directory: &Path, owner: Owner) -> io::Result<()> {
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                // Removed since it was listed.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            let of = Owner::from(&metadata);
+            if !of.is_same_user(owner) {
+                self.count += 1;
+                if self.named.len() < NAMED {
+                    self.named.push((entry.path(), of));
+                }
+            }
+            if metadata.is_dir() {
+                match self.look(&entry.path(), owner) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    looked => looked?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
