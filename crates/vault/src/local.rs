@@ -9,6 +9,7 @@
 //! written, and is unlinked after the row is gone. What a crash can leave is a file without a row, which is swept
 //! up at a later start. The bytes on disk: `docs/format/local-store.md`; why: `docs/decisions/0003-local-store.md`.
 
+mod failure;
 mod files;
 mod frozen;
 mod reader;
@@ -18,7 +19,6 @@ mod shrink;
 mod upload;
 mod writer;
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path as FilePath, PathBuf};
@@ -37,11 +37,13 @@ use object_store::{
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 use sealpost_base::limits::INLINE_OBJECT_BYTES;
-use sealpost_base::{Clock, Error, Result, SystemClock};
+use sealpost_base::{Clock, Result, SystemClock};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::{Put, StoreMetrics, StoreStats, owner};
+pub(crate) use failure::Damaged;
+use failure::{blocking, cannot_open, generic, unsupported};
 use files::Files;
 pub(crate) use reader::Parts;
 use reader::{Found, LIST_ROWS, Readers, Row};
@@ -52,7 +54,6 @@ pub(crate) use shared::Shared;
 use upload::LocalUpload;
 use writer::{Body, Mode, Outcome, Writer};
 
-const STORE: &str = "local";
 /// Objects in a directory of this machine.
 pub struct LocalStore {
     files: Arc<Files>,
@@ -427,18 +428,6 @@ impl fmt::Debug for LocalStore {
     }
 }
 
-/// An object whose bytes are not there although its row is, or a row that SQLite cannot read: damage, not absence.
-#[derive(Debug)]
-pub(crate) struct Damaged(pub String);
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Damaged {}
-
 fn meta(location: Path, row: &Row) -> ObjectMeta {
     let modified = UNIX_EPOCH + Duration::from_millis(u64::try_from(row.modified.0).unwrap_or(0));
     ObjectMeta { location, last_modified: modified.into(), size: row.size, e_tag: None, version: None }
@@ -446,54 +435,6 @@ fn meta(location: Path, row: &Row) -> ObjectMeta {
 
 fn once(bytes: Bytes) -> GetResultPayload {
     GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed())
-}
-
-/// A failure that all who waited for the same thing have in common.
-#[derive(Debug, Clone)]
-struct Failure {
-    what: &'static str,
-    why: Arc<dyn StdError + Send + Sync>,
-}
-
-impl Failure {
-    fn new(what: &'static str, why: Box<dyn StdError + Send + Sync>) -> Self {
-        Failure { what, why: why.into() }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)
-    }
-}
-
-impl StdError for Failure {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.why)
-    }
-}
-
-fn cannot_open(dir: &FilePath, e: io::Error) -> Error {
-    Error::retry(format!("opening the store in {}", dir.display())).with_source(e)
-}
-
-fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_store::Error {
-    object_store::Error::Generic { store: STORE, source: source.into() }
-}
-
-fn unsupported(what: &str) -> object_store::Error {
-    object_store::Error::NotSupported { source: what.into() }
-}
-
-fn not_found(path: &str) -> object_store::Error {
-    object_store::Error::NotFound { path: path.to_owned(), source: "no such object".into() }
-}
-
-/// Runs file work on a thread that may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> object_store::Result<T> {
-    spawn_blocking(work).await?.map_err(generic)
 }
 
 #[cfg(test)]

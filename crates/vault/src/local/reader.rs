@@ -19,10 +19,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sealpost_base::{Error, Result, Timestamp};
 use tokio::sync::oneshot;
 
+use crate::local::failure::{Damaged, Failure, generic, not_found};
 use crate::local::files::Files;
 use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
-use crate::local::{Damaged, Failure, generic, not_found};
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;

@@ -9,9 +9,10 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
 
+use crate::local::Counters;
+use crate::local::failure::{blocking, generic};
 use crate::local::files::NewFile;
 use crate::local::writer::{Mode, Writer};
-use crate::local::{Counters, blocking, generic};
 
 /// Parts go to a temporary file, which becomes the object at the end, or nothing if this is dropped before.
 pub(super) struct LocalUpload {

@@ -15,10 +15,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sealpost_base::{Clock, Error, Result, Timestamp};
 use tokio::sync::{oneshot, watch};
 
+use crate::local::Counters;
+use crate::local::failure::{Failure, generic};
 use crate::local::files::Files;
 use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
-use crate::local::{Counters, Failure, generic};
 
 /// How often the thread looks for commits of other processes.
 const POLL: Duration = Duration::from_millis(200);
