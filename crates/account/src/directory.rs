@@ -17,6 +17,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 mod accounts;
+mod alias_targets;
 mod aliases;
 mod name;
 mod path;
@@ -35,7 +36,7 @@ mod versions;
 mod tests;
 
 pub use accounts::NewAccount;
-pub use aliases::{Alias, AliasName};
+pub use aliases::{Alias, AliasChange, AliasName};
 pub use name::{AccountName, Address};
 pub use quota::{Quotas, Resource, Usage};
 pub use record::{AccountRecord, Role, TokenInfo};
@@ -54,38 +55,41 @@ pub struct Directory {
     versions: Versions,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    local: Arc<Local>,
+    host: Arc<Host>,
     served: Arc<Served>,
 }
 
 /// What the host itself is called.
-struct Local {
+struct Host {
     hostname: String,
+    /// The domain of names that are given without one.
+    domain: Option<String>,
     postmaster: Option<Address>,
 }
 
 impl Directory {
     /// The directory in `store`, whose records are authenticated with `key`.
     pub fn new(store: Store, key: ServerKey, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        let local = Local { hostname: "localhost".to_owned(), postmaster: None };
+        let host = Host { hostname: "localhost".to_owned(), domain: None, postmaster: None };
         Directory {
             versions: Versions::new(store, key, clock.clone(), random.clone()),
             clock,
             random,
-            local: Arc::new(local),
+            host: Arc::new(host),
             served: Arc::default(),
         }
     }
 
-    /// The same directory on a host called `hostname`, which completes names without a domain, and where mail for
-    /// the postmaster goes to `postmaster` if no account and no alias has that name.
+    /// The same directory on a host called `hostname`. Names without a domain are of `domain`; without that they are none. Mail for
+    /// the postmaster of either goes to `postmaster` if no account and no alias has that name.
     ///
     /// # Errors
-    /// `Invalid` if either cannot be in an address.
-    pub fn on_host(mut self, hostname: &str, postmaster: Option<&str>) -> Result<Self> {
-        let hostname = Address::from_parts("postmaster", hostname)?.domain().to_owned();
-        let postmaster = postmaster.map(|name| Address::parse_on(name, &hostname)).transpose()?;
-        self.local = Arc::new(Local { hostname, postmaster });
+    /// `Invalid` if one of them cannot be in an address.
+    pub fn on_host(mut self, hostname: &str, domain: Option<&str>, postmaster: Option<&str>) -> Result<Self> {
+        let canonical = |domain| Ok(Address::from_parts("postmaster", domain)?.domain().to_owned());
+        let (hostname, domain) = (canonical(hostname)?, domain.map(canonical).transpose()?);
+        let postmaster = postmaster.map(|name| Address::parse_in(name, domain.as_deref())).transpose()?;
+        self.host = Arc::new(Host { hostname, domain, postmaster });
         Ok(self)
     }
 
@@ -95,12 +99,23 @@ impl Directory {
         self.versions.seen()
     }
 
-    /// The account name that somebody means by `name` when logging in: in any case, and without a domain that of
-    /// the host.
+    /// The account name that a user means by `name` when logging in: in any case, and without a domain one of the host's
+    /// domain, if that has one.
     ///
     /// # Errors
     /// `Invalid` if it cannot be the name of an account.
     pub fn account_name(&self, name: &str) -> Result<AccountName> {
-        Ok(AccountName::from(Address::parse_on(name, &self.local.hostname)?))
+        AccountName::new(Address::parse_in(name, self.host.domain.as_deref())?)
+    }
+
+    /// As [`Directory::account_name`], of an alias: `@domain` is the catch-all of a domain.
+    ///
+    /// # Errors
+    /// As [`AliasName::parse`].
+    pub fn alias_name(&self, name: &str) -> Result<AliasName> {
+        if name.starts_with('@') {
+            return AliasName::parse(name);
+        }
+        self.account_name(name).map(|name| AliasName::Address(name.into()))
     }
 }

@@ -53,7 +53,6 @@ fn a_password_is_never_an_argument_and_a_wrong_one_opens_nothing() {
     let passwd = ["account", "passwd", ACCOUNT, "--new-password-file", "new", "--password-file"];
     assert_eq!(home.status(&[&passwd[..], &["wrong"]].concat()), 4);
     assert_eq!(home.status(&["account", "add", "joe@example.org", "--password", "secret"]), 2);
-    assert_eq!(home.status(&["account", "add", "joe@example.org", "--password-file", "absent"]), 1);
     // Without a terminal nobody can be asked, and is told what to do instead.
     assert_eq!(home.status(&["account", "add", "joe@example.org"]), 2);
     let refused = home.run(&["account", "passwd", ACCOUNT, "--password-file", "password"]);
@@ -122,18 +121,116 @@ fn app_passwords_log_in_until_they_are_revoked_while_the_server_runs() {
 }
 
 #[test]
-fn aliases() {
+fn aliases_are_added_to_replaced_and_removed() {
     let home = Home::with_account();
     home.ok(&["account", "add", "joe@example.org", "--password-file", "password"]);
-    let (alias, _) = home.json(&["alias", "add", "Info@Example.org", ACCOUNT, "joe@example.org"]);
-    assert_eq!(alias["alias"], "info@example.org");
-    assert_eq!(alias["targets"].as_array().unwrap().len(), 2);
+    let (alias, _) = home.json(&["alias", "add", "Info@Example.org", ACCOUNT]);
+    assert_eq!(
+        (&alias["alias"], &alias["added"]),
+        (&"info@example.org".into(), &serde_json::json!([ACCOUNT]))
+    );
+    let (alias, _) = home.json(&["alias", "add", "info@example.org", "joe@example.org"]);
+    assert_eq!(alias["targets"], serde_json::json!([ACCOUNT, "joe@example.org"]));
+    assert_eq!(
+        (&alias["added"], &alias["removed"]),
+        (&serde_json::json!(["joe@example.org"]), &serde_json::json!([]))
+    );
+
+    let said = home.ok(&["alias", "set", "info@example.org", "joe@example.org"]);
+    assert_eq!(said, "info@example.org -> joe@example.org\nno longer to jane@example.org\n");
+    let (alias, _) = home.json(&["alias", "set", "info@example.org", ACCOUNT]);
+    assert_eq!(alias["removed"], serde_json::json!(["joe@example.org"]));
+    home.ok(&["alias", "add", "info@example.org", "joe@example.org"]);
+    let (alias, _) = home.json(&["alias", "remove", "info@example.org", ACCOUNT]);
+    assert_eq!(alias["targets"], serde_json::json!(["joe@example.org"]));
+
     home.ok(&["alias", "add", "@example.org", ACCOUNT]);
     assert_eq!(home.json(&["alias", "list"]).0.as_array().unwrap().len(), 2);
-    assert_eq!(home.status(&["alias", "add", ACCOUNT, "joe@example.org"]), 1, "that is an account");
+    for (args, status) in [
+        (&["add", ACCOUNT, "joe@example.org"][..], 1),
+        (&["add", "more@example.org", "joe@elsewhere.example"], 3),
+        (&["add", "more@elsewhere.example", "nobody@elsewhere.example"], 3),
+        (&["add", "info@example.org", "info@example.org"], 1),
+        (&["add", "two words@example.org", ACCOUNT], 2),
+        (&["add", "more@example.org", "two words"], 2),
+        (&["remove", "info@example.org", "other@example.org"], 3),
+        (&["remove", "info@example.org", "joe@example.org"], 1),
+        (&["remove", "none@example.org"], 3),
+    ] {
+        assert_eq!(home.status(&[&["alias"][..], args].concat()), status, "{args:?}");
+    }
     home.ok(&["alias", "remove", "@example.org"]);
     assert_eq!(home.status(&["alias", "remove", "@example.org"]), 3);
     assert_eq!(home.json(&["alias", "list"]).0.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_loses_its_last_account_is_named() {
+    let home = Home::with_account();
+    home.ok(&["alias", "add", "info@example.org", ACCOUNT]);
+    home.ok(&["alias", "add", "more@example.org", "info@example.org"]);
+    let (removed, _) = home.json(&["account", "remove", ACCOUNT]);
+    assert_eq!(removed["useless_aliases"], serde_json::json!(["info@example.org"]));
+    let listed = home.json(&["alias", "list"]).0;
+    assert!(listed.as_array().unwrap().iter().all(|alias| alias["works"] == false), "{listed}");
+    assert!(home.ok(&["alias", "list"]).contains("leads to no account here"));
+    home.ok(&["account", "undelete", ACCOUNT]);
+    let listed = home.json(&["alias", "list"]).0;
+    assert!(listed.as_array().unwrap().iter().all(|alias| alias["works"] == true), "{listed}");
+    let (removed, _) = home.json(&["alias", "remove", "info@example.org"]);
+    assert_eq!(removed["useless_aliases"], serde_json::json!(["more@example.org"]));
+}
+
+#[test]
+fn a_suspended_account_is_closed_to_its_owner_and_open_to_mail() {
+    let home = Home::with_account();
+    let server = home.serve();
+    assert!(server.logs_in("one and two"));
+    let said = home.ok(&["account", "suspend", ACCOUNT]);
+    assert!(said.contains("its mail still arrives"), "{said}");
+    assert!(!server.logs_in("one and two"));
+    server.deliver(ACCOUNT, "Subject: meanwhile\r\n\r\n");
+    assert!(home.ok(&["account", "list"]).contains("(suspended "));
+    assert!(home.ok(&["account", "show", ACCOUNT]).contains("\nsuspended "));
+    let (list, _) = home.json(&["account", "list"]);
+    assert!(list[0]["suspended"].is_string(), "{list}");
+    assert!(home.ok(&["account", "suspend", ACCOUNT]).contains("already"));
+    assert_eq!(home.json(&["account", "resume", ACCOUNT]).0["done"], "resumed");
+    assert!(home.ok(&["account", "resume", ACCOUNT]).contains("was not suspended"));
+    assert!(server.logs_in("one and two"));
+    server.commands(&["SELECT INBOX", "FETCH 1 FLAGS"]);
+    assert_eq!(home.status(&["account", "suspend", "nobody@example.org"]), 3);
+}
+
+#[test]
+fn names_are_looked_at_before_they_are_completed() {
+    let home = Home::with_account();
+    let add = |name: &str, more: &[&str]| {
+        let added = home.run(&[&["account", "add", name, "--password-file", "password"], more].concat());
+        (added.status.code().unwrap(), String::from_utf8_lossy(&added.stderr).into_owned())
+    };
+    let (status, said) = add("not an address", &[]);
+    assert!(status == 2 && said.contains("a space before the @"), "{said}");
+    let (status, said) = add("joe", &[]);
+    assert!(status == 2 && said.contains("joe@example.org, or set `domain`"), "{said}");
+    home.file("s.toml", "hostname = \"mail.example.org\"\ndomain = \"example.org\"\n");
+    assert_eq!(add("joe", &["--config", "s.toml"]).0, 0);
+    assert_eq!(home.json(&["account", "show", "joe@example.org"]).1, 0);
+    home.ok(&["--config", "s.toml", "alias", "add", "info", "joe", "jane"]);
+    assert_eq!(
+        home.json(&["alias", "list"]).0[0]["targets"],
+        serde_json::json!([ACCOUNT, "joe@example.org"])
+    );
+    for (text, key) in [
+        ("domain = \"two words\"", "domain"),
+        ("hostname = \"a..b\"", "hostname"),
+        ("postmaster = \"jane\"", "postmaster"),
+        ("domain = \"x.org\"\npostmaster = \"<jane>\"", "postmaster"),
+    ] {
+        home.file("s.toml", text);
+        let (status, said) = add("ann@example.org", &["--config", "s.toml"]);
+        assert!(status == 2 && said.contains(&format!(": {key}: ")), "{text}: {said}");
+    }
 }
 
 #[test]

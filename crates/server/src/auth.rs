@@ -77,6 +77,8 @@ struct Decoy {
 pub enum Denied {
     /// No such account or not its password; nobody is told which.
     Credentials,
+    /// Name and secret are right, and the account is suspended.
+    Suspended,
     /// Too many attempts are waiting already; later it may work.
     Busy,
     /// The store could not be asked; later it may work. The error is for the log.
@@ -116,12 +118,12 @@ impl Authenticator {
         })
     }
 
-    /// The account that `name` (in any case; without a domain, one of the host's) and `secret` (a password or a
+    /// The account that `name` (in any case; without a domain, one of the configured domain) and `secret` (a password or a
     /// token) open, and its key. `peer` is the client's address, `None` on a Unix socket.
     ///
     /// Takes as long as the client deserves; safe to drop at any point.
     pub async fn login(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
-        self.count(self.check(peer, name, secret).await)
+        self.count(self.check(peer, name, secret).await.and_then(let_in))
     }
 
     async fn check(&self, peer: Option<IpAddr>, name: &str, secret: &[u8]) -> Result<Entered, Denied> {
@@ -158,7 +160,7 @@ impl Authenticator {
     /// As [`Authenticator::login`], with a token and nothing else: a password that somebody configured as one is not
     /// taken. Whoever fails waits like everybody; there is nothing to stretch, as a token is 256 random bits.
     pub async fn bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
-        self.count(self.check_bearer(peer, name, token).await)
+        self.count(self.check_bearer(peer, name, token).await.and_then(let_in))
     }
 
     async fn check_bearer(&self, peer: Option<IpAddr>, name: &str, token: &[u8]) -> Result<Entered, Denied> {
@@ -282,7 +284,7 @@ impl Authenticator {
                 let opens = move |slot: &Slot| slot.open(id, secret.bytes()).map(|root| (root, slot.id()));
                 let check = move || slots.iter().find_map(opens);
                 let opened = self.checks.run(turn, check).await.map_err(Denied::Unavailable)?;
-                if let Some((root, slot)) = &opened {
+                if let Some((root, slot)) = opened.as_ref().filter(|_| record.lets_in()) {
                     self.remembered.insert(tag, record, root.clone(), *slot);
                     self.known.note(record.id, network);
                 }
@@ -351,6 +353,11 @@ fn by_token(record: &AccountRecord, secret: &[u8]) -> Option<Entered> {
     Some(Entered { record: record.clone(), root, slot })
 }
 
+/// Only whoever has the right secret is told that an account is suspended.
+fn let_in(entered: Entered) -> Result<Entered, Denied> {
+    if entered.record.lets_in() { Ok(entered) } else { Err(Denied::Suspended) }
+}
+
 /// The slot, if the secret was a token of the account.
 fn token_slot<'a>(slots: &[&'a Slot]) -> Option<&'a Slot> {
     match slots {
@@ -378,6 +385,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Denied::Credentials => f.write_str("no such account or not its password"),
+            Denied::Suspended => f.write_str("the account is suspended"),
             Denied::Busy => f.write_str("too many logins are waiting"),
             Denied::Unavailable(e) => write!(f, "the login could not be checked: {e}"),
         }

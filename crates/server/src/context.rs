@@ -104,8 +104,11 @@ impl Context {
         let url_marks = UrlMarks::new(&key);
         let options = Options { budget: budget.clone(), memory: settings.memory, grace: settings.retention };
         let accounts = Accounts::with(store.clone(), clock.clone(), random.clone(), options);
-        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
-            .on_host(&settings.hostname, settings.postmaster.as_deref())?;
+        let directory = Directory::new(store.clone(), key, clock.clone(), random.clone()).on_host(
+            &settings.hostname,
+            settings.domain.as_deref(),
+            settings.postmaster.as_deref(),
+        )?;
         let auth =
             Authenticator::new(directory.clone(), &settings.login, budget.clone(), clock.clone(), &*random)?;
         Ok(Context {

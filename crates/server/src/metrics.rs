@@ -100,7 +100,7 @@ pub(crate) struct CommandMetrics {
 #[derive(Debug, Default)]
 pub struct LoginMetrics {
     pub(crate) entered: [Counter; 3],
-    pub(crate) denied: [Counter; 3],
+    pub(crate) denied: [Counter; 4],
     /// Logins that needed no check because the same one succeeded a while ago.
     pub(crate) remembered: Counter,
     /// Logins that had to wait because of earlier failures.
@@ -324,6 +324,7 @@ impl LoginMetrics {
             Denied::Credentials => 0,
             Denied::Busy => 1,
             Denied::Unavailable(_) => 2,
+            Denied::Suspended => 3,
         };
         self.denied[reason].increment();
     }

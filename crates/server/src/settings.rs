@@ -16,9 +16,10 @@ pub use crate::ip_range::IpRange;
 /// Everything the server can be told. `Settings::default()` listens nowhere and has no TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The server's name: in greetings, in `Received` fields, and what a login name or the recipient
-    /// `postmaster` without a domain is completed with.
+    /// The server's name: in greetings, in `Received` fields, and where the recipient `postmaster` without a domain is.
     pub hostname: String,
+    /// The domain of names that are given without one, at login and elsewhere; none: such a name is nobody's.
+    pub domain: Option<String>,
     /// Where to listen; nothing is listened on unless it is named here.
     pub listen: Listen,
     /// Where certificate and key come from.
@@ -227,10 +228,10 @@ impl Settings {
     /// How the administrator is reached, as a URI.
     pub fn admin_uri(&self) -> Option<String> {
         let mail = |postmaster: &String| match postmaster.contains('@') {
-            true => format!("mailto:{postmaster}"),
-            false => format!("mailto:{postmaster}@{}", self.hostname),
+            true => Some(format!("mailto:{postmaster}")),
+            false => self.domain.as_ref().map(|domain| format!("mailto:{postmaster}@{domain}")),
         };
-        self.admin.clone().or_else(|| self.postmaster.as_ref().map(mail))
+        self.admin.clone().or_else(|| self.postmaster.as_ref().and_then(mail))
     }
 }
 
@@ -238,6 +239,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             hostname: "localhost".to_owned(),
+            domain: None,
             listen: Listen::default(),
             tls: TlsSource::Off,
             plaintext_login: PlaintextLogin::Loopback,

@@ -62,6 +62,7 @@ impl Directory {
             slots: vec![slot],
             removed: None,
             purged: false,
+            suspended: None,
             quota_messages: None,
             quota_mailboxes: None,
             quota_annotations: None,
@@ -154,6 +155,24 @@ impl Directory {
             Ok(())
         })
         .await
+    }
+
+    /// Suspends an account: nobody can log in, and sessions end; its mail still arrives. Since when: one that is suspended already
+    /// stays so.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account.
+    pub async fn suspend(&self, name: &AccountName) -> Result<Timestamp> {
+        let now = self.clock.now();
+        self.update(name, |record| Ok(*record.suspended.get_or_insert(now))).await
+    }
+
+    /// Lets logins to a suspended account in again; since when it was suspended, if it was.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account.
+    pub async fn resume(&self, name: &AccountName) -> Result<Option<Timestamp>> {
+        self.update(name, |record| Ok(record.suspended.take())).await
     }
 
     /// Brings a removed account back, with all its mail and passwords.

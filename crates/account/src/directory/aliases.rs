@@ -50,12 +50,15 @@ impl AliasName {
     /// Reads `local@domain` or `@domain`.
     ///
     /// # Errors
-    /// As [`Address::parse`].
+    /// As [`AccountName::parse`].
     pub fn parse(text: &str) -> Result<Self> {
         match text.strip_prefix('@') {
             // The local part stands in for any; the domain is what is kept.
-            Some(domain) => Ok(AliasName::CatchAll(Address::from_parts("any", domain)?.domain().to_owned())),
-            None => Address::parse(text).map(AliasName::Address),
+            Some(domain) => {
+                let any = AccountName::new(Address::from_parts("any", domain)?)?;
+                Ok(AliasName::CatchAll(any.address().domain().to_owned()))
+            }
+            None => AccountName::parse(text).map(|name| AliasName::Address(name.into())),
         }
     }
 
@@ -64,36 +67,93 @@ impl AliasName {
     }
 }
 
+/// A change of an alias.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AliasChange {
+    /// The alias as it is now.
+    pub alias: Alias,
+    /// Targets that it did not have before.
+    pub added: Vec<Address>,
+    /// Targets that it has no more.
+    pub removed: Vec<Address>,
+}
+
 impl Directory {
-    /// Makes an alias, or gives an existing one other targets.
+    /// Adds targets to an alias; makes it if there is none.
     ///
     /// # Errors
-    /// `Conflict` if there is an account of that name; `Invalid` without targets or if one of them is the alias
-    /// itself; `Limit` beyond [`limits::ALIAS_TARGETS`].
-    pub async fn set_alias(&self, name: &AliasName, targets: &[Address]) -> Result<Alias> {
-        let mut targets = targets.to_vec();
-        targets.sort();
-        targets.dedup();
-        if targets.len() > limits::ALIAS_TARGETS {
-            return Err(Error::limit(format!("an alias has at most {} targets", limits::ALIAS_TARGETS)));
-        }
-        if targets.is_empty() {
-            return Err(Error::invalid("an alias needs at least one target"));
-        }
-        if let AliasName::Address(address) = name {
-            if targets.contains(address) {
-                return Err(Error::invalid(format!("the alias {name} cannot lead to itself")));
+    /// `NotFound` if a target leads to no account here; `Conflict` if there is an account of that name; `Invalid` without targets or
+    /// if one of them leads back to the alias; `Limit` beyond [`limits::ALIAS_TARGETS`].
+    pub async fn add_to_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
+        self.check_alias(name, targets).await?;
+        self.change_alias(name, |before| Ok([before, targets].concat())).await
+    }
+
+    /// Makes an alias, or gives one that exists these targets instead of those that it has.
+    ///
+    /// # Errors
+    /// As [`Directory::add_to_alias`].
+    pub async fn set_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
+        self.check_alias(name, targets).await?;
+        self.change_alias(name, |_| Ok(targets.to_vec())).await
+    }
+
+    /// Takes targets from an alias.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such alias, or it has not all of these targets; `Invalid` if none would be left.
+    pub async fn take_from_alias(&self, name: &AliasName, targets: &[Address]) -> Result<AliasChange> {
+        self.change_alias(name, |before| {
+            if before.is_empty() {
+                return Err(no_alias(name));
             }
-            if self.find(&AccountName::from(address.clone())).await?.is_some() {
-                return Err(Error::conflict(format!("{name} is an account")));
+            if let Some(target) = targets.iter().find(|target| !before.contains(target)) {
+                return Err(Error::not_found(format!("the alias {name} has no target {target}")));
             }
-        }
+            let left: Vec<_> = before.iter().filter(|target| !targets.contains(target)).cloned().collect();
+            if left.is_empty() {
+                return Err(Error::invalid(format!(
+                    "the alias {name} would have no target left; remove it as a whole"
+                )));
+            }
+            Ok(left)
+        })
+        .await
+    }
+
+    /// Gives an alias the targets that `change` makes of those that it has; none has one that is not there. It may run again, on
+    /// other targets.
+    ///
+    /// # Errors
+    /// What `change` says; `Invalid` if nothing is left, `Limit` as [`Directory::set_alias`].
+    pub(super) async fn change_alias(
+        &self,
+        name: &AliasName,
+        change: impl Fn(&[Address]) -> Result<Vec<Address>>,
+    ) -> Result<AliasChange> {
         let changed = self.clock.now();
-        self.put_alias(name, |_| {
-            Ok(AliasRecord { name: name.to_string(), targets: targets.clone(), changed, removed: false })
+        let mut done = (Vec::new(), Vec::new());
+        self.put_alias(name, |before| {
+            let before = before.map(|alias| alias.targets).unwrap_or_default();
+            let mut targets = change(&before)?;
+            targets.sort();
+            targets.dedup();
+            if targets.is_empty() {
+                return Err(Error::invalid("an alias needs at least one target"));
+            }
+            if targets.len() > limits::ALIAS_TARGETS {
+                return Err(Error::limit(format!("an alias has at most {} targets", limits::ALIAS_TARGETS)));
+            }
+            done = (before, targets.clone());
+            Ok(AliasRecord { name: name.to_string(), targets, changed, removed: false })
         })
         .await?;
-        Ok(Alias { name: name.clone(), targets, changed })
+        let (before, targets) = done;
+        let without = |all: &[Address], others: &[Address]| {
+            all.iter().filter(|target| !others.contains(target)).cloned().collect()
+        };
+        let (added, removed) = (without(&targets, &before), without(&before, &targets));
+        Ok(AliasChange { alias: Alias { name: name.clone(), targets, changed }, added, removed })
     }
 
     /// Removes an alias.
@@ -106,7 +166,7 @@ impl Directory {
             Some(_) => {
                 Ok(AliasRecord { name: name.to_string(), targets: Vec::new(), changed, removed: true })
             }
-            None => Err(Error::not_found(format!("there is no alias {name}"))),
+            None => Err(no_alias(name)),
         })
         .await
     }
@@ -148,6 +208,10 @@ impl Directory {
         }
         Err(Error::retry(format!("the alias {name} is being changed by others all the time")))
     }
+}
+
+fn no_alias(name: &AliasName) -> Error {
+    Error::not_found(format!("there is no alias {name}"))
 }
 
 /// `None` for the tombstone of an alias.

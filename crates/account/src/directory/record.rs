@@ -38,6 +38,9 @@ pub struct AccountRecord {
     /// Whether its mail is deleted for good, or about to be; nothing brings it back.
     #[n(8)]
     pub purged: bool,
+    /// Since when nobody may log in; its mail still arrives.
+    #[n(9)]
+    pub suspended: Option<Timestamp>,
     /// Messages it may hold; `None`: any number.
     #[n(20)]
     pub quota_messages: Option<u64>,
@@ -80,6 +83,11 @@ impl AccountRecord {
     /// Whether the account can be used: not removed.
     pub fn is_active(&self) -> bool {
         self.removed.is_none() && !self.purged
+    }
+
+    /// Whether logins are let in: neither removed nor suspended.
+    pub fn lets_in(&self) -> bool {
+        self.is_active() && self.suspended.is_none()
     }
 
     /// Its app passwords, oldest first.

@@ -33,8 +33,11 @@ pub struct Recipient {
     pub quotas: Quotas,
 }
 
-enum Found {
+/// What answers to an address.
+pub(super) enum Found {
+    /// The account.
     Account(AccountRecord),
+    /// The alias, or catch-all.
     Alias(Alias),
 }
 
@@ -48,7 +51,7 @@ impl Directory {
     /// fan out too far, and whatever the store says: a recipient that cannot be looked up is not refused for good.
     pub async fn resolve(&self, address: &str) -> Result<Resolved> {
         let address = if address.eq_ignore_ascii_case("postmaster") {
-            Address::from_parts("postmaster", &self.local.hostname)?
+            Address::from_parts("postmaster", &self.host.hostname)?
         } else {
             Address::parse(address)?
         };
@@ -102,7 +105,7 @@ impl Directory {
 
     /// What answers to `address`, and the tag that the mail has by then: the address's own, else the one it came
     /// with.
-    async fn look_up(
+    pub(super) async fn look_up(
         &self,
         address: &Address,
         detail: Option<String>,
@@ -129,7 +132,9 @@ impl Directory {
     }
 
     async fn exact(&self, address: &Address) -> Result<Option<Found>> {
-        if let Some(account) = self.find(&AccountName::from(address.clone())).await? {
+        // Of other addresses there are no accounts and no aliases.
+        let Ok(name) = AccountName::new(address.clone()) else { return Ok(None) };
+        if let Some(account) = self.find(&name).await? {
             return Ok(Some(Found::Account(account)));
         }
         Ok(self.alias_of(address).await?.map(Found::Alias))
@@ -137,8 +142,10 @@ impl Directory {
 
     /// Where the settings send this host's postmaster.
     fn postmaster_for(&self, address: &Address) -> Option<&Address> {
-        let target = self.local.postmaster.as_ref()?;
-        let is_ours = address.local() == "postmaster" && address.domain() == self.local.hostname;
+        let target = self.host.postmaster.as_ref()?;
+        let domains = std::iter::once(&self.host.hostname).chain(&self.host.domain);
+        let is_ours =
+            address.local() == "postmaster" && domains.into_iter().any(|domain| address.domain() == domain);
         (is_ours && target != address).then_some(target)
     }
 }

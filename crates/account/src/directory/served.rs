@@ -36,14 +36,14 @@ struct Found {
 }
 
 impl Directory {
-    /// Whether an account or an alias, a catch-all included, is in that domain, in any spelling, or it is the host's own. An address literal is
-    /// a domain of its own.
+    /// Whether an account or an alias, a catch-all included, is in that domain, in any spelling, or it is the
+    /// host's own or the configured one. An address literal is a domain of its own.
     ///
     /// # Errors
     /// What the store says.
     pub async fn serves(&self, domain: &str) -> Result<bool> {
         let Ok(address) = Address::from_parts("postmaster", domain) else { return Ok(false) };
-        if address.domain() == self.local.hostname {
+        if address.domain() == self.host.hostname || Some(address.domain()) == self.host.domain.as_deref() {
             return Ok(true);
         }
         // One looks, and whoever comes meanwhile waits for it.

@@ -27,7 +27,7 @@ impl World {
 
     fn directory(&self) -> Directory {
         Directory::new(self.store.clone(), self.key.clone(), self.clock.clone(), self.random.clone())
-            .on_host("mail.example", None)
+            .on_host("host.mail.example", Some("mail.example"), None)
             .unwrap()
     }
 
@@ -53,7 +53,8 @@ fn addresses(list: &[&str]) -> Vec<Address> {
 }
 
 async fn alias(directory: &Directory, from: &str, to: &[&str]) {
-    directory.set_alias(&AliasName::parse(from).unwrap(), &addresses(to)).await.unwrap();
+    // As it may have come about, one target after the other, on several nodes.
+    directory.change_alias(&AliasName::parse(from).unwrap(), |_| Ok(addresses(to))).await.unwrap();
 }
 
 async fn names(directory: &Directory, address: &str) -> Vec<String> {
@@ -423,13 +424,15 @@ async fn where_mail_goes() {
 #[tokio::test]
 async fn the_postmaster_is_always_somebody() {
     let world = World::new();
-    let directory = world.directory().on_host("Mail.Example", Some("admin@x")).unwrap();
+    let directory = world.directory().on_host("Host.Example", Some("Mail.Example"), Some("admin@x")).unwrap();
     directory.create(&name("admin@x"), new("pw")).await.unwrap();
     directory.create(&name("me@x"), new("pw")).await.unwrap();
     assert_eq!(names(&directory, "PostMaster").await, ["admin@x"]);
-    assert_eq!(names(&directory, "postmaster@mail.example").await, ["admin@x"]);
+    for ours in ["postmaster@mail.example", "postmaster@host.example"] {
+        assert_eq!(names(&directory, ours).await, ["admin@x"]);
+    }
     assert_eq!(kind(directory.resolve("postmaster@elsewhere")).await, Kind::NotFound);
-    alias(&directory, "postmaster@mail.example", &["me@x"]).await;
+    alias(&directory, "postmaster@host.example", &["me@x"]).await;
     assert_eq!(names(&directory, "postmaster").await, ["me@x"], "an alias comes before the setting");
     assert_eq!(directory.account_name("ME").unwrap().as_str(), "me@mail.example");
 }
@@ -478,22 +481,141 @@ async fn aliases_come_and_go() {
     assert!(there.alias(&info).await.unwrap().is_some());
 
     let me = AliasName::parse("me@x").unwrap();
-    assert_eq!(kind(here.set_alias(&me, &addresses(&["you@x"]))).await, Kind::Conflict);
+    assert_eq!(kind(here.set_alias(&me, &addresses(&["info@x"]))).await, Kind::Conflict);
     assert_eq!(kind(here.create(&name("info@x"), new("pw"))).await, Kind::Conflict);
     assert_eq!(kind(here.set_alias(&info, &[])).await, Kind::Invalid);
-    assert_eq!(kind(here.set_alias(&info, &addresses(&["info@x"]))).await, Kind::Invalid);
     let many: Vec<_> =
-        (0..=limits::ALIAS_TARGETS).map(|n| Address::parse(&format!("{n}@x")).unwrap()).collect();
+        (0..=limits::ALIAS_TARGETS).map(|n| Address::parse(&format!("me+{n}@x")).unwrap()).collect();
     assert_eq!(kind(here.set_alias(&info, &many)).await, Kind::Limit);
+    assert_eq!(kind(here.add_to_alias(&info, &many[1..])).await, Kind::Limit, "with the one that is there");
+}
+
+#[tokio::test]
+async fn targets_are_added_replaced_and_taken_away() {
+    let world = World::new();
+    let directory = world.directory();
+    for account in ["jane@x", "joe@x", "me@x"] {
+        directory.create(&name(account), new("pw")).await.unwrap();
+    }
+    for alias in ["info@x", "@other"] {
+        let alias = AliasName::parse(alias).unwrap();
+        let made = directory.add_to_alias(&alias, &addresses(&["me@x", "jane@x"])).await.unwrap();
+        assert_eq!((made.added, made.removed), (addresses(&["jane@x", "me@x"]), Vec::new()));
+        let added = directory.add_to_alias(&alias, &addresses(&["joe@x", "jane@x"])).await.unwrap();
+        assert_eq!((added.added, added.removed), (addresses(&["joe@x"]), Vec::new()));
+        assert_eq!(added.alias.targets, addresses(&["jane@x", "joe@x", "me@x"]));
+        assert_eq!(directory.alias(&alias).await.unwrap(), Some(added.alias));
+        let set = directory.set_alias(&alias, &addresses(&["joe@x"])).await.unwrap();
+        assert_eq!((set.added, set.removed), (Vec::new(), addresses(&["jane@x", "me@x"])));
+
+        directory.add_to_alias(&alias, &addresses(&["me@x"])).await.unwrap();
+        let taken = directory.take_from_alias(&alias, &addresses(&["joe@x"])).await.unwrap();
+        assert_eq!((taken.alias.targets, taken.removed), (addresses(&["me@x"]), addresses(&["joe@x"])));
+        for (target, refused) in [("joe@x", Kind::NotFound), ("me@x", Kind::Invalid)] {
+            assert_eq!(kind(directory.take_from_alias(&alias, &addresses(&[target]))).await, refused);
+        }
+        directory.remove_alias(&alias).await.unwrap();
+        assert_eq!(kind(directory.take_from_alias(&alias, &addresses(&["me@x"]))).await, Kind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn an_alias_leads_to_accounts_and_never_back_to_itself() {
+    let world = World::new();
+    let directory = world.directory();
+    directory.create(&name("me@x"), new("pw")).await.unwrap();
+    directory.create(&name("gone@x"), new("pw")).await.unwrap();
+    directory.remove(&name("gone@x")).await.unwrap();
+    let add = async |alias: &str, target: &str| {
+        let (alias, targets) = (AliasName::parse(alias).unwrap(), addresses(&[target]));
+        let added = directory.add_to_alias(&alias, &targets).await.map(drop);
+        let set = directory.set_alias(&alias, &targets).await.map(drop);
+        assert_eq!(added.as_ref().map_err(|e| e.kind()), set.as_ref().map_err(|e| e.kind()));
+        set
+    };
+    for (alias, target) in
+        [("a@x", "me@x"), ("b@x", "a@x"), ("c@x", "b+tag@x"), ("@y", "c@x"), ("d@x", "any@y")]
+    {
+        add(alias, target).await.unwrap();
+    }
+    for (alias, target, expected) in [
+        ("e@x", "nobody@x", Kind::NotFound),
+        ("e@x", "gone@x", Kind::NotFound),
+        ("e@x", "joe@elsewhere.example", Kind::NotFound),
+        ("e@x", "e@x", Kind::Invalid),
+        ("e@x", "e+tag@x", Kind::Invalid),
+        ("a@x", "b@x", Kind::Invalid),
+        ("a@x", "c@x", Kind::Invalid),
+        ("a@x", "d@x", Kind::Invalid),
+        ("@y", "other@y", Kind::Invalid),
+        ("@z", "other@z", Kind::Invalid),
+        ("@y", "d@x", Kind::Invalid),
+    ] {
+        assert_eq!(add(alias, target).await.unwrap_err().kind(), expected, "{alias} -> {target}");
+    }
+    let outside = add("e@x", "joe@elsewhere.example").await.unwrap_err().to_string();
+    assert!(outside.contains("not of this server"), "{outside}");
+    let unknown = add("e@x", "nobody@y.x").await.unwrap_err().to_string();
+    assert!(unknown.contains("not of this server"), "{unknown}");
+    let unknown = add("e@x", "nobody@x").await.unwrap_err().to_string();
+    assert!(unknown.contains("make it first"), "{unknown}");
+    // As deep as deliveries go, and no deeper.
+    for n in 0..limits::ALIAS_DEPTH {
+        let below = if n == 0 { "me@x".to_owned() } else { format!("deep{}@x", n - 1) };
+        add(&format!("deep{n}@x"), &below).await.unwrap();
+    }
+    let deepest = format!("deep{}@x", limits::ALIAS_DEPTH - 1);
+    assert_eq!(names(&directory, &deepest).await, ["me@x"]);
+    assert_eq!(add("deeper@x", &deepest).await.unwrap_err().kind(), Kind::Limit);
+}
+
+#[tokio::test]
+async fn aliases_that_a_removal_leaves_without_accounts_are_known() {
+    let world = World::new();
+    let directory = world.directory();
+    for account in ["jane@x", "me@x"] {
+        directory.create(&name(account), new("pw")).await.unwrap();
+    }
+    alias(&directory, "both@x", &["jane@x", "me@x"]).await;
+    alias(&directory, "one@x", &["jane@x"]).await;
+    alias(&directory, "other@x", &["me@x"]).await;
+    directory.remove(&name("jane@x")).await.unwrap();
+    let left = directory.aliases_left_without(name("jane@x").address()).await.unwrap();
+    let left: Vec<_> = left.iter().map(|alias| alias.name.to_string()).collect();
+    assert_eq!(left, ["one@x"]);
+    assert!(
+        !directory
+            .leads_anywhere(&directory.alias(&AliasName::parse("one@x").unwrap()).await.unwrap().unwrap())
+            .await
+            .unwrap()
+    );
+}
+
+#[tokio::test]
+async fn a_suspended_account_gets_mail_and_is_known_as_such() {
+    let world = World::new();
+    let (here, there) = (world.directory(), world.directory());
+    let me = name("me@x");
+    here.create(&me, new("pw")).await.unwrap();
+    let since = here.suspend(&me).await.unwrap();
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(there.suspend(&me).await.unwrap(), since, "it stays suspended");
+    let record = there.get(&me).await.unwrap();
+    assert!(record.is_active() && !record.lets_in() && record.suspended == Some(since));
+    assert_eq!(names(&there, "me@x").await, ["me@x"]);
+    assert_eq!(there.resume(&me).await.unwrap(), Some(since));
+    assert_eq!(there.resume(&me).await.unwrap(), None);
+    assert!(here.get(&me).await.unwrap().lets_in());
+    assert_eq!(kind(here.suspend(&name("nobody@x"))).await, Kind::NotFound);
 }
 
 #[tokio::test]
 async fn odd_names_have_plain_paths() {
     let world = World::new();
     let directory = world.directory();
-    let odd = name("\"a/../b c\"@grün.example");
+    let odd = name("a/b+c'd@grün.example");
     directory.create(&odd, new("pw")).await.unwrap();
-    assert_eq!(world.paths("accounts").await, ["accounts/a=2F..=2Fb=20c@gr=C3=BCn.example/0000000000000001"]);
+    assert_eq!(world.paths("accounts").await, ["accounts/a=2Fb=2Bc=27d@gr=C3=BCn.example/0000000000000001"]);
     let listed: Vec<_> = directory.list().try_collect().await.unwrap();
     assert_eq!(listed[0].name, odd);
 }

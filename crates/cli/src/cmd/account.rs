@@ -17,7 +17,7 @@ use sealpost_account::directory::{AccountRecord, NewAccount, Role};
 use sealpost_archive::date::rfc3339;
 use serde::Serialize;
 
-use super::{recovery, token};
+use super::{alias, recovery, token};
 use crate::exit::{FAILED, Usage};
 use crate::global::Global;
 use crate::output::warn;
@@ -48,6 +48,10 @@ enum Command {
     Passwd(passwd::Args),
     /// Show or change what an account may hold
     Quota(quota::Args),
+    /// Suspend an account: logins are refused and sessions end, and its mail still arrives
+    Suspend(NameArgs),
+    /// Let logins to a suspended account in again
+    Resume(NameArgs),
     /// Remove an account; it can be brought back for some days (see `undelete`)
     Remove(NameArgs),
     /// Bring back a removed account, or an account's expunged messages
@@ -61,7 +65,7 @@ enum Command {
 /// The account that a command is about.
 #[derive(clap::Args)]
 pub(super) struct NameArgs {
-    /// The account's name, an address; without a domain, one of this host
+    /// The account's name, an address; without a domain, one of the `domain` of the configuration
     #[arg(value_name = "NAME")]
     pub name: String,
 }
@@ -91,6 +95,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Show(args) => show(args, global).await,
         Command::Passwd(args) => passwd::run(args, global).await,
         Command::Quota(args) => quota::run(args, global).await,
+        Command::Suspend(args) => suspend(args, global).await,
+        Command::Resume(args) => resume(args, global).await,
         Command::Remove(args) => remove(args, global).await,
         Command::Undelete(args) => undelete::run(args, global).await,
         Command::Token(args) => token::run(args, global).await,
@@ -106,6 +112,7 @@ struct Shown {
     role: &'static str,
     quota: Option<u64>,
     created: String,
+    suspended: Option<String>,
     removed: Option<String>,
     tokens: usize,
     recovery: bool,
@@ -122,6 +129,7 @@ impl From<&AccountRecord> for Shown {
             },
             quota: record.quota,
             created: rfc3339(record.created),
+            suspended: record.suspended.map(rfc3339),
             removed: record.removed.map(rfc3339),
             tokens: record.tokens().count(),
             recovery: record.has_recovery(),
@@ -132,9 +140,11 @@ impl From<&AccountRecord> for Shown {
 impl Shown {
     fn lines(&self) -> String {
         let quota = self.quota.map_or("none".to_owned(), super::stats::bytes);
-        let removed = self.removed.as_ref().map(|at| format!("\nremoved   {at}")).unwrap_or_default();
+        let line =
+            |name, at: &Option<String>| at.as_ref().map(|at| format!("\n{name} {at}")).unwrap_or_default();
+        let (suspended, removed) = (line("suspended", &self.suspended), line("removed  ", &self.removed));
         format!(
-            "account   {}\nid        {}\nrole      {}\nquota     {quota}\ncreated   {}\ntokens    {}\nrecovery  {}{removed}",
+            "account   {}\nid        {}\nrole      {}\nquota     {quota}\ncreated   {}\ntokens    {}\nrecovery  {}{suspended}{removed}",
             self.account,
             self.id,
             self.role,
@@ -147,7 +157,7 @@ impl Shown {
 
 async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
     let place = Place::open_or_make(global).await?;
-    let name = place.directory.account_name(&args.account.name)?;
+    let name = place.account_name(&args.account.name)?;
     let password = args.password.new_one(&format!("New password of {name}")).await?;
     let role = if args.admin { Role::Admin } else { Role::User };
     let new = NewAccount { password, quota: args.quota, role };
@@ -170,9 +180,10 @@ async fn list(global: &Global) -> Result<ExitCode> {
         }
     }
     global.output().show(&shown, |shown| {
-        let line = |account: &Shown| match &account.removed {
-            Some(at) => format!("{} (removed {at})\n", account.account),
-            None => format!("{}\n", account.account),
+        let line = |account: &Shown| match (&account.removed, &account.suspended) {
+            (Some(at), _) => format!("{} (removed {at})\n", account.account),
+            (None, Some(at)) => format!("{} (suspended {at})\n", account.account),
+            (None, None) => format!("{}\n", account.account),
         };
         shown.iter().map(line).collect()
     })?;
@@ -181,21 +192,60 @@ async fn list(global: &Global) -> Result<ExitCode> {
 
 async fn show(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let place = Place::open_to_read(global).await?;
-    let name = place.directory.account_name(&args.name)?;
+    let name = place.account_name(&args.name)?;
     let record = place.directory.get(&name).await?;
     global.output().show(&Shown::from(&record), Shown::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
+async fn suspend(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let place = Place::open(global).await?;
-    let name = place.directory.account_name(&args.name)?;
+    let name = place.account_name(&args.name)?;
+    let account = place.directory.get(&name).await?;
+    let was_suspended = account.suspended.is_some();
+    let since = rfc3339(place.directory.suspend(&name).await?);
+    place.tell_of_record(account.id).await;
+    let done = Done { account: name.to_string(), done: "suspended" };
+    global.output().show(&done, |_| match was_suspended {
+        true => format!("{name} was suspended already, {since}"),
+        false => format!(
+            "suspended {name}: logins are refused, sessions end within a minute, and its mail still arrives"
+        ),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn resume(args: NameArgs, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let name = place.account_name(&args.name)?;
+    let account = place.directory.get(&name).await?.id;
+    let since = place.directory.resume(&name).await?.map(rfc3339);
+    place.tell_of_record(account).await;
+    let done = Done { account: name.to_string(), done: "resumed" };
+    global.output().show(&done, |_| match since {
+        Some(since) => format!("{name} can log in again; it was suspended {since}"),
+        None => format!("{name} was not suspended"),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
+    #[derive(Serialize)]
+    struct Removed {
+        #[serde(flatten)]
+        done: Done,
+        /// Aliases whose mail is refused now.
+        useless_aliases: Vec<String>,
+    }
+    let place = Place::open(global).await?;
+    let name = place.account_name(&args.name)?;
     let account = place.directory.get(&name).await?.id;
     place.directory.remove(&name).await?;
     place.tell_of_record(account).await;
     let days = place.settings.retention.as_secs() / 86_400;
-    let done = Done { account: name.to_string(), done: "removed" };
-    global.output().show(&done, |_| {
+    let useless_aliases = alias::useless_without(&place, name.address()).await?;
+    let removed = Removed { done: Done { account: name.to_string(), done: "removed" }, useless_aliases };
+    global.output().show(&removed, |_| {
         format!("removed {name}; for {days} days `sealpost account undelete {name}` brings it back")
     })?;
     Ok(ExitCode::SUCCESS)

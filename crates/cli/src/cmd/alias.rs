@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 use futures::StreamExt;
-use sealpost_account::directory::{Address, Alias, AliasName};
+use sealpost_account::directory::{Address, Alias, AliasChange, AliasName};
 use sealpost_archive::date::rfc3339;
-use sealpost_base::Kind;
 use serde::Serialize;
 
 use crate::exit::FAILED;
@@ -19,10 +18,13 @@ use crate::place::Place;
 #[derive(clap::Args)]
 #[command(
     after_help = "An address with a tag (jane+lists@example.org) needs no alias: its mail goes to the address \
-                        without the tag.\n
+                        without the tag. Targets are accounts and aliases of this server, which sends no mail to others.\n
 Examples:
   sealpost alias add info@example.org jane@example.org joe@example.org
-  sealpost alias add @example.org jane@example.org     everything nobody else answers to
+  sealpost alias add info@example.org ann@example.org      ann gets that mail too
+  sealpost alias set info@example.org ann@example.org      ann alone gets it
+  sealpost alias add @example.org jane@example.org         everything nobody else answers to
+  sealpost alias remove info@example.org joe@example.org   joe gets it no more
   sealpost alias remove info@example.org"
 )]
 pub struct Args {
@@ -32,21 +34,29 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make an alias, or give one that exists other targets
-    Add {
-        /// The address, or @DOMAIN for all addresses of a domain that nothing else answers to
-        alias: String,
-        /// Where its mail goes: accounts, or other aliases
-        #[arg(required = true, value_name = "TARGET")]
-        targets: Vec<String>,
-    },
+    /// Make an alias, or add targets to one that exists
+    Add(Targets),
+    /// Make an alias, or give one that exists these targets instead of those that it has
+    Set(Targets),
     /// List the aliases
     List,
-    /// Remove an alias
+    /// Remove an alias, or some of its targets
     Remove {
         /// The address, or @DOMAIN
         alias: String,
+        /// Take these targets from it, and leave the others [default: remove the alias]
+        #[arg(value_name = "TARGET")]
+        targets: Vec<String>,
     },
+}
+
+#[derive(clap::Args)]
+struct Targets {
+    /// The address, or @DOMAIN for all addresses of a domain that nothing else answers to
+    alias: String,
+    /// Where its mail goes: accounts, or other aliases
+    #[arg(required = true, value_name = "TARGET")]
+    targets: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -58,8 +68,11 @@ struct Shown {
 
 impl From<Alias> for Shown {
     fn from(alias: Alias) -> Self {
-        let targets = alias.targets.iter().map(ToString::to_string).collect();
-        Shown { alias: alias.name.to_string(), targets, changed: rfc3339(alias.changed) }
+        Shown {
+            alias: alias.name.to_string(),
+            targets: texts(&alias.targets),
+            changed: rfc3339(alias.changed),
+        }
     }
 }
 
@@ -69,70 +82,144 @@ impl Shown {
     }
 }
 
-/// Runs it.
-pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    match args.command {
-        Command::Add { alias, targets } => add(&alias, &targets, global).await,
-        Command::List => list(global).await,
-        Command::Remove { alias } => remove(&alias, global).await,
+/// An alias in the list.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    shown: Shown,
+    /// Whether mail for it arrives. Accounts may have been removed since it was made.
+    works: bool,
+}
+
+impl Listed {
+    fn line(&self) -> String {
+        match self.works {
+            true => self.shown.line(),
+            false => {
+                format!("{} (leads to no account here: its mail is refused)\n", self.shown.line().trim_end())
+            }
+        }
     }
 }
 
-async fn add(alias: &str, targets: &[String], global: &Global) -> Result<ExitCode> {
-    let place = Place::open(global).await?;
-    let name = name(&place, alias)?;
-    let targets: Vec<Address> = targets
-        .iter()
-        .map(|target| Ok(place.directory.account_name(target)?.address().clone()))
-        .collect::<Result<_>>()?;
-    let alias = place.directory.set_alias(&name, &targets).await?;
-    for target in &alias.targets {
-        // Allowed, because the account may be made later; but most often a mistake in typing.
-        if let Err(e) = place.directory.resolve(target.as_str()).await
-            && e.kind() == Kind::NotFound
-        {
-            warn(format_args!("sealpost: {target} leads to no account here yet"));
-        }
+/// An alias that was changed.
+#[derive(Serialize)]
+struct Changed {
+    #[serde(flatten)]
+    shown: Shown,
+    /// Targets that are new.
+    added: Vec<String>,
+    /// Targets that were there before and are no more.
+    removed: Vec<String>,
+}
+
+impl From<AliasChange> for Changed {
+    fn from(AliasChange { alias, added, removed }: AliasChange) -> Self {
+        Changed { shown: alias.into(), added: texts(&added), removed: texts(&removed) }
     }
-    global.output().show(&Shown::from(alias), Shown::line)?;
+}
+
+impl Changed {
+    fn lines(&self) -> String {
+        let mut lines = self.shown.line();
+        if !self.removed.is_empty() {
+            lines.push_str(&format!("no longer to {}\n", self.removed.join(", ")));
+        }
+        lines
+    }
+}
+
+fn texts(addresses: &[Address]) -> Vec<String> {
+    addresses.iter().map(ToString::to_string).collect()
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    match args.command {
+        Command::Add(args) => add(args, global).await,
+        Command::Set(args) => set(args, global).await,
+        Command::List => list(global).await,
+        Command::Remove { alias, targets } => remove(&alias, &targets, global).await,
+    }
+}
+
+async fn add(args: Targets, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let (name, targets) = (place.alias_name(&args.alias)?, addresses(&place, &args.targets)?);
+    show(global, place.directory.add_to_alias(&name, &targets).await?)
+}
+
+async fn set(args: Targets, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let (name, targets) = (place.alias_name(&args.alias)?, addresses(&place, &args.targets)?);
+    show(global, place.directory.set_alias(&name, &targets).await?)
+}
+
+fn addresses(place: &Place, targets: &[String]) -> Result<Vec<Address>> {
+    targets.iter().map(|target| Ok(place.account_name(target)?.into())).collect()
+}
+
+fn show(global: &Global, change: AliasChange) -> Result<ExitCode> {
+    if change.added.is_empty() && change.removed.is_empty() {
+        global.output().note("nothing has changed");
+    }
+    global.output().show(&Changed::from(change), Changed::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn list(global: &Global) -> Result<ExitCode> {
     let place = Place::open_to_read(global).await?;
     let mut aliases = place.directory.aliases();
-    let (mut shown, mut code) = (Vec::new(), ExitCode::SUCCESS);
+    let (mut listed, mut code) = (Vec::new(), ExitCode::SUCCESS);
     while let Some(alias) = aliases.next().await {
-        match alias {
-            Ok(alias) => shown.push(Shown::from(alias)),
+        let looked = match alias {
+            Ok(alias) => place.directory.leads_anywhere(&alias).await.map(|works| (alias, works)),
+            Err(e) => Err(e),
+        };
+        match looked {
+            Ok((alias, works)) => listed.push(Listed { shown: alias.into(), works }),
             Err(e) => {
                 warn(format_args!("sealpost: {e}"));
                 code = ExitCode::from(FAILED);
             }
         }
     }
-    global.output().show(&shown, |shown| shown.iter().map(Shown::line).collect())?;
+    global.output().show(&listed, |listed| listed.iter().map(Listed::line).collect())?;
     Ok(code)
 }
 
-async fn remove(alias: &str, global: &Global) -> Result<ExitCode> {
+async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<ExitCode> {
     let place = Place::open(global).await?;
-    let name = name(&place, alias)?;
+    let name = place.alias_name(alias)?;
+    if !targets.is_empty() {
+        return show(global, place.directory.take_from_alias(&name, &addresses(&place, targets)?).await?);
+    }
     place.directory.remove_alias(&name).await?;
     #[derive(Serialize)]
     struct Removed {
         alias: String,
         done: &'static str,
+        /// Aliases whose mail is refused now.
+        useless_aliases: Vec<String>,
     }
-    let removed = Removed { alias: name.to_string(), done: "removed" };
+    let useless_aliases = match &name {
+        AliasName::Address(address) => useless_without(&place, address).await?,
+        AliasName::CatchAll(_) => Vec::new(),
+    };
+    let removed = Removed { alias: name.to_string(), done: "removed", useless_aliases };
     global.output().show(&removed, |r| format!("removed the alias {}", r.alias))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// As typed; without a domain, an address of this host.
-fn name(place: &Place, text: &str) -> Result<AliasName> {
-    if text.contains('@') {
-        return Ok(AliasName::parse(text)?);
+/// The aliases that lead to no account without `gone`, which was removed; says so.
+pub(super) async fn useless_without(place: &Place, gone: &Address) -> Result<Vec<String>> {
+    let left = place.directory.aliases_left_without(gone).await?;
+    let names: Vec<String> = left.iter().map(|alias| alias.name.to_string()).collect();
+    if !names.is_empty() {
+        warn(format_args!(
+            "sealpost: mail for {} is refused now: no account is left where it goes",
+            names.join(", ")
+        ));
     }
-    Ok(AliasName::Address(place.directory.account_name(text)?.address().clone()))
+    Ok(names)
 }

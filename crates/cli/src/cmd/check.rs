@@ -86,7 +86,7 @@ async fn wanted(place: &Place, names: &[String], report: &mut Report) -> Result<
     }
     let mut records = Vec::new();
     for name in names {
-        let name = place.directory.account_name(name)?;
+        let name = place.account_name(name)?;
         records.push(place.directory.get(&name).await?);
         report.totals.records += 1;
     }

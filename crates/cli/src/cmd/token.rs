@@ -86,7 +86,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             global.output().show(&shown, |shown| shown.token.clone().unwrap_or_default())?;
         }
         Command::List(account) => {
-            let name = place.directory.account_name(&account.name)?;
+            let name = place.account_name(&account.name)?;
             let record = place.directory.get(&name).await?;
             let shown: Vec<_> = record.tokens().map(|info| Shown::new(info, None)).collect();
             let line =
@@ -94,7 +94,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             global.output().show(&shown, |shown| shown.iter().map(line).collect())?;
         }
         Command::Revoke { account, token } => {
-            let name = place.directory.account_name(&account.name)?;
+            let name = place.account_name(&account.name)?;
             let record = place.directory.get(&name).await?;
             let info = find(&record, &token)?;
             place.directory.revoke_token(&name, info.id).await?;

@@ -95,11 +95,12 @@ pub const KEYS: &[Key] = &[
         directory,
         "The data directory: mail, accounts, the server's key. Made if absent. Back it up as a whole."
     ),
+    key!("hostname", Text, settings.hostname, "The server's name: in greetings and in Received fields."),
     key!(
-        "hostname",
+        "domain",
         Text,
-        settings.hostname,
-        "The server's name: in greetings, in Received fields, and what a login name without a domain is completed with."
+        settings.domain,
+        "The domain of names that are given without one: with \"example.org\", `jane` is jane@example.org for logins, commands and access control lists. Empty: names have to be written out."
     ),
     key!(
         "postmaster",

@@ -129,6 +129,19 @@ impl Server {
 }
 
 impl Server {
+    /// Delivers a message over LMTP.
+    pub fn deliver(&self, to: &str, message: &str) {
+        let lmtp = &self.ready["lmtp"];
+        let port = u16::try_from(lmtp["port"].as_u64().unwrap()).unwrap();
+        let mut stream = TcpStream::connect((lmtp["host"].as_str().unwrap(), port)).unwrap();
+        let envelope = format!("LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{to}>\r\n");
+        write!(stream, "{envelope}DATA\r\n{message}\r\n.\r\nQUIT\r\n").unwrap();
+        let mut replies = String::new();
+        stream.read_to_string(&mut replies).unwrap();
+        let accepted = replies.lines().skip_while(|line| !line.starts_with("354")).nth(1);
+        assert!(accepted.is_some_and(|line| line.starts_with("250")), "{replies}");
+    }
+
     /// Logs in and has these commands done.
     pub fn commands(&self, commands: &[&str]) {
         let imap = &self.ready["imap"];

@@ -2,7 +2,7 @@
 //!
 //! A record is read for every login, but a session may last for weeks. One task reads the records of the accounts with
 //! sessions every [`PERIOD`]; sessions hold a [`Standing`], which costs nothing while they wait, and end when the
-//! account is removed, their token revoked or the password they used changed. A store that cannot be asked ends
+//! account is removed or suspended, their token revoked or the password they used changed. A store that cannot be asked ends
 //! nobody's session.
 //!
 //! A store that tells of changes is not asked while there are none: ten thousand sessions that wait cost nothing. While a bus is
@@ -75,7 +75,7 @@ enum Due {
 struct Known {
     id: AccountId,
     version: u64,
-    /// Empty once the account is removed.
+    /// Empty while the account is suspended, and once it is removed.
     slots: Vec<SlotId>,
 }
 
@@ -167,7 +167,7 @@ impl Standing {
 impl Known {
     fn of(record: &AccountRecord) -> Self {
         let slots =
-            if record.is_active() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
+            if record.lets_in() { record.slots.iter().map(|slot| slot.id()).collect() } else { Vec::new() };
         Known { id: record.id, version: record.version, slots }
     }
 

@@ -51,7 +51,7 @@ impl World {
         let clock = Arc::new(TestClock { moved, start: tokio::time::Instant::now() });
         let key = ServerKey::generate(&*random);
         let directory = Directory::new(store.clone(), key, clock.clone(), random.clone())
-            .on_host("mail.example", None)
+            .on_host("host.mail.example", Some("mail.example"), None)
             .unwrap();
         let budget = Budget::new(256 * 1024 * 1024);
         let auth = Authenticator::new(directory.clone(), &settings, budget.clone(), clock.clone(), &*random);
@@ -386,6 +386,49 @@ async fn a_session_may_go_on_as_long_as_what_it_logged_in_with() {
     drop((by_password, by_token));
     tokio::time::sleep(standing::PERIOD * 2).await;
     assert_eq!(world.auth.standings.accounts(), 0, "nobody is watched without sessions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_account_lets_nobody_in_and_its_sessions_end() {
+    let world = World::new(patient()).await;
+    let (name, root) = world.account("me@x", "pw").await;
+    let (_, token) = world.directory.add_token(&name, &root, "phone").await.unwrap();
+    let session = world.auth.standing(&world.login("me@x", "pw").await.unwrap());
+    world.directory.suspend(&name).await.unwrap();
+    for right in ["pw", &token] {
+        assert!(matches!(world.login("me@x", right).await, Err(Denied::Suspended)));
+    }
+    let bearer = world.auth.bearer(None, "me@x", token.as_bytes()).await;
+    assert!(matches!(bearer, Err(Denied::Suspended)));
+    assert!(world.refused("me@x", "wrong").await, "who guesses is not told");
+    assert_eq!(world.auth.metrics().failures(), 4);
+    tokio::time::timeout(standing::PERIOD * 2, session.lost()).await.unwrap();
+    world.clock.advance(Duration::from_secs(11 * 60));
+    world.auth.sweep();
+    assert_eq!(world.auth.remembered(), 0, "its key is not kept");
+
+    world.directory.resume(&name).await.unwrap();
+    assert!(world.login("me@x", "pw").await.unwrap().root.same(&root));
+}
+
+#[tokio::test]
+async fn without_a_configured_domain_names_are_written_out() {
+    let mut world = World::new(patient()).await;
+    world.account("jane@host.mail.example", "pw").await;
+    world.account("jane@mail.example", "pw").await;
+    let entered = world.login("jane", "pw").await.unwrap();
+    assert_eq!(entered.record.name.as_str(), "jane@mail.example");
+    world.directory = world.directory.on_host("host.mail.example", None, None).unwrap();
+    let auth = Authenticator::new(
+        world.directory.clone(),
+        &patient(),
+        world.budget.clone(),
+        world.clock.clone(),
+        &SeededRandom::new(4),
+    );
+    world.auth = Arc::new(auth.unwrap());
+    assert!(world.refused("jane", "pw").await, "the host's name is no domain of mail");
+    assert!(world.login("jane@mail.example", "pw").await.is_ok());
 }
 
 /// While somebody tells of changes, records are read when he does, and seldom besides; and at once when he is gone.

@@ -115,6 +115,9 @@ impl Session {
 fn refusal(denied: &Denied) -> Reply {
     match denied {
         Denied::Credentials => Reply::no(Code::AuthenticationFailed, "wrong name or password"),
+        Denied::Suspended => {
+            Reply::no(Code::ContactAdmin, "this account is suspended, ask the administrator of the server")
+        }
         Denied::Busy => Reply::no(Code::Unavailable, "too many logins at once, try again later"),
         Denied::Unavailable(error) => {
             tracing::warn!(%error, "a login could not be checked");

@@ -9,7 +9,7 @@ mod mark;
 
 use std::sync::Arc;
 
-use sealpost_account::directory::AccountName;
+use sealpost_account::directory::{AccountName, Directory};
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Message, ops};
@@ -190,7 +190,7 @@ impl Session {
             return Ok(Found::Nothing);
         }
         let mut owner = None;
-        for name in names(user, &server.host, &self.ctx.settings.hostname) {
+        for name in names(user, &server.host, &self.ctx.directory) {
             owner = self.ctx.directory.find(&name).await?;
             if owner.is_some() {
                 break;
@@ -238,7 +238,7 @@ impl Session {
     }
 
     fn is_me(&self, user: &str, host: &str) -> bool {
-        names(user, host, &self.ctx.settings.hostname).any(|name| name.as_str() == self.user)
+        names(user, host, &self.ctx.directory).any(|name| name.as_str() == self.user)
     }
 
     async fn reset_key(&mut self, mailbox: &Mailbox, mechanisms: &[Atom]) -> Outcome {
@@ -295,11 +295,8 @@ impl Session {
     }
 }
 
-/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or of this one.
-fn names<'a>(user: &'a str, host: &'a str, here: &'a str) -> impl Iterator<Item = AccountName> + 'a {
-    let hosts = if user.contains('@') { vec![None] } else { vec![Some(host), Some(here)] };
-    hosts.into_iter().filter_map(move |host| match host {
-        None => AccountName::parse(user).ok(),
-        Some(host) => AccountName::parse(&format!("{user}@{host}")).ok(),
-    })
+/// The accounts that a name in a URL may mean: one without a domain is of the URL's host, or what it is at login.
+fn names(user: &str, host: &str, directory: &Directory) -> impl Iterator<Item = AccountName> {
+    let of_host = if user.contains('@') { None } else { AccountName::parse(&format!("{user}@{host}")).ok() };
+    of_host.into_iter().chain(directory.account_name(user).ok())
 }

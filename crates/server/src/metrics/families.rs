@@ -421,10 +421,10 @@ const FAMILIES: &[Family] = &[
         Counter,
         "",
         "reason",
-        "Logins that failed: wrong `credentials`, too many waiting (`busy`), or the store could not be asked (`unavailable`).",
+        "Logins that failed: wrong `credentials`, too many waiting (`busy`), the store could not be asked (`unavailable`), or the account is `suspended`.",
         |v, s| {
             for (reason, counter) in
-                ["credentials", "busy", "unavailable"].iter().zip(&v.ctx.auth.metrics().denied)
+                ["credentials", "busy", "unavailable", "suspended"].iter().zip(&v.ctx.auth.metrics().denied)
             {
                 s.number(&[("reason", reason)], counter.read());
             }

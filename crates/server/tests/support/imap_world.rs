@@ -74,6 +74,7 @@ impl World {
 
     pub async fn over(store: Store, mut settings: Settings, quota: Option<u64>) -> Self {
         settings.hostname = "localhost".to_owned();
+        settings.domain = Some("localhost".to_owned());
         let clock = Arc::new(FakeClock::new(NOW));
         let random = Arc::new(SeededRandom::new(1));
         let key = ServerKey::generate(&*random);

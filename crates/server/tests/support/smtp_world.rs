@@ -34,8 +34,8 @@ pub struct World {
 }
 
 impl World {
-    /// With the accounts `me`, `you` and `them`, all `@localhost`; the aliases `all@` (everyone) and `loop@` (me,
-    /// twice over); and a catch-all for `example.org` that leads to `them`.
+    /// With the accounts `me`, `you` and `them`, all `@localhost`; the aliases `all@` (everyone) and `also@` (me);
+    /// and a catch-all for `example.org` that leads to `them`.
     pub async fn new(settings: Settings) -> Self {
         Self::over(Store::memory(), settings).await
     }
@@ -56,8 +56,7 @@ impl World {
         }
         for (alias, targets) in [
             ("all@localhost", &["me@localhost", "you@localhost", "them@localhost"][..]),
-            ("loop@localhost", &["loop2@localhost", "me@localhost"]),
-            ("loop2@localhost", &["loop@localhost", "me@localhost"]),
+            ("also@localhost", &["me@localhost"]),
             ("@example.org", &["them@localhost"]),
         ] {
             let targets: Vec<_> = targets.iter().map(|target| target.parse().unwrap()).collect();

@@ -78,7 +78,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let changes = [args.storage, args.messages, args.mailboxes, args.annotations];
     let is_change = changes.iter().any(Option::is_some);
     let place = if is_change { Place::open(global).await? } else { Place::open_to_read(global).await? };
-    let name = place.directory.account_name(&args.account.name)?;
+    let name = place.account_name(&args.account.name)?;
     let record = if is_change {
         let change = |quotas: &mut Quotas| {
             let limits =

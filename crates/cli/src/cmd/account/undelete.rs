@@ -53,7 +53,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if args.messages {
         return messages(args, &place, global).await;
     }
-    let name = place.directory.account_name(&args.account.name)?;
+    let name = place.account_name(&args.account.name)?;
     place.directory.undelete(&name).await?;
     let done = Done { account: name.to_string(), done: "undeleted" };
     global.output().show(&done, |_| format!("{name} is back"))?;

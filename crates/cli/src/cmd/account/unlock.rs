@@ -30,7 +30,7 @@ pub async fn unlock(
     password: &PasswordArgs,
     accept: Accept,
 ) -> Result<(AccountRecord, RootKey)> {
-    let name = place.directory.account_name(name)?;
+    let name = place.account_name(name)?;
     // First: nobody should be asked for the password of an account that does not exist.
     let record = place.directory.get(&name).await?;
     let prompt = match accept {

@@ -1,0 +1,127 @@
+//! Whether the targets of an alias lead to accounts here: looked at before the alias is made, so that none is accepted that can
+//! never work.
+
+use std::collections::{HashSet, VecDeque};
+
+use futures::StreamExt;
+use sealpost_base::{Error, Kind, Result, limits};
+
+use super::resolve::Found;
+use super::{AccountName, Address, Alias, AliasName, Directory};
+
+impl Directory {
+    /// Whether there can be an alias `name` to `targets`: no account is called so, each target leads to an account here, and none
+    /// of them back to `name`.
+    ///
+    /// # Errors
+    /// `Conflict` if there is such an account; `NotFound` if one leads nowhere, `Invalid` if one leads back, `Limit` if there are too many aliases on the way.
+    pub(super) async fn check_alias(&self, name: &AliasName, targets: &[Address]) -> Result<()> {
+        if let AliasName::Address(address) = name
+            && self.find(&AccountName::new(address.clone())?).await?.is_some()
+        {
+            return Err(Error::conflict(format!("{name} is an account")));
+        }
+        for target in targets {
+            if !self.leads_to_account(name, target).await? {
+                return Err(self.leads_nowhere(target).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through what `target` leads to, as a delivery does.
+    async fn leads_to_account(&self, name: &AliasName, target: &Address) -> Result<bool> {
+        let mut seen = HashSet::from([target.clone()]);
+        let mut queue = VecDeque::from([(target.clone(), 1)]);
+        let mut leads = false;
+        while let Some((address, depth)) = queue.pop_front() {
+            let found = self.look_up(&address, None).await?.map(|(found, _)| found);
+            if would_answer(name, &address, found.as_ref()) {
+                let through = if address == *target { String::new() } else { format!(", through {address}") };
+                return Err(Error::invalid(format!(
+                    "the alias {name} cannot lead to {target}: that leads back to it{through}"
+                )));
+            }
+            match found {
+                Some(Found::Account(_)) => leads = true,
+                Some(Found::Alias(alias)) if depth == limits::ALIAS_DEPTH => {
+                    return Err(Error::limit(format!("the aliases at {} nest too deep", alias.name)));
+                }
+                Some(Found::Alias(alias)) => {
+                    for target in alias.targets {
+                        if seen.insert(target.clone()) {
+                            queue.push_back((target, depth + 1));
+                        }
+                    }
+                    if seen.len() > limits::ALIAS_LOOKUPS {
+                        return Err(Error::limit(format!("{target} leads to too many addresses")));
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(leads)
+    }
+
+    /// Why mail for `target` would not arrive.
+    async fn leads_nowhere(&self, target: &Address) -> Error {
+        match self.serves(target.domain()).await {
+            Ok(true) => Error::not_found(format!("there is no account and no alias {target} here: make it first")),
+            Ok(false) => Error::not_found(format!(
+                "{target} is not of this server, which sends no mail to other servers: an alias leads to accounts and aliases here"
+            )),
+            Err(e) => e,
+        }
+    }
+
+    /// The aliases that `gone` was a target of and that lead to no account now: mail for them is refused.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn aliases_left_without(&self, gone: &Address) -> Result<Vec<Alias>> {
+        let mut left = Vec::new();
+        let mut aliases = self.aliases();
+        while let Some(alias) = aliases.next().await {
+            // One that cannot be read is reported where aliases are listed.
+            let Ok(alias) = alias else { continue };
+            if alias.targets.contains(gone) && !self.leads_anywhere(&alias).await? {
+                left.push(alias);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Whether an alias leads to an account here.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn leads_anywhere(&self, alias: &Alias) -> Result<bool> {
+        for target in &alias.targets {
+            match self.resolve(target.as_str()).await {
+                Ok(_) => return Ok(true),
+                Err(e) if matches!(e.kind(), Kind::NotFound | Kind::Limit) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether the alias `name` answers to `address`, or would if it were made, where `found` answers now.
+fn would_answer(name: &AliasName, address: &Address, found: Option<&Found>) -> bool {
+    if matches!(found, Some(Found::Alias(alias)) if alias.name == *name) {
+        return true;
+    }
+    match name {
+        AliasName::Address(alias) => {
+            let answers_only_now = match found {
+                None => true,
+                Some(Found::Alias(found)) => matches!(found.name, AliasName::CatchAll(_)),
+                Some(Found::Account(_)) => false,
+            };
+            let without_tag = address.split_tag().map(|(user, _)| user);
+            address == alias || answers_only_now && without_tag.as_ref() == Some(alias)
+        }
+        AliasName::CatchAll(domain) => found.is_none() && address.domain() == domain,
+    }
+}
