@@ -9,13 +9,17 @@ pub mod memory;
 mod read;
 pub mod reference;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use sealpost_account::directory::Address;
 use sealpost_server::Settings;
 use sealpost_server::settings::{Listen, TlsSource};
+use sealpost_vault::owner;
 
-use crate::exit::Usage;
+use crate::exit::{Usage, named};
 use crate::global::Global;
 use crate::log::Log;
 use crate::store::StoreConfig;
@@ -115,12 +119,7 @@ impl Config {
     }
 
     fn read(path: &Path) -> Result<Self> {
-        let name = || format!("the configuration {}", path.display());
-        let size = std::fs::metadata(path).with_context(name)?.len();
-        if size > FILE_BYTES {
-            return Err(Usage(format!("{} is larger than 1 MiB", name())).into());
-        }
-        let text = std::fs::read_to_string(path).with_context(name)?;
+        let text = read_file(path).map_err(named)?;
         let base = path.parent().unwrap_or(Path::new(""));
         Self::parse(&text, base).map_err(|wrong| {
             let wrong = wrong.into_iter().map(|wrong| format!("{}:{wrong}", path.display()));
@@ -221,9 +220,34 @@ impl Config {
         when(settings.recipients < 100, "recipients", "at least 100 (RFC 5321 §4.5.3.1.8)");
         when(settings.message_size < 64 * 1024, "message_size", "at least \"64KiB\" (RFC 5321 §4.5.3.1.7)");
         when(self.directory.as_os_str().is_empty(), "directory", "a directory is needed");
-        when(settings.hostname.is_empty(), "hostname", "a name is needed");
+        let wrong_domain = |name: &str| Address::from_parts("postmaster", name).err().map(|e| e.to_string());
+        let wrong_hostname = wrong_domain(&settings.hostname);
+        when(wrong_hostname.is_some(), "hostname", &wrong_hostname.unwrap_or_default());
+        let domain = settings.domain.as_deref();
+        let wrong_domain = domain.and_then(wrong_domain);
+        when(wrong_domain.is_some(), "domain", wrong_domain.as_deref().unwrap_or_default());
+        if wrong_domain.is_none() {
+            let postmaster = settings.postmaster.as_deref();
+            let wrong = postmaster.and_then(|name| Address::parse_in(name, domain).err());
+            when(wrong.is_some(), "postmaster", &wrong.map(|e| e.to_string()).unwrap_or_default());
+        }
         wrong
     }
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    let name = || format!("the configuration {}", path.display());
+    let read = || {
+        let file = File::open(path)?;
+        let mut text = String::new();
+        file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
+        Ok::<_, io::Error>(text)
+    };
+    let text = read().map_err(|e| owner::explained(path, e)).with_context(name)?;
+    if text.len() as u64 > FILE_BYTES {
+        return Err(Usage(format!("{} is larger than 1 MiB", name())).into());
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

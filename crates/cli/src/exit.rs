@@ -4,16 +4,19 @@
 //! |---|---|
 //! | 0 | done |
 //! | 1 | failed, or `check` found damage |
-//! | 2 | the command line or the configuration is wrong; nothing was done |
+//! | 2 | the command line or the configuration is wrong, or names what is not there or cannot be used; nothing was done |
 //! | 3 | there is no such account, alias, token, mailbox or store |
 //! | 4 | wrong password |
-//! | 75 | a temporary failure, such as a full disk: the same command may work later |
+//! | 75 | a temporary failure, such as a full disk or a taken port: the same command may work later |
 
 use std::process::ExitCode;
 use std::{fmt, io};
 
 use sealpost_base::{Error, Kind};
 use sealpost_bench::Wrong;
+use sealpost_vault::owner;
+
+use crate::output::text;
 
 /// For `--help`.
 pub const HELP: &str = "Exit status: 0 done; 1 failed, or damage found; 2 wrong command line or configuration; \
@@ -39,22 +42,103 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A failure to use what the command line or the configuration names (a file, a directory, an address to listen on): that is
+/// wrong then, unless it may work later.
+pub fn named(e: impl Into<anyhow::Error>) -> anyhow::Error {
+    let e = e.into();
+    match status(&e) {
+        USAGE | TEMPORARY => e,
+        _ => Usage(text(&e)).into(),
+    }
+}
+
 /// The exit status for a failure.
 pub fn code(error: &anyhow::Error) -> ExitCode {
-    if error.chain().any(|cause| cause.is::<Usage>() || cause.is::<Wrong>()) {
-        return ExitCode::from(USAGE);
+    ExitCode::from(status(error))
+}
+
+/// What a failure means decides, wherever it arose. Who finds out that something is not what it should be says so by the kind of
+/// the error, or by [`Usage`]; of errors of the system only those are looked at that mean the same everywhere.
+fn status(error: &anyhow::Error) -> u8 {
+    let causes = || error.chain();
+    if causes().any(|cause| cause.is::<Usage>() || cause.is::<Wrong>()) {
+        return USAGE;
     }
-    // A file that may not be read is no wrong password.
-    if error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
-    }) {
-        return ExitCode::from(FAILED);
+    // A file that may not be read is no wrong password, and will not be read later.
+    if causes().any(owner::is_denied) {
+        return FAILED;
     }
-    let kind = error.chain().find_map(|cause| cause.downcast_ref::<Error>()).map(Error::kind);
-    ExitCode::from(match kind {
+    match causes().find_map(|cause| cause.downcast_ref::<Error>()).map(Error::kind) {
         Some(Kind::NotFound) => NOT_FOUND,
         Some(Kind::Denied) => DENIED,
         Some(Kind::Retry) => TEMPORARY,
-        _ => FAILED,
-    })
+        Some(_) => FAILED,
+        None if causes().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_temporary) => TEMPORARY,
+        None => FAILED,
+    }
+}
+
+fn is_temporary(e: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AddrInUse, AddrNotAvailable, ConnectionRefused, ConnectionReset, FileTooLarge, HostUnreachable,
+        Interrupted, NetworkDown, NetworkUnreachable, QuotaExceeded, ReadOnlyFilesystem, ResourceBusy,
+        StorageFull, TimedOut,
+    };
+    matches!(
+        e.kind(),
+        AddrInUse
+            | AddrNotAvailable
+            | ConnectionRefused
+            | ConnectionReset
+            | FileTooLarge
+            | HostUnreachable
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+            | QuotaExceeded
+            | ReadOnlyFilesystem
+            | ResourceBusy
+            | StorageFull
+            | TimedOut
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_what_the_failure_means() {
+        let io = |kind: io::ErrorKind| anyhow::Error::from(io::Error::from(kind));
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        for (error, expected) in [
+            (Usage("--x".into()).into(), USAGE),
+            (Error::not_found("no account").into(), NOT_FOUND),
+            (Error::denied("not the password").into(), DENIED),
+            (Error::retry("the store").into(), TEMPORARY),
+            (Error::retry("the store").with_source(denied()).into(), FAILED),
+            (Error::denied("a.mbox").with_source(denied()).into(), FAILED),
+            (Error::corrupt("damaged").into(), FAILED),
+            (Error::invalid("no mail").into(), FAILED),
+            (io(io::ErrorKind::StorageFull).context("out.mbox"), TEMPORARY),
+            (io(io::ErrorKind::NotFound).context("out.mbox"), FAILED),
+            (anyhow::anyhow!("mistake"), FAILED),
+        ] {
+            assert_eq!(status(&error), expected, "{error:#}");
+        }
+    }
+
+    #[test]
+    fn what_is_named_and_cannot_be_used_is_wrong_unless_it_may_work_later() {
+        let io = |kind: io::ErrorKind| {
+            named(anyhow::Error::from(io::Error::from(kind)).context("the password in a"))
+        };
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::IsADirectory, io::ErrorKind::PermissionDenied] {
+            assert_eq!(status(&io(kind)), USAGE);
+        }
+        assert_eq!(io(io::ErrorKind::NotFound).to_string(), "the password in a: entity not found");
+        assert_eq!(status(&io(io::ErrorKind::TimedOut)), TEMPORARY);
+        assert_eq!(status(&named(Error::invalid("no certificate"))), USAGE);
+        assert_eq!(status(&named(Error::retry("a taken port"))), TEMPORARY);
+    }
 }

@@ -2,12 +2,13 @@
 //!
 //! Several processes may have one open, so every command works while the server runs.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-use sealpost_account::directory::Directory;
+use sealpost_account::directory::{AccountName, AliasName, Directory};
 use sealpost_account::{Accounts, Options};
 use sealpost_base::{AccountId, Budget, Clock, Error, Random, SystemClock, SystemRandom};
 use sealpost_server::Settings;
@@ -16,6 +17,7 @@ use sealpost_vault::record::ServerKey;
 use sealpost_vault::{Store, owner};
 
 use crate::config::Config;
+use crate::exit::{Usage, named};
 use crate::global::Global;
 use crate::output::warn;
 use crate::store::{Purpose, is_file, is_store};
@@ -97,7 +99,13 @@ impl Place {
     async fn with(config: &Config, purpose: Purpose) -> Result<Self> {
         let dir = config.directory.as_path();
         let opened = || format!("the data directory {}", dir.display());
-        make(dir).with_context(opened)?;
+        make(dir).with_context(opened).map_err(|e| {
+            match e.downcast_ref::<io::Error>().map(io::Error::kind) {
+                // A file, or below one.
+                Some(ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => named(e),
+                _ => e,
+            }
+        })?;
         let store = config.store.open(dir, purpose).await?;
         let key_file = dir.join(KEY_FILE);
         if !is_file(&key_file)? {
@@ -132,10 +140,29 @@ impl Place {
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
-        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone())
-            .on_host(&settings.hostname, settings.postmaster.as_deref())?;
+        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone()).on_host(
+            &settings.hostname,
+            settings.domain.as_deref(),
+            settings.postmaster.as_deref(),
+        )?;
         let budget = settings.memory.budget();
         Ok(Place { dir: dir.to_owned(), store, key, directory, settings, clock, random, budget })
+    }
+
+    /// The account that a command line means by `name`.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be the name of an account.
+    pub fn account_name(&self, name: &str) -> Result<AccountName> {
+        self.directory.account_name(name).map_err(|e| Usage(e.to_string()).into())
+    }
+
+    /// As [`Place::account_name`], of an alias.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be the name of an alias.
+    pub fn alias_name(&self, name: &str) -> Result<AliasName> {
+        self.directory.alias_name(name).map_err(|e| Usage(e.to_string()).into())
     }
 
     /// Servers are told, over the bus if there is one, that the record of this account was changed. They find it out by

@@ -15,7 +15,7 @@ use sealpost_base::limits;
 use sealpost_vault::owner;
 use zeroize::Zeroizing;
 
-use crate::exit::Usage;
+use crate::exit::{Usage, named};
 use crate::output::warn;
 
 /// The option that names the file a password is in.
@@ -85,7 +85,7 @@ pub fn from_file(path: &Path) -> Result<Secret> {
         file.take(limits::SECRET_BYTES as u64 + 3).read_to_end(&mut bytes)?;
         Ok(Secret::new(trim(&bytes))?)
     };
-    read().with_context(|| format!("the password in {}", path.display()))
+    read().with_context(|| format!("the password in {}", path.display())).map_err(named)
 }
 
 /// The secret in the next line of standard input, and not a byte more: a command that needs two reads two lines.
@@ -106,7 +106,7 @@ pub fn from_stdin() -> Result<Secret> {
         }
         Ok(Secret::new(trim(&bytes))?)
     };
-    read().context("the password on standard input")
+    read().context("the password on standard input").map_err(named)
 }
 
 /// Asks for a secret at the terminal, without showing it; `file_option` is how else it is given.

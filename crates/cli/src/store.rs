@@ -2,7 +2,7 @@
 
 mod refused;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sealpost_base::{Error, SystemClock, SystemRandom};
+use sealpost_base::{SystemClock, SystemRandom};
 use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store, owner};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::exit::Usage;
+use crate::exit::{Usage, named};
 use crate::output::warn;
 
 /// What the configuration says of the store.
@@ -333,10 +333,13 @@ fn key_of(value: &dyn Fn(&str) -> Option<Zeroizing<String>>) -> Option<Credentia
 
 fn read_key_file(path: &Path) -> Result<Zeroizing<String>> {
     let name = || format!("the access key in {}", path.display());
-    if std::fs::metadata(path).with_context(name)?.len() > CREDENTIALS_BYTES {
-        return Err(Error::limit(format!("{} is larger than 64 KiB", path.display())).into());
-    }
-    Ok(Zeroizing::new(std::fs::read_to_string(path).with_context(name)?))
+    let read = || {
+        if std::fs::metadata(path)?.len() > CREDENTIALS_BYTES {
+            return Err(io::Error::other("it is larger than 64 KiB"));
+        }
+        std::fs::read_to_string(path)
+    };
+    read().map(Zeroizing::new).map_err(|e| owner::explained(path, e)).with_context(name).map_err(named)
 }
 
 /// The value of `name` in a file as Amazon's programs write it: `name = value`, one a line. Of several sections the first one

@@ -52,7 +52,7 @@ fn it_says_what_is_in_force_and_why() {
 #[test]
 fn mistakes_are_named_with_their_line_and_nothing_is_done() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), "s.toml", "memmory = \"1GiB\"\n[listen]\nimap = [\"everywhere\"]\n");
+    write(dir.path(), "s.toml", "memmory = \"1GiB\"\n[listen]\nimap = [\"everywhere\", \"localhost:143\"]\n");
     for command in [&["serve"][..], &["config", "show"], &["account", "list"], &["try", "--ports", "free"]] {
         let (status, _, stderr) = output(dir.path(), &[&["--config", "s.toml"], command].concat());
         assert_eq!(status, 2, "{stderr}");
@@ -60,7 +60,6 @@ fn mistakes_are_named_with_their_line_and_nothing_is_done() {
         assert!(stderr.contains("s.toml:3: listen.imap is a list of addresses"), "{stderr}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-    assert_ne!(output(dir.path(), &["serve", "--config", "absent.toml"]).0, 0);
 }
 
 #[test]

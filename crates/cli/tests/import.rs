@@ -132,7 +132,7 @@ fn what_fails_does_not_stop_the_rest() {
     assert_eq!((&summary["imported"], &summary["failed"], status), (&5.into(), &1.into(), 1), "{summary}");
     assert!(summary["failures"][0]["place"].as_str().unwrap().contains("Other"));
     assert!(summary["skipped"][0].as_str().unwrap().ends_with("notes.txt"));
-    assert_eq!(home.status(&["import", "absent", "--account", ACCOUNT, "--password-file", "password"]), 3);
+    assert_eq!(home.status(&["import", "absent", "--account", ACCOUNT, "--password-file", "password"]), 2);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn exports_overwrite_nothing() {
         ])
         .status
         .code(),
-        Some(1)
+        Some(2)
     );
     assert_eq!(tree(&home.path("full")).len(), 1);
 }

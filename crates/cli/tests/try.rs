@@ -127,7 +127,7 @@ fn a_port_that_is_taken_is_named_before_anything_is_done() {
     let _other = TcpListener::bind(("127.0.0.1", 1143));
     let output = sealpost(dir.path(), &["try"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(output.status.code(), Some(75), "{stderr}");
     assert!(stderr.contains("1143") && stderr.contains("--ports free"), "{stderr}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
@@ -154,17 +154,31 @@ fn a_password_that_was_changed_is_not_the_remembered_one() {
 }
 
 #[test]
+fn the_usual_account_takes_a_password_too() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "pw", "correct horse");
+    for _ in 0..2 {
+        let server = Server::trial(dir.path(), &["--no-samples", "--password-file", "pw"]);
+        assert_eq!(
+            (server.ready["account"].as_str(), server.password()),
+            (Some("me@localhost"), "correct horse")
+        );
+        server.connect("imap").imap("LOGIN me \"correct horse\"");
+        server.stop();
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "pw", "x");
     write(dir.path(), "empty", "\n");
     for (args, status) in [
         (&["--account", "a@localhost"][..], 2),
-        (&["--password-file", "pw"], 2),
         (&["--ports", "some"], 2),
-        (&["--ports", "free", "--account", "a@b c", "--password-file", "pw"], 1),
-        (&["--ports", "free", "--account", "a@localhost", "--password-file", "empty"], 1),
-        (&["--ports", "free", "--account", "a@localhost", "--password-file", "absent"], 1),
+        (&["--ports", "free", "--account", "a@b c", "--password-file", "pw"], 2),
+        (&["--ports", "free", "--account", "a@localhost", "--password-file", "empty"], 2),
+        (&["--ports", "free", "--account", "a@localhost", "--password-file", "absent"], 2),
     ] {
         let output = sealpost(dir.path(), &[&["try"], args].concat()).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");

@@ -269,7 +269,8 @@ pub(crate) fn listen(dir: &Path) -> Option<(Listener, PathBuf)> {
                 }
                 return Some((listener, path));
             }
-            Err(e) if e.kind() == Kind::Conflict => why = Some(e),
+            // Another server has it.
+            Err(e) if e.kind() == Kind::Retry => why = Some(e),
             Err(e) => {
                 why = Some(e);
                 break;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sealpost_base::{Error, Result};
+use sealpost_vault::owner;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::context::Context;
@@ -80,12 +81,21 @@ impl Listener {
         Ok(Listener::Tcp(listen().map_err(|e| cannot_listen(address, e))?))
     }
 
-    /// Listens on a Unix socket at `path`, with that mode. A socket that nobody listens on any more is replaced.
+    /// Listens on a Unix socket at `path`, with that mode. A socket that no server listens on any more is replaced.
     ///
     /// # Errors
-    /// `Conflict` if somebody does, or something else is there; `Retry` if the system says no.
+    /// `Retry` if another server does, or the system has no room; `Invalid` if there can be no socket: something else is there, there
+    /// is no such directory, or this user may not.
     pub(crate) fn unix(path: &Path, mode: u32) -> Result<Self> {
-        let failed = |e| Error::retry(format!("cannot listen on {}", path.display())).with_source(e);
+        use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
+        let failed = |e: io::Error| {
+            let message = format!("cannot listen on {}", path.display());
+            match e.kind() {
+                InvalidInput | NotADirectory | NotFound => Error::invalid(message).with_source(e),
+                PermissionDenied => Error::invalid(message).with_source(owner::explained(path, e)),
+                _ => Error::retry(message).with_source(e),
+            }
+        };
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(failed)?;
         let file = SocketFile(path.to_owned());
@@ -136,12 +146,12 @@ impl Drop for SocketFile {
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
-        return Err(Error::conflict(format!("{} exists and is not a socket", path.display())));
+        return Err(Error::invalid(format!("{} exists and is not a socket", path.display())));
     }
     match std::os::unix::net::UnixStream::connect(path) {
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(|e| {
             Error::retry(format!("cannot remove the old socket {}", path.display())).with_source(e)
         }),
-        _ => Err(Error::conflict(format!("another server listens on {}", path.display()))),
+        _ => Err(Error::retry(format!("another server listens on {}", path.display()))),
     }
 }

@@ -32,6 +32,8 @@ const UNLOAD_PERIOD: Duration = Duration::from_secs(5);
 
 /// Age at which nobody receives a spooled message any more.
 const SPOOL_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Every so many of those periods, it is said that the certificate has expired.
+const DAY_PERIODS: u64 = 24 * 60;
 /// Every so many of those periods, accounts removed longer ago than the retention period are deleted.
 const RETIREMENT_PERIODS: u64 = 60;
 
@@ -53,8 +55,8 @@ impl Server {
     /// runtime. If anything fails nothing is left behind.
     ///
     /// # Errors
-    /// `Invalid` for settings that contradict themselves; as [`Tls::load`]; `Retry` or `Conflict` if an address
-    /// cannot be listened on. The message names what it was.
+    /// `Invalid` for settings that contradict themselves, or name what is not there or may not be used; `Retry` if it may work later,
+    /// such as an address that another server listens on. The message names what it was.
     pub async fn start(
         settings: Settings,
         store: Store,
@@ -67,6 +69,9 @@ impl Server {
         }
         let (source, hostname) = (settings.tls.clone(), settings.hostname.clone());
         let tls = blocking(move || Tls::load(&source, &hostname)).await?.map(Arc::new);
+        if let Some(wrong) = tls.as_ref().and_then(|tls| tls.out_of_date(clock.now())) {
+            tracing::warn!("{wrong}");
+        }
         let listen = settings.listen.clone();
         if tls.is_none() && !(listen.smtps.is_empty() && listen.imaps.is_empty()) {
             return Err(Error::invalid("listening with TLS needs a certificate"));
@@ -145,7 +150,14 @@ impl Server {
     /// As [`Tls::load`]; the old certificate stays in use.
     pub async fn reload(&self) -> Result<bool> {
         match self.tls.clone() {
-            Some(tls) => blocking(move || tls.reload_if_changed()).await,
+            Some(tls) => {
+                let (now, changed) = (self.ctx.clock.now(), tls.clone());
+                let changed = blocking(move || changed.reload_if_changed()).await;
+                if let Some(wrong) = tls.out_of_date(now) {
+                    tracing::warn!("{wrong}");
+                }
+                changed
+            }
             None => Ok(false),
         }
     }
@@ -265,6 +277,11 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
         ctx.auth.sweep();
         ctx.failed_logins.sweep();
         let Some(tls) = tls.clone() else { continue };
+        if minute % DAY_PERIODS == DAY_PERIODS - 1
+            && let Some(wrong) = tls.out_of_date(ctx.clock.now())
+        {
+            tracing::warn!("{wrong}");
+        }
         match blocking(move || tls.reload_if_changed()).await {
             Ok(true) => tracing::info!("the certificate was replaced"),
             Ok(false) => {}

@@ -10,18 +10,17 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::SystemTime;
 
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Result, Timestamp};
 
 use crate::settings::TlsSource;
+use pair::cannot_read;
+pub(crate) use pair::load as load_pair;
 
+mod pair;
 mod self_signed;
-
-/// Largest certificate or key file that is read, in bytes.
-const PEM_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The server's certificate and the configuration that presents it.
 pub struct Tls {
@@ -44,8 +43,8 @@ impl Tls {
     /// Loads, or for [`TlsSource::SelfSigned`] makes, the certificate; `None` if TLS is off. Blocks on the disk.
     ///
     /// # Errors
-    /// `Invalid` if a file is not what it should be or the key is not the certificate's; `NotFound`, `Denied` or
-    /// `Retry` if it cannot be read or written. The message names the file.
+    /// `Invalid` if a file is missing, may not be read or is not what it should be, or the key is not the certificate's; `Retry` if
+    /// the disk fails. The message names the file and says what to do.
     pub fn load(source: &TlsSource, hostname: &str) -> Result<Option<Self>> {
         let (certificate, key) = match source {
             TlsSource::Off => return Ok(None),
@@ -54,7 +53,7 @@ impl Tls {
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let seen = look(&certificate, &key)?;
-        let loaded = load_pair(&certificate, &key, &provider)?;
+        let loaded = pair::load(&certificate, &key, &provider)?;
         let current = Arc::new(Current(RwLock::new(Arc::new(loaded))));
         let config = server_config(provider, Arc::clone(&current))?;
         Ok(Some(Tls { config, current, files: Some(Files { certificate, key, seen: Mutex::new(seen) }) }))
@@ -64,7 +63,7 @@ impl Tls {
     pub fn ephemeral(hostname: &str) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let pem = self_signed::generate(hostname)?;
-        let loaded = parse_pair(pem.certificate.as_bytes(), pem.key.as_bytes(), &provider)?;
+        let loaded = pair::parse(pem.certificate.as_bytes(), pem.key.as_bytes(), &provider)?;
         let current = Arc::new(Current(RwLock::new(Arc::new(loaded))));
         let config = server_config(provider, Arc::clone(&current))?;
         Ok(Tls { config, current, files: None })
@@ -80,6 +79,16 @@ impl Tls {
         self.current.get().cert.first().cloned().unwrap_or_else(|| CertificateDer::from(Vec::new()))
     }
 
+    /// What is wrong with the time in which the certificate is valid, for the log: clients refuse it. Nothing, most of the time.
+    pub fn out_of_date(&self, now: Timestamp) -> Option<String> {
+        let (certificate, provider) = (self.current.get(), self.config.crypto_provider());
+        let wrong = pair::out_of_date(&certificate.cert, provider, now)?;
+        Some(match &self.files {
+            Some(files) => format!("the certificate in {} {wrong}", files.certificate.display()),
+            None => format!("the certificate {wrong}"),
+        })
+    }
+
     /// Loads the certificate again if its files changed since; says whether it did. Blocks on the disk.
     ///
     /// # Errors
@@ -91,7 +100,7 @@ impl Tls {
         if now == *seen {
             return Ok(false);
         }
-        let loaded = load_pair(&files.certificate, &files.key, self.config.crypto_provider())?;
+        let loaded = pair::load(&files.certificate, &files.key, self.config.crypto_provider())?;
         self.current.set(loaded);
         *seen = now;
         Ok(true)
@@ -141,59 +150,11 @@ fn server_config(provider: Arc<CryptoProvider>, certificate: Arc<Current>) -> Re
 }
 
 fn look(certificate: &Path, key: &Path) -> Result<Seen> {
-    let one = |path: &Path| {
-        let metadata = std::fs::metadata(path).map_err(|e| cannot("read", path, e))?;
-        Ok((metadata.modified().map_err(|e| cannot("read", path, e))?, metadata.len()))
+    let one = |path: &Path| -> Result<_> {
+        let metadata = std::fs::metadata(path).map_err(|e| cannot_read(path, e))?;
+        Ok((metadata.modified().map_err(|e| cannot_read(path, e))?, metadata.len()))
     };
     Ok([one(certificate)?, one(key)?])
-}
-
-fn load_pair(certificate: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let (certificate_pem, key_pem) = (read_pem(certificate)?, zeroize::Zeroizing::new(read_pem(key)?));
-    parse_pair(&certificate_pem, &key_pem, provider)
-        .map_err(|e| e.context(format!("certificate {} with key {}", certificate.display(), key.display())))
-}
-
-fn read_pem(path: &Path) -> Result<Vec<u8>> {
-    let length = std::fs::metadata(path).map_err(|e| cannot("read", path, e))?.len();
-    if length > PEM_FILE_BYTES {
-        return Err(Error::invalid(format!("{} is too large for a PEM file", path.display())));
-    }
-    std::fs::read(path).map_err(|e| cannot("read", path, e))
-}
-
-fn parse_pair(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let chain = CertificateDer::pem_slice_iter(certificate)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| Error::invalid("the certificate file is not valid PEM").with_source(e.to_string()))?;
-    if chain.is_empty() {
-        return Err(Error::invalid("the certificate file holds no certificate"));
-    }
-    // The parser's message is kept, the bytes it looked at are not: they are the key.
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|e| Error::invalid("the key file holds no private key in PEM").with_source(e.to_string()))?;
-    CertifiedKey::from_der(chain, key, provider).map_err(|e| match e {
-        rustls::Error::InconsistentKeys(_) => Error::invalid("the key does not belong to the certificate"),
-        other => Error::invalid("the certificate or its key cannot be used").with_source(other),
-    })
-}
-
-/// Whether the key is that of another certificate.
-fn keys_differ(certificate: &[u8], key: &[u8]) -> bool {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok).collect();
-    let Ok(key) = PrivateKeyDer::from_pem_slice(key) else { return false };
-    let pair = CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider());
-    matches!(pair, Err(rustls::Error::InconsistentKeys(_)))
-}
-
-fn cannot(verb: &str, path: &Path, error: std::io::Error) -> Error {
-    let message = format!("cannot {verb} {}", path.display());
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::not_found(message),
-        std::io::ErrorKind::PermissionDenied => Error::denied(message),
-        _ => Error::retry(message),
-    }
-    .with_source(error)
 }
 
 /// A configuration with a throw-away certificate.

@@ -220,6 +220,11 @@ pub fn explained(path: &Path, e: io::Error) -> io::Error {
     }
 }
 
+/// What keeps this process from `path`, and whose it is: the file, or the directory above it that may not be entered.
+pub fn obstacle(path: &Path) -> Option<(PathBuf, Owner)> {
+    Denied::at(path).map(|denied| (denied.path, denied.owner))
+}
+
 /// The first of these files that is there and that this process may not read or, with `write`, write; as an error that
 /// says so.
 pub fn denied_among<'a>(paths: impl IntoIterator<Item = &'a Path>, write: bool) -> Option<io::Error> {

@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Accounts, Message, Row};
 use sealpost_archive::lines::LineEnds;
 use sealpost_base::{Error, MailboxId, Timestamp, Uid};
+use sealpost_vault::owner;
 use serde::Serialize;
 
 use super::account::unlock::{Accept, unlock};
-use crate::exit::FAILED;
+use crate::exit::{FAILED, named};
 use crate::global::Global;
 use crate::output::warn;
 use crate::place::Place;
@@ -255,6 +256,8 @@ fn entries(path: &Path) -> Result<Option<Vec<PathBuf>>> {
             Ok(Some(paths?))
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => bail!("{}: {e}", path.display()),
+        Err(e) => {
+            Err(named(anyhow::Error::from(owner::explained(path, e)).context(path.display().to_string())))
+        }
     }
 }

@@ -27,11 +27,12 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealpost_archive::discover::{Discovery, discover};
 use sealpost_archive::mbox::{Options, Variant};
-use sealpost_base::{AccountId, Error};
+use sealpost_base::{AccountId, Error, Kind};
+use sealpost_vault::owner;
 use serde::Serialize;
 
 use super::account::unlock::{Accept, unlock};
-use crate::exit::FAILED;
+use crate::exit::{FAILED, named};
 use crate::global::Global;
 use crate::output::warn;
 use crate::place::Place;
@@ -134,7 +135,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let place = Place::open(global).await?;
     let mut discovery = Discovery::default();
     for path in &args.from {
-        let mut found = discover(path)?;
+        let mut found = discover(path).map_err(|e| match e.kind() {
+            Kind::NotFound | Kind::Denied => named(e),
+            _ => e.into(),
+        })?;
         for archive in &mut found.found {
             archive.mailbox = target::mailbox(archive, path, &args)?;
         }
@@ -185,7 +189,7 @@ impl Lock {
     fn take(place: &Place, account: AccountId) -> Result<Self> {
         let path = place.dir.join(format!("import-{account}.lock"));
         let locked = || -> std::io::Result<Option<File>> {
-            let file = File::create(&path)?;
+            let file = owner::open_or_create(&path).map_err(|e| owner::explained(&path, e))?;
             if file.try_lock().is_err() {
                 return Ok(None);
             }
@@ -196,7 +200,10 @@ impl Lock {
         };
         match locked().with_context(|| format!("the lock {}", path.display()))? {
             Some(file) => Ok(Lock { path, _file: file }),
-            None => Err(Error::conflict("another import into this account is under way").into()),
+            None => {
+                Err(Error::retry("another import into this account is under way: wait until it is done")
+                    .into())
+            }
         }
     }
 }

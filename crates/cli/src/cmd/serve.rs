@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use sealpost_archive::refetch::Anywhere;
+use sealpost_base::Kind;
 use sealpost_server::Server;
-use sealpost_server::settings::Listen;
+use sealpost_server::settings::{Listen, TlsSource};
+use sealpost_server::tls::Tls;
 use serde::Serialize;
 
 use super::archive::origin;
 use crate::config::Config;
 use crate::config::memory::{self, MemoryOption};
-use crate::exit::Usage;
+use crate::exit::{Usage, named};
 use crate::global::Global;
 use crate::log;
 use crate::place::Place;
@@ -71,6 +73,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     if config.settings.listen == Listen::default() {
         return Err(Usage("the configuration listens nowhere: every list in [listen] is empty".into()).into());
     }
+    // Before anything is made: a certificate that cannot be used is a wrong configuration.
+    if let TlsSource::Files { .. } = &config.settings.tls {
+        let (source, hostname) = (config.settings.tls.clone(), config.settings.hostname.clone());
+        tokio::task::spawn_blocking(move || Tls::load(&source, &hostname)).await?.map_err(named)?;
+    }
     let place = Place::of(&config).await?;
     let signals = Signals::listen(place.settings.timeouts.stop)?;
     let server = start(&place).await?;
@@ -88,12 +95,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 /// Starts the server of a data directory.
 ///
 /// # Errors
-/// As [`Server::start`].
-pub async fn start(place: &Place) -> sealpost_base::Result<Server> {
+/// As [`Server::start`]; what is wrong with the settings, or what they name, as `Usage`.
+pub async fn start(place: &Place) -> Result<Server> {
     let (mut settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
     settings.listen.admin = Some(place.dir.clone());
     settings.bus.node = Some(place.dir.clone());
-    let server = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await?;
+    let started = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await;
+    let server = started.map_err(|e| match e.kind() {
+        Kind::Invalid => named(e),
+        _ => e.into(),
+    })?;
     if let Some(log) = log::metrics() {
         server.context().metrics.observe_log(log);
     }

@@ -42,11 +42,11 @@ pub struct Args {
     /// Deliver no sample mail
     #[arg(long)]
     no_samples: bool,
-    /// Make this account, instead of me@localhost with a generated password; may be given several times
+    /// Make this account, instead of me@localhost; may be given several times. It takes --password-file
     #[arg(long = "account", value_name = "NAME", requires = "password_file")]
     accounts: Vec<String>,
-    /// The password of those accounts, in FILE; a line end after it does not count
-    #[arg(long, value_name = "FILE", requires = "accounts")]
+    /// The password of those accounts, or of me@localhost, is in FILE; a line end after it does not count [default: one is made]
+    #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
 
@@ -60,6 +60,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let settings = &mut config.settings;
     settings.listen = Listen { metrics: settings.listen.metrics.clone(), ..args.ports.listen() };
     settings.hostname = "localhost".to_owned();
+    settings.domain = Some("localhost".to_owned());
     settings.tls = TlsSource::SelfSigned { directory: config.directory.clone() };
     if memory_is_default {
         settings.memory = MemoryDivision::of(MEMORY);

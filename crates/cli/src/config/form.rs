@@ -1,6 +1,6 @@
 //! The forms that values have in the file: sizes, times, counts, addresses. Each is read strictly and written as it is read.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -137,14 +137,28 @@ impl Form<Vec<SocketAddr>> for Addresses {
         "a list of addresses such as \"127.0.0.1:143\" or \"[::]:143\" (all, IPv4 too)";
 
     fn read(value: &DeValue<'_>) -> Result<Vec<SocketAddr>, String> {
-        list(value)?
-            .into_iter()
-            .map(|item| item.parse().map_err(|_| format!("{item:?} is no address with a port")))
-            .collect()
+        list(value)?.iter().map(|item| address(item)).collect()
     }
 
     fn write(value: &Vec<SocketAddr>) -> Written {
         Written::List(value.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// A name is none: it may mean several addresses, and others tomorrow.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if text.parse::<IpAddr>().is_ok() {
+        return Err(format!("{text:?} has no port"));
+    }
+    match text.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
+        None => Err(format!("{text:?} is no address with a port")),
+        Some((_, port)) => Err(format!(
+            "{text:?} has no numeric address before the port: \"127.0.0.1:{port}\" or \"[::1]:{port}\" is this machine, \
+             \"[::]:{port}\" is everywhere"
+        )),
     }
 }
 

@@ -151,9 +151,16 @@ fn everything_that_is_wrong_is_said_with_its_line() {
         assert_eq!(parse(text).err().unwrap(), wrong, "{text}");
     }
     assert!(parse("a = ").err().unwrap()[0].starts_with("1: "));
-    assert!(
-        parse("listen.imap = [\"localhost:143\"]").err().unwrap()[0].ends_with("is no address with a port")
-    );
+    for (address, why) in [
+        ("localhost:143", "\"localhost:143\" has no numeric address before the port: \"127.0.0.1:143\" or"),
+        ("mail.example.org", "\"mail.example.org\" is no address with a port"),
+        ("127.0.0.1", "\"127.0.0.1\" has no port"),
+        ("::1", "\"::1\" has no port"),
+        ("127.0.0.1:70000", "is no address with a port"),
+    ] {
+        let wrong = parse(&format!("listen.imap = [\"{address}\"]")).err().unwrap();
+        assert!(wrong[0].contains(why), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use sealpost_base::{AccountId, Error, Position, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -16,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::protocol::{Decoder, Head, Line, Presence, connect, publish, say};
 use crate::settings::Bus;
+use crate::tls::load_pair;
 
 /// How long the bus may take to take what is sent.
 pub(super) const SEND: Duration = Duration::from_secs(3);
@@ -234,9 +236,7 @@ async fn encrypt(bus: &Bus, address: &str, stream: Box<dyn Stream>) -> Result<im
     }
     let config = ClientConfig::builder().with_root_certificates(roots);
     let config = match identity(bus).await? {
-        Some((chain, key)) => config.with_client_auth_cert(chain, key).map_err(|e| {
-            Error::invalid("the certificate and the key for the bus do not go together").with_source(e)
-        })?,
+        Some(pair) => config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair))),
         None => config.with_no_client_auth(),
     };
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
@@ -247,17 +247,14 @@ async fn encrypt(bus: &Bus, address: &str, stream: Box<dyn Stream>) -> Result<im
 }
 
 /// The certificate that this node shows, with its key; `None` if it shows none.
-async fn identity(bus: &Bus) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>> {
+async fn identity(bus: &Bus) -> Result<Option<CertifiedKey>> {
     if bus.certificate.as_os_str().is_empty() {
         return Ok(None);
     }
-    let wrong = |what: &str| Error::invalid(what.to_owned());
-    let chain = read_file(&bus.certificate).await?;
-    let chain: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
-    let chain = chain.map_err(|e| wrong("bus.certificate: no certificates").with_source(e))?;
-    let key = PrivateKeyDer::from_pem_slice(&read_file(&bus.key).await?);
-    let key = key.map_err(|e| wrong("bus.key: no private key").with_source(e))?;
-    Ok(Some((chain, key)))
+    let (certificate, key) = (bus.certificate.clone(), bus.key.clone());
+    let provider = rustls::crypto::ring::default_provider();
+    let read = tokio::task::spawn_blocking(move || load_pair(&certificate, &key, &provider)).await;
+    read.map_err(|e| Error::internal("reading a file panicked").with_source(e))?.map(Some)
 }
 
 /// The password or token, from its file.

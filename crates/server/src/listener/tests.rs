@@ -122,7 +122,7 @@ async fn a_unix_socket_is_private_replaces_a_dead_one_and_is_removed() {
     assert!(path.exists());
     let listener = Listener::unix(&path, 0o660).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
-    assert_eq!(Listener::unix(&path, 0o660).err().unwrap().kind(), Kind::Conflict, "it is in use");
+    assert_eq!(Listener::unix(&path, 0o660).err().unwrap().kind(), Kind::Retry, "it is in use");
 
     let ctx = context(Settings::default());
     let admission = Admission::new(Connections { total: 10, per_address: 1 }, usize::MAX);
@@ -136,7 +136,9 @@ async fn a_unix_socket_is_private_replaces_a_dead_one_and_is_removed() {
     assert!(!path.exists());
 
     std::fs::write(&path, "a file").unwrap();
-    assert_eq!(Listener::unix(&path, 0o660).err().unwrap().kind(), Kind::Conflict);
+    assert_eq!(Listener::unix(&path, 0o660).err().unwrap().kind(), Kind::Invalid);
+    let nowhere = path.with_file_name("nowhere").join("socket");
+    assert_eq!(Listener::unix(&nowhere, 0o660).err().unwrap().kind(), Kind::Invalid);
     assert!(path.exists(), "what is not ours stays");
 }
 

@@ -10,7 +10,7 @@ use sealpost_base::{Error, Result};
 use sealpost_vault::owner;
 use zeroize::Zeroizing;
 
-use super::{cannot, keys_differ, read_pem};
+use super::pair::{keys_differ, read_pem};
 
 const CERTIFICATE_FILE: &str = "tls-certificate.pem";
 const KEY_FILE: &str = "tls-key.pem";
@@ -81,4 +81,9 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
         std::fs::rename(&temporary, path)
     };
     write().map_err(|e| cannot("write", path, e))
+}
+
+/// Of files in the data directory.
+fn cannot(verb: &str, path: &Path, error: std::io::Error) -> Error {
+    Error::retry(format!("cannot {verb} {}", path.display())).with_source(owner::explained(path, error))
 }

@@ -86,7 +86,7 @@ fn errors_name_the_file_and_never_its_contents() {
         Tls::load(&source, "x").err().unwrap()
     };
     let missing = load(&directory.path().join("none.pem"), &key);
-    assert_eq!(missing.kind(), Kind::NotFound);
+    assert_eq!(missing.kind(), Kind::Invalid);
     assert!(missing.to_string().contains("none.pem"), "{missing}");
 
     let other = tempfile::tempdir().unwrap();
@@ -96,10 +96,132 @@ fn errors_name_the_file_and_never_its_contents() {
     assert!(mismatch.to_string().contains("does not belong"), "{mismatch}");
 
     let swapped = load(&key, &certificate);
-    assert_eq!(swapped.kind(), Kind::Invalid);
+    assert!(swapped.kind() == Kind::Invalid && swapped.to_string().contains("exchange the two"));
     std::fs::write(&key, "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n").unwrap();
     let broken = load(&certificate, &key);
     assert!(!broken.to_string().contains("c2VjcmV0") && !broken.to_string().contains("secret"), "{broken}");
+}
+
+/// Throwaway keys and certificates, as OpenSSL 3.0 and OpenSSH write them.
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tls/testdata").join(name)
+}
+
+fn refusal(certificate: &Path, key: &Path) -> String {
+    let source = TlsSource::Files { certificate: certificate.into(), key: key.into() };
+    let refused = Tls::load(&source, "x").err().unwrap();
+    assert_eq!(refused.kind(), Kind::Invalid, "{refused}");
+    refused.to_string()
+}
+
+#[test]
+fn keys_that_cannot_be_used_say_why_and_which_work() {
+    for (key, said) in [
+        ("secp521r1.key", "P-521 (secp521r1) cannot be used here; keys that work are ECDSA on P-256"),
+        ("sec1-p521.key", "P-521 (secp521r1) cannot be used here"),
+        ("secp224r1.key", "P-224 (secp224r1) cannot be used here"),
+        ("secp256k1.key", "secp256k1 cannot be used here"),
+        ("brainpoolP256r1.key", "Brainpool cannot be used here"),
+        ("ed448.key", "Ed448 cannot be used here"),
+        ("rsa1024.key", "this RSA key cannot be used; keys that work are"),
+        ("rsa1024-pkcs1.key", "this RSA key cannot be used; keys that work are"),
+        ("locked.key", "encrypted with a passphrase"),
+        ("locked-sec1.key", "encrypted with a passphrase"),
+        ("ssh.key", "a key of ssh's"),
+        ("public.pem", "the private one is needed"),
+        ("p256-key.der", "this is DER, and not PEM"),
+        ("pair.p12", "this is PKCS#12"),
+        ("p256.pem", "there is a certificate in it, and no private key"),
+    ] {
+        let refused = refusal(&testdata("p256.pem"), &testdata(key));
+        assert!(refused.contains(said) && refused.contains(key), "{key}: {refused}");
+        assert!(!refused.contains("unexpected") && !refused.contains("no items"), "{key}: {refused}");
+    }
+}
+
+#[test]
+fn what_is_no_certificate_in_pem_says_what_it_is() {
+    for (certificate, said) in [
+        ("p256.der", "this is DER, and not PEM"),
+        ("pair.p12", "this is PKCS#12"),
+        ("chain.p7b", "this is PKCS#7"),
+        ("request.pem", "a request for a certificate"),
+        ("trusted.pem", "OpenSSL's own format"),
+        ("p256.key", "there is a private key in it, and no certificate"),
+        ("public.pem", "no certificate in it, but PUBLIC KEY"),
+    ] {
+        let refused = refusal(&testdata(certificate), &testdata("p256.key"));
+        assert!(refused.contains(said) && refused.contains(certificate), "{certificate}: {refused}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("c.pem");
+    for (content, said) in
+        [(&b""[..], "the file is empty"), (b"hello\n", "no certificate in PEM"), (b"\xff\xfe-\0", "UTF-16")]
+    {
+        std::fs::write(&file, content).unwrap();
+        assert!(refusal(&file, &testdata("p256.key")).contains(said), "{said}");
+    }
+    assert!(refusal(directory.path(), &testdata("p256.key")).contains("cannot read"));
+}
+
+#[test]
+fn a_pair_in_one_file_and_in_any_line_ends_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("both.pem");
+    let [certificate, key] =
+        ["p256.pem", "p256.key"].map(|name| std::fs::read_to_string(testdata(name)).unwrap());
+    for both in [format!("{key}{certificate}"), format!("{certificate}{key}").replace('\n', "\r\n")] {
+        std::fs::write(&file, both).unwrap();
+        Tls::load(&TlsSource::Files { certificate: file.clone(), key: file.clone() }, "x").unwrap();
+    }
+}
+
+#[test]
+fn the_servers_own_certificate_comes_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = write_pair(directory.path(), "a.example");
+    let own = std::fs::read_to_string(&certificate).unwrap();
+    let other = std::fs::read_to_string(testdata("p256.pem")).unwrap();
+    std::fs::write(&certificate, format!("{other}{own}")).unwrap();
+    let refused = refusal(&certificate, &key);
+    assert!(refused.contains("has to come first in the file") && refused.contains("number 2"), "{refused}");
+    std::fs::write(&certificate, format!("{own}{other}")).unwrap();
+    Tls::load(&TlsSource::Files { certificate, key }, "x").unwrap();
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_now_is_told_of() {
+    let (year, directory) = (31_556_952, tempfile::tempdir().unwrap());
+    let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2021, 2, 3);
+    let own = rcgen::KeyPair::generate().unwrap();
+    let (certificate, key) = (directory.path().join("c.pem"), directory.path().join("k.pem"));
+    std::fs::write(&certificate, params.self_signed(&own).unwrap().pem()).unwrap();
+    std::fs::write(&key, own.serialize_pem()).unwrap();
+    let tls = Tls::load(&TlsSource::Files { certificate, key }, "x").unwrap().unwrap();
+    let said = |years: i64| tls.out_of_date(Timestamp::from_seconds(years * year));
+    assert_eq!(said(50), None);
+    let expired = said(52).unwrap();
+    assert!(expired.contains("c.pem expired on 2021-02-03"), "{expired}");
+    let early = said(49).unwrap();
+    assert!(early.contains("not valid before 2020-01-01"), "{early}");
+}
+
+#[test]
+fn a_key_that_may_not_be_read_leads_to_the_guide() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("privkey.pem");
+    std::fs::write(&key, "").unwrap();
+    let refused = pair::cannot_read(&key, std::io::ErrorKind::PermissionDenied.into());
+    let said = refused.to_string();
+    assert_eq!(refused.kind(), Kind::Invalid);
+    for part in
+        ["privkey.pem belongs to ", "deploy hook", "LoadCredential=", "docs/guide/install.md#certificates"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("change the file owner"), "{said}");
 }
 
 /// Accepts the one certificate it was given.

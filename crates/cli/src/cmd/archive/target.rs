@@ -150,7 +150,7 @@ impl Target<'_> {
             file_option: "--copy-password-file",
             ..PasswordArgs::default()
         };
-        let known = place.directory.account_name(&name)?;
+        let known = place.account_name(&name)?;
         let there = match place.directory.get(&known).await {
             Ok(_) => true,
             Err(e) if e.kind() == Kind::NotFound && self.make.is_some() => false,

@@ -8,12 +8,13 @@ use sealpost_archive::lines::LineEnds;
 use sealpost_archive::maildir::{MaildirWriter, Placed, folder};
 
 use super::{Item, Summary, Walk, entries};
+use crate::exit::Usage;
 
 /// Refuses a directory of something else.
 pub fn check(root: &Path) -> Result<()> {
     match entries(root)? {
         Some(found) if !found.is_empty() && !root.join("cur").is_dir() => {
-            bail!("{} is neither empty nor a Maildir", root.display())
+            bail!(Usage(format!("{} is neither empty nor a Maildir", root.display())))
         }
         _ => Ok(()),
     }

@@ -14,16 +14,18 @@ use sealpost_archive::mbox::{Envelope, MboxWriter};
 use sealpost_mime::header::fields;
 
 use super::{Item, Summary, Walk};
+use crate::exit::Usage;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Refuses a path that is taken before anything is read.
 pub fn check(path: &Path, single: bool) -> Result<()> {
     if single && fs::symlink_metadata(path).is_ok() {
-        bail!("{} is there already; nothing is overwritten", path.display());
+        bail!(Usage(format!("{} is there already; nothing is overwritten", path.display())));
     }
     if !single && path.exists() && !path.is_dir() {
-        bail!("{} is no directory; for one mailbox in one file name it with --mailbox", path.display());
+        let what = "is no directory; for one mailbox in one file name it with --mailbox";
+        bail!(Usage(format!("{} {what}", path.display())));
     }
     Ok(())
 }

@@ -199,7 +199,7 @@ impl Copy {
 
     async fn accounts(&mut self, place: &Place, names: &[String]) -> Result<()> {
         for name in names {
-            let name = place.directory.account_name(name)?;
+            let name = place.account_name(name)?;
             let record = match place.directory.get(&name).await {
                 Err(e) if e.kind() == Kind::Corrupt => {
                     self.note_unreadable(&place.directory.path_of(&name), Unreadable::Damaged);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sealpost_base::Error;
 use sealpost_server::admin::{Answer, Request, Stats, sockets};
+use sealpost_vault::owner;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,7 +70,7 @@ impl Client {
     /// Connects to the first server on the data directory `dir`.
     ///
     /// # Errors
-    /// `NotFound` if there is none.
+    /// `Retry` if there is none, which may be started later; `NotFound` if there is no such directory.
     pub fn find(dir: &Path) -> Result<Self> {
         let mut denied = None;
         for path in sockets(dir) {
@@ -80,8 +81,13 @@ impl Client {
                 Err(_) => {}
             }
         }
-        let none =
-            || Error::not_found(format!("no server runs on {}; --dir names another", dir.display())).into();
+        let none = || match dir.is_dir() {
+            true => Error::retry(format!("no server runs on {}; --dir names another", dir.display())).into(),
+            false => {
+                Error::not_found(format!("there is no data directory {}; --dir names another", dir.display()))
+                    .into()
+            }
+        };
         Err(denied.unwrap_or_else(none))
     }
 
@@ -96,7 +102,8 @@ impl Client {
             stream.set_write_timeout(Some(PATIENCE))?;
             Ok::<_, std::io::Error>(stream)
         };
-        let stream = connect().with_context(|| format!("no server answers at {}", path.display()))?;
+        let stream = connect().map_err(|e| owner::explained(path, e));
+        let stream = stream.with_context(|| format!("no server answers at {}", path.display()))?;
         Ok(Client { stream: BufReader::new(stream) })
     }
 
@@ -128,8 +135,7 @@ impl Client {
 }
 
 fn is_denied(error: &anyhow::Error) -> bool {
-    let denied = std::io::ErrorKind::PermissionDenied;
-    error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == denied))
+    error.chain().any(owner::is_denied)
 }
 
 #[cfg(test)]

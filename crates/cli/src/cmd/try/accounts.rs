@@ -34,14 +34,19 @@ pub struct Login {
     pub opened: Option<(AccountRecord, RootKey)>,
 }
 
-/// Makes those of `names` that are not there, with the password in `file`. The first is the one that is printed.
+/// Makes those of `names`, or `me@localhost`, that are not there, with the password in `file`. The first is the one that is
+/// printed.
 ///
 /// # Errors
 /// `Denied` if one is there with another password; what the directory says.
 pub async fn named(place: &Place, names: &[String], file: &Path) -> Result<Login> {
     let secret = secret::from_file(file)?;
+    let names: Vec<&str> = match names {
+        [] => vec![ACCOUNT],
+        names => names.iter().map(String::as_str).collect(),
+    };
     let all = stream::iter(names).map(async |name| {
-        let name = place.directory.account_name(name).with_context(|| format!("the account {name:?}"))?;
+        let name = place.account_name(name).with_context(|| format!("the account {name:?}"))?;
         let opened = make(place, &name, &secret).await.map_err(|e| match e.kind() {
             Kind::Denied => {
                 Error::denied(format!("{name} exists, and its password is not the one in {}", file.display()))

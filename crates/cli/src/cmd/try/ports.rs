@@ -5,9 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::Result;
 use clap::ValueEnum;
+use sealpost_base::Error;
 use sealpost_server::settings::Listen;
-
-use crate::exit::Usage;
 
 /// Which ports to listen on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -45,7 +44,7 @@ impl Ports {
     /// Finds out before anything is done whether another program has the ports.
     ///
     /// # Errors
-    /// Naming every port that is taken, and what can be done.
+    /// `Retry`, naming every port that is taken, and what can be done.
     pub fn check_free(self) -> Result<()> {
         let listen = self.listen();
         let all = [listen.imap, listen.imaps, listen.smtp, listen.smtps, listen.lmtp].concat();
@@ -59,7 +58,7 @@ impl Ports {
         }
         let (ports, are) = if taken.len() == 1 { ("port", "is") } else { ("ports", "are") };
         let taken = taken.join(", ");
-        Err(Usage(format!(
+        Err(Error::retry(format!(
             "the {ports} {taken} of {} {are} taken, perhaps by another `sealpost try`; stop that, or add \
              `--ports free` to take others",
             Ipv4Addr::LOCALHOST
@@ -73,13 +72,13 @@ fn is_taken(address: &SocketAddr) -> bool {
 }
 
 /// Adds what can be done if somebody took a port in the meantime.
-pub fn explain(error: sealpost_base::Error, ports: Ports) -> anyhow::Error {
+pub fn explain(error: anyhow::Error, ports: Ports) -> anyhow::Error {
     let hint = if ports == Ports::Default {
         "the server does not start (`--ports free` takes other ports)"
     } else {
         "the server does not start"
     };
-    anyhow::Error::from(error).context(hint)
+    error.context(hint)
 }
 
 #[cfg(test)]
