@@ -160,5 +160,6 @@ pub(crate) fn for_tests() -> Context {
     let random = Arc::new(sealpost_base::SeededRandom::new(1));
     let key = ServerKey::generate(&*random);
     let clock = Arc::new(sealpost_base::SystemClock::new());
-    Context::new(Settings::default(), Store::memory(), key, None, clock, random).expect("default settings")
+    let settings = Settings { domain: Some("localhost".to_owned()), ..Settings::default() };
+    Context::new(settings, Store::memory(), key, None, clock, random).expect("default settings")
 }

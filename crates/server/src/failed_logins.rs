@@ -35,6 +35,8 @@ const NETWORKS: NonZeroUsize = NonZeroUsize::new(limits::FAILED_LOGIN_NETWORKS).
 pub enum Reason {
     /// No such account, or not its secret.
     Credentials,
+    /// The right secret of an account that is suspended.
+    Suspended,
     /// Too many logins wait.
     Busy,
     /// A secret was sent where it could be read by others, and was not looked at.
@@ -72,6 +74,7 @@ impl Reason {
     pub fn of(denied: &Denied) -> Option<Self> {
         match denied {
             Denied::Credentials => Some(Reason::Credentials),
+            Denied::Suspended => Some(Reason::Suspended),
             Denied::Busy => Some(Reason::Busy),
             Denied::Unavailable(_) => None,
         }
@@ -80,6 +83,7 @@ impl Reason {
     fn name(self) -> &'static str {
         match self {
             Reason::Credentials => "credentials",
+            Reason::Suspended => "suspended",
             Reason::Busy => "busy",
             Reason::Cleartext => "cleartext",
             Reason::Authorization => "authorization",
