@@ -128,7 +128,7 @@ impl Gathering {
             }
             Event::Response(Response::ListUndecodable { attributes, delimiter, wire }) => {
                 let wire: Box<[u8]> = wire.into_bytes().into();
-                let mut name = readable(&wire, b"");
+                let mut name = utf8(&wire).unwrap_or_else(|| readable(&wire, b""));
                 if self.by_name.contains_key(&*name) {
                     // Another one's name means what this one's octets are: `a&b` and `a&-b`.
                     name = readable(&wire, b"&");
@@ -198,6 +198,12 @@ impl Gathering {
     }
 }
 
+/// What octets above 127 say if they are UTF-8, which servers send that do not know modified UTF-7.
+fn utf8(wire: &[u8]) -> Option<String> {
+    let name = utf7::name(wire, false).ok().filter(|_| !wire.is_ascii())?;
+    Some(name.as_str().to_owned())
+}
+
 /// A name for a mailbox whose name does not mean anything: its octets, and U+FFFD with the number of those that are no printable
 /// ASCII, or among `also`. No two are the same.
 fn readable(wire: &[u8], also: &[u8]) -> String {
@@ -246,7 +252,16 @@ mod tests {
     #[test]
     fn names_that_cannot_be_decoded_are_told_apart() {
         for turned in [false, true] {
-            let mut wires: Vec<&[u8]> = vec![b"Entw\xfcrfe", b"Entw\xf6rfe", b"a&b", b"a&-b"];
+            let raw = "Entwürfe".as_bytes();
+            let mut wires: Vec<&[u8]> = vec![
+                b"Entw\xfcrfe",
+                b"Entw\xf6rfe",
+                b"a&b",
+                b"a&-b",
+                raw,
+                b"Entw&APw-rfe",
+                "é/R&D".as_bytes(),
+            ];
             if turned {
                 wires.reverse();
             }
@@ -256,11 +271,14 @@ mod tests {
             }
             let mut found = names(&gathering);
             found.sort();
-            let wanted: [(&str, &[u8]); 4] = [
+            let wanted: [(&str, &[u8]); 7] = [
+                ("Entwürfe", b"Entw&APw-rfe"),
+                ("Entw\u{fffd}C3\u{fffd}BCrfe", raw),
                 ("Entw\u{fffd}F6rfe", b"Entw\xf6rfe"),
                 ("Entw\u{fffd}FCrfe", b"Entw\xfcrfe"),
                 ("a&b", b"a&-b"),
                 ("a\u{fffd}26b", b"a&b"),
+                ("é/R&D", "é/R&D".as_bytes()),
             ];
             assert_eq!(found, wanted, "{turned}");
             assert!(gathering.folders.iter().all(|found| {

@@ -73,7 +73,7 @@ impl Run<'_> {
             let name = place.name.as_str();
             let mut is_in = vec![name.to_owned()];
             if place.wire.is_none() {
-                let wire = place.encoded();
+                let wire = self.target.encoded(&place);
                 if let Some(others) = unless(stop, folded(&mut self.target, &wire, &listing)).await? {
                     places.folded.insert(name.to_owned(), wire);
                     is_in.extend(others);

@@ -9,7 +9,7 @@ use sealpost_imap::utf7;
 
 use super::contents::Contents;
 use crate::client::{Connection, Listing, Patience, Server};
-use crate::keep::FolderName;
+use crate::keep::{FolderName, Source};
 
 /// Characters that one server or another refuses in names of folders.
 const REFUSED: &str = ".~%*\"\\/{};^";
@@ -25,6 +25,8 @@ pub(super) struct Target {
     prefix: String,
     /// Names that it refused, and what these folders are called instead.
     instead: HashMap<String, FolderName>,
+    /// It lists names in UTF-8, and not in modified UTF-7.
+    raw: bool,
 }
 
 /// A folder there.
@@ -36,19 +38,13 @@ pub(super) struct Place {
     pub(super) wire: Option<Box<[u8]>>,
 }
 
-impl Place {
-    /// Its name as commands send it, whether it is there or not.
-    pub(super) fn encoded(&self) -> Box<[u8]> {
-        utf7::encode(self.name.as_str()).into_bytes().into()
-    }
-}
-
 impl Target {
     /// Nothing is asked yet.
     pub(super) fn new(server: &Server) -> Self {
         let server = server.clone();
         let (folders, instead) = (HashMap::new(), HashMap::new());
-        Target { server, connection: None, folders, delimiter: None, prefix: String::new(), instead }
+        let prefix = String::new();
+        Target { server, connection: None, folders, delimiter: None, prefix, instead, raw: false }
     }
 
     /// The connection, made if there is none.
@@ -61,6 +57,11 @@ impl Target {
             self.connection = Some(connection);
         }
         self.connection.as_mut().ok_or_else(|| Error::internal("there is no connection"))
+    }
+
+    /// Whose account it is.
+    pub(super) fn account(&self) -> Source {
+        self.server.source()
     }
 
     /// How long to wait for it.
@@ -113,6 +114,10 @@ impl Target {
     }
 
     fn know(&mut self, listing: &Listing) {
+        self.raw = listing
+            .folders
+            .iter()
+            .any(|found| !found.name.as_str().is_ascii() && *found.wire == *found.name.as_str().as_bytes());
         // What cannot be selected may be made (RFC 9051 §6.3.4), and has to be before anything is put there.
         let folders = listing.folders.iter().filter(|found| found.selectable);
         self.folders = folders.map(|found| (found.name.as_str().to_owned(), found.wire.clone())).collect();
@@ -126,6 +131,15 @@ impl Target {
         self.connection().await?;
         let name = self.name(levels);
         Ok(self.known(self.instead.get(name.as_str()).cloned().unwrap_or(name)))
+    }
+
+    /// A folder's name as commands send it, whether it is there or not: as the server writes names itself.
+    pub(super) fn encoded(&self, place: &Place) -> Box<[u8]> {
+        match (&place.wire, place.name.as_str()) {
+            (Some(wire), _) => wire.clone(),
+            (None, name) if self.raw => name.as_bytes().into(),
+            (None, name) => utf7::encode(name).into_bytes().into(),
+        }
     }
 
     fn known(&self, name: FolderName) -> Place {
@@ -168,7 +182,7 @@ impl Target {
     }
 
     async fn create(&mut self, place: &mut Place) -> Result<()> {
-        let wire = place.encoded();
+        let wire = self.encoded(place);
         let connection = self.connection().await?;
         let created = connection.run(|w| w.raw(b"CREATE ").astring(&wire), |_| Ok(())).await?;
         match created.ok(&format!("making the folder {}", place.name)) {
@@ -214,14 +228,25 @@ impl Target {
         Ok(contents)
     }
 
+    /// Why a folder of these levels has another name here, whatever the server says of it.
+    pub(super) fn renames(&self, levels: &[String]) -> Option<String> {
+        let renamed = levels.iter().any(|level| self.level(level) != *level);
+        renamed.then(|| format!("where `{}` separates levels", self.separator()))
+    }
+
+    fn separator(&self) -> char {
+        self.delimiter.unwrap_or('/')
+    }
+
+    /// A level of a name, without what no level has here.
+    fn level(&self, level: &str) -> String {
+        level.replace([self.separator(), '\0', '\r', '\n'], "_")
+    }
+
     /// The folder's name here.
     fn name(&self, levels: &[String]) -> FolderName {
-        let delimiter = self.delimiter.unwrap_or('/');
-        let clean: Vec<String> = levels
-            .iter()
-            .map(|level| level.replace(delimiter, "_").replace(['\0', '\r', '\n'], "_"))
-            .collect();
-        let name = clean.join(&delimiter.to_string());
+        let levels: Vec<String> = levels.iter().map(|level| self.level(level)).collect();
+        let name = levels.join(&self.separator().to_string());
         if name.eq_ignore_ascii_case("INBOX") || name.starts_with(&self.prefix) {
             return FolderName::new(name, self.delimiter);
         }

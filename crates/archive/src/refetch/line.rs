@@ -119,7 +119,7 @@ impl Open {
     /// The folder's name as commands send it. What the server has called otherwise than any name would be written has to be looked up.
     async fn wire(&mut self, name: &str) -> Result<Box<[u8]>> {
         let encoded = utf7::encode(name).into_bytes().into();
-        if !name.contains(['&', '\u{fffd}']) {
+        if name.is_ascii() && !name.contains('&') {
             return Ok(encoded);
         }
         let listing = self.connection.listing().await?;

@@ -239,9 +239,11 @@ fn list_item(cursor: &mut Cursor<'_>, response: fn(ListItem) -> Response) -> Par
     cursor.space()?;
     let wire = cursor.astring()?;
     let extended = if cursor.eat(b' ') { list_extensions(&value(cursor)?, cursor.utf8) } else { Vec::new() };
+    // RFC 3501 §5.1: names of 8-bit octets are undefined and in use. What they mean is no matter: commands send them back.
+    let is_convention = cursor.utf8 || wire.as_bytes().is_ascii();
     Ok(match utf7::name(wire.as_bytes(), cursor.utf8) {
-        Ok(mailbox) => response(ListItem { attributes, delimiter, mailbox, extended }),
-        Err(_) => Response::ListUndecodable { attributes, delimiter, wire },
+        Ok(mailbox) if is_convention => response(ListItem { attributes, delimiter, mailbox, extended }),
+        _ => Response::ListUndecodable { attributes, delimiter, wire },
     })
 }
 

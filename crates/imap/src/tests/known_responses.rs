@@ -123,6 +123,15 @@ fn what_servers_do() {
         parse("* LIST () \"/\" A&B\r\n"),
         Response::ListUndecodable { attributes: vec![], delimiter: Some('/'), wire: AString::from("A&B") }
     );
+    // UTF-8 that was not enabled is no modified UTF-7, either: it has to be sent back as it came.
+    assert_eq!(
+        parse("* LIST () \"/\" \"Entw\u{fc}rfe\"\r\n"),
+        Response::ListUndecodable {
+            attributes: vec![],
+            delimiter: Some('/'),
+            wire: AString::new("Entw\u{fc}rfe".as_bytes()).unwrap(),
+        }
+    );
     assert!(matches!(parse("* LIST () \"/\" a (CHILDINFO (\"SUBSCRIBED\"))\r\n"), Response::List(_)));
     let Response::MailboxStatus { values, .. } = parse("* STATUS a (HIGHESTMODSEQ 7 MESSAGES 1 X (a b))\r\n")
     else {

@@ -127,7 +127,8 @@ pub enum Response {
     List(ListItem),
     /// `LSUB`
     Lsub(ListItem),
-    /// `LIST` or `LSUB` of a name that is not modified UTF-7: only read, from servers that do not keep to it.
+    /// `LIST` or `LSUB` of a name that is not modified UTF-7, UTF-8 without ENABLE included: only read, from servers that do
+    /// not keep to it.
     ListUndecodable {
         /// Attributes.
         attributes: Vec<MailboxAttribute>,
