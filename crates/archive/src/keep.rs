@@ -8,7 +8,7 @@
 //! **Transactions.** What was given to a folder since its last [`Folder::commit`] is there completely or not at all,
 //! whatever ends the process, and durable when `commit` returns. A folder that is dropped forgets what was not committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
 
@@ -23,7 +23,7 @@ pub(crate) mod claim;
 mod contents;
 pub(crate) mod digest;
 mod file_copy;
-mod files;
+pub(crate) mod files;
 mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -75,6 +75,14 @@ pub trait Copy: Send + Sync {
     /// # Errors
     /// `NotFound` if the copy does not have it; as [`Copy::open`].
     fn look(&self, folder: &FolderName) -> Result<Box<dyn Folder>>;
+
+    /// Opens what was put aside, by the name that it has in [`Copy::put_aside`], to take messages out of it.
+    ///
+    /// # Errors
+    /// As [`Copy::look`].
+    fn open_aside(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        self.look(folder)
+    }
 
     /// Messages, and octets on disk, of a folder that another program left here and no pull has taken over: [`Copy::folders`]
     /// knows none of them. `None` for other folders, or if what is there cannot be read. Changes nothing.
@@ -217,6 +225,14 @@ pub trait Folder: Send {
     /// Whether a message of this UID is taken: it is not there, or to be replaced.
     fn takes(&self, uid: u32) -> bool;
 
+    /// These messages have other UIDs on the server from now on, by those that they had: they were put back there, and are on the server.
+    /// What is not there, or would get the UID of one that is, stays as it is. Nothing else may be uncommitted; it is durable when it
+    /// returns. How many.
+    ///
+    /// # Errors
+    /// `Retry`, `Corrupt`: some may have them then, and nothing but dropping the folder is possible.
+    fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64>;
+
     /// Messages that were taken over from a program that keeps no dates, and whose date nobody has told: as many as one run may
     /// tell of.
     fn undated(&self) -> UidSet {
@@ -318,6 +334,14 @@ fn name_aside<T>(
     named
 }
 
+/// Those of these new UIDs that messages can have: of messages that are there, each for one, and no other one's.
+pub(crate) fn possible(known: &Known, uids: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
+    let mut taken = BTreeSet::new();
+    let can = |(from, to): &(u32, u32)| known.contains(*from) && *to > 0 && !known.contains(*to);
+    let possible = uids.iter().map(|(from, to)| (*from, *to)).filter(can);
+    possible.filter(|(_, to)| taken.insert(*to)).collect()
+}
+
 /// Whether a message is one of those that are to be replaced.
 fn is_among(uids: &UidSet, uid: u32) -> bool {
     Uid::new(uid).is_some_and(|uid| uids.contains(uid))
@@ -395,6 +419,21 @@ pub struct Identity {
     pub mailboxid: Option<String>,
 }
 
+/// Whether a copy can keep a mailbox: by what it knows it from others.
+///
+/// # Errors
+/// `Invalid` if it has no name, or no UIDVALIDITY (RFC 3501 §2.3.1.1).
+fn can_be_kept(folder: &FolderName, server: &Identity) -> Result<()> {
+    if folder.as_str().is_empty() {
+        return Err(Error::invalid("the server lists a folder without a name, which cannot be kept"));
+    }
+    if server.uidvalidity == 0 {
+        let why = "the server gives it no UIDVALIDITY, without which its messages cannot be told from others";
+        return Err(Error::invalid(format!("{folder} cannot be kept: {why}")));
+    }
+    Ok(())
+}
+
 /// Whether what a copy has of a mailbox is of another one than the server's of that name now.
 fn is_another(uidvalidity: u32, mailboxid: Option<&str>, server: &Identity) -> bool {
     let other = |(id, now): (&str, &String)| id != now;
@@ -421,6 +460,13 @@ pub struct Kept {
     pub as_left: bool,
     /// The run that made the last commit also closed the folder: what other programs read is up to date with it.
     pub closed: bool,
+}
+
+impl Kept {
+    /// The folder that it is, or was before it was put aside.
+    pub fn place(&self) -> &FolderName {
+        self.was.as_ref().unwrap_or(&self.name)
+    }
 }
 
 /// Up to where a folder is in step with the server.

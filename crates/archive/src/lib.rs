@@ -28,6 +28,8 @@ pub mod mbox;
 pub mod pull;
 pub mod push;
 pub mod refetch;
+pub mod restored;
+mod same;
 pub mod verify;
 
 /// What an archive says about a message besides its bytes.

@@ -17,6 +17,8 @@ mod incoming;
 mod job;
 mod plan;
 mod report;
+mod returning;
+mod reunite;
 mod shared;
 mod sync;
 mod worker;
@@ -25,7 +27,7 @@ mod writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sealpost_base::{Clock, Error, Random, Result, UidSet};
@@ -33,11 +35,12 @@ use tokio::sync::watch;
 
 use crate::client::{Connection, Found, Server};
 use crate::keep::{BodyCounts, Copy, FolderName, GiveUp, ownership};
+use crate::restored::Restored;
 use ids::Ids;
 use shared::Shared;
 
 pub use gmail::once as folders;
-pub use plan::{Plan, Reason, plan};
+pub use plan::{Plan, Reason, Wishes, plan};
 pub use report::{Failure, FolderReport, Observer, Report, Silent};
 
 /// What to pull, and how.
@@ -53,6 +56,8 @@ pub struct Options {
     pub dry_run: bool,
     /// The copy may be of an account of another name: it is the same mailbox.
     pub moved: bool,
+    /// What restores put back into the account.
+    pub restored: Arc<Restored>,
     /// By folder: messages that are fetched also if the copy has them, and take the place of those.
     pub again: Arc<HashMap<String, UidSet>>,
 }
@@ -88,9 +93,17 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         .await?
     };
     let ids = Ids::of(&listing.folders, &kept);
+    let listed = listing.folders.iter().filter(|found| found.selectable);
+    let listed: HashSet<String> = listed.map(|found| found.name.as_str().to_owned()).collect();
     let mut found = gmail::once(connection.capabilities(), listing.folders, &*options.wanted);
     ids.strip(&mut found);
-    let plans = plan(&found, &kept, connection.capabilities().condstore(), options.delete, &options.again);
+    let wishes = Wishes {
+        condstore: connection.capabilities().condstore(),
+        delete: options.delete,
+        restored: &options.restored,
+        again: &options.again,
+    };
+    let plans = plan(&found, &kept, &wishes);
     let selectable = found.iter().filter(|found| found.selectable).count();
     let mut report = Report { folders: selectable as u64, ..Report::default() };
     let planned = |found: &Found| plans.iter().any(|plan| plan.found.name == found.name);
@@ -105,12 +118,13 @@ pub async fn pull(server: &Server, copy: Arc<dyn Copy>, options: &Options, tools
         connection.logout().await;
         return Ok(report);
     }
-    let what = (plans, ids);
+    let what = (plans, ids, listed);
     let shared = Arc::new(Shared::new(server.clone(), copy.clone(), options.clone(), tools.clone(), what));
     worker::run(&shared, connection).await;
     report.interrupted = *tools.stop.borrow();
     shared.complete(&mut report);
     if report.broken.is_none() && !report.interrupted {
+        shared.restored_is_read(&report).await;
         match give_up(&copy, unchanged, options, tools).await {
             Ok(bodies) => report.bodies = bodies,
             Err(e) => report.broken = Some(e),

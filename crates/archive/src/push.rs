@@ -34,10 +34,11 @@ use tokio::sync::watch;
 
 use crate::client::Server;
 use crate::keep::{Copy, Flags};
+use crate::restored::Restored;
 use origin::Origin;
 use run::{Run, unless};
 
-pub use map::{Put, UidMap};
+pub use map::{MapFile, Put, UidMap};
 pub use mirror::{Removal, mirror};
 
 /// What is wanted.
@@ -53,6 +54,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Which message got which UID: read, and added to.
     pub map: Arc<Mutex<UidMap>>,
+    /// Of a copy: what restores put back into the account that it is of.
+    pub restored: Arc<Restored>,
     /// Randomness, for waiting.
     pub random: Arc<dyn Random>,
     /// Becomes true when to stop.
@@ -67,7 +70,11 @@ pub trait Observer: Send + Sync {
     fn begins(&self, folder: &str, messages: u64);
     /// A message is there now.
     fn put(&self);
-    /// Something that is not an error, and that explains why nothing happens.
+    /// Why nothing happens for a while.
+    fn waits(&self, text: &str) {
+        self.note(text);
+    }
+    /// Something that is not an error, and that a person may want to know.
     fn note(&self, text: &str);
     /// Nothing more is done in this folder.
     fn ended(&self, folder: &FolderReport);
@@ -89,6 +96,8 @@ pub struct Report {
 pub struct FolderReport {
     /// Its name at the source.
     pub name: String,
+    /// Its name at the destination, once that is known.
+    pub to: Option<String>,
     /// Messages that were put there.
     pub put: u64,
     /// Messages that were there already.

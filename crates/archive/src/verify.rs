@@ -20,6 +20,7 @@ use crate::client::{Backoff, Connection, Found, Server, commands, is_later};
 use crate::keep::digest::finish;
 use crate::keep::{Copy, FolderName, Kept, ownership};
 use crate::pull::gmail;
+use crate::restored::Restored;
 
 mod asked;
 mod repair;
@@ -37,6 +38,8 @@ pub struct Options {
     pub sample: Sample,
     /// Which folders, by their names.
     pub wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// What restores put back into the account.
+    pub restored: Arc<Restored>,
     /// Told the folder of each message that was read in the copy, or compared with the server's.
     pub looked: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -44,7 +47,8 @@ pub struct Options {
 impl Options {
     /// Everything, octet by octet, and nobody is told how it goes.
     pub fn all() -> Self {
-        Options { sample: Sample::All, wanted: Arc::new(|_| true), looked: Arc::new(|_| ()) }
+        let (wanted, looked) = (Arc::new(|_: &str| true), Arc::new(|_: &str| ()));
+        Options { sample: Sample::All, wanted, restored: Arc::default(), looked }
     }
 }
 

@@ -326,6 +326,9 @@ pub const ARCHIVE_FOLDER_MESSAGES: u32 = 10_000_000;
 pub const ARCHIVE_EMPTY_FETCHES: u32 = 10_000;
 /// Messages of a folder that were asked for and did not come, and are remembered and told one by one.
 pub const ARCHIVE_DOUBTFUL: usize = 100_000;
+/// Messages of an archived folder that its server has no more and that are recognized when they come back under other UIDs: the
+/// last ones, some 30 MiB. Of those before, only what the record of restores names is recognized.
+pub const ARCHIVE_RETURNING: u64 = 500_000;
 /// Mailboxes that are read from a server's LIST.
 pub const ARCHIVE_FOLDERS: usize = 100_000;
 /// Bytes of an OAuth 2.0 access token for an archive's server.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::output::Output;
+use crate::shell;
 
 /// Options that every command has, before or after its name.
 #[derive(Args, Debug, Clone, Default)]
@@ -18,6 +19,9 @@ pub struct Global {
     /// Print JSON, for programs
     #[arg(long, global = true, help_heading = "Any command")]
     pub json: bool,
+    /// Print nothing if all goes well; what goes wrong is printed on standard error all the same
+    #[arg(long, short, global = true, help_heading = "Any command")]
+    pub quiet: bool,
     /// How much to log, on standard error [default: the configuration's `log.level`, else warn]
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Any command")]
     pub log: Option<Level>,
@@ -26,8 +30,26 @@ pub struct Global {
 impl Global {
     /// Where results are printed, as text or JSON.
     pub fn output(&self) -> Output {
-        Output::new(self.json)
+        Output::new(self.json, self.quiet)
     }
+
+    /// A command on the same data, as a shell takes it: from the same directory it works as it stands.
+    pub fn command(&self, words: &[&str]) -> String {
+        let mut command = vec![shell::quoted(&program())];
+        for (option, path) in [("--config", &self.config), ("--dir", &self.dir)] {
+            if let Some(path) = path {
+                command.extend([option.to_owned(), shell::quoted(&path.to_string_lossy())]);
+            }
+        }
+        command.extend(words.iter().map(|word| shell::quoted(word)));
+        command.join(" ")
+    }
+}
+
+/// This program, as it was called.
+fn program() -> String {
+    let called = std::env::args_os().next().map(|called| called.to_string_lossy().into_owned());
+    called.filter(|called| !called.is_empty()).unwrap_or_else(|| "sealpost".to_owned())
 }
 
 /// How much is logged.
@@ -63,5 +85,22 @@ impl Level {
             Level::Debug => "debug",
             Level::Trace => "trace",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_printed_has_the_options_that_were_given() {
+        let after = |global: &Global| {
+            let command = global.command(&["archive", "pull", "a b"]);
+            command.strip_prefix(&shell::quoted(&program())).unwrap().to_owned()
+        };
+        assert_eq!(after(&Global::default()), " archive pull 'a b'");
+        let (dir, config) = (Some("my mail".into()), Some("c.toml".into()));
+        let global = Global { dir, config, ..Global::default() };
+        assert_eq!(after(&global), " --config c.toml --dir 'my mail' archive pull 'a b'");
     }
 }

@@ -17,6 +17,7 @@ mod place;
 mod running;
 mod samples;
 mod secret;
+mod shell;
 mod store;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the module that prints")]
 
 use std::fmt::{self, Display};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 
@@ -15,12 +15,31 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
     json: bool,
+    quiet: bool,
 }
 
 impl Output {
-    /// JSON or text.
-    pub fn new(json: bool) -> Self {
-        Output { json }
+    /// JSON or text; `quiet`: nothing of what went well.
+    pub fn new(json: bool, quiet: bool) -> Self {
+        Output { json, quiet }
+    }
+
+    /// Whether to say nothing of what goes well, nor how it goes.
+    pub fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    /// Whether how it goes is shown while it does: at a terminal.
+    pub fn shows_progress(self) -> bool {
+        !self.json && !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// What was done, which nobody wants to know who said `--quiet`: as [`Output::show`].
+    ///
+    /// # Errors
+    /// As [`Output::line`].
+    pub fn done<T: Serialize + ?Sized>(self, value: &T, text: impl FnOnce(&T) -> String) -> io::Result<()> {
+        if self.quiet && !self.json { Ok(()) } else { self.show(value, text) }
     }
 
     /// Whether JSON was asked for.
@@ -60,9 +79,9 @@ impl Output {
         }
     }
 
-    /// What a person wants to know and a program does not: on standard error, and not at all with `--json`.
+    /// What a person wants to know and a program does not: on standard error, and not at all with `--json` or `--quiet`.
     pub fn note(self, text: impl Display) {
-        if !self.json {
+        if !self.json && !self.quiet {
             warn(text);
         }
     }

@@ -177,6 +177,44 @@ impl Contents {
         Ok(again)
     }
 
+    /// Where the records of these committed messages begin, in the order in which they came.
+    ///
+    /// # Errors
+    /// As [`Journal::records`].
+    pub fn places(&self, among: impl Fn(u32) -> bool) -> Result<Vec<(u32, u64)>> {
+        let mut places = Vec::new();
+        for message in self.messages()? {
+            let (at, message) = message?;
+            if among(message.uid) {
+                places.push((message.uid, at));
+            }
+        }
+        Ok(places)
+    }
+
+    /// Adds the line ends of a committed message of `old`, or of this journal, that begin at `at` there; where they begin now.
+    ///
+    /// # Errors
+    /// As [`Journal::push`] and [`Journal::records`].
+    pub fn add_line_ends(&mut self, old: Option<&Contents>, at: u64) -> Result<u64> {
+        if at == 0 {
+            return Ok(0);
+        }
+        let mut first = 0;
+        let records = old.map_or(&self.journal, |old| &old.journal).records_from(at)?;
+        for record in records {
+            match record?.1 {
+                record @ Record::LineEnds { .. } => {
+                    let at = self.journal.push(&record)?;
+                    first = if first == 0 { at } else { first };
+                }
+                Record::Message(_) | Record::Abandoned => break,
+                _ => {}
+            }
+        }
+        Ok(first)
+    }
+
     /// Whether there were messages that are not kept any more.
     pub fn may_have_dead(&self) -> bool {
         !(self.removed.is_empty() && self.again.is_empty())

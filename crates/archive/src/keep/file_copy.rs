@@ -22,7 +22,8 @@ use super::files::{make_directory, put_aside, replace, sync_directory_of};
 use super::folder::{FileFolder, Files};
 use super::journal::{Commit, Header, Journal, Peeked, Record};
 use super::{
-    Copy, Folder, FolderName, Identity, Kept, Resume, Source, is_another, name_aside, put_aside_notice,
+    Copy, Folder, FolderName, Identity, Kept, Resume, Source, can_be_kept, is_another, name_aside,
+    put_aside_notice,
 };
 use crate::io_error;
 
@@ -408,9 +409,7 @@ impl<L: Layout> Copy for FileCopy<L> {
 
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
         let name = folder.as_str();
-        if name.is_empty() || server.uidvalidity == 0 {
-            return Err(Error::invalid("a folder without a name or a UIDVALIDITY cannot be kept"));
-        }
+        can_be_kept(folder, server)?;
         let claim = self.claims.claim(name)?;
         let mut index = self.index();
         let notice = self.identify(&mut index, folder, server)?;
@@ -460,6 +459,18 @@ impl<L: Layout> Copy for FileCopy<L> {
         self.has_journal(name);
         self.tell(folder.notices());
         Ok(folder)
+    }
+
+    fn open_aside(&self, folder: &FolderName) -> Result<Box<dyn Folder>> {
+        let name = folder.as_str();
+        let claim = self.claims.claim(name)?;
+        let index = self.index();
+        let aside = index.asides().remove(name).map(|(place, header)| (place.clone(), header.clone()));
+        drop(index);
+        let missing = || Error::not_found(format!("nothing that was put aside is called {name}"));
+        let (place, header) = aside.ok_or_else(missing)?;
+        let (files, contents) = self.layout.open(&self.root, &place, header, Purpose::Change)?;
+        Ok(Box::new(FileFolder::new(files, contents, claim)))
     }
 
     fn untold(&self) -> Vec<String> {

@@ -6,7 +6,7 @@
 //! A commit goes: data on disk ([`Files::sync`]), journal on disk, then whatever the format shows to other programs
 //! ([`Files::committed`]). What a crash leaves undone of the last step is done when the folder is opened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use sealpost_base::{Error, Result, Uid, UidSet};
@@ -18,7 +18,7 @@ use super::digest::Digesting;
 use super::journal::{Commit, FlagsRecord, Message, Record};
 use super::line_ends::ToText;
 use super::octets::Octets;
-use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among};
+use super::{Arrived, Flags, Folder, Known, Resume, Stored, is_among, possible};
 
 /// Bytes of noted line ends that are gathered before they go to the journal.
 const RUNS_BYTES: usize = 8 * 1024;
@@ -40,6 +40,8 @@ pub(super) trait Files: Send {
     fn flags(&mut self, uid: u32, before: &Flags, after: &Flags) -> Result<()>;
     /// A message is not to be kept.
     fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()>;
+    /// These messages have other UIDs from now on, and are on the server. Nothing is uncommitted; it is durable when it returns. How many.
+    fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64>;
     /// What was written is on disk when it returns: bytes of the data file, if there is one.
     fn sync(&mut self) -> Result<u64>;
     /// The journal says that what was synced is valid.
@@ -259,6 +261,16 @@ impl<F: Files> Folder for FileFolder<F> {
 
     fn takes(&self, uid: u32) -> bool {
         !self.contents.known.contains(uid) || is_among(&self.replace, uid)
+    }
+
+    fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        self.check()?;
+        let uids = possible(&self.contents.known, uids);
+        if uids.is_empty() {
+            return Ok(0);
+        }
+        self.at_work()?;
+        self.files.renumber(&mut self.contents, &uids).inspect_err(|_| self.broken = true)
     }
 
     fn undated(&self) -> UidSet {

@@ -22,8 +22,8 @@ use tokio::runtime::Handle;
 use self::folder::SealedFolder;
 use super::claim::{Claim, Claims};
 use super::{
-    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, is_another, name_aside,
-    put_aside_notice,
+    BodyCounts, Copy, Folder, FolderName, GiveUp, Identity, Kept, Resume, Source, can_be_kept, is_another,
+    name_aside, put_aside_notice,
 };
 use crate::refetch::Refetch;
 pub use keeping::KeepBodies;
@@ -287,13 +287,11 @@ impl Copy for SealedCopy {
             let name = FolderName::new(name, kept.name.delimiter());
             Kept { name, was: Some(kept.name), ..kept }
         });
-        Ok(kept.collect())
+        Ok(kept.filter(|kept| kept.messages + kept.gone > 0).collect())
     }
 
     fn open(&self, folder: &FolderName, server: &Identity) -> Result<Box<dyn Folder>> {
-        if folder.as_str().is_empty() || server.uidvalidity == 0 {
-            return Err(Error::invalid("a folder without a name or a UIDVALIDITY cannot be kept"));
-        }
+        can_be_kept(folder, server)?;
         let claim = self.claims.claim(folder.as_str())?;
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = self.would_be_lost(folder, server)?;

@@ -210,6 +210,76 @@ pub fn messages_are_replaced(open: impl Fn() -> Box<dyn Copy>) {
     assert_eq!(copy.folders().unwrap()[0].messages, 4);
 }
 
+/// Messages of a folder that were put back at the server: octets, flags and dates stay, UIDs change, and what cannot have the one that
+/// it is to have stays as it is.
+pub fn messages_get_other_uids(open: impl Fn() -> Box<dyn Copy>) {
+    let opened = || {
+        let copy = open();
+        let folder = copy.open(&folder_name("INBOX"), &identity(7)).unwrap();
+        (copy, folder)
+    };
+    let utc = |mail: Mail| Mail { date: mail.date.map(|date| DateTime::utc(date.timestamp())), ..mail };
+    let texts = ["one\r\n", "two\nbare\r\nmixed\n", "three", "\nfour\r\r\n", "From five\n", "six\n\n"];
+    let mut mails: Mails = (1..).zip(texts.map(|text| utc(mail(&format!("A: b\r\n\r\n{text}"))))).collect();
+    {
+        let (_copy, mut folder) = opened();
+        mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 4).unwrap());
+        folder.commit(&resume(7)).unwrap();
+        let flags = Flags::from_names(["\\Flagged", "later"]);
+        folder.flags(2, &flags).unwrap();
+        mails.get_mut(&2).unwrap().flags = flags;
+        [1, 2, 5].into_iter().for_each(|uid| folder.gone(uid).unwrap());
+        folder.vanished(3).unwrap();
+        mails.remove(&3);
+        folder.commit(&resume(7)).unwrap();
+        folder.close().unwrap();
+    }
+    let check = |folder: &dyn Folder, mails: &Mails, gone: &[u32]| {
+        let read = read_all(folder).into_iter().map(|(uid, mail)| (uid, utc(mail)));
+        assert_eq!(read.collect::<Mails>(), *mails);
+        let is_gone = mails.keys().copied().filter(|uid| folder.known().is_gone(*uid));
+        assert_eq!(is_gone.collect::<Vec<_>>(), gone);
+    };
+    for again in [false, true] {
+        let (_copy, mut folder) = opened();
+        // One that is taken, one that is not there, one that vanished, two of one UID.
+        let uids = [(1, 11), (2, 12), (5, 6), (9, 19), (3, 13), (4, 14), (6, 14)].into();
+        assert_eq!(folder.renumber(&uids).unwrap(), if again { 0 } else { 3 });
+        if !again {
+            for (uid, to) in [(1, 11), (2, 12), (4, 14)] {
+                let mail = mails.remove(&uid).unwrap();
+                mails.insert(to, mail);
+            }
+        }
+        check(&*folder, &mails, &[5]);
+        assert_eq!(folder.resume(), resume(7));
+    }
+    // Nothing has to follow for it to last, and everything may.
+    let (copy, mut folder) = opened();
+    check(&*folder, &mails, &[5]);
+    give(&mut *folder, 20, &mail("new\n"), 9).unwrap();
+    mails.insert(20, utc(mail("new\n")));
+    folder.flags(11, &Flags::default()).unwrap();
+    mails.get_mut(&11).unwrap().flags = Flags::default();
+    folder.vanished(12).unwrap();
+    mails.remove(&12);
+    folder.gone(14).unwrap();
+    folder.commit(&resume(21)).unwrap();
+    check(&*folder, &mails, &[5, 14]);
+    folder.close().unwrap();
+    let kept = copy.folders().unwrap();
+    assert_eq!((kept[0].messages, kept[0].gone, kept[0].as_left), (3, 2, true));
+    drop(copy);
+    let (_copy, mut folder) = opened();
+    check(&*folder, &mails, &[5, 14]);
+    // Back, and what is there no more is free.
+    assert_eq!(folder.renumber(&[(11, 12)].into()).unwrap(), 1);
+    let mail = mails.remove(&11).unwrap();
+    mails.insert(12, mail);
+    check(&*folder, &mails, &[5, 14]);
+    assert!(folder.notices().is_empty());
+}
+
 /// Whatever a server says when it received a message is read again, also before 1970 and at its first second; and that it said
 /// nothing.
 pub fn dates_are_kept(open: impl Fn() -> Box<dyn Copy>) {

@@ -3,11 +3,13 @@
 //! Messages that are there are not written again, only their flags are brought up to date. So a transfer that was
 //! interrupted can be done again, and one that is repeated costs little.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
-use sealpost_base::{Error, Result};
+use sealpost_base::{Error, Result, Uid, UidSet};
 
-use super::{Arrived, Folder, Known, received_or_sent};
+use super::{Arrived, Folder, Known, is_among, received_or_sent};
+use crate::same::is_same;
 
 /// Messages of one commit.
 const COMMIT_MESSAGES: usize = 4096;
@@ -31,19 +33,20 @@ pub struct Transferred {
     pub interrupted: bool,
 }
 
-/// Gives all messages of `from` to `to`, which is closed then. `progress` is told the octets of each piece, and says whether to go on
+/// Gives all messages of `from` to `to`, which is closed then, of several that are `twins` one. `progress` is told the octets of each piece, and says whether to go on
 /// with the next message.
 ///
 /// # Errors
 /// What `to` says. A message of `from` that cannot be read is reported, and the next one follows.
 pub fn transfer(
     from: &dyn Folder,
+    twins: &[BTreeSet<u32>],
     mut to: Box<dyn Folder>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Transferred> {
     let mut done = Transferred { failed: unread(from), ..Transferred::default() };
     let (mut messages, mut octets) = (0, 0);
-    let resume = from.resume();
+    let (resume, superfluous) = (from.resume(), superfluous(from, twins));
     for stored in from.messages()? {
         if !progress(0) {
             done.interrupted = true;
@@ -56,13 +59,16 @@ pub fn transfer(
                 continue;
             }
         };
+        if is_among(&superfluous, stored.uid) {
+            continue;
+        }
         if to.known().contains(stored.uid) {
             to.flags(stored.uid, &stored.flags)?;
             done.present += 1;
         } else {
             let internaldate = received_or_sent(from, &stored);
             let arrived = Arrived { uid: stored.uid, flags: stored.flags.clone(), internaldate };
-            match message(from, &mut *to, &arrived, stored.size, progress)? {
+            match hand_over(from, stored.uid, &mut *to, &arrived, stored.size, progress)? {
                 Ok(()) => {
                     done.messages += 1;
                     done.octets += stored.size;
@@ -86,14 +92,16 @@ pub fn transfer(
     Ok(done)
 }
 
-/// What [`transfer`] would do, as far as it is known without reading a message. `there`: what the other folder has.
+/// What [`transfer`] would do, as far as it is known without reading a message, but for twins. `there`: what the other folder has.
 ///
 /// # Errors
 /// As [`Folder::messages`]. A message that is known to be damaged is reported, and the next one follows.
-pub fn planned(from: &dyn Folder, there: &Known) -> Result<Transferred> {
+pub fn planned(from: &dyn Folder, twins: &[BTreeSet<u32>], there: &Known) -> Result<Transferred> {
     let mut planned = Transferred { failed: unread(from), ..Transferred::default() };
+    let superfluous = superfluous(from, twins);
     for stored in from.messages()? {
         match stored {
+            Ok(stored) if is_among(&superfluous, stored.uid) => {}
             Ok(stored) if there.contains(stored.uid) => planned.present += 1,
             Ok(stored) => {
                 planned.messages += 1;
@@ -103,6 +111,20 @@ pub fn planned(from: &dyn Folder, there: &Known) -> Result<Transferred> {
         }
     }
     Ok(planned)
+}
+
+/// Of messages that are one, which was put back under other UIDs, all but those that the server has, or one: as far as their octets are
+/// the same.
+fn superfluous(from: &dyn Folder, twins: &[BTreeSet<u32>]) -> UidSet {
+    let mut superfluous = UidSet::new();
+    for twins in twins {
+        let (gone, there): (Vec<u32>, Vec<u32>) = twins.iter().partition(|uid| from.known().is_gone(**uid));
+        // The server had the last one last.
+        let Some(stays) = there.last().or(gone.last()).copied() else { continue };
+        let same = gone.into_iter().filter(|uid| *uid != stays && is_same(from, *uid, from, stays));
+        same.filter_map(Uid::new).for_each(|uid| superfluous.insert(uid));
+    }
+    superfluous
 }
 
 /// What is told of messages of which nothing else can be said.
@@ -118,15 +140,19 @@ fn unread(from: &dyn Folder) -> Vec<(u32, String)> {
     }
 }
 
-/// One message; the inner error is about reading it.
-fn message(
+/// Gives one message of `from` to `to`, as `arrived`; the inner error is about reading it.
+///
+/// # Errors
+/// What `to` says.
+pub(crate) fn hand_over(
     from: &dyn Folder,
+    uid: u32,
     to: &mut dyn Folder,
     arrived: &Arrived,
     size: u64,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Result<(), String>> {
-    let mut octets = match from.read(arrived.uid) {
+    let mut octets = match from.read(uid) {
         Ok(octets) => octets,
         Err(e) => return Ok(Err(e.to_string())),
     };
@@ -176,9 +202,9 @@ mod tests {
         folder.commit(&resume(6)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
         let mut seen = 0;
-        let plan = planned(&*folder, &Known::new()).unwrap();
+        let plan = planned(&*folder, &[], &Known::new()).unwrap();
         let to = target.open(&name, &identity(7)).unwrap();
-        let done = transfer(&*folder, to, &mut |octets| {
+        let done = transfer(&*folder, &[], to, &mut |octets| {
             seen += octets;
             true
         })
@@ -189,10 +215,11 @@ mod tests {
         assert_eq!(read_all(&*there), mails);
         assert!(there.known().is_gone(2));
         assert_eq!(there.resume(), resume(6));
-        let plan = planned(&*folder, there.known()).unwrap();
+        let plan = planned(&*folder, &[], there.known()).unwrap();
         assert_eq!((plan.messages, plan.octets, plan.present), (0, 0, 3));
         drop(there);
-        let again = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
+        let again =
+            transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((again.messages, again.present), (0, 3));
     }
 
@@ -208,7 +235,7 @@ mod tests {
         folder.commit(&resume(6)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
         let mut octets = 0;
-        let stopped = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |more| {
+        let stopped = transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |more| {
             octets += more;
             octets < 25
         });
@@ -218,7 +245,7 @@ mod tests {
         assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(there.resume(), Default::default());
         drop(there);
-        let rest = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
+        let rest = transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((rest.messages, rest.present, rest.interrupted), (2, 3, false));
         assert_eq!(target.look(&name).unwrap().resume(), resume(6));
     }
@@ -235,7 +262,7 @@ mod tests {
         }
         folder.commit(&resume(3)).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
-        transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
+        transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         let dates: Vec<_> =
             read_all(&*target.look(&name).unwrap()).into_values().map(|mail| mail.date).collect();
         assert_eq!(dates, [mail("").date, None]);
@@ -255,7 +282,7 @@ mod tests {
         let mbox = fs::read_to_string(root.join("a.mbox")).unwrap();
         fs::write(root.join("a.mbox"), mbox.replace("number 2", "numbed 2")).unwrap();
         let target = maildir::open(&directory.path().join("target")).unwrap();
-        let done = transfer(&*folder, target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
+        let done = transfer(&*folder, &[], target.open(&name, &identity(7)).unwrap(), &mut |_| true).unwrap();
         assert_eq!((done.messages, done.failed.len(), done.failed[0].0), (2, 1, 2));
         let there = target.look(&name).unwrap();
         assert_eq!(read_all(&*there).keys().copied().collect::<Vec<_>>(), [1, 3]);

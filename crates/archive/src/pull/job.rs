@@ -11,6 +11,7 @@ use super::blocking;
 use super::crew::{Crew, Progress};
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
+use super::reunite::Reuniting;
 use super::shared::Shared;
 use super::writer::{self, ToWriter, Work, Writer, Written};
 use crate::client::Selected;
@@ -112,13 +113,17 @@ impl Job {
         let (copy, name) = (shared.copy.clone(), self.plan.found.name.clone());
         let server = identity.clone();
         let again = shared.options.again.get(self.name()).cloned().unwrap_or_default();
-        let (folder, before) = blocking(move || {
+        let (restored, listed, stop) =
+            (shared.options.restored.clone(), shared.listed.clone(), shared.stop());
+        let (folder, before, reunited) = blocking(move || {
             let mut folder = copy.open(&name, &server)?;
+            let reuniting = Reuniting { copy: &*copy, restored: &restored, listed: &listed, stop: &stop };
+            let reunited = reuniting.run(&mut *folder, &name, &server)?;
             folder.replace(&again);
             let (resume, known) = (folder.resume(), folder.known());
             let (present, undated) = (known.present_uids(), folder.undated());
             let before = Before { resume, undated, all: known.uids(), present, again };
-            Ok((folder, before))
+            Ok((folder, before, reunited))
         })
         .await?;
         let tools = &shared.tools;
@@ -126,6 +131,7 @@ impl Job {
         let writer = Writer::new(
             folder,
             self.name(),
+            reunited,
             shared.options.delete,
             tools.clock.clone(),
             tools.observer.clone(),
@@ -306,6 +312,7 @@ impl Job {
         };
         report.new = written.new;
         report.octets = written.octets;
+        (report.recognized, report.doubles) = (written.recognized, written.doubles);
         report.flags = written.flags;
         report.gone = written.gone;
         report.lost = written.lost;

@@ -6,6 +6,7 @@ use sealpost_base::UidSet;
 
 use crate::client::{Found, Selected};
 use crate::keep::Kept;
+use crate::restored::Restored;
 
 /// A folder that has to be looked into.
 #[derive(Debug, Clone)]
@@ -49,6 +50,8 @@ pub enum Reason {
     Unfinished,
     /// Something happened to its files since the last pull.
     Touched,
+    /// A restore put something back into it.
+    Restored,
     /// Its numbers changed.
     Changed,
     /// The copy has messages that are gone from the server, and is not to keep them.
@@ -59,16 +62,22 @@ pub enum Reason {
     Again,
 }
 
-/// Those of `found` that have to be looked into, those with most to fetch first. `condstore`: mod-sequences can be
-/// believed. `delete`: messages that are gone from the server are not to stay in the copy. `again`: messages of folders that
-/// are fetched in any case.
-pub fn plan(
-    found: &[Found],
-    kept: &[Kept],
-    condstore: bool,
-    delete: bool,
-    again: &HashMap<String, UidSet>,
-) -> Vec<Plan> {
+/// What a plan has to consider besides what there is.
+#[derive(Debug, Clone, Copy)]
+pub struct Wishes<'a> {
+    /// Mod-sequences can be believed.
+    pub condstore: bool,
+    /// Messages that are gone from the server are not to stay in the copy.
+    pub delete: bool,
+    /// What restores put back into the account.
+    pub restored: &'a Restored,
+    /// By folder: messages that are fetched in any case.
+    pub again: &'a HashMap<String, UidSet>,
+}
+
+/// Those of `found` that have to be looked into, those with most to fetch first.
+pub fn plan(found: &[Found], kept: &[Kept], wishes: &Wishes<'_>) -> Vec<Plan> {
+    let Wishes { condstore, delete, restored, again } = *wishes;
     let by_name: HashMap<&str, &Kept> = kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
     let by_id: HashMap<&str, &Kept> =
         kept.iter().filter_map(|kept| Some((kept.identity.mailboxid.as_deref()?, kept))).collect();
@@ -84,6 +93,7 @@ pub fn plan(
             let (reason, estimate) = match by_name.get(found.name.as_str()).filter(same) {
                 Some(kept) => match look(found, kept, condstore) {
                     None if again > 0 => (Reason::Again, again),
+                    None if restored.is_new_in(found.name.as_str()) => (Reason::Restored, 0),
                     None if delete && kept.gone > 0 => (Reason::Gone, 0),
                     looked => looked?,
                 },
@@ -162,8 +172,18 @@ mod tests {
         }
     }
 
+    fn planned(
+        found: &[Found],
+        kept: &[Kept],
+        condstore: bool,
+        delete: bool,
+        again: &HashMap<String, UidSet>,
+    ) -> Vec<Plan> {
+        plan(found, kept, &Wishes { condstore, delete, restored: &Restored::default(), again })
+    }
+
     fn reason(numbers: Numbers, kept: Kept, condstore: bool) -> Option<Reason> {
-        plan(&[found("a", Some(numbers))], &[kept], condstore, false, &HashMap::new())
+        planned(&[found("a", Some(numbers))], &[kept], condstore, false, &HashMap::new())
             .first()
             .map(|plan| plan.reason)
     }
@@ -195,18 +215,18 @@ mod tests {
         assert_eq!(reason(numbers(), unfinished, true), Some(Reason::Unfinished));
         assert_eq!(reason(numbers(), Kept { as_left: false, ..kept("a") }, true), Some(Reason::Touched));
         let some_gone = [Kept { gone: 3, ..kept("a") }];
-        let planned =
-            |delete| plan(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());
-        assert_eq!((planned(false).len(), planned(true)[0].reason), (0, Reason::Gone));
+        let with_gone =
+            |delete| planned(&[found("a", Some(numbers()))], &some_gone, true, delete, &HashMap::new());
+        assert_eq!((with_gone(false).len(), with_gone(true)[0].reason), (0, Reason::Gone));
         let again = HashMap::from([(
             "a".to_owned(),
             UidSet::range(sealpost_base::Uid::MIN, sealpost_base::Uid::MIN),
         )]);
-        let planned = plan(&[found("a", Some(numbers()))], &[kept("a")], true, false, &again);
-        assert_eq!((planned[0].reason, planned[0].estimate), (Reason::Again, 1));
+        let again = planned(&[found("a", Some(numbers()))], &[kept("a")], true, false, &again);
+        assert_eq!((again[0].reason, again[0].estimate), (Reason::Again, 1));
         assert_eq!(reason(numbers(), kept("b"), true), Some(Reason::Renamed));
         assert_eq!(
-            plan(&[found("a", None)], &[kept("a")], true, false, &HashMap::new())[0].reason,
+            planned(&[found("a", None)], &[kept("a")], true, false, &HashMap::new())[0].reason,
             Reason::Unknown
         );
     }
@@ -214,7 +234,7 @@ mod tests {
     #[test]
     fn only_what_never_had_a_message_is_taken_for_empty() {
         let empty = |numbers| {
-            plan(&[found("a", Some(numbers))], &[], true, false, &HashMap::new())[0].empty().is_some()
+            planned(&[found("a", Some(numbers))], &[], true, false, &HashMap::new())[0].empty().is_some()
         };
         let unused = Numbers { messages: 0, uidnext: 1, ..numbers() };
         assert!(empty(unused.clone()));
@@ -229,7 +249,7 @@ mod tests {
         let mut other = kept("b");
         other.identity.mailboxid = Some("N".into());
         let swapped = Numbers { mailboxid: Some("N".into()), ..numbers() };
-        let plans = plan(
+        let plans = planned(
             &[found("a", Some(swapped)), found("b", Some(numbers()))],
             &[kept("a"), other],
             true,
@@ -244,7 +264,7 @@ mod tests {
         let many = Numbers { messages: 1000, mailboxid: None, ..numbers() };
         let few = Numbers { messages: 1, mailboxid: None, ..numbers() };
         let plans =
-            plan(&[found("few", Some(few)), found("many", Some(many))], &[], true, false, &HashMap::new());
+            planned(&[found("few", Some(few)), found("many", Some(many))], &[], true, false, &HashMap::new());
         assert_eq!(plans[0].found.name.as_str(), "many");
     }
 }

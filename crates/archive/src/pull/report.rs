@@ -41,6 +41,10 @@ pub struct FolderReport {
     pub new: u64,
     /// Their octets.
     pub octets: u64,
+    /// Messages of the copy that the server has under other UIDs now, since they were put back there.
+    pub recognized: u64,
+    /// Messages that were in the copy twice, since they were put back at the server.
+    pub doubles: u64,
     /// Messages whose flags changed.
     pub flags: u64,
     /// Messages that the server no longer has.
@@ -124,7 +128,11 @@ pub trait Observer: Send + Sync {
     fn ended(&self, folder: &FolderReport);
     /// Bodies were given up, with so many octets on disk.
     fn given_up(&self, _messages: u64, _octets: u64) {}
-    /// Something a person may want to know: a connection was lost, and when the next one is tried.
+    /// A connection was lost, and when the next one is tried.
+    fn waits(&self, text: &str) {
+        self.note(text);
+    }
+    /// Something a person may want to know.
     fn note(&self, text: &str);
 }
 

@@ -1,6 +1,6 @@
 //! [`Shared`]: what the connections of a pull have in common.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) tools: Tools,
     pub(super) ids: Ids,
+    /// Folders that the server has.
+    pub(super) listed: Arc<HashSet<String>>,
     /// True when the pull ends early: told to, or because the copy cannot be written.
     stop: watch::Sender<bool>,
     /// There is nothing left to do, or nothing left of a folder.
@@ -59,11 +61,13 @@ impl Shared {
         copy: Arc<dyn Copy>,
         options: Options,
         tools: Tools,
-        (plans, ids): (Vec<Plan>, Ids),
+        (plans, ids, listed): (Vec<Plan>, Ids, HashSet<String>),
     ) -> Self {
+        let listed = Arc::new(listed);
         let state = State { plans: plans.into(), ..State::default() };
         let stop = watch::Sender::new(false);
-        Shared { server, copy, options, tools, ids, stop, changed: Notify::new(), state: Mutex::new(state) }
+        let (changed, state) = (Notify::new(), Mutex::new(state));
+        Shared { server, copy, options, tools, ids, listed, stop, changed, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -159,6 +163,24 @@ impl Shared {
     pub(super) fn broken(&self, error: Error) {
         self.state().broken.get_or_insert(error);
         self.end();
+    }
+
+    /// Writes down that what restores put back is in the copy, if it is: in every folder that the server has.
+    pub(super) async fn restored_is_read(&self, report: &Report) {
+        let restored = self.options.restored.clone();
+        let is_done = |name: &&str| {
+            let looked_into = report.of.iter().find(|folder| folder.name == **name);
+            looked_into.is_some_and(|folder| folder.error.is_none())
+        };
+        let mut there = restored.folders().into_iter().filter(|name| self.listed.contains(*name));
+        if !restored.is_new() || !there.all(|name| is_done(&name)) {
+            return;
+        }
+        let now = self.tools.clock.now();
+        let written = super::blocking(move || restored.done(now)).await;
+        if let Err(e) = written {
+            self.tools.observer.note(&format!("what was restored is looked for again by the next pull: {e}"));
+        }
     }
 
     /// A connection ended after so many bytes.

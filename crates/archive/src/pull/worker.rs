@@ -56,7 +56,7 @@ async fn pause(
 ) -> Result<()> {
     let Some(wait) = backoff.next(&error, &*tools.random) else { return Err(error) };
     if wait > Duration::from_secs(2) {
-        tools.observer.note(&format!("{error}; trying again in {} s", wait.as_secs()));
+        tools.observer.waits(&format!("{error}; trying again in {} s", wait.as_secs()));
     }
     tokio::select! {
         biased;

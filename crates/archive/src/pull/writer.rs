@@ -3,18 +3,24 @@
 //! What waits for it is bounded ([`WAITING`] pieces of about [`BATCH_OCTETS`]), so that a slow disk slows the connections
 //! down instead of filling the memory.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ring::digest::{Context, SHA256};
 use sealpost_base::{Clock, Error, Kind, Result, UidSet};
 use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::report::{Failure, Observer, UNREAD_TOLD};
-use crate::keep::{Arrived, Flags, Folder, Resume};
+use super::returning::Returning;
+use super::reunite::Reunited;
+use crate::keep::digest::finish;
+use crate::keep::{Arrived, Flags, Folder, Resume, Stored};
+use crate::same::is_same;
 
 /// Octets of small messages that are handed over together.
 pub(super) const BATCH_OCTETS: usize = 128 * 1024;
@@ -25,6 +31,8 @@ const WAITING: usize = 8;
 /// Pieces of a large message that wait.
 const WAITING_PIECES: usize = 4;
 
+/// Messages that stay in the copy twice and are told one by one.
+const TWINS_TOLD: usize = 20;
 /// Lost bodies that are told one by one.
 const LOST_TOLD: usize = 1000;
 
@@ -126,6 +134,10 @@ pub(super) struct Written {
     pub(super) new: u64,
     /// Their octets.
     pub(super) octets: u64,
+    /// Messages that were there before under other UIDs.
+    pub(super) recognized: u64,
+    /// Messages that were there twice.
+    pub(super) doubles: u64,
     /// Messages whose flags changed.
     pub(super) flags: u64,
     /// Messages that the server no longer has.
@@ -150,6 +162,9 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
     resume: Resume,
+    reunited: Reunited,
+    /// What may come back under other UIDs, once what is gone is known.
+    returning: Option<Returning>,
     written: Written,
     open: Open,
 }
@@ -158,6 +173,7 @@ pub(super) struct Writer {
 #[derive(Debug, Default)]
 struct Open {
     messages: u64,
+    recognized: u64,
     octets: u64,
     changes: u64,
     since: Option<Duration>,
@@ -168,12 +184,14 @@ impl Writer {
     pub(super) fn new(
         folder: Box<dyn Folder>,
         name: &str,
+        reunited: Reunited,
         delete: bool,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> Self {
         let resume = Resume { whole: false, ..folder.resume() };
-        let written = Written { lost: folder.lost(), ..Written::default() };
+        let recognized = reunited.recognized;
+        let written = Written { lost: folder.lost(), recognized, ..Written::default() };
         Writer {
             folder,
             name: name.to_owned(),
@@ -181,6 +199,8 @@ impl Writer {
             clock,
             observer,
             resume,
+            reunited,
+            returning: None,
             written,
             open: Open::default(),
         }
@@ -231,7 +251,12 @@ impl Writer {
                     self.gone(uid.get())?;
                 }
             }
-            Work::InStep => self.folder.in_step(),
+            Work::InStep => {
+                self.folder.in_step();
+                self.heal()?;
+                // More may be gone than was known.
+                self.returning = None;
+            }
             Work::Resume(resume) => {
                 self.resume = resume;
                 self.changed();
@@ -245,18 +270,23 @@ impl Writer {
             return Ok(());
         }
         let size = octets.len() as u64;
+        let before = self.returned(&arrived, size, || sha256(&octets))?;
         self.fit(&mut arrived);
         let stored = self.folder.put(&arrived, octets);
-        self.stored(stored, arrived.uid, size)
+        self.stored(stored, arrived.uid, size, before)
     }
 
     fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
         let mut stored = self.folder.begin(size);
         let (mut octets, mut last) = (0, None);
+        let mut hash = self.returning()?.may_be(size).then(|| Context::new(&SHA256));
         while let Some(piece) = pieces.blocking_recv() {
             match piece {
                 Piece::Octets(bytes) => {
                     octets += bytes.len() as u64;
+                    if let Some(hash) = &mut hash {
+                        hash.update(&bytes);
+                    }
                     if stored.is_ok() {
                         stored = self.folder.write(&bytes);
                     }
@@ -272,9 +302,81 @@ impl Writer {
         if stored.is_ok() && self.is_there(&arrived)? {
             return self.folder.abandon();
         }
+        let before = match hash {
+            Some(hash) => self.returned(&arrived, octets, || finish(hash))?,
+            None => None,
+        };
         self.fit(&mut arrived);
         let stored = stored.and_then(|()| self.folder.finish(&arrived));
-        self.stored(stored, arrived.uid, octets)
+        self.stored(stored, arrived.uid, octets, before)
+    }
+
+    /// The UID that a message had that arrives, if the server had it before under that one.
+    fn returned(
+        &mut self,
+        arrived: &Arrived,
+        size: u64,
+        hash: impl FnOnce() -> [u8; 32],
+    ) -> Result<Option<u32>> {
+        // What is fetched again is what it was.
+        if !self.returning()?.may_be(size) || self.folder.known().contains(arrived.uid) {
+            return Ok(None);
+        }
+        let returning = self.returning.as_mut();
+        let received = arrived.internaldate;
+        Ok(returning.and_then(|returning| returning.take(&*self.folder, size, received, hash())))
+    }
+
+    /// What may come back under other UIDs.
+    fn returning(&mut self) -> Result<&Returning> {
+        if self.returning.is_none() {
+            self.returning = Some(Returning::of(&*self.folder, &self.reunited.expected)?);
+        }
+        Ok(self.returning.get_or_insert_default())
+    }
+
+    /// Removes messages that the server has no more and has under other UIDs, as the record of restores says: octets, date and flags are
+    /// the same. The others are told.
+    fn heal(&mut self) -> Result<()> {
+        let twins = std::mem::take(&mut self.reunited.twins);
+        let twins: Vec<_> = twins.into_iter().filter(|(uid, _)| self.folder.known().is_gone(*uid)).collect();
+        if twins.is_empty() {
+            return Ok(());
+        }
+        let named: HashSet<u32> = twins.iter().flat_map(|(uid, twin)| [*uid, *twin]).collect();
+        let stored: HashMap<u32, Stored> = {
+            let stored = self.folder.messages()?.filter_map(Result::ok);
+            stored.filter(|stored| named.contains(&stored.uid)).map(|stored| (stored.uid, stored)).collect()
+        };
+        let mut stay = Vec::new();
+        for (uid, twin) in twins {
+            let known = self.folder.known();
+            if !(known.contains(uid) && known.contains(twin)) {
+                continue;
+            }
+            let alike = stored.get(&uid).zip(stored.get(&twin)).is_some_and(|(old, new)| {
+                let same_date = old.internaldate.zip(new.internaldate).is_none_or(|(a, b)| a == b);
+                same_date && known.flags(uid) == known.flags(twin)
+            });
+            if alike && is_same(&*self.folder, uid, &*self.folder, twin) {
+                self.folder.vanished(uid)?;
+                self.written.doubles += 1;
+                self.changed();
+            } else {
+                stay.push(format!("{uid} and {twin}"));
+            }
+        }
+        if !stay.is_empty() {
+            let (name, n, more) = (&self.name, stay.len(), stay.len().saturating_sub(TWINS_TOLD));
+            stay.truncate(TWINS_TOLD);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            self.observer.note(&format!(
+                "{name}: {n} messages stay in the copy twice, since a restore put them back and octets, date or flags are not the same: \
+                 UID {}{more}",
+                stay.join(", ")
+            ));
+        }
+        Ok(())
     }
 
     /// Whether the message is in the copy already, and stays; then only its flags are taken.
@@ -286,10 +388,15 @@ impl Writer {
         Ok(there)
     }
 
-    fn stored(&mut self, stored: Result<()>, uid: u32, octets: u64) -> Result<()> {
+    /// What came of storing a message; `before`: it is that of this UID, which the server has no more.
+    fn stored(&mut self, stored: Result<()>, uid: u32, octets: u64, before: Option<u32>) -> Result<()> {
         match stored {
             Ok(()) => {
                 self.open.messages += 1;
+                if let Some(before) = before {
+                    self.folder.vanished(before)?;
+                    self.open.recognized += 1;
+                }
                 self.open.octets += octets;
                 self.changed();
                 Ok(())
@@ -386,13 +493,20 @@ impl Writer {
         let mut resume = self.resume;
         resume.whole &= self.written.failed.is_empty();
         self.folder.commit(&resume)?;
-        self.written.new += open.messages;
+        self.written.new += open.messages - open.recognized;
+        self.written.recognized += open.recognized;
         self.written.octets += open.octets;
         if open.messages > 0 {
             self.observer.stored(&self.name, open.messages, open.octets);
         }
         Ok(())
     }
+}
+
+fn sha256(octets: &[u8]) -> [u8; 32] {
+    let mut hash = Context::new(&SHA256);
+    hash.update(octets);
+    finish(hash)
 }
 
 /// Whether the copy refuses this message, and may take the next one.

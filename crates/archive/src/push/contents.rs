@@ -106,6 +106,11 @@ impl Contents {
         self.without_id.binary_search_by_key(&message.uid, |without| without.uid).is_err()
     }
 
+    /// All UIDs.
+    pub(super) fn uids(&self) -> UidSet {
+        self.messages.iter().filter_map(|message| Uid::new(message.uid)).collect()
+    }
+
     /// The message of this UID.
     pub(super) fn find(&self, uid: u32) -> Option<usize> {
         self.messages.binary_search_by_key(&uid, |message| message.uid).ok()

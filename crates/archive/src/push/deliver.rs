@@ -322,7 +322,7 @@ impl<'a> Delivery<'a> {
             _ => None,
         };
         for (nth, (uid, _)) in messages.iter().enumerate() {
-            self.tried.put(*uid);
+            self.tried.put(*uid, there.is_some());
             let there = there.as_ref().and_then(|(uidvalidity, uids)| Some((*uidvalidity, *uids.get(nth)?)));
             let uidvalidity = self.told.uidvalidity;
             self.told.put(there.map(|there| Put { uidvalidity, uid: *uid, there }));

@@ -36,6 +36,18 @@ pub(super) async fn folders(copy: Arc<dyn Copy>, put_aside: bool) -> Result<Vec<
     Ok(kept)
 }
 
+/// The UIDs of a folder, if it is of this UIDVALIDITY.
+pub(super) async fn uids(copy: Arc<dyn Copy>, name: FolderName, uidvalidity: u32) -> Result<UidSet> {
+    blocking(move || {
+        let kept = copy.folders()?;
+        match kept.iter().find(|kept| kept.name == name && kept.identity.uidvalidity == uidvalidity) {
+            Some(kept) => Ok(copy.look(&kept.name)?.known().uids()),
+            None => Ok(UidSet::new()),
+        }
+    })
+    .await
+}
+
 /// What is in a folder; without `keys` no message is read.
 pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Result<Contents> {
     blocking(move || {

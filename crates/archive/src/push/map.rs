@@ -1,23 +1,25 @@
-//! [`UidMap`]: which message of the source got which UID at the destination. A file of lines of JSON, only ever added to.
+//! [`UidMap`]: which message of the source got which UID at the destination. Files of lines of JSON, only ever added to.
 //!
 //! Nothing depends on it being complete: a message that was put there and is not in the map is recognized by its key, and
 //! counts as the owner's own. A line that cannot be read, the last one of a run that was killed for example, is passed over.
+//! Of a copy it is also the record that pulls read ([`crate::restored`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use sealpost_base::{Result, Uid, UidSet};
-use serde::{Deserialize, Serialize};
 
+use super::contents::in_commands;
 use crate::io_error;
 use crate::keep::claim::lock;
+use crate::restored::{Line, Lines, uid_set};
 
 /// The map between two accounts.
 #[derive(Debug, Default)]
 pub struct UidMap {
-    file: Option<File>,
+    files: Vec<File>,
     folders: HashMap<(String, String), Known>,
     /// Into these folders something was put, and the run ended before all of it was answered.
     unfinished: HashSet<String>,
@@ -25,16 +27,15 @@ pub struct UidMap {
     failed: Option<String>,
 }
 
-/// A line of the file.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Line {
-    /// A message.
-    Message { folder: String, from_uidvalidity: u32, uid: u32, to: String, uidvalidity: u32, there: u32 },
-    /// Something is being put into this folder; or all of it was answered.
-    State { folder_there: String, unanswered: bool },
-    /// What follows is of these accounts.
-    Accounts { from: String, to: String },
+/// A file of the map.
+#[derive(Debug, Clone)]
+pub struct MapFile<'a> {
+    /// Where it is.
+    pub path: &'a Path,
+    /// What the source is called in it.
+    pub from: &'a str,
+    /// It is begun if it is not there, and added to.
+    pub write: bool,
 }
 
 /// A message that was put there.
@@ -48,42 +49,81 @@ pub struct Put {
     pub there: (u32, u32),
 }
 
+/// Messages that are about to be put there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Putting {
+    /// The source's UIDVALIDITY.
+    pub(super) uidvalidity: u32,
+    /// Their UIDs at the source.
+    pub(super) uids: UidSet,
+    /// UIDVALIDITY of the destination, and a UID below which it gives none away any more.
+    pub(super) there: (u32, u32),
+    /// Below a folder that was named.
+    pub(super) below: bool,
+}
+
 /// What was put from one folder into another.
 #[derive(Debug, Default)]
-pub(super) struct Known(Vec<Put>);
+pub(super) struct Known {
+    put: Vec<Put>,
+    /// What was about to be put there, without what is known to be there.
+    putting: Vec<Putting>,
+}
 
 impl Known {
     /// One more.
     pub(super) fn add(&mut self, put: Put) {
-        self.0.push(put);
+        for putting in &mut self.putting {
+            if putting.uidvalidity == put.uidvalidity && putting.there.0 == put.there.0 {
+                Uid::new(put.uid).map(|uid| putting.uids.remove(uid));
+            }
+        }
+        self.put.push(put);
     }
 
     /// UIDs at both ends, while the UIDVALIDITY of neither has changed.
     pub(super) fn pairs(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> {
         let same = move |put: &&Put| put.uidvalidity == from && put.there.0 == to;
-        self.0.iter().filter(same).map(|put| (put.uid, put.there.1))
+        self.put.iter().filter(same).map(|put| (put.uid, put.there.1))
     }
 
     /// UIDs at the destination of what was put there, while its UIDVALIDITY has not changed.
     pub(super) fn ours(&self, to: u32) -> UidSet {
-        let ours = self.0.iter().filter(|put| put.there.0 == to);
+        let ours = self.put.iter().filter(|put| put.there.0 == to);
         ours.filter_map(|put| Uid::new(put.there.1)).collect()
+    }
+
+    /// Whether this may be what a run put there and did not see answered.
+    pub(super) fn expects(&self, put: &Put) -> bool {
+        let Some(uid) = Uid::new(put.uid) else { return false };
+        self.putting.iter().any(|putting| {
+            let same = putting.uidvalidity == put.uidvalidity && putting.there.0 == put.there.0;
+            same && put.there.1 >= putting.there.1 && putting.uids.contains(uid)
+        })
     }
 }
 
 impl UidMap {
-    /// Reads the map in `path`, as far as it is of the accounts called so; `write`: it is begun if it is not there, and added
-    /// to. Then it is this run's until it is dropped: two runs at once would put everything there twice.
+    /// Reads the map in these files, as far as it is of the accounts called so. Those that are written are this run's until it is
+    /// dropped: two runs at once would put everything there twice.
     ///
     /// # Errors
-    /// If the file cannot be read, or written; `Conflict` if another run has it.
-    pub fn open(path: &Path, from: &str, to: &str, write: bool) -> Result<Self> {
-        let failed = |e| io_error(path, e);
-        let mut file = match File::options().read(true).append(write).create(write).open(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(UidMap::default()),
+    /// If a file cannot be read, or written; `Conflict` if another run has it.
+    pub fn open(files: &[MapFile<'_>], to: &str) -> Result<Self> {
+        let mut map = UidMap::default();
+        for file in files {
+            map.read(file, to)?;
+        }
+        Ok(map)
+    }
+
+    fn read(&mut self, MapFile { path, from, write }: &MapFile<'_>, to: &str) -> Result<()> {
+        let failed = |e| io_error(*path, e);
+        let mut file = match File::options().read(true).append(*write).create(*write).open(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(failed)?,
         };
-        if write {
+        if *write {
             lock(&file, path, || {
                 format!(
                     "{}: another sealpost is putting messages there: wait until it is done",
@@ -91,52 +131,66 @@ impl UidMap {
                 )
             })?;
         }
-        let mut map = UidMap::default();
-        let mut ours = false;
-        let mut line = Vec::new();
-        let mut reader = BufReader::new(&mut file);
-        while (&mut reader).take(64 * 1024).read_until(b'\n', &mut line).map_err(failed)? > 0 {
-            match serde_json::from_slice(&line) {
-                Ok(Line::Accounts { from: f, to: t }) => ours = f == from && t == to,
-                Ok(Line::Message { folder, from_uidvalidity, uid, to, uidvalidity, there }) if ours => {
-                    let put = Put { uidvalidity: from_uidvalidity, uid, there: (uidvalidity, there) };
-                    map.folders.entry((folder, to)).or_default().add(put);
-                }
-                Ok(Line::State { folder_there, unanswered }) if ours => match unanswered {
-                    true => drop(map.unfinished.insert(folder_there)),
-                    false => drop(map.unfinished.remove(&folder_there)),
-                },
+        let (mut ours, mut lines) = (false, Lines::of(&mut file));
+        while let Some(line) = lines.next().map_err(failed)? {
+            match line {
+                Line::Accounts { from: f, to: t } => ours = f == *from && t == to,
+                line if ours => self.take(line),
                 _ => {}
             }
-            line.clear();
         }
-        if write {
-            let length = file.metadata().map_err(failed)?.len();
-            let mut end = [b'\n'];
-            if length > 0 {
-                file.seek(SeekFrom::Start(length - 1))
-                    .and_then(|_| file.read_exact(&mut end))
-                    .map_err(failed)?;
+        if *write {
+            begin(&mut file, from, to).map_err(failed)?;
+            self.files.push(file);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Message { folder, from_uidvalidity, uid, to, uidvalidity, there } => {
+                let put = Put { uidvalidity: from_uidvalidity, uid, there: (uidvalidity, there) };
+                self.folders.entry((folder, to)).or_default().add(put);
             }
-            let line = Line::Accounts { from: from.to_owned(), to: to.to_owned() };
-            let line = serde_json::to_string(&line).unwrap_or_default();
-            // A run was killed while it wrote a line.
-            let gap = if end == *b"\n" { "" } else { "\n" };
-            file.write_all(format!("{gap}{line}\n").as_bytes()).map_err(failed)?;
-            map.file = Some(file);
+            Line::Putting { folder, from_uidvalidity, putting, to, uidvalidity, uidnext, below } => {
+                let (uids, there) = (uid_set(&putting), (uidvalidity, uidnext));
+                let putting = Putting { uidvalidity: from_uidvalidity, uids, there, below };
+                self.folders.entry((folder, to)).or_default().putting.push(putting);
+            }
+            Line::State { folder_there, unanswered } => match unanswered {
+                true => drop(self.unfinished.insert(folder_there)),
+                false => drop(self.unfinished.remove(&folder_there)),
+            },
+            Line::Accounts { .. } => {}
         }
-        Ok(map)
     }
 
     /// Whether a run ended before all that was put into the folder was answered: the server may be at work on it still. Without
     /// a file it is not known.
     pub(super) fn is_unfinished(&self, to: &str) -> bool {
-        self.file.is_none() || self.unfinished.contains(to)
+        self.files.is_empty() || self.unfinished.contains(to)
     }
 
     /// Something is being put into the folder; or all of it was answered.
     pub(super) fn set_unfinished(&mut self, to: &str, unanswered: bool) {
         self.write(&Line::State { folder_there: to.to_owned(), unanswered });
+    }
+
+    /// These messages are being put into the folder.
+    pub(super) fn putting(&mut self, folder: &str, to: &str, putting: Putting) {
+        for uids in in_commands(&putting.uids) {
+            self.write(&Line::Putting {
+                folder: folder.to_owned(),
+                from_uidvalidity: putting.uidvalidity,
+                putting: uids.to_string(),
+                to: to.to_owned(),
+                uidvalidity: putting.there.0,
+                uidnext: putting.there.1,
+                below: putting.below,
+            });
+        }
+        self.folders.entry((folder.to_owned(), to.to_owned())).or_default().putting.push(putting);
+        self.set_unfinished(to, true);
     }
 
     /// What was put from `folder` into the folder `to`.
@@ -164,58 +218,77 @@ impl UidMap {
 
     /// At once: a run may be killed at any moment.
     fn write(&mut self, line: &Line) {
-        let Some(file) = &mut self.file else { return };
         let line = serde_json::to_string(line).unwrap_or_default() + "\n";
-        if let Err(e) = file.write_all(line.as_bytes()) {
-            self.failed = Some(e.to_string());
+        for file in &mut self.files {
+            if let Err(e) = file.write_all(line.as_bytes()) {
+                self.failed = Some(e.to_string());
+            }
         }
     }
 
     /// Makes it durable; why it is not complete, if it is not.
     pub(super) fn sync(&mut self) -> Option<String> {
-        if let Some(file) = &self.file
-            && let Err(e) = file.sync_data()
-        {
-            self.failed = Some(e.to_string());
+        for file in &self.files {
+            if let Err(e) = file.sync_data() {
+                self.failed = Some(e.to_string());
+            }
         }
         self.failed.take()
     }
+}
+
+/// Says whose lines follow.
+fn begin(file: &mut File, from: &str, to: &str) -> std::io::Result<()> {
+    let mut end = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut end)?;
+    }
+    // A run was killed while it wrote a line.
+    let gap = if end == *b"\n" { "" } else { "\n" };
+    let line = Line::Accounts { from: from.to_owned(), to: to.to_owned() };
+    let line = serde_json::to_string(&line).unwrap_or_default();
+    file.write_all(format!("{gap}{line}\n").as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn open(path: &Path, from: &str, to: &str, write: bool) -> Result<UidMap> {
+        UidMap::open(&[MapFile { path, from, write }], to)
+    }
+
     #[test]
     fn what_was_written_is_read_again_whatever_ended_the_run() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-b.uids");
         let put = |uid| Put { uidvalidity: 3, uid, there: (4, uid + 100) };
-        let mut map = UidMap::open(&path, "a", "b", true).unwrap();
+        let mut map = open(&path, "a", "b", true).unwrap();
         map.put("INBOX", "Old/INBOX", put(1));
         drop(map);
         File::options().append(true).open(&path).unwrap().write_all(b"{\"folder\":\"IN").unwrap();
-        let mut map = UidMap::open(&path, "a", "b", true).unwrap();
+        let mut map = open(&path, "a", "b", true).unwrap();
         map.put("INBOX", "Old/INBOX", put(2));
         assert_eq!(map.sync(), None);
         let pairs = |map: &UidMap| -> Vec<_> {
             map.known("INBOX", "Old/INBOX").map(|known| known.pairs(3, 4).collect()).unwrap_or_default()
         };
-        assert_eq!(pairs(&UidMap::open(&path, "a", "b", false).unwrap()), [(1, 101), (2, 102)]);
+        assert_eq!(pairs(&open(&path, "a", "b", false).unwrap()), [(1, 101), (2, 102)]);
         // One run at a time.
-        let second = UidMap::open(&path, "a", "b", true).map(drop);
+        let second = open(&path, "a", "b", true).map(drop);
         assert_eq!(second.unwrap_err().kind(), sealpost_base::Kind::Conflict);
         drop(map);
         // Whether what was put there was answered.
         for unanswered in [true, false] {
-            let mut map = UidMap::open(&path, "a", "b", true).unwrap();
+            let mut map = open(&path, "a", "b", true).unwrap();
             map.set_unfinished("Old/INBOX", unanswered);
             drop(map);
-            assert_eq!(UidMap::open(&path, "a", "b", true).unwrap().is_unfinished("Old/INBOX"), unanswered);
+            assert_eq!(open(&path, "a", "b", true).unwrap().is_unfinished("Old/INBOX"), unanswered);
         }
         // Of other accounts nothing is known, whatever UIDs they have.
-        assert_eq!(pairs(&UidMap::open(&path, "a", "c", false).unwrap()), []);
-        assert!(UidMap::open(&dir.path().join("none"), "a", "b", false).unwrap().folders.is_empty());
+        assert_eq!(pairs(&open(&path, "a", "c", false).unwrap()), []);
+        assert!(open(&dir.path().join("none"), "a", "b", false).unwrap().folders.is_empty());
     }
 
     #[test]
@@ -226,5 +299,30 @@ mod tests {
             (known.pairs(1, 2).count(), known.pairs(1, 3).count(), known.pairs(2, 2).count()),
             (1, 0, 0)
         );
+    }
+
+    #[test]
+    fn what_was_about_to_be_put_there_is_expected_until_it_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["record", "also"].map(|name| dir.path().join(name));
+        let files = paths.each_ref().map(|path| MapFile { path, from: "a", write: true });
+        // More ranges than fit into a line.
+        let uids: UidSet = (0..50_000).filter_map(|n| Uid::new(2 * n + 1)).collect();
+        let putting = Putting { uidvalidity: 3, uids, there: (4, 100), below: false };
+        let put = |uid, there| Put { uidvalidity: 3, uid, there: (4, there) };
+        let mut map = UidMap::open(&files, "b").unwrap();
+        map.putting("INBOX", "INBOX", putting);
+        map.put("INBOX", "INBOX", put(5, 100));
+        drop(map);
+        for path in &paths {
+            let map = open(path, "a", "b", false).unwrap();
+            assert!(map.unfinished.contains("INBOX"));
+            let known = map.known("INBOX", "INBOX").unwrap();
+            let expected = [put(99_999, 101), put(1, 200)];
+            let others = [put(1, 99), put(2, 101), put(5, 101), Put { uidvalidity: 9, ..put(1, 101) }];
+            assert!(
+                expected.iter().all(|put| known.expects(put)) && !others.iter().any(|put| known.expects(put))
+            );
+        }
     }
 }

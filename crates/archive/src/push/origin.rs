@@ -37,8 +37,8 @@ impl From {
     /// The name of the folder that its messages are put into.
     pub(super) fn place(&self) -> &FolderName {
         match self {
-            From::Copy(Kept { was: Some(was), .. }) => was,
-            from => from.name(),
+            From::Copy(kept) => kept.place(),
+            From::Server(found) => &found.name,
         }
     }
 }
@@ -74,6 +74,19 @@ impl Origin {
             }
             (Origin::Server(remote), From::Server(found)) => remote.contents(found).await,
             _ => Ok(Contents::default()),
+        }
+    }
+
+    /// The UIDs of a folder, if it is of this UIDVALIDITY.
+    ///
+    /// # Errors
+    /// What the copy says.
+    pub(super) async fn uids(&self, folder: &FolderName, uidvalidity: u32) -> Result<UidSet> {
+        match self {
+            Origin::Copy(copy, _) => {
+                local::uids(copy.clone(), folder.clone(), uidvalidity).await.map_err(of_the_folder)
+            }
+            Origin::Server(_) => Ok(UidSet::new()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! [`Pairs`]: which message of the source is which of the destination.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use sealpost_base::{Uid, UidSet};
@@ -32,6 +32,17 @@ impl Pairs {
         let same: HashSet<_> = self.same.iter().map(|(_, at)| mark(&there.messages[*at])).collect();
         let alike = extra.into_iter().filter(|message| same.contains(&mark(message)));
         alike.filter_map(|message| Uid::new(message.uid)).collect()
+    }
+}
+
+impl Pairs {
+    /// These messages of the source are one: one of them is missing, if the destination has none of them.
+    pub(super) fn keep_one_of(&mut self, twins: &BTreeSet<u32>) {
+        let twins: UidSet = twins.iter().filter_map(|uid| Uid::new(*uid)).collect();
+        let missing = self.missing.intersection(&twins);
+        // The last one is the one that the server had last.
+        let keep = if missing.len() == twins.len() { missing.len().saturating_sub(1) } else { missing.len() };
+        self.missing = self.missing.difference(&missing.slice(0..keep));
     }
 }
 
@@ -171,6 +182,19 @@ mod tests {
         let pairs = pair(&source, &there, None);
         assert_eq!(pairs.same, [(0, 0), (1, 2)]);
         assert_eq!((pairs.missing.to_string(), pairs.extra.to_string()), ("3:4".into(), "12".into()));
+    }
+
+    #[test]
+    fn of_twins_one_is_missing_if_none_is_there() {
+        let missing = |there: &[(u32, u8)]| {
+            let source = folder(&[(1, 1), (2, 2), (6, 1), (9, 1)]);
+            let mut pairs = pair(&source, &folder(there), None);
+            pairs.keep_one_of(&[1, 6, 9].into());
+            pairs.missing.to_string()
+        };
+        assert_eq!(missing(&[]), "2,9");
+        assert_eq!(missing(&[(11, 1)]), "2");
+        assert_eq!(missing(&[(11, 1), (12, 1), (13, 2)]), "");
     }
 
     #[test]

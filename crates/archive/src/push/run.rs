@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_base::{Error, Kind, Result};
+use sealpost_base::{Error, Kind, Result, Uid};
 use tokio::sync::{mpsc, watch};
 
 use super::contents::Contents;
 use super::deliver::Delivery;
+use super::map::Putting;
 use super::origin::{From, Origin};
 use super::pairs::{Pairs, pair};
 use super::target::{Place, Target};
@@ -35,6 +36,7 @@ pub(super) struct Run<'a> {
     /// The folders of the source, and which of them is at the destination under a name, once that was asked for.
     sources: Vec<FolderName>,
     claimed: HashMap<String, FolderName>,
+    is_claimed: bool,
     /// No other folder would do better.
     pub(super) fatal: bool,
 }
@@ -56,6 +58,7 @@ impl<'a> Run<'a> {
             report: Report::default(),
             sources: Vec::new(),
             claimed: HashMap::new(),
+            is_claimed: false,
             fatal: false,
         }
     }
@@ -63,6 +66,7 @@ impl<'a> Run<'a> {
     /// Puts there what is missing in all folders that are wanted; these.
     pub(super) async fn all(&mut self) -> Result<Vec<From>> {
         let mut folders = self.folders().await?;
+        self.fitting_first(&mut folders).await?;
         self.sources = folders.iter().map(|from| from.place().clone()).collect();
         let wanted = |name: &FolderName| (self.options.wanted)(name.as_str());
         folders.retain(|from| wanted(from.name()) || wanted(from.place()));
@@ -92,6 +96,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Folders whose names the destination can have go before those that get another name there: of two that would be one, the first
+    /// has it.
+    async fn fitting_first(&mut self, folders: &mut [From]) -> Result<()> {
+        while let Err(e) = unless(&self.options.stop, self.target.connection()).await {
+            match e.kind() {
+                _ if self.stopped() => return Ok(()),
+                Kind::Retry => self.pause(e).await?,
+                _ => return Err(e),
+            }
+        }
+        folders.sort_by_key(|from| self.target.renames(&self.levels(from.place())).is_some());
+        Ok(())
+    }
+
     pub(super) fn stopped(&self) -> bool {
         *self.options.stop.borrow()
     }
@@ -102,7 +120,7 @@ impl<'a> Run<'a> {
         self.target.drop_connection();
         let Some(wait) = self.backoff.next(&error, &*self.options.random) else { return Err(error) };
         if wait > Duration::from_secs(2) {
-            self.observer.note(&format!("{error}; trying again in {} s", wait.as_secs()));
+            self.observer.waits(&format!("{error}; trying again in {} s", wait.as_secs()));
         }
         self.report.reconnects += 1;
         let pause = async {
@@ -140,6 +158,11 @@ impl<'a> Run<'a> {
                 }
             }
         };
+        let is_copy = matches!(from, From::Copy(_));
+        if is_copy && tried.has_unnamed() && ended.is_ok() && !self.stopped() {
+            // What stays without its UID is recognized by what it is.
+            let _ = self.name_what_was_put(from, &mut tried).await;
+        }
         this.without_keywords = tried.without_keywords();
         (this.failed, this.failures) = tried.take_failed();
         if let Some(why) = self.room.is_full() {
@@ -158,7 +181,7 @@ impl<'a> Run<'a> {
     /// has not done yet would be put there again.
     async fn settle(&mut self, wire: &[u8]) -> Result<()> {
         let step = self.target.patience().retry.saturating_mul(2);
-        self.observer.note("waiting until the server is done with what an interrupted run may have sent (a map, --map, tells whether there was one)");
+        self.observer.waits("waiting until the server is done with what an interrupted run may have sent (a map, --map, tells whether there was one)");
         let (mut last, mut quiet) = (None, 0);
         for _ in 0..SETTLE_LOOKS {
             let stop = &self.options.stop;
@@ -195,17 +218,39 @@ impl<'a> Run<'a> {
     /// Makes sure that no other folder of the source is at that place: what one name cannot have at the destination may be what
     /// another one has already.
     async fn claim(&mut self, from: &From, place: &Place) -> Result<()> {
-        for name in std::mem::take(&mut self.sources) {
-            let place = self.target.place(&self.levels(&name)).await?;
-            self.claimed.entry(place.name.to_string()).or_insert(name);
+        if !self.is_claimed {
+            for name in &self.sources {
+                let place = self.target.place(&self.levels(name)).await?;
+                self.claimed.entry(place.name.to_string()).or_insert_with(|| name.clone());
+            }
+            self.is_claimed = true;
         }
-        match self.claimed.get(place.name.as_str()) {
-            Some(other) if other != from.place() => Err(Error::invalid(format!(
-                "{other} has the same name there, {}; nothing is put there of this one: rename it at the source, or put it elsewhere \
-                 by itself (--folder, --below)",
-                place.name
-            ))),
-            _ => Ok(()),
+        let claimed = self.claimed.entry(place.name.to_string());
+        let other = claimed.or_insert_with(|| from.place().clone());
+        if other == from.place() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{other} has the same name there, {}; nothing is put there of this one: rename it at the source, or put it elsewhere \
+             by itself (--folder, --below)",
+            place.name
+        )))
+    }
+
+    /// Says once that a folder has another name at the destination than `wanted`, or than at the source.
+    fn tell_name(&self, from: &From, wanted: &FolderName, place: &Place, report: &mut FolderReport) {
+        let to = place.name.as_str();
+        if report.to.as_deref() == Some(to) {
+            return;
+        }
+        report.to = Some(to.to_owned());
+        let why = match self.target.renames(&self.levels(from.place())) {
+            _ if place.name != *wanted => Some("which refuses that name".to_owned()),
+            why => why,
+        };
+        if let Some(why) = why {
+            let was = if place.name == *wanted { from.name() } else { wanted };
+            self.observer.note(&format!("{was} is called {to} at the destination, {why}"));
         }
     }
 
@@ -221,14 +266,60 @@ impl<'a> Run<'a> {
         let mut map = locked(&self.options.map);
         let (name, to) = (from.name().as_str(), place.name.as_str());
         let pairs = pair(contents, there, map.known(name, to));
+        let mut found = Vec::new();
         for (at, there_at) in &pairs.same {
             let (uid, there_uid) = (contents.messages[*at].uid, there.messages[*there_at].uid);
-            if tried.found(uid, there.uidvalidity, there_uid) {
-                let there = (there.uidvalidity, there_uid);
-                map.put(name, to, Put { uidvalidity: contents.uidvalidity, uid, there });
+            let put = Put { uidvalidity: contents.uidvalidity, uid, there: (there.uidvalidity, there_uid) };
+            // Between servers what is not known to be ours is the owner's, and no mirror removes it.
+            let is_expected = || {
+                let known = map.known(name, to).filter(|_| matches!(from, From::Copy(_)));
+                known.is_some_and(|known| known.expects(&put))
+            };
+            if tried.found(uid, there.uidvalidity, there_uid) || is_expected() {
+                found.push(put);
             }
         }
+        // A dry run has no file to write it to.
+        found.into_iter().for_each(|put| map.put(name, to, put));
         pairs
+    }
+
+    /// Finds out the UIDs of messages that were put there, from a server that does not say them.
+    async fn name_what_was_put(&mut self, from: &From, tried: &mut Tried) -> Result<()> {
+        let place = self.place(from).await?;
+        let there = unless(&self.options.stop, self.target.contents(&place)).await?;
+        let contents = unless(&self.options.stop, self.origin.contents(from, true)).await?;
+        self.compare(from, &place, &contents, &there, tried);
+        Ok(())
+    }
+
+    /// Leaves out of what is missing what is another message of the copy: of those that a restore put back under other UIDs one is
+    /// enough, and what is there because this run puts it there from another folder is not put below that once more.
+    async fn leave_out_twins(&mut self, from: &From, contents: &Contents, pairs: &mut Pairs) -> Result<()> {
+        let (From::Copy(kept), false) = (from, pairs.missing.is_empty()) else { return Ok(()) };
+        let restored = self.options.restored.clone();
+        let (folder, uidvalidity) = (kept.place(), contents.uidvalidity);
+        for twins in restored.twins(folder.as_str(), uidvalidity, &contents.uids()) {
+            pairs.keep_one_of(&twins);
+        }
+        let below = restored.ways(folder.as_str(), uidvalidity).iter().filter(|way| {
+            way.below != Some(false) && way.folder != folder.as_str() && (self.options.wanted)(&way.folder)
+        });
+        if !restored.is_of(&self.target.account()) {
+            return Ok(());
+        }
+        for way in below {
+            let Some(source) = self.sources.iter().find(|name| name.as_str() == way.folder) else { continue };
+            if self.target.place(&self.levels(source)).await?.name.as_str() != folder.as_str() {
+                continue;
+            }
+            let there = self.origin.uids(source, way.uidvalidity).await?;
+            let is_there = |uid: &u32| Uid::new(*uid).is_some_and(|uid| there.contains(uid));
+            let put = way.pairs().iter().filter(|(uid, _)| is_there(uid));
+            pairs.missing =
+                pairs.missing.difference(&put.filter_map(|(_, there)| Uid::new(*there)).collect());
+        }
+        Ok(())
     }
 
     /// Puts into the folder what is missing; whether something was put off.
@@ -245,11 +336,8 @@ impl<'a> Run<'a> {
         }
         if place.name != wanted {
             self.claim(from, &place).await?;
-            self.observer.note(&format!(
-                "{wanted} is called {} at the destination, which refuses that name",
-                place.name
-            ));
         }
+        self.tell_name(from, &wanted, &place, report);
         let there = unless(stop, self.target.contents(&place)).await?;
         let contents = unless(stop, self.origin.contents(from, !there.messages.is_empty())).await?;
         if !contents.complete {
@@ -257,7 +345,8 @@ impl<'a> Run<'a> {
         }
         let last = there.messages.last().map_or(0, |message| message.uid);
         let first = tried.looked(there.uidvalidity, last);
-        let pairs = self.compare(from, &place, &contents, &there, tried);
+        let mut pairs = self.compare(from, &place, &contents, &there, tried);
+        self.leave_out_twins(from, &contents, &mut pairs).await?;
         if first {
             report.there = pairs.same.len() as u64;
             self.observer.begins(from.name().as_str(), pairs.missing.len() as u64);
@@ -278,7 +367,15 @@ impl<'a> Run<'a> {
             self.settle(&wire).await?;
             return Ok(true);
         }
-        locked(&self.options.map).set_unfinished(place.name.as_str(), true);
+        let (uidvalidity, below) = (contents.uidvalidity, !self.options.below.is_empty());
+        let there = (there.uidvalidity, last.saturating_add(1));
+        match from {
+            From::Copy(_) => {
+                let putting = Putting { uidvalidity, uids: now.clone(), there, below };
+                locked(&self.options.map).putting(from.name().as_str(), place.name.as_str(), putting);
+            }
+            From::Server(_) => locked(&self.options.map).set_unfinished(place.name.as_str(), true),
+        }
         let Run { origin, target, room, options, observer, .. } = self;
         let (sender, receiver) = mpsc::channel(WAITING);
         let mut told = Told {

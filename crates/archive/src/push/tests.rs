@@ -34,6 +34,7 @@ pub(crate) fn options(stop: &watch::Receiver<bool>) -> Options {
         below: Vec::new(),
         dry_run: false,
         map: Arc::new(Mutex::new(UidMap::default())),
+        restored: Arc::default(),
         random: Arc::new(SeededRandom::new(1)),
         stop: stop.clone(),
     }
@@ -209,7 +210,7 @@ async fn what_a_damaged_journal_does_not_name_is_missed() {
     let folder = copy.look(&folder_name("INBOX")).unwrap();
     let exported = maildir::open(&directory.path().join("exported")).unwrap();
     let target = exported.open(&folder_name("INBOX"), &identity(7)).unwrap();
-    let done = transfer(&*folder, target, &mut |_| true).unwrap();
+    let done = transfer(&*folder, &[], target, &mut |_| true).unwrap();
     assert_eq!((done.messages, done.failed.len()), (11, 1));
     assert!(done.failed[0].1.starts_with("1 messages that were in what is damaged"), "{:?}", done.failed);
 }

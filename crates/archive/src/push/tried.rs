@@ -27,6 +27,8 @@ pub(super) struct Tried {
     worded: UidSet,
     bare: UidSet,
     without_keywords: u64,
+    /// Messages were put there, and the server did not say under which UIDs.
+    unnamed: bool,
     /// What another connection sent may still be coming in.
     unsettled: Option<bool>,
     /// UIDVALIDITY of the destination, and its last UID, before anything was put there.
@@ -80,8 +82,14 @@ impl Tried {
         self.careful.remove(id) && self.before.is_some_and(|(v, last)| v == uidvalidity && there > last)
     }
 
-    /// It is there.
-    pub(super) fn put(&mut self, uid: u32) {
+    /// Whether messages are there whose UIDs are not known.
+    pub(super) fn has_unnamed(&self) -> bool {
+        self.unnamed
+    }
+
+    /// It is there; `named`: its UID is known.
+    pub(super) fn put(&mut self, uid: u32, named: bool) {
+        self.unnamed |= !named;
         if let Some(uid) = Uid::new(uid) {
             self.careful.remove(uid);
             self.without_keywords += u64::from(self.bare.remove(uid));
@@ -213,7 +221,7 @@ mod tests {
         tried.lost(1, true, "gone");
         assert_eq!(tried.next(&set(&[1, 2])), (set(&[2]), true));
         assert_eq!(tried.take_failed(), (vec![(1, "gone".into())], 1));
-        tried.put(2);
+        tried.put(2, true);
         assert!(!tried.has_more(&set(&[1, 2])));
     }
 

@@ -47,6 +47,7 @@ pub async fn repair(
         wanted: Arc::new(move |found| names.contains_key(found.name.as_str())),
         dry_run: false,
         moved: false,
+        restored: options.restored.clone(),
         again: again.clone(),
     };
     let pulled = pull(server, copy.clone(), &pulling, tools).await?;

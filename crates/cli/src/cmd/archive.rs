@@ -16,6 +16,7 @@ mod progress;
 mod pull;
 mod put;
 mod putting;
+mod record;
 mod remembered;
 mod remove;
 mod restore;

@@ -137,7 +137,7 @@ fn take_over(
             record.flags = FlagsRecord::of(&all);
         }
         if reads_back(paths, old, &before)? {
-            let at = copy_line_ends(new, old, before.line_ends)?;
+            let at = new.add_line_ends(Some(old), before.line_ends)?;
             return new.push(Record::Message(Message { flags: record.flags, line_ends: at, ..before }));
         }
     }
@@ -180,26 +180,6 @@ pub fn reads_back(paths: &Paths, old: &Contents, message: &Message) -> Result<bo
     let text = Box::new(text(paths, message.offset, message.length)?);
     let mut octets = Octets::new(text, &old.journal, message)?;
     Ok(std::io::copy(&mut octets, &mut std::io::sink()).is_ok())
-}
-
-fn copy_line_ends(new: &mut Contents, old: &Contents, at: u64) -> Result<u64> {
-    if at == 0 {
-        return Ok(0);
-    }
-    let mut first = 0;
-    for record in old.journal.records_from(at)? {
-        match record?.1 {
-            record @ Record::LineEnds { .. } => {
-                let at = new.journal.push(&record)?;
-                if first == 0 {
-                    first = at;
-                }
-            }
-            Record::Message(_) | Record::Abandoned => break,
-            _ => {}
-        }
-    }
-    Ok(first)
 }
 
 /// What the mbox has from `end` on: copied to a file of its own if it may be another program's; where.

@@ -1,6 +1,7 @@
 //! The mbox and the JSON of one folder, being written.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::adopt::Paths;
 use super::from_line;
 use super::json;
 use super::quote::{Quoter, Unquoting};
-use super::rewrite::rewrite;
+use super::rewrite::{renumber, rewrite};
 use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::contents::Contents;
@@ -130,6 +131,11 @@ impl MboxFiles {
         self.mbox.room = Some(room);
     }
 
+    fn paths(&self, contents: &Contents) -> Paths {
+        let (mbox, json) = (self.path.clone(), self.json.clone());
+        Paths { mbox, json, journal: contents.journal.path().to_owned() }
+    }
+
     /// The mbox ends at `length` again.
     fn cut(&mut self, length: u64) -> Result<()> {
         self.mbox.cut(length).map_err(|e| io_error(&self.path, e))
@@ -142,7 +148,7 @@ impl MboxFiles {
     pub fn publish(&mut self, contents: &Contents) -> Result<()> {
         let mut written = (0, 0);
         files::replace(&self.json, files::longer(&self.json, ".new"), |file| {
-            written = write_json(file, self.uidvalidity, contents, |at| at)
+            written = write_json(file, self.uidvalidity, contents, |message| message)
                 .map_err(|e| io_error(&self.json, e))??;
             Ok(())
         })?;
@@ -156,12 +162,13 @@ impl MboxFiles {
     }
 }
 
-/// Writes the JSON, with every message where `place` says; returns how many there are and where the last one ends.
+/// Writes the JSON, with what `change` makes of each message, under the flags that it has; returns how many there are and where the
+/// last one ends.
 pub fn write_json(
     out: impl Write,
     uidvalidity: u32,
     contents: &Contents,
-    place: impl Fn(u64) -> u64,
+    change: impl Fn(Message) -> Message,
 ) -> io::Result<Result<(u64, u64)>> {
     let mut writer = json::Writer::new(out, uidvalidity)?;
     let (mut messages, mut end) = (0, 0);
@@ -176,10 +183,10 @@ pub fn write_json(
             Err(e) => return Ok(Err(e)),
         };
         let flags = contents.known.flags(message.uid).unwrap_or(&none);
-        let offset = place(message.offset);
-        writer.message(message.uid, offset, message.length, flags)?;
+        let message = change(message);
+        writer.message(message.uid, message.offset, message.length, flags)?;
         messages += 1;
-        end = end.max(offset + message.length);
+        end = end.max(message.offset + message.length);
     }
     writer.finish()?.flush()?;
     Ok(Ok((messages, end)))
@@ -196,7 +203,8 @@ pub fn is_published(path: &Path, uidvalidity: u32, contents: &Contents) -> Resul
         Err(e) => return Err(io_error(path, e)),
     };
     let mut same = Same { file: io::BufReader::with_capacity(64 * 1024, file), piece: Vec::new() };
-    match write_json(io::BufWriter::with_capacity(64 * 1024, &mut same), uidvalidity, contents, |at| at) {
+    let out = io::BufWriter::with_capacity(64 * 1024, &mut same);
+    match write_json(out, uidvalidity, contents, |message| message) {
         Ok(written) => {
             let (messages, _) = written?;
             let ends = same.file.read(&mut [0]).map_err(|e| io_error(path, e))? == 0;
@@ -271,6 +279,12 @@ impl Files for MboxFiles {
         Ok(())
     }
 
+    fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        renumber(&self.paths(contents), contents, uids)?;
+        self.published = Some(contents.known.present() + contents.known.gone());
+        Ok(uids.len() as u64)
+    }
+
     fn sync(&mut self) -> Result<u64> {
         self.mbox.sync().map_err(|e| io_error(&self.path, e))?;
         Ok(self.mbox.length())
@@ -292,8 +306,7 @@ impl Files for MboxFiles {
     }
 
     fn tidy(&mut self, contents: &Contents) -> Result<()> {
-        let (mbox, json) = (self.path.clone(), self.json.clone());
-        rewrite(&Paths { mbox, json, journal: contents.journal.path().to_owned() }, contents)
+        rewrite(&self.paths(contents), contents)
     }
 
     fn text(&self, message: &Message, _flags: &Flags) -> Result<Box<dyn Read + '_>> {

@@ -1,4 +1,4 @@
-//! An mbox without what is not kept any more.
+//! An mbox without what is not kept any more, and messages of an mbox under other UIDs.
 //!
 //! A message that is removed, or that another one took the place of, stays in the mbox where it was, and a mail program that
 //! opens the mbox shows it. So when a run is done with the folder, the mbox is written anew without such messages; everything
@@ -8,6 +8,7 @@
 //! its place: it says then that the other two are about to take theirs ([`Header::rewritten`]), and whoever opens the copy
 //! after a crash goes on with that.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ use crate::io_error;
 use crate::keep::appending::Appending;
 use crate::keep::contents::Contents;
 use crate::keep::files::{length, longer, replace, sync_directory_of};
-use crate::keep::journal::{Again, Commit, Header, Record};
-use crate::keep::ranges::{Moved, Ranges};
+use crate::keep::journal::{Again, Commit, FlagsRecord, Header, Message, Record};
+use crate::keep::ranges::Ranges;
 
 /// An mbox up to this size is written anew as soon as it has something that is not kept.
 const SMALL_BYTES: u64 = 16 * 1024 * 1024;
@@ -57,7 +58,8 @@ pub(super) fn prepare(paths: &Paths, contents: &Contents, most: usize) -> Result
     }
     let (moved, data) = (dead.moved(), last.data - bytes);
     copy_without(paths, &dead, last.data)?;
-    let shown = write_moved_json(paths, contents, &moved)?;
+    let place = |message: Message| Message { offset: moved.to(message.offset), ..message };
+    let shown = write_changed_json(paths, contents, place)?;
     let header = Header { rewritten: Some(data), ..contents.journal.header().clone() };
     let mut journal = contents.write_anew(header, |at, record| match record {
         Record::Message(message) if !contents.is_live(&message, at) => None,
@@ -148,12 +150,65 @@ fn copy_without(paths: &Paths, dead: &Ranges, end: u64) -> Result<()> {
     copy().map_err(|e| io_error(&path, e))
 }
 
-/// Writes the JSON of what is kept, with every message where it will be; its bytes.
-fn write_moved_json(paths: &Paths, contents: &Contents, moved: &Moved) -> Result<u64> {
+/// Gives messages other UIDs, and says that they are on the server: journal and JSON are written anew, the mbox stays. The folder is to
+/// be closed or just opened.
+///
+/// # Errors
+/// As [`rewrite`].
+pub fn renumber(paths: &Paths, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<()> {
+    remove_unfinished(paths);
+    let journal = prepare_renumbered(paths, contents, uids).inspect_err(|_| remove_unfinished(paths))?;
+    let header = contents.journal.header().clone();
+    let mut journal = journal.put_in_place(&paths.journal)?;
+    put_in_place(paths, contents.journal.last().data)?;
+    journal.set_header(header)?;
+    let unread = contents.unread;
+    *contents = Contents::read(&paths.journal, |_, _| {})?;
+    contents.misses(unread);
+    Ok(())
+}
+
+/// As [`prepare`], of messages that get other UIDs.
+pub(super) fn prepare_renumbered(
+    paths: &Paths,
+    contents: &Contents,
+    uids: &BTreeMap<u32, u32>,
+) -> Result<Again> {
+    let last = *contents.journal.last();
+    let to = |uid: u32| uids.get(&uid).copied();
+    let shown = write_changed_json(paths, contents, |message| Message {
+        uid: to(message.uid).unwrap_or(message.uid),
+        ..message
+    })?;
+    let mut done = BTreeSet::new();
+    let header = Header { rewritten: Some(last.data), ..contents.journal.header().clone() };
+    let mut journal = contents.write_anew(header, |at, record| match record {
+        Record::Message(message) if contents.is_live(&message, at) && uids.contains_key(&message.uid) => {
+            done.insert(message.uid);
+            let flags = contents.known.flags(message.uid).cloned().unwrap_or_default();
+            let uid = to(message.uid).unwrap_or(message.uid);
+            Some(Record::Message(Message { uid, flags: FlagsRecord::of(&flags), ..message }))
+        }
+        // What came to it later is in the record that it has now.
+        Record::Flags { uid, .. } | Record::Gone { uid } if done.contains(&uid) => None,
+        record => Some(record),
+    })?;
+    let back = uids.keys().filter(|uid| contents.known.is_gone(**uid)).count() as u64;
+    let (present, gone) = (last.present + back, last.gone.saturating_sub(back));
+    journal.commit(&Commit { present, gone, shown: Some(shown), ..last })?;
+    Ok(journal)
+}
+
+/// Writes the JSON of what is kept, with what `change` makes of every message; its bytes.
+fn write_changed_json(
+    paths: &Paths,
+    contents: &Contents,
+    change: impl Fn(Message) -> Message,
+) -> Result<u64> {
     let path = rewritten(&paths.json);
     replace(&path, longer(&path, ".new"), |file| {
         let uidvalidity = contents.journal.header().uidvalidity;
-        write_json(file, uidvalidity, contents, |at| moved.to(at)).map_err(|e| io_error(&path, e))??;
+        write_json(file, uidvalidity, contents, change).map_err(|e| io_error(&path, e))??;
         Ok(())
     })?;
     length(&path)

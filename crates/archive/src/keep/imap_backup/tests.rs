@@ -381,6 +381,12 @@ fn what_is_no_good_is_replaced() {
 }
 
 #[test]
+fn messages_get_other_uids() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::keep::testing::messages_get_other_uids(|| open(directory.path()).unwrap());
+}
+
+#[test]
 fn what_was_put_aside_is_read() {
     let directory = tempfile::tempdir().unwrap();
     crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());

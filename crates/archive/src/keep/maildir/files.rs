@@ -1,5 +1,6 @@
 //! The files of one folder, being written.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::io_error;
 use crate::keep::contents::Contents;
 use crate::keep::files::{make_directory, replace, sync_directory};
 use crate::keep::folder::Files;
-use crate::keep::journal::Message;
+use crate::keep::journal::{FlagsRecord, Message, Record};
 use crate::keep::octets::Octets;
 use crate::keep::{Arrived, Flags, Known, Resume};
 
@@ -23,6 +24,8 @@ use crate::keep::{Arrived, Flags, Known, Resume};
 const BUFFER_BYTES: usize = 64 * 1024;
 /// From so many messages of a transaction on, their names are given while the next ones arrive.
 pub(super) const ASIDE: usize = 64;
+/// Messages that get other UIDs in one transaction.
+const RENUMBER: usize = 4096;
 /// Instead of when names in `cur` changed last, where that is to be different the next time.
 const TOUCHED: u64 = 0;
 /// A second directory for what arrives, in `tmp`, while names are given to what is in the first one.
@@ -183,6 +186,24 @@ impl MaildirFiles {
         Ok(())
     }
 
+    /// Has the message whose record is at `at` arrive once more, as `to`, and vanish as what it was: nothing is written but names. Whether
+    /// its file is there.
+    fn renumber_one(&mut self, contents: &mut Contents, (from, at): (u32, u64), to: u32) -> Result<bool> {
+        let flags = contents.known.flags(from).cloned().unwrap_or_default();
+        let Record::Message(message) = contents.journal.record_at(at)? else { return Ok(false) };
+        let Some(path) = self.names.find(from, &flags)? else { return Ok(false) };
+        let arriving = self.names.arriving(&self.staging, to);
+        link(&path, &arriving).map_err(|e| io_error(&arriving, e))?;
+        self.arrived.push((to, flags.clone()));
+        self.last_uid = self.last_uid.max(to);
+        let line_ends = contents.add_line_ends(None, message.line_ends)?;
+        let record = Message { uid: to, flags: FlagsRecord::of(&flags), line_ends, ..message };
+        contents.push(Record::Message(record))?;
+        contents.push(Record::Vanished { uid: from })?;
+        self.changes.push(Change::Vanished { uid: from, flags });
+        Ok(true)
+    }
+
     /// Makes what arrived the file `to`, with its time; its length.
     fn complete(&mut self, to: &Path, arrived: &Arrived) -> Result<u64> {
         if self.message.is_some() {
@@ -249,6 +270,23 @@ impl Files for MaildirFiles {
     fn vanished(&mut self, uid: u32, flags: &Flags) -> Result<()> {
         self.changes.push(Change::Vanished { uid, flags: flags.clone() });
         Ok(())
+    }
+
+    fn renumber(&mut self, contents: &mut Contents, uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        let places = contents.places(|uid| uids.contains_key(&uid))?;
+        let resume = contents.journal.last().resume();
+        let mut done = 0;
+        for places in places.chunks(RENUMBER) {
+            for (from, at) in places {
+                if let Some(to) = uids.get(from) {
+                    done += u64::from(self.renumber_one(contents, (*from, *at), *to)?);
+                }
+            }
+            self.sync()?;
+            contents.commit(0, &resume)?;
+            self.committed(contents, &resume)?;
+        }
+        Ok(done)
     }
 
     fn sync(&mut self) -> Result<u64> {
@@ -320,6 +358,20 @@ impl Files for MaildirFiles {
     fn notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
+}
+
+/// Another name for a file, which a run that did not commit may have left there.
+fn link(path: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_file(to) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    // Not every file system has links.
+    fs::hard_link(path, to).or_else(|_| {
+        let modified = fs::metadata(path)?.modified()?;
+        fs::copy(path, to)?;
+        File::options().append(true).open(to)?.set_modified(modified)
+    })
 }
 
 /// When a name in `cur` changed last, in nanoseconds since 1970: a message came, went or was marked. `None`: it is not there.

@@ -637,6 +637,68 @@ fn a_crash_does_not_leave_two_files_of_what_was_replaced() {
 }
 
 #[test]
+fn messages_get_other_uids() {
+    let directory = tempfile::tempdir().unwrap();
+    crate::keep::testing::messages_get_other_uids(|| open(directory.path()).unwrap());
+}
+
+/// Whatever of the names a crash leaves undone: each message is there once, under the UID that the journal says.
+#[test]
+fn messages_with_other_uids_get_their_names_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("copy");
+    let mails: Mails = (1..=4).map(|uid| (uid, mail(&format!("A: b\r\n\nnumber {uid}\r\n")))).collect();
+    {
+        let (_copy, mut folder) = opened(&root, INBOX, 7);
+        mails.iter().for_each(|(uid, mail)| give(&mut *folder, *uid, mail, 5).unwrap());
+        folder.commit(&resume(5)).unwrap();
+        folder.close().unwrap();
+    }
+    let before = directory.path().join("before");
+    copy_tree(&root, &before);
+    {
+        let (_copy, mut folder) = opened(&root, INBOX, 7);
+        assert_eq!(folder.renumber(&[(1, 11), (2, 12)].into()).unwrap(), 2);
+    }
+    let (old, new) =
+        (|uid| format!("V7U{uid}.sealpost,U={uid}:2,S"), |uid| format!("V7U{uid}.sealpost,U={uid}"));
+    let both: Mails = [(11, 1), (12, 2), (3, 3), (4, 4)].map(|(uid, was)| (uid, mails[&was].clone())).into();
+    for step in 0..=4 {
+        let crashed = directory.path().join(format!("{step}"));
+        copy_tree(if step == 0 { &before } else { &root }, &crashed);
+        let (cur, tmp) = (crashed.join("cur"), crashed.join("tmp"));
+        let link =
+            |uid: u32, was: u32| fs::copy(before.join("cur").join(old(was)), tmp.join(new(uid))).unwrap();
+        match step {
+            // Linked, and not committed.
+            0 => drop((link(11, 1), link(12, 2))),
+            // Committed, and no name given.
+            1 => {
+                for (uid, was) in [(11, 1), (12, 2)] {
+                    fs::remove_file(cur.join(old(uid))).unwrap();
+                    link(uid, was);
+                    fs::copy(before.join("cur").join(old(was)), cur.join(old(was))).unwrap();
+                }
+            }
+            // One name given, and none of before gone.
+            2 => {
+                fs::remove_file(cur.join(old(12))).unwrap();
+                link(12, 2);
+                for was in [1, 2] {
+                    fs::copy(before.join("cur").join(old(was)), cur.join(old(was))).unwrap();
+                }
+            }
+            // One of before gone.
+            3 => drop(fs::copy(before.join("cur").join(old(2)), cur.join(old(2))).unwrap()),
+            _ => {}
+        }
+        let (_copy, folder) = opened(&crashed, INBOX, 7);
+        assert_eq!(read_all(&*folder), if step == 0 { mails.clone() } else { both.clone() }, "{step}");
+        assert_eq!((names(&cur).len(), names(&tmp).len()), (4, 0), "{step}");
+    }
+}
+
+#[test]
 fn what_was_put_aside_is_read() {
     let directory = tempfile::tempdir().unwrap();
     crate::keep::testing::what_was_put_aside_is_read(|| open(directory.path()).unwrap());

@@ -21,7 +21,7 @@ use super::read::Blocking;
 use super::uids::{Uids, check_room};
 use super::{AtServer, ENTRY_MESSAGES, FolderRecord, aside_name, record_name};
 use crate::keep::claim::Claim;
-use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored, is_among};
+use crate::keep::{Arrived, Flags, Folder, FolderName, Known, Resume, Stored, is_among, possible};
 use crate::refetch::Refetch;
 use sealpost_imap::types::DateTime;
 use sealpost_vault::message::MessageReader;
@@ -45,6 +45,8 @@ pub struct SealedFolder {
     account: Arc<Account>,
     mailbox: MailboxId,
     record: FolderRecord,
+    /// The object that the record is.
+    name: String,
     known: Known,
     uids: Uids,
     writing: Option<Writing>,
@@ -113,13 +115,10 @@ impl SealedFolder {
         let state = account.state();
         let missing = || Error::not_found("the mailbox of the folder is gone");
         let found = state.mailbox(mailbox).ok_or_else(missing)?;
-        let record: FolderRecord =
-            match state.object(&record_name(mailbox)).or_else(|| state.object(&aside_name(mailbox))) {
-                Some(value) => minicbor::decode(value).map_err(|e| {
-                    Error::corrupt("what is known of the folder cannot be read").with_source(e)
-                })?,
-                None => return Err(missing()),
-            };
+        let mut names = [record_name(mailbox), aside_name(mailbox)].into_iter();
+        let name = names.find(|name| state.object(name).is_some()).ok_or_else(missing)?;
+        let record: FolderRecord = minicbor::decode(state.object(&name).unwrap_or_default())
+            .map_err(|e| Error::corrupt("what is known of the folder cannot be read").with_source(e))?;
         let uids = Uids::read(&state, found);
         let (mut known, mut names) = (Known::new(), HashMap::new());
         for (server, local) in uids.iter() {
@@ -135,6 +134,7 @@ impl SealedFolder {
             account,
             mailbox,
             record,
+            name,
             known,
             uids,
             writing: None,
@@ -321,7 +321,7 @@ impl SealedFolder {
             if !servers.is_empty() {
                 events.extend(uids.put(mailbox, &servers, local));
             }
-            events.push(record.put(mailbox));
+            events.push(record.put_as(self.name.clone()));
             check_room(state, &events)?;
             Ok((events, local))
         };
@@ -508,6 +508,43 @@ impl Folder for SealedFolder {
 
     fn takes(&self, uid: u32) -> bool {
         !self.known.contains(uid) || is_among(&self.replace, uid)
+    }
+
+    fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        self.check()?;
+        let uids = possible(&self.known, uids);
+        let moved: Vec<(u32, u32, Uid)> =
+            uids.iter().filter_map(|(from, to)| Some((*from, *to, self.uids.local(*from)?))).collect();
+        if moved.is_empty() {
+            return Ok(0);
+        }
+        let mut record = self.record.clone();
+        for (from, ..) in &moved {
+            if Uid::new(*from).is_some_and(|from| record.gone.remove(from)) {
+                record.present += 1;
+            }
+        }
+        let (mailbox, now) = (self.mailbox, &self.uids);
+        let pairs: Vec<(u32, u32)> = moved.iter().map(|(_, to, local)| (*to, local.get())).collect();
+        let decide = |state: &AccountState| {
+            let mut events = now.renumber(mailbox, &pairs);
+            events.push(record.put_as(self.name.clone()));
+            check_room(state, &events)?;
+            Ok((events, ()))
+        };
+        self.runtime.block_on(self.account.commit(decide)).inspect_err(|_| self.broken = true)?;
+        self.record = record;
+        for (from, to, _) in &moved {
+            let flags = self.known.flags(*from).cloned().unwrap_or_default();
+            self.known.remove(*from);
+            self.known.insert(*to, &flags);
+        }
+        let state = self.account.state();
+        let mailbox =
+            state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox of the folder is gone"))?;
+        self.uids = Uids::read(&state, mailbox);
+        drop(state);
+        Ok(moved.len() as u64)
     }
 
     fn commit(&mut self, resume: &Resume) -> Result<()> {

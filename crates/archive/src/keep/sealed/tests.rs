@@ -226,3 +226,9 @@ fn what_was_put_aside_is_read() {
     let world = World::new();
     crate::keep::testing::what_was_put_aside_is_read(|| world.copy());
 }
+
+#[test]
+fn messages_get_other_uids() {
+    let world = World::new();
+    crate::keep::testing::messages_get_other_uids(|| world.copy());
+}

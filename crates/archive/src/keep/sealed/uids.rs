@@ -2,7 +2,7 @@
 //!
 //! Runs of UIDs that follow each other on both sides, in the order in which they came, in objects
 //! `archive/uids/{mailbox}/{number}` of at most [`OBJECT_RUNS`] runs. A run never changes; the last object grows. A UID whose
-//! message is no longer in the mailbox counts for nothing.
+//! message is no longer in the mailbox counts for nothing, and of several UIDs of one message the last.
 
 use std::collections::BTreeMap;
 
@@ -49,13 +49,20 @@ impl Uids {
             all.extend_from_slice(&runs);
             (uids.number, uids.last) = (number, runs);
         }
-        // Of a UID that came again, the last one counts.
+        // Of a UID that came again, and of a message that got another one, the last one counts.
+        let mut again = overlap(&all).then(UidSet::new);
         for run in all.iter().rev() {
-            let end = run.local.saturating_add(run.count.saturating_sub(1));
-            for row in mailbox.rows(uid(run.local)..=uid(end)) {
+            let (first, end) = (uid(run.local), uid(run.local.saturating_add(run.count.saturating_sub(1))));
+            let named = again.as_ref().map(|named| named.intersection(&UidSet::range(first, end)));
+            for row in mailbox.rows(first..=end) {
                 let local = row.uid.get();
-                // A run ends with the last UID at most, see `decode`.
-                uids.add_live(run.server.saturating_add(local - run.local), local);
+                if named.as_ref().is_none_or(|named| !named.contains(row.uid)) {
+                    // A run ends with the last UID at most, see `decode`.
+                    uids.add_live(run.server.saturating_add(local - run.local), local);
+                }
+            }
+            if let Some(again) = &mut again {
+                again.insert_range(first, end);
             }
         }
         uids
@@ -112,9 +119,21 @@ impl Uids {
 
     /// What is to be written so that these messages, of those UIDs on the server, are known, the first of which gets `local`.
     pub fn put(&self, mailbox: MailboxId, servers: &[u32], local: u32) -> Vec<Event> {
+        self.put_runs(mailbox, runs_of(servers, local))
+    }
+
+    /// What is to be written so that these messages of the mailbox have these UIDs on the server: (server, mailbox).
+    pub fn renumber(&self, mailbox: MailboxId, uids: &[(u32, u32)]) -> Vec<Event> {
+        self.put_runs(
+            mailbox,
+            uids.iter().map(|(server, local)| Run { server: *server, local: *local, count: 1 }),
+        )
+    }
+
+    fn put_runs(&self, mailbox: MailboxId, added: impl Iterator<Item = Run>) -> Vec<Event> {
         let (mut number, mut runs) = (self.number, self.last.clone());
         let mut events = Vec::new();
-        for run in runs_of(servers, local) {
+        for run in added {
             if runs.len() >= OBJECT_RUNS && !continues(&runs, run) {
                 events.push(object(mailbox, number, &runs));
                 (number, runs) = (number + 1, Vec::new());
@@ -137,6 +156,13 @@ impl Uids {
             self.add_live(*server, local);
         }
     }
+}
+
+/// Whether some runs are of the same UIDs of the mailbox.
+fn overlap(runs: &[Run]) -> bool {
+    let mut locals: Vec<(u32, u32)> = runs.iter().map(|run| (run.local, run.count)).collect();
+    locals.sort_unstable();
+    locals.windows(2).any(|two| two[0].0.saturating_add(two[0].1) > two[1].0)
 }
 
 /// Whether the account has room for these objects.

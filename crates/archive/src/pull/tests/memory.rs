@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use sealpost_base::{Error, Result, Uid, UidSet};
 
-use crate::keep::{Arrived, Copy, Flags, Folder, FolderName, Identity, Kept, Known, Resume, Stored};
+use crate::keep::{
+    Arrived, Copy, Flags, Folder, FolderName, Identity, Kept, Known, Resume, Stored, possible,
+};
 
 /// A message that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +179,21 @@ impl Folder for Open {
             self.known.set_gone(uid, true);
         }
         Ok(())
+    }
+
+    fn renumber(&mut self, uids: &BTreeMap<u32, u32>) -> Result<u64> {
+        let uids = possible(&self.known, uids);
+        for (from, to) in &uids {
+            if let Some(mut message) = self.now.messages.remove(from) {
+                (message.arrived.uid, message.gone) = (*to, false);
+                self.known.insert(*to, &message.arrived.flags);
+                self.now.messages.insert(*to, message);
+            }
+            self.known.remove(*from);
+        }
+        let resume = self.now.resume;
+        self.commit(&resume)?;
+        Ok(uids.len() as u64)
     }
 
     fn replace(&mut self, uids: &UidSet) {

@@ -18,6 +18,7 @@ pub(crate) fn options() -> Options {
         wanted: Arc::new(|_| true),
         dry_run: false,
         moved: false,
+        restored: Arc::default(),
         again: Arc::default(),
     }
 }

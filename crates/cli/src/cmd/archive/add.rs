@@ -137,7 +137,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     accounts.add(&args.account, &account)?;
     let added = Added { account: &args.account, into: &account.into, folders: shown };
-    global.output().show(&added, Added::text)?;
+    let next = global.command(&["archive", "pull", &args.account]);
+    global.output().done(&added, |added| added.text(&next))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -190,12 +191,12 @@ impl There {
 }
 
 impl Added<'_> {
-    fn text(&self) -> String {
+    fn text(&self, next: &str) -> String {
         let mut text = format!("{} will be kept in {}", self.account, self.into.display());
         if !self.folders.is_empty() {
             text.push_str(&format!("\n{}", table(&self.folders)));
         }
-        text.push_str(&format!("\nnow: sealpost archive pull {}", self.account));
+        text.push_str(&format!("\nnow: {next}"));
         text
     }
 }

@@ -1,5 +1,6 @@
 //! `sealpost archive export`: a copy in another format. No server is asked, but for bodies that were given up.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,14 +9,16 @@ use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::keep::ownership::claim_like;
 use sealpost_archive::keep::transfer::{Transferred, planned, transfer};
-use sealpost_archive::keep::{Copy, FolderName, Kept, Known};
+use sealpost_archive::keep::{Copy, Folder, FolderName, Kept, Known};
+use sealpost_archive::restored::Restored;
 use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
 use super::progress::Working;
+use super::record;
 use super::remembered::Accounts;
 use super::stop;
-use super::target::{Format, SealedArgs, Target, end};
+use super::target::{Format, SealedArgs, Target, end, format_of};
 use crate::exit::{FAILED, TEMPORARY, Usage};
 use crate::global::Global;
 
@@ -28,16 +31,16 @@ use crate::global::Global;
                   all the same; 75 if it was interrupted.\n
 Examples:
   sealpost archive export work --format mbox --into ~/mail/work
-  sealpost archive export --from copy --from-format mbox --format maildir --into ~/Maildir"
+  sealpost archive export --from copy --format maildir --into ~/Maildir"
 )]
 pub struct Args {
     /// An account that is remembered
     #[arg(value_name = "ACCOUNT", conflicts_with = "from", required_unless_present = "from")]
     account: Option<String>,
     /// A copy
-    #[arg(long, value_name = "DIR", requires = "from_format")]
+    #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// How it is kept
+    /// How it is kept [default: as is found there]
     #[arg(long, value_enum, value_name = "FORMAT", requires = "from")]
     from_format: Option<Format>,
     /// The format to export to
@@ -82,7 +85,7 @@ struct Failed {
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let stop = stop::on_signals()?;
-    let Source { copy: from, user, folders } = source(&args, global).await?;
+    let Source { copy: from, user, folders, restored } = source(&args, global).await?;
     let dry_run = args.dry_run;
     let make = Some(&*user).filter(|_| !dry_run);
     let to = Target { format: args.format, directory: &args.into, sealed: &args.sealed, make };
@@ -113,14 +116,16 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let stopped = stop.clone();
         let folder = kept.name.to_string();
         let (from, to, at_work) = (from.clone(), to.clone(), working.clone());
+        let restored = restored.clone();
         working.on(&format!("{folder}, {} messages", HumanCount(kept.messages + kept.gone)));
         let work = move || {
             if dry_run {
-                return plan(&*from, &*to, &kept);
+                return plan(&*from, &restored, &*to, &kept);
             }
             let source = from.look(&kept.name)?;
+            let twins = twins(&*source, &restored, &kept);
             let target = to.open(&kept.name, &kept.identity)?;
-            transfer(&*source, target, &mut |octets| {
+            transfer(&*source, &twins, target, &mut |octets| {
                 at_work.done(octets);
                 !*stopped.borrow()
             })
@@ -133,7 +138,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             code = ExitCode::from(TEMPORARY);
         }
         let exported = Exported::of(folder, dry_run, done);
-        working.suspend(|| global.output().show(&exported, Exported::text))?;
+        let output = global.output();
+        let is_good = exported.failed.is_empty() && !exported.interrupted;
+        working.suspend(|| match is_good {
+            true => output.done(&exported, Exported::text),
+            false => output.show(&exported, Exported::text),
+        })?;
     }
     end(from).await;
     if !*stop.borrow() {
@@ -143,7 +153,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 /// What would be done with a folder. Nothing is changed, so what opening a folder would take over or mend is not opened.
-fn plan(from: &dyn Copy, to: &dyn Copy, kept: &Kept) -> sealpost_base::Result<Transferred> {
+fn plan(
+    from: &dyn Copy,
+    restored: &Restored,
+    to: &dyn Copy,
+    kept: &Kept,
+) -> sealpost_base::Result<Transferred> {
     if let Some((messages, octets)) = from.untaken(&kept.name)? {
         return Ok(Transferred { messages, octets, ..Transferred::default() });
     }
@@ -159,10 +174,16 @@ fn plan(from: &dyn Copy, to: &dyn Copy, kept: &Kept) -> sealpost_base::Result<Tr
         return Ok(Transferred { failed: vec![(0, why.to_owned())], ..Transferred::default() });
     }
     let source = from.look(&kept.name)?;
+    let twins = twins(&*source, restored, kept);
     match there {
-        Some(there) => planned(&*source, to.look(&there.name)?.known()),
-        None => planned(&*source, &Known::new()),
+        Some(there) => planned(&*source, &twins, to.look(&there.name)?.known()),
+        None => planned(&*source, &twins, &Known::new()),
     }
+}
+
+/// Messages of the folder that are one, which a restore put back.
+fn twins(folder: &dyn Folder, restored: &Restored, kept: &Kept) -> Vec<BTreeSet<u32>> {
+    restored.twins(kept.place().as_str(), kept.identity.uidvalidity, &folder.known().uids())
 }
 
 /// What is exported.
@@ -171,6 +192,7 @@ struct Source {
     /// What an account for it may be called.
     user: String,
     folders: FolderArgs,
+    restored: Arc<Restored>,
 }
 
 /// Looks it up. The copy is not where it is exported to.
@@ -181,21 +203,25 @@ async fn source(args: &Args, global: &Global) -> Result<Source> {
         }
         _ => Ok(()),
     };
-    if let (Some(from), Some(format)) = (&args.from, args.from_format) {
+    if let Some(from) = &args.from {
         differs(from)?;
+        let format = format_of(args.from_format, from)?;
         let target = Target { format, directory: from, sealed: &args.sealed, make: None };
         let copy = target.open(global).await?;
-        return Ok(Source { copy, user: "archive".to_owned(), folders: args.folders.clone() });
+        let restored = record::of_copy(&copy, from, None).await?;
+        return Ok(Source { copy, user: "archive".to_owned(), folders: args.folders.clone(), restored });
     }
     let Some(name) = &args.account else {
-        return Err(Usage("name an account, or a copy with --from and --from-format".into()).into());
+        return Err(Usage("name an account, or a copy with --from".into()).into());
     };
-    let account = Accounts::of(global)?.get(name)?;
+    let accounts = Accounts::of(global)?;
+    let account = accounts.get(name)?;
     differs(&account.into)?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     let sealed = account.sealed(&args.sealed);
     let copy = account.target(&sealed, false).open(global).await?;
-    Ok(Source { copy, user: account.server.user.clone(), folders })
+    let restored = record::of_copy(&copy, &account.into, Some((&accounts, name))).await?;
+    Ok(Source { copy, user: account.server.user.clone(), folders, restored })
 }
 
 impl Exported {

@@ -42,11 +42,14 @@ pub fn check(wanted: Format, directory: &Path, make: bool) -> Result<()> {
             name(found),
             name(found)
         ))),
-        None if !make => {
-            Err(Error::not_found(format!("there is no copy in {shown}: is the directory right?")).into())
-        }
+        None if !make => Err(no_copy(directory).into()),
         _ => Ok(()),
     }
+}
+
+/// Nothing in a directory is a copy.
+pub fn no_copy(directory: &Path) -> Error {
+    Error::not_found(format!("there is no copy in {}: is the directory right?", directory.display()))
 }
 
 /// As `--format` has it.

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ const FOLDER: &str = "  {msg:30!}  {wide_bar}  {human_pos}/{human_len}";
 /// Shows it.
 pub struct Shown {
     bars: Option<Bars>,
+    quiet: bool,
 }
 
 struct Bars {
@@ -33,8 +33,9 @@ struct Bars {
 impl Shown {
     /// Bars at a terminal, unless JSON is asked for; `what` is being done.
     pub fn new(output: Output, what: &str) -> Self {
-        if output.is_json() || !std::io::stderr().is_terminal() {
-            return Shown { bars: None };
+        let quiet = output.is_quiet();
+        if !output.shows_progress() {
+            return Shown { bars: None, quiet };
         }
         let all = MultiProgress::new();
         let total = all.add(ProgressBar::new(0));
@@ -49,6 +50,7 @@ impl Shown {
                 octets: Mutex::default(),
                 given_up: Mutex::default(),
             }),
+            quiet,
         }
     }
 
@@ -68,9 +70,9 @@ pub struct Working(ProgressBar);
 impl Working {
     /// Begins with `what` is being done. `counted` is how what was done is shown, such as `{human_pos} messages`.
     pub fn new(output: Output, what: &str, counted: &str) -> Self {
-        let bar = match output.is_json() || !std::io::stderr().is_terminal() {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new_spinner(),
+        let bar = match output.shows_progress() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
         };
         bar.set_style(style(&format!("{{spinner}} {{wide_msg}}  {counted}")));
         bar.set_message(what.to_owned());
@@ -198,6 +200,12 @@ impl Observer for Shown {
             *all = (all.0 + messages, all.1 + octets);
             let (messages, octets) = (HumanCount(all.0), HumanBytes(all.1));
             bars.total.set_message(format!("{messages} bodies given up, {octets}"));
+        }
+    }
+
+    fn waits(&self, text: &str) {
+        if !self.quiet {
+            self.note(text);
         }
     }
 

@@ -9,12 +9,15 @@ use indicatif::{HumanBytes, HumanCount};
 use sealpost_archive::client::Server;
 use sealpost_archive::keep::{BodyCounts, Copy};
 use sealpost_archive::pull::{FolderReport, Options, Reason, Report, Tools, pull};
+use sealpost_archive::restored::Restored;
 use sealpost_base::{Error, SystemClock, SystemRandom};
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::folders::{Chosen, FolderArgs};
+use super::found;
 use super::progress::Shown;
+use super::record;
 use super::remembered::{Accounts, Remembered, status_of};
 use super::server::ServerArgs;
 use super::stop;
@@ -41,7 +44,7 @@ pub struct Args {
     accounts: Vec<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// How the copy is kept [default: sealpost]
+    /// How the copy is kept [default: as is found there, or sealpost]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
     /// Where the copy is, a directory
@@ -80,6 +83,10 @@ struct Summary<'a> {
     /// Messages that are new in the copy.
     new: u64,
     octets: u64,
+    /// Messages that a restore put back, and that were in the copy before.
+    recognized: u64,
+    /// Messages that were in the copy twice, since a restore put them back.
+    doubles_removed: u64,
     flags: u64,
     gone: u64,
     failed: u64,
@@ -120,6 +127,8 @@ struct Folder<'a> {
     planned: u64,
     new: u64,
     octets: u64,
+    recognized: u64,
+    doubles_removed: u64,
     flags: u64,
     gone: u64,
     lost: u64,
@@ -146,7 +155,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             return Err(Usage("--host needs --into".into()).into());
         };
         let target = Target {
-            format: args.format.unwrap_or_default(),
+            format: args.format.or(found::format(into)?).unwrap_or_default(),
             directory: into,
             sealed: &args.sealed,
             make: Some(&place.user),
@@ -155,7 +164,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         let copy = target.open_for(args.dry_run, global, keep).await?;
         let (server, folders) = (place.server().await?, args.folders.clone());
         let name = server.to_string();
-        let pulled = one(&name, server, copy, folders, &args, &stop, global).await;
+        let restored = record::restored(into, Vec::new(), server.source(), false).await?;
+        let what = Pulled { server, copy, folders, restored };
+        let pulled = one(&name, what, &args, &stop, global).await;
         return Ok(ExitCode::from(pulled.map_err(|e| in_copy(e, into))?));
     }
     let accounts = Accounts::of(global)?;
@@ -168,7 +179,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     for name in &names {
         let done = match accounts.get(name) {
-            Ok(account) => remembered(name, &account, &args, &stop, global).await,
+            Ok(account) => remembered((&accounts, name), &account, &args, &stop, global).await,
             Err(e) => Err(e),
         };
         worst = worst.max(status_of(name, names.len(), done)?);
@@ -180,7 +191,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
 }
 
 async fn remembered(
-    name: &str,
+    (accounts, name): (&Accounts, &str),
     account: &Remembered,
     args: &Args,
     stop: &watch::Receiver<bool>,
@@ -192,7 +203,18 @@ async fn remembered(
     let copy = account.target(&sealed, true).open_for(args.dry_run, global, keep).await?;
     let folders = args.folders.clone().or(&account.folders, &account.exclude);
     let server = account.server.server().await?;
-    one(name, server, copy, folders, args, stop, global).await.map_err(|e| in_copy(e, &account.into))
+    let earlier = record::earlier(accounts, name, Some(&server.source()));
+    let restored = record::restored(&account.into, earlier, server.source(), false).await?;
+    let what = Pulled { server, copy, folders, restored };
+    one(name, what, args, stop, global).await.map_err(|e| in_copy(e, &account.into))
+}
+
+/// What is pulled.
+struct Pulled {
+    server: Server,
+    copy: Arc<dyn Copy>,
+    folders: FolderArgs,
+    restored: Arc<Restored>,
 }
 
 /// An error about the disk, with the copy's directory unless it names it.
@@ -206,9 +228,7 @@ fn in_copy(error: anyhow::Error, directory: &Path) -> anyhow::Error {
 
 async fn one(
     name: &str,
-    server: Server,
-    copy: Arc<dyn Copy>,
-    folders: FolderArgs,
+    Pulled { server, copy, folders, restored }: Pulled,
     args: &Args,
     stop: &watch::Receiver<bool>,
     global: &Global,
@@ -228,6 +248,7 @@ async fn one(
         wanted: Arc::new(move |found| wanted.wants(found.name.as_str())),
         dry_run: args.dry_run,
         moved: args.moved,
+        restored,
         again: Arc::default(),
     };
     let pulled = pull(&server, copy.clone(), &options, &tools).await;
@@ -240,7 +261,11 @@ async fn one(
         let complete = broken.is_none() && report.is_complete();
         let error = broken.as_ref().map(Error::to_string);
         let summary = Summary { complete, error, ..Summary::of(name, &report) };
-        global.output().show(&summary, |summary| summary.text(args.dry_run))?;
+        let text = |summary: &Summary<'_>| summary.text(args.dry_run);
+        match complete && summary.lost == 0 {
+            true => global.output().done(&summary, text)?,
+            false => global.output().show(&summary, text)?,
+        }
     }
     if let Some(e) = broken {
         return Err(e.into());
@@ -259,6 +284,8 @@ impl<'a> Summary<'a> {
             folders: report.folders,
             new,
             octets,
+            recognized: sum(|folder| folder.recognized),
+            doubles_removed: sum(|folder| folder.doubles),
             flags: sum(|folder| folder.flags),
             gone: sum(|folder| folder.gone),
             failed: sum(|folder| folder.failed.len() as u64 + folder.failed_more),
@@ -304,9 +331,13 @@ impl<'a> Summary<'a> {
         if self.new > 0 {
             text.push_str(&format!(" ({rate:.0}/s)"));
         }
-        for (count, what) in
-            [(self.flags, "changed flags"), (self.gone, "no longer on the server"), (self.failed, "FAILED")]
-        {
+        for (count, what) in [
+            (self.recognized, "put back at the server, and in the copy already"),
+            (self.doubles_removed, "that were in the copy twice, removed"),
+            (self.flags, "changed flags"),
+            (self.gone, "no longer on the server"),
+            (self.failed, "FAILED"),
+        ] {
             if count > 0 {
                 text.push_str(&format!("; {} {what}", HumanCount(count)));
             }
@@ -372,6 +403,7 @@ impl<'a> Folder<'a> {
                 Some(Reason::Renamed) => "renamed",
                 Some(Reason::Unfinished) => "unfinished",
                 Some(Reason::Touched) => "its files in the copy changed",
+                Some(Reason::Restored) => "something was put back",
                 Some(Reason::Changed) => "changed",
                 Some(Reason::Again) => "to be fetched again",
                 Some(Reason::Gone) => "has messages that are gone",
@@ -380,6 +412,8 @@ impl<'a> Folder<'a> {
             planned: report.planned,
             new: report.new,
             octets: report.octets,
+            recognized: report.recognized,
+            doubles_removed: report.doubles,
             flags: report.flags,
             gone: report.gone,
             lost: report.lost,

@@ -1,11 +1,11 @@
 //! What `restore`, `migrate` and `mirror` are asked alike.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use sealpost_archive::client::Server;
-use sealpost_archive::push::{Options, UidMap};
+use sealpost_archive::push::{MapFile, Options, UidMap};
 use sealpost_base::SystemRandom;
 use tokio::sync::watch;
 
@@ -29,22 +29,17 @@ pub struct PutArgs {
 }
 
 impl PutArgs {
-    /// What is asked of a way between what is called `from` and `to`. The map of UIDs is in `map`: it is begun if it is not
-    /// there, and added to, but in a dry run. `stop` becomes true when to stop.
+    /// What is asked of a way to what is called `to`. The map of UIDs is in these files. `stop` becomes true when to stop.
     ///
     /// # Errors
     /// If the map cannot be read or written.
     pub fn options(
         self,
-        map: Option<&Path>,
-        from: &str,
+        map: &[MapFile<'_>],
         to: &str,
         stop: watch::Receiver<bool>,
     ) -> Result<(Options, Arc<Chosen>)> {
-        let map = match map {
-            Some(path) => UidMap::open(path, from, to, !self.dry_run).context("the map of UIDs")?,
-            None => UidMap::default(),
-        };
+        let map = UidMap::open(map, to).context("the map of UIDs")?;
         let chosen = Arc::new(Chosen::new(self.folders));
         let folders = chosen.clone();
         let options = Options {
@@ -53,6 +48,7 @@ impl PutArgs {
             put_aside: false,
             dry_run: self.dry_run,
             map: Arc::new(Mutex::new(map)),
+            restored: Arc::default(),
             random: Arc::new(SystemRandom),
             stop,
         };
@@ -80,8 +76,9 @@ impl PutArgs {
         self.folders = self.folders.or(&source.folders, &source.exclude);
         let (source, destination) = (source.server.server().await?, destination.server.server().await?);
         let map = map.unwrap_or_else(|| accounts.map(from, to));
-        let (options, chosen) =
-            self.options(Some(&map), &source.to_string(), &destination.to_string(), stop)?;
+        let called = source.to_string();
+        let map = MapFile { path: &map, from: &called, write: !self.dry_run };
+        let (options, chosen) = self.options(&[map], &destination.to_string(), stop)?;
         Ok((source, destination, options, chosen))
     }
 }

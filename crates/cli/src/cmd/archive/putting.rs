@@ -1,6 +1,5 @@
 //! What `restore`, `migrate` and `mirror` say.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,19 +16,16 @@ use crate::output::{Output, warn};
 /// Shows how it goes.
 pub struct Putting {
     bar: ProgressBar,
+    output: Output,
 }
 
 impl Putting {
     /// A bar at a terminal.
     pub fn new(output: Output) -> Self {
-        let bar = if output.is_json() || !std::io::stderr().is_terminal() {
-            ProgressBar::hidden()
-        } else {
-            ProgressBar::new(0)
-        };
+        let bar = if output.shows_progress() { ProgressBar::new(0) } else { ProgressBar::hidden() };
         bar.set_style(style("{spinner} {msg:30!}  {wide_bar} {human_pos}/{human_len}  {rate}{left}"));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Putting { bar }
+        Putting { bar, output }
     }
 }
 
@@ -45,6 +41,12 @@ impl Observer for Putting {
 
     fn put(&self) {
         self.bar.inc(1);
+    }
+
+    fn waits(&self, text: &str) {
+        if !self.output.is_quiet() {
+            self.note(text);
+        }
     }
 
     fn note(&self, text: &str) {
@@ -86,6 +88,8 @@ struct Summary {
 #[derive(Serialize)]
 struct Folder {
     name: String,
+    /// Its name at the destination, if that is known.
+    to: Option<String>,
     put: u64,
     there: u64,
     flags: u64,
@@ -106,6 +110,7 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
         .iter()
         .map(|folder| Folder {
             name: folder.name.clone(),
+            to: folder.to.clone(),
             put: folder.put,
             there: folder.there,
             flags: folder.flags,
@@ -125,7 +130,8 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
         reconnects: report.reconnects,
         folders,
     };
-    global.output().show(&summary, |s| {
+    let bad = summary.failed > 0 || summary.folders.iter().any(|folder| folder.error.is_some());
+    let text = |s: &Summary| {
         let verb = if dry_run { "would put" } else { "put" };
         let mut text = format!(
             "{verb} {} messages there; {} were there already; {} failed",
@@ -145,7 +151,10 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
             text.push_str(&format!("\n{:>10}  {}", HumanCount(folder.put).to_string(), folder.name));
         }
         text
-    })?;
-    let bad = summary.failed > 0 || summary.folders.iter().any(|folder| folder.error.is_some());
+    };
+    match bad || report.interrupted {
+        false => global.output().done(&summary, text)?,
+        true => global.output().show(&summary, text)?,
+    }
     Ok(ExitCode::from(chosen.status(report.interrupted, !bad)?))
 }

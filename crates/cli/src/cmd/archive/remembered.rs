@@ -59,6 +59,10 @@ impl Remembered {
     }
 }
 
+/// What files are called that are kept of an account besides its settings, behind its name.
+const PASSWORD: &str = "password";
+const CERTIFICATE: &str = "server.pem";
+
 /// The accounts of one data directory.
 pub struct Accounts(PathBuf);
 
@@ -149,11 +153,24 @@ impl Accounts {
     /// # Errors
     /// If it cannot be written.
     pub fn keep_password(&self, name: &str, password: &[u8]) -> Result<PathBuf> {
-        let path = self.path(name)?.with_extension("password");
+        self.keep(name, PASSWORD, password)
+    }
+
+    /// As [`Accounts::keep_password`], a server's certificate, PEM.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep_certificate(&self, name: &str, pem: &str) -> Result<PathBuf> {
+        self.keep(name, CERTIFICATE, pem.as_bytes())
+    }
+
+    fn keep(&self, name: &str, what: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.path(name)?;
+        let path = path.with_file_name(format!("{name}.{what}"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         // One that was left by an attempt that failed.
         let _ = fs::remove_file(&path);
-        self.write(&path, password).with_context(|| path.display().to_string())?;
+        self.write(&path, bytes).with_context(|| path.display().to_string())?;
         Ok(std::path::absolute(path)?)
     }
 
@@ -182,8 +199,21 @@ impl Accounts {
     pub fn files(&self, name: &str) -> Result<Vec<PathBuf>> {
         self.get(name)?;
         let path = self.path(name)?;
-        let password = Some(path.with_extension("password")).filter(|password| password.exists());
-        Ok(password.into_iter().chain([path]).collect())
+        let kept = [PASSWORD, CERTIFICATE].map(|what| path.with_file_name(format!("{name}.{what}")));
+        Ok(kept.into_iter().filter(|kept| kept.exists()).chain([path.clone()]).collect())
+    }
+
+    /// Where which message of `from` got which UID in other accounts is kept.
+    pub fn maps_from(&self, from: &str) -> Vec<PathBuf> {
+        let begin = format!("{from}-");
+        let is_map = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(&begin) && name.ends_with(".uids"))
+        };
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut maps: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_map).collect();
+        maps.sort();
+        maps
     }
 
     /// Where to keep which message of `from` got which UID in `to`; both are remembered.
@@ -256,6 +286,8 @@ mod tests {
         accounts.add("work", &account).unwrap();
         assert!(accounts.add("work", &account).is_err() && accounts.check_new("work").is_err());
         accounts.keep_password("work", b"secret").unwrap();
+        let certificate = accounts.keep_certificate("work", "pem").unwrap();
+        assert_eq!(certificate.file_name().unwrap(), "work.server.pem");
         assert_eq!(accounts.get("work").unwrap(), account);
         assert_eq!(accounts.names().unwrap(), ["work"]);
         for name in ["", "../work", "a/b", ".hidden", "a\0b"] {

@@ -1,19 +1,22 @@
 //! `sealpost archive restore`.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use sealpost_archive::push::restore;
+use sealpost_archive::keep::Copy;
+use sealpost_archive::push::{MapFile, restore};
+use sealpost_archive::restored::RECORD_FILE;
 
 use super::put::PutArgs;
 use super::putting::{self, Putting};
+use super::record;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
 use super::stop;
-use super::target::{Format, SealedArgs, Target, end};
+use super::target::{Format, SealedArgs, Target, end, format_of};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -25,7 +28,7 @@ use crate::global::Global;
 Examples:
   sealpost archive restore work                             back to where it came from
   sealpost archive restore work --below Old --to new-account
-  sealpost archive restore --from copy --format mbox --host imap.example.org --user jane --password-file secret"
+  sealpost archive restore --from copy --host imap.example.org --user jane --password-file secret"
 )]
 pub struct Args {
     /// The account whose copy it is
@@ -35,9 +38,9 @@ pub struct Args {
     #[arg(long, value_name = "ACCOUNT", conflicts_with = "host")]
     to: Option<String>,
     /// Where the copy is
-    #[arg(long, value_name = "DIR", requires = "format", help_heading = "Copy")]
+    #[arg(long, value_name = "DIR", help_heading = "Copy")]
     from: Option<PathBuf>,
-    /// How the copy is kept
+    /// How the copy is kept [default: as is found there]
     #[arg(long, value_enum, requires = "from", help_heading = "Copy")]
     format: Option<Format>,
     #[command(flatten)]
@@ -50,9 +53,7 @@ pub struct Args {
     /// name either
     #[arg(long)]
     put_aside: bool,
-    /// Add to FILE which message got which UID, a line of JSON each
-    /// [default: sealpost.restored in the copy; between accounts that are remembered, ACCOUNT.copy-TO.uids beside what is
-    /// remembered of them]
+    /// Add to FILE which message got which UID, a line of JSON each, besides sealpost.restored in the copy, which pulls read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }
@@ -61,18 +62,19 @@ pub struct Args {
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let stop = stop::on_signals()?;
     let accounts = Accounts::of(global)?;
-    let (copy, directory) = match (&args.account, &args.from, args.format) {
-        (_, Some(from), Some(format)) => {
+    let (copy, directory) = match (&args.account, &args.from) {
+        (_, Some(from)) => {
+            let format = format_of(args.format, from)?;
             let target = Target { format, directory: from, sealed: &args.sealed, make: None };
             (target.open(global).await?, from.clone())
         }
-        (Some(name), ..) => {
+        (Some(name), None) => {
             let account = accounts.get(name)?;
             let sealed = account.sealed(&args.sealed);
             let target = account.target(&sealed, false);
             (target.open(global).await?, target.directory.to_owned())
         }
-        _ => return Err(Usage("name an account, or a copy with --from and --format".into()).into()),
+        _ => return Err(Usage("name an account, or a copy with --from".into()).into()),
     };
     let place = match (args.server.place()?, args.to.as_ref().or(args.account.as_ref())) {
         (Some(place), _) => place,
@@ -80,34 +82,52 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (None, None) => return Err(Usage("name where to, with --to or --host".into()).into()),
     };
     let server = place.server().await?;
-    let between = args.account.as_ref().and_then(|name| {
-        // Where another server is named, it is not said which account it would be of.
-        let to = args.to.as_ref().or(Some(name)).filter(|_| args.server.host.is_none())?;
-        Some(accounts.map(&format!("{name}.copy"), to))
-    });
+    let named = args.account.as_ref().map(|name| (&accounts, &**name));
+    let restored = record::of_copy(&copy, &directory, named).await?;
     let dry_run = args.put.dry_run;
-    let (map, from) = match args.map.or(between) {
-        Some(map) => {
-            let from = args.from.as_ref().map(|from| from.display().to_string()).or(args.account);
-            let from = from.unwrap_or_default();
-            // Another account may have been given the name since.
-            let owner = copy.clone();
-            let owner = tokio::task::spawn_blocking(move || owner.source()).await??;
-            (Some(map), owner.map_or(from.clone(), |owner| format!("{from}, the copy of {owner}")))
-        }
-        None => {
-            let map = directory.join(MAP_FILE);
-            // A copy that cannot be written has none; then it is waited for what an interrupted run may have sent.
-            let usable = dry_run || File::options().append(true).create(true).open(&map).is_ok();
-            (usable.then_some(map), "this copy".to_owned())
-        }
-    };
-    let (mut options, chosen) = args.put.options(map.as_deref(), &from, &server.to_string(), stop)?;
+    let maps = Maps::of(&copy, &directory, &args, &accounts).await?;
+    let (mut options, chosen) = args.put.options(&maps.files(), &server.to_string(), stop)?;
     options.put_aside = args.put_aside;
+    options.restored = restored;
     let restored = restore(copy.clone(), &server, &options, Arc::new(Putting::new(global.output()))).await;
     end(copy).await;
     putting::show(global, &restored?, dry_run, &chosen)
 }
 
-/// Where it is kept, in a copy, which message got which UID, and whether the last run into an account came to its end.
-const MAP_FILE: &str = "sealpost.restored";
+/// Where it is kept which message got which UID, and whether the last run into an account came to its end.
+struct Maps {
+    /// Paths, what the copy is called there, and whether to add to it.
+    files: Vec<(PathBuf, String, bool)>,
+}
+
+impl Maps {
+    /// In the copy, in what `--map` names, and, of earlier versions, beside what is remembered of accounts.
+    async fn of(copy: &Arc<dyn Copy>, directory: &Path, args: &Args, accounts: &Accounts) -> Result<Self> {
+        let owner = copy.clone();
+        let owner = tokio::task::spawn_blocking(move || owner.source()).await??;
+        let mut files = Vec::new();
+        let named = match (&args.account, &args.from) {
+            (Some(name), _) => name.clone(),
+            (None, from) => from.as_ref().map_or_else(String::new, |from| from.display().to_string()),
+        };
+        for file in args.account.iter().flat_map(|name| record::earlier(accounts, name, owner.as_ref())) {
+            files.push((file.path, file.from.unwrap_or_default(), false));
+        }
+        if let Some(map) = &args.map {
+            // Another account may have been given the name since.
+            let called = owner.as_ref().map_or(named.clone(), |owner| record::called(&named, owner));
+            files.push((map.clone(), called, !args.put.dry_run));
+        }
+        let record = directory.join(RECORD_FILE);
+        // A copy that cannot be written has none; then it is waited for what an interrupted run may have sent.
+        let usable = || File::options().append(true).create(true).open(&record).is_ok();
+        if args.put.dry_run || usable() {
+            files.push((record, "this copy".to_owned(), !args.put.dry_run));
+        }
+        Ok(Maps { files })
+    }
+
+    fn files(&self) -> Vec<MapFile<'_>> {
+        self.files.iter().map(|(path, from, write)| MapFile { path, from, write: *write }).collect()
+    }
+}

@@ -6,22 +6,24 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::remembered::Accounts;
+use super::remembered::{Accounts, Remembered};
 use super::target::Format;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::warn;
+use crate::shell::quoted;
 
 /// Arguments of `sealpost archive schedule`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  sealpost archive schedule work              says what to put where
-  (crontab -l; sealpost archive schedule work --as cron) | crontab -")]
+#[command(after_help = "The pull prints nothing if all goes well.\n
+Examples:
+  sealpost archive schedule                   one timer for all accounts: says what to put where
+  (crontab -l; sealpost archive schedule --as cron) | crontab -")]
 pub struct Args {
-    /// The account to pull
+    /// The accounts to pull [default: all that are remembered when it pulls]
     #[arg(value_name = "ACCOUNT")]
-    account: String,
+    accounts: Vec<String>,
     /// For what
     #[arg(long = "as", value_enum, default_value_t)]
     form: Form,
@@ -42,43 +44,49 @@ enum Form {
 /// What to put where.
 #[derive(Serialize)]
 struct Schedule<'a> {
-    account: &'a str,
+    /// None: all that are remembered.
+    accounts: &'a [String],
     every_minutes: u32,
     text: &'a str,
 }
 
 /// Runs it.
 pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let account = Accounts::of(global)?.get(&args.account)?;
-    if account.server.password_file.is_none() && account.server.token_command.is_none() {
-        warn(
-            "sealpost: nobody can be asked for the server's password then: remember it with --password-file or --token-command",
-        );
+    let accounts = Accounts::of(global)?;
+    let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts.clone() };
+    if names.is_empty() {
+        return Err(Usage("no account is remembered yet: `sealpost archive add` makes one".into()).into());
     }
-    if account.format == Format::Sealpost && account.copy_password_file.is_none() {
-        warn(
-            "sealpost: nobody can be asked for the copy's password then: remember it with --copy-password-file",
-        );
+    for name in &names {
+        warn_of(name, &accounts.get(name)?);
     }
     let program = std::env::current_exe().context("where this program is")?;
     let directory = std::path::absolute(Config::load(global)?.directory)?;
-    let command = [
-        &*program.to_string_lossy(),
-        "--dir",
-        &directory.to_string_lossy(),
-        "archive",
-        "pull",
-        &args.account,
-    ]
-    .map(quoted)
-    .join(" ");
+    let (program, directory) = (program.to_string_lossy(), directory.to_string_lossy());
+    let mut words = vec![&*program, "--quiet", "--dir", &*directory, "archive", "pull"];
+    words.extend(args.accounts.iter().map(|name| &**name));
+    let command = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");
     let text = match args.form {
         Form::Cron => cron(&command, args.every)?,
-        Form::Systemd => systemd(&command, &args.account, args.every),
+        Form::Systemd => systemd(&command, &args.accounts, args.every),
     };
-    let schedule = Schedule { account: &args.account, every_minutes: args.every, text: &text };
+    let schedule = Schedule { accounts: &args.accounts, every_minutes: args.every, text: &text };
     global.output().show(&schedule, |schedule| schedule.text.to_owned())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what nobody can be asked for then.
+fn warn_of(name: &str, account: &Remembered) {
+    if account.server.password_file.is_none() && account.server.token_command.is_none() {
+        warn(format_args!(
+            "sealpost: {name}: nobody can be asked for the server's password then: remember it with --password-file or --token-command"
+        ));
+    }
+    if account.format == Format::Sealpost && account.copy_password_file.is_none() {
+        warn(format_args!(
+            "sealpost: {name}: nobody can be asked for the copy's password then: remember it with --copy-password-file"
+        ));
+    }
 }
 
 fn cron(command: &str, every: u32) -> Result<String> {
@@ -99,16 +107,17 @@ fn cron(command: &str, every: u32) -> Result<String> {
     Ok(format!("{when} {}", command.replace('%', "\\%")))
 }
 
-fn systemd(command: &str, account: &str, every: u32) -> String {
+fn systemd(command: &str, accounts: &[String], every: u32) -> String {
     // `%` begins a specifier, `$` a variable.
     let command = command.replace('%', "%%").replace('$', "$$");
-    let unit = unit(account);
+    let unit = unit(accounts);
+    let whose = if accounts.is_empty() { "all archived accounts".to_owned() } else { accounts.join(", ") };
     let timer = quoted(&format!("{unit}.timer"));
     format!(
-        "# ~/.config/systemd/user/{unit}.service\n[Unit]\nDescription=Pull mail of {account}\n\
+        "# ~/.config/systemd/user/{unit}.service\n[Unit]\nDescription=Pull mail of {whose}\n\
          \n[Service]\nType=oneshot\nExecStart={command}\n\
          # Interrupted, or the server cannot be reached: the next run goes on.\nSuccessExitStatus=75\n\
-         \n# ~/.config/systemd/user/{unit}.timer\n[Unit]\nDescription=Pull mail of {account} \
+         \n# ~/.config/systemd/user/{unit}.timer\n[Unit]\nDescription=Pull mail of {whose} \
          every {every} minutes\n\n[Timer]\nOnBootSec=2min\nOnUnitInactiveSec={every}min\nRandomizedDelaySec=30\n\
          \n[Install]\nWantedBy=timers.target\n\
          \n# then: systemctl --user daemon-reload && systemctl --user enable --now {timer}"
@@ -116,24 +125,18 @@ fn systemd(command: &str, account: &str, every: u32) -> String {
 }
 
 /// What the units are called, without an ending: what cannot be in such a name is written as `systemd-escape` does.
-fn unit(account: &str) -> String {
-    let mut unit = "sealpost-archive-".to_owned();
-    for byte in account.bytes() {
-        match byte {
-            b if b.is_ascii_alphanumeric() || b"._-@".contains(&b) => unit.push(b.into()),
-            b => unit.push_str(&format!("\\x{b:02x}")),
+fn unit(accounts: &[String]) -> String {
+    let mut unit = "sealpost-archive".to_owned();
+    for account in accounts {
+        unit.push('-');
+        for byte in account.bytes() {
+            match byte {
+                b if b.is_ascii_alphanumeric() || b"._-@".contains(&b) => unit.push(b.into()),
+                b => unit.push_str(&format!("\\x{b:02x}")),
+            }
         }
     }
     unit
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-@+:,=%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]
@@ -149,15 +152,15 @@ mod tests {
         for uneven in [7, 45, 90, 300, 1439] {
             assert!(cron("a", uneven).is_err(), "{uneven}");
         }
-        assert_eq!(quoted("a b'c"), "'a b'\\''c'");
     }
 
     #[test]
     fn units_have_names_that_systemd_takes() {
-        let text = systemd("pull", "jane+work@ü.example", 15);
+        let text = systemd("pull", &["jane+work@ü.example".to_owned()], 15);
         let unit = r"sealpost-archive-jane\x2bwork@\xc3\xbc.example";
         assert!(text.contains(&format!("/{unit}.service\n")) && text.contains(&format!("/{unit}.timer\n")));
         assert!(text.ends_with(&format!(" enable --now '{unit}.timer'")), "{text}");
-        assert_eq!(super::unit("a.b-c_d@e"), "sealpost-archive-a.b-c_d@e");
+        assert_eq!(super::unit(&["a.b-c_d@e".to_owned(), "b".to_owned()]), "sealpost-archive-a.b-c_d@e-b");
+        assert!(systemd("pull", &[], 15).contains("/sealpost-archive.timer\n"));
     }
 }

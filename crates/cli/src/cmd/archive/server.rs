@@ -163,15 +163,23 @@ impl Place {
     /// # Errors
     /// If the certificates cannot be read.
     pub fn with(&self, credentials: Arc<dyn Credentials>) -> Result<Server> {
-        let security = match self.tls {
-            Tls::None => Security::None,
-            Tls::Starttls => Security::StartTls,
-            Tls::Implicit => Security::Implicit,
-        };
         let trust = match (&self.ca, self.tls) {
             (_, Tls::None) => Trust::nobody(),
             (Some(file), _) => Trust::file(Path::new(file)).context("--ca")?,
             (None, _) => Trust::system()?,
+        };
+        self.trusting(trust, credentials)
+    }
+
+    /// The server, opened by these, if it is one of those that are trusted.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn trusting(&self, trust: Trust, credentials: Arc<dyn Credentials>) -> Result<Server> {
+        let security = match self.tls {
+            Tls::None => Security::None,
+            Tls::Starttls => Security::StartTls,
+            Tls::Implicit => Security::Implicit,
         };
         Ok(Server {
             host: self.host.clone(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::found;
 use super::pull::Bodies;
 use super::remembered::{Accounts, status_of};
-use super::target::{Format, SealedArgs, Target, tell};
+use super::target::{Format, SealedArgs, Target, format_of, tell};
 use crate::exit::Usage;
 use crate::global::Global;
 
@@ -21,9 +21,9 @@ pub struct Args {
     #[arg(value_name = "ACCOUNT", conflicts_with = "from")]
     accounts: Vec<String>,
     /// A copy
-    #[arg(long, value_name = "DIR", requires = "format")]
+    #[arg(long, value_name = "DIR")]
     from: Option<std::path::PathBuf>,
-    /// How it is kept
+    /// How it is kept [default: as is found there]
     #[arg(long, value_enum, requires = "from")]
     format: Option<Format>,
     #[command(flatten)]
@@ -59,7 +59,8 @@ struct Folder {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    if let (Some(from), Some(format)) = (&args.from, args.format) {
+    if let Some(from) = &args.from {
+        let format = format_of(args.format, from)?;
         let target = Target { format, directory: from, sealed: &args.sealed, make: None };
         let stats = look(from.display().to_string(), &target, global).await?;
         global.output().show(&stats, Stats::text)?;
@@ -68,7 +69,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
     let names = if args.accounts.is_empty() { accounts.names()? } else { args.accounts };
     if names.is_empty() {
-        return Err(Usage("no account is remembered; name a copy with --from and --format".into()).into());
+        return Err(Usage("no account is remembered; name a copy with --from".into()).into());
     }
     let mut worst = 0;
     for name in &names {

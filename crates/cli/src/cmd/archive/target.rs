@@ -79,6 +79,17 @@ pub async fn end(copy: Arc<dyn Copy>) {
     let _ = tokio::task::spawn_blocking(move || copy.end()).await;
 }
 
+/// The format of the copy in `directory`: the one that is said, or the one that is there.
+///
+/// # Errors
+/// `NotFound` if none is said and there is none; if the directory cannot be read.
+pub fn format_of(said: Option<Format>, directory: &Path) -> Result<Format> {
+    match said {
+        Some(said) => Ok(said),
+        None => found::format(directory)?.ok_or_else(|| found::no_copy(directory).into()),
+    }
+}
+
 /// A copy.
 pub struct Target<'a> {
     /// How it is kept.

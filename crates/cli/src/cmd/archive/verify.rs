@@ -13,10 +13,11 @@ use serde::Serialize;
 
 use super::folders::{Chosen, FolderArgs};
 use super::progress::{Shown, Working};
+use super::record;
 use super::remembered::Accounts;
 use super::server::ServerArgs;
 use super::stop;
-use super::target::{Format, SealedArgs, Target, end};
+use super::target::{Format, SealedArgs, Target, end, format_of};
 use crate::exit::Usage;
 use crate::global::Global;
 use crate::output::warn;
@@ -32,7 +33,7 @@ Examples:
   sealpost archive verify work
   sealpost archive verify work --all
   sealpost archive verify work --all --repair
-  sealpost archive verify --host imap.example.org --user jane --password-file secret --format mbox --from copy"
+  sealpost archive verify --host imap.example.org --user jane --password-file secret --from copy"
 )]
 pub struct Args {
     /// An account that is remembered
@@ -40,7 +41,7 @@ pub struct Args {
     account: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// How the copy is kept
+    /// How the copy is kept [default: as is found there]
     #[arg(long, value_enum, requires = "host", help_heading = "Copy")]
     format: Option<Format>,
     /// Where the copy is; --into, as a pull has it, is the same
@@ -90,20 +91,25 @@ struct Folder<'a> {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let (server, copy, folders) = match (&args.account, args.server.place()?) {
+    let (server, copy, folders, directory, earlier) = match (&args.account, args.server.place()?) {
         (_, Some(place)) => {
-            let (Some(format), Some(from)) = (args.format, &args.from) else {
-                return Err(Usage("--host needs --format and --from".into()).into());
+            let Some(from) = args.from else {
+                return Err(Usage("--host needs --from".into()).into());
             };
-            let target = Target { format, directory: from, sealed: &args.sealed, make: None };
-            (place.server().await?, target.open(global).await?, args.folders)
+            let format = format_of(args.format, &from)?;
+            let target = Target { format, directory: &from, sealed: &args.sealed, make: None };
+            let copy = target.open(global).await?;
+            (place.server().await?, copy, args.folders, from, Vec::new())
         }
         (Some(name), None) => {
-            let account = Accounts::of(global)?.get(name)?;
+            let accounts = Accounts::of(global)?;
+            let account = accounts.get(name)?;
             let folders = args.folders.or(&account.folders, &account.exclude);
             let sealed = account.sealed(&args.sealed);
             let copy = account.target(&sealed, false).open(global).await?;
-            (account.server.server().await?, copy, folders)
+            let server = account.server.server().await?;
+            let earlier = record::earlier(&accounts, name, Some(&server.source()));
+            (server, copy, folders, account.into, earlier)
         }
         (None, None) => return Err(Usage("name an account, or a server with --host".into()).into()),
     };
@@ -115,6 +121,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let options = Options {
         sample: if args.all { Sample::All } else { Sample::Some(args.sample) },
         wanted: Arc::new(move |name| wanted.wants(name)),
+        restored: record::restored(&directory, earlier, server.source(), true).await?,
         looked: Arc::new(move |name| {
             looking.on(name);
             looking.done(1);
@@ -138,7 +145,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     end(copy).await;
     for folder in &report.folders {
-        global.output().show(&Folder::of(folder), Folder::text)?;
+        let (output, shown) = (global.output(), Folder::of(folder));
+        if shown.good { output.done(&shown, Folder::text)? } else { output.show(&shown, Folder::text)? }
     }
     if some && !args.repair && !global.json {
         warn("sealpost: `verify --repair` fetches again what is missing, different or damaged");

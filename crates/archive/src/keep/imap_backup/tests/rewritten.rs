@@ -3,7 +3,7 @@
 use super::*;
 use crate::keep::contents::Contents;
 use crate::keep::imap_backup::adopt::Paths;
-use crate::keep::imap_backup::rewrite::{prepare, put_in_place};
+use crate::keep::imap_backup::rewrite::{prepare, prepare_renumbered, put_in_place};
 
 fn paths(root: &Path) -> Paths {
     let path = |end: &str| root.join(format!("INBOX.{end}"));
@@ -85,6 +85,43 @@ fn what_is_deleted_goes_wherever_the_run_ends() {
             }
         }
         check(root, &mails);
+    }
+}
+
+/// Journal and JSON say other UIDs together, wherever the run ends: otherwise it would look as if imap-backup had been at work.
+#[test]
+fn messages_have_other_uids_or_not_wherever_the_run_ends() {
+    for steps in 0..=3 {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let mut mails = three(root);
+        let (paths, uids) = (paths(root), [(1, 21), (9, 29)].into());
+        let mbox = fs::read(&paths.mbox).unwrap();
+        {
+            let copy = open(root).unwrap();
+            let contents = Contents::read(&paths.journal, |_, _| {}).unwrap();
+            let journal = prepare_renumbered(&paths, &contents, &uids).unwrap();
+            if steps > 0 {
+                journal.put_in_place(&paths.journal).unwrap();
+                for (uid, to) in uids {
+                    let mail = mails.remove(&uid).unwrap();
+                    mails.insert(to, mail);
+                }
+            }
+            if steps > 1 {
+                put_in_place(&paths, mbox.len() as u64).unwrap();
+            }
+            drop(copy);
+        }
+        let (_copy, mut folder) = opened(root, INBOX, 7);
+        assert_eq!(read_all(&*folder), mails, "{steps}");
+        assert!(folder.notices().is_empty(), "{steps}");
+        give(&mut *folder, 30, &mail("more\r\n"), 3).unwrap();
+        folder.commit(&resume(31)).unwrap();
+        folder.close().unwrap();
+        let seen = imap_backup_reads(root, INBOX).into_iter().map(|(uid, _)| uid);
+        assert_eq!(seen.collect::<Vec<_>>(), if steps > 0 { [21, 2, 29, 30] } else { [1, 2, 9, 30] });
+        assert!(fs::read(&paths.mbox).unwrap().starts_with(&mbox));
     }
 }
 

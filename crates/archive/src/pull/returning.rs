@@ -1,0 +1,77 @@
+//! [`Returning`]: messages of the copy that the server had no more, and that come back under other UIDs.
+//!
+//! A restore of which nothing was written down, since it was killed, or since the server says no UIDs, another program, and people who
+//! move a message to and fro, do that. What arrives with the octets and the date of such a message is that message. A mailbox that has a
+//! message twice has it twice in the copy too: each that arrives takes the place of one that is gone.
+
+use std::collections::{HashMap, HashSet};
+
+use sealpost_base::{Result, Uid, UidSet, limits};
+use sealpost_imap::types::DateTime;
+
+use crate::keep::{Folder, Stored};
+use crate::same::sha256;
+
+/// Messages whose octets are compared with those of one that arrives, at most.
+const COMPARED: usize = 16;
+
+/// Messages that may come back.
+#[derive(Debug, Default)]
+pub(super) struct Returning {
+    /// By size, the oldest ones first: UIDs, and when they were received, in seconds.
+    by_size: HashMap<u64, Vec<(u32, Option<i64>)>>,
+    /// The record of restores says that these may come, whatever date the server gives them.
+    expected: HashSet<u32>,
+}
+
+impl Returning {
+    /// Those of a folder that the server has no more, the newest ones; `expected` as the record says.
+    ///
+    /// # Errors
+    /// What the copy says.
+    pub(super) fn of(folder: &dyn Folder, expected: &UidSet) -> Result<Self> {
+        let mut returning = Returning::default();
+        let mut gone = folder.known().gone();
+        if gone == 0 {
+            return Ok(returning);
+        }
+        for stored in folder.messages()? {
+            let Ok(Stored { uid, internaldate, size, gone: true, .. }) = stored else { continue };
+            gone = gone.saturating_sub(1);
+            if gone < limits::ARCHIVE_RETURNING {
+                let received = internaldate.map(|date| date.timestamp().seconds());
+                returning.by_size.entry(size).or_default().push((uid, received));
+                if Uid::new(uid).is_some_and(|uid| expected.contains(uid)) {
+                    returning.expected.insert(uid);
+                }
+            }
+        }
+        Ok(returning)
+    }
+
+    /// Whether a message of so many octets may be one of them.
+    pub(super) fn may_be(&self, size: u64) -> bool {
+        self.by_size.contains_key(&size)
+    }
+
+    /// Which of them it is that arrived, by size, date and hash; it is one no more.
+    pub(super) fn take(
+        &mut self,
+        folder: &dyn Folder,
+        size: u64,
+        received: Option<DateTime>,
+        hash: [u8; 32],
+    ) -> Option<u32> {
+        let received = received.map(|date| date.timestamp().seconds());
+        let gone = self.by_size.get_mut(&size)?;
+        let is_alike = |(uid, date): &(u32, Option<i64>)| {
+            let same_date = date.zip(received).is_none_or(|(date, received)| date == received);
+            // It may have been removed since.
+            (same_date || self.expected.contains(uid)) && folder.known().is_gone(*uid)
+        };
+        let alike = gone.iter().enumerate().filter(|(_, message)| is_alike(message)).take(COMPARED);
+        let is_it = |uid: u32| sha256(folder, uid).is_ok_and(|its| its == hash);
+        let at = alike.map(|(at, (uid, _))| (at, *uid)).find(|(_, uid)| is_it(*uid))?.0;
+        Some(gone.remove(at).0)
+    }
+}

@@ -1,0 +1,419 @@
+//! [`Restored`]: what the record of restores says that was put back into the account which a copy is of.
+//!
+//! A message that a restore puts back gets a new UID. To a pull that is a message that it has not seen; to the next restore the one of
+//! before is missing still. So a restore writes down which message of the copy got which UID, and before that, which are about to be put
+//! where: a run may be killed before the server's answer. The file is the map of UIDs of [`crate::push`], `docs/format/archive-journal.md`
+//! has its lines; here it is read by those who fill, read and compare copies.
+//!
+//! The record may be lost, cut, or of a server that was set up anew: nothing is removed from a copy because of it alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sealpost_base::{Result, Timestamp, Uid, UidSet};
+use serde::{Deserialize, Serialize};
+
+use crate::io_error;
+use crate::keep::Source;
+use crate::keep::files::replace;
+
+/// Where a copy keeps the record, at its top.
+pub const RECORD_FILE: &str = "sealpost.restored";
+/// Where it keeps how far pulls have read which records.
+const READ_FILE: &str = "sealpost.restored.read";
+/// A line of the record takes no more bytes.
+const LINE_BYTES: u64 = 64 * 1024;
+/// A server may go on with what a dead connection sent: until the record is so old, what was about to be put there is expected.
+const UNDER_WAY: Duration = Duration::from_secs(3600);
+
+/// A line of the record.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Line {
+    /// A message is there.
+    Message { folder: String, from_uidvalidity: u32, uid: u32, to: String, uidvalidity: u32, there: u32 },
+    /// These messages are about to be put there; they get UIDs from `uidnext` on. `below`: below a folder that was named.
+    Putting {
+        folder: String,
+        from_uidvalidity: u32,
+        putting: String,
+        to: String,
+        uidvalidity: u32,
+        uidnext: u32,
+        below: bool,
+    },
+    /// Something is being put into this folder; or all of it was answered.
+    State { folder_there: String, unanswered: bool },
+    /// What follows is of these accounts.
+    Accounts { from: String, to: String },
+}
+
+/// The lines of a record, those that can be read.
+pub(crate) struct Lines<R> {
+    from: BufReader<R>,
+    line: Vec<u8>,
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn of(from: R) -> Self {
+        Lines { from: BufReader::new(from), line: Vec::new() }
+    }
+
+    /// The next line. One that cannot be read, the last one of a run that was killed for example, is passed over.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn next(&mut self) -> std::io::Result<Option<Line>> {
+        loop {
+            self.line.clear();
+            if (&mut self.from).take(LINE_BYTES).read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(None);
+            }
+            if let Ok(line) = serde_json::from_slice(&self.line) {
+                return Ok(Some(line));
+            }
+        }
+    }
+}
+
+/// Whether an account of the record, as [`crate::client::Server`] writes it, is this one. The port does not count.
+fn is_account(written: &str, account: &Source) -> bool {
+    let rest = written.strip_prefix(&*account.user).and_then(|rest| rest.strip_prefix(" at "));
+    let host = rest.and_then(|rest| rest.rsplit_once(" port ")).map(|(host, _)| host);
+    host.is_some_and(|host| host.eq_ignore_ascii_case(&account.host))
+}
+
+/// A set of UIDs, as IMAP writes it.
+pub(crate) fn uid_set(text: &str) -> UidSet {
+    let range = |part: &str| {
+        let (first, last) = part.split_once(':').unwrap_or((part, part));
+        let (first, last) = (Uid::new(first.parse().ok()?)?, Uid::new(last.parse().ok()?)?);
+        (first <= last).then_some((first, last))
+    };
+    let mut ranges: Vec<_> = text.split(',').filter_map(range).collect();
+    ranges.sort_unstable();
+    UidSet::from_ranges(ranges)
+}
+
+/// A record that is read.
+#[derive(Debug, Clone)]
+pub struct RecordFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Lines that were written for what was called otherwise do not count.
+    pub from: Option<String>,
+}
+
+/// What was put into a folder of a server, from a folder of the copy of one UIDVALIDITY.
+#[derive(Debug, Default, Clone)]
+pub struct Way {
+    /// The folder of the copy.
+    pub folder: String,
+    /// Its UIDVALIDITY then.
+    pub uidvalidity: u32,
+    /// It was put below a folder that was named; `None`: that was not written down.
+    pub below: Option<bool>,
+    /// UIDs in the copy and UIDs there, in the order in which they were put.
+    pairs: Vec<(u32, u32)>,
+    /// Messages that were about to be put there, and of which no more is known.
+    unanswered: UidSet,
+}
+
+impl Way {
+    /// The UID that each message got last: the highest (RFC 3501 §2.3.1.1).
+    pub fn latest(&self) -> BTreeMap<u32, u32> {
+        let mut latest = BTreeMap::new();
+        for (uid, there) in &self.pairs {
+            let last = latest.entry(*uid).or_insert(*there);
+            *last = (*last).max(*there);
+        }
+        latest
+    }
+
+    /// All that was put there: UIDs in the copy, and there.
+    pub fn pairs(&self) -> &[(u32, u32)] {
+        &self.pairs
+    }
+
+    /// Messages that may be there, under UIDs that nobody knows.
+    pub fn unanswered(&self) -> &UidSet {
+        &self.unanswered
+    }
+
+    fn put(&mut self, uid: u32, there: u32) {
+        self.pairs.push((uid, there));
+        if !self.unanswered.is_empty() {
+            Uid::new(uid).map(|uid| self.unanswered.remove(uid));
+        }
+    }
+}
+
+/// What the records say of one account.
+#[derive(Debug, Default, Clone)]
+pub struct Restored {
+    /// By folder of the account and its UIDVALIDITY.
+    into: HashMap<(String, u32), Vec<Way>>,
+    account: Option<Source>,
+    /// Something was written since a pull last did all that the records say.
+    is_new: bool,
+    /// Their lengths, by path.
+    lengths: BTreeMap<String, u64>,
+    /// Where it is kept how far they were read.
+    read: Option<PathBuf>,
+    changed: Timestamp,
+}
+
+impl Restored {
+    /// What the records of the copy in `directory`, its own and `others`, say that was put into `account`. Only what was written
+    /// since the last pull that did it all makes them new ([`Restored::is_new`]); `all`: they are read also if nothing was.
+    ///
+    /// # Errors
+    /// If one cannot be read. One that is not there says nothing.
+    pub fn read(directory: &Path, others: &[RecordFile], account: &Source, all: bool) -> Result<Self> {
+        let own = RecordFile { path: directory.join(RECORD_FILE), from: None };
+        let read = directory.join(READ_FILE);
+        let files: Vec<&RecordFile> = std::iter::once(&own).chain(others).collect();
+        let mut restored =
+            Restored { read: Some(read.clone()), account: Some(account.clone()), ..Restored::default() };
+        for RecordFile { path, .. } in &files {
+            match fs::metadata(path) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                metadata => {
+                    let metadata = metadata.map_err(|e| io_error(*&path, e))?;
+                    let changed = metadata.modified().ok().and_then(timestamp).unwrap_or_default();
+                    restored.changed = restored.changed.max(changed);
+                    restored.lengths.insert(path.display().to_string(), metadata.len());
+                }
+            }
+        }
+        // What cannot be understood says nothing.
+        let before: BTreeMap<String, u64> =
+            fs::read(&read).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        restored.is_new = restored.lengths.iter().any(|(path, length)| before.get(path) != Some(length));
+        if restored.is_new || all {
+            for file in files {
+                restored.read_file(file, account)?;
+            }
+        }
+        restored.is_new &= !restored.into.is_empty();
+        Ok(restored)
+    }
+
+    fn read_file(&mut self, RecordFile { path, from }: &RecordFile, account: &Source) -> Result<()> {
+        let file = match File::open(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(|e| io_error(path, e))?,
+        };
+        let (mut lines, mut ours) = (Lines::of(file), false);
+        while let Some(line) = lines.next().map_err(|e| io_error(path, e))? {
+            match line {
+                Line::Accounts { from: of, to } => {
+                    ours = from.as_ref().is_none_or(|from| *from == of) && is_account(&to, account);
+                }
+                line if ours => self.take(line),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Message { folder, from_uidvalidity, uid, to, uidvalidity, there } => {
+                // In one mailbox UIDs only grow (RFC 3501 §2.3.1.1).
+                if (folder != to || from_uidvalidity != uidvalidity || there > uid) && there > 0 {
+                    self.way(to, uidvalidity, folder, from_uidvalidity).put(uid, there);
+                }
+            }
+            Line::Putting { folder, from_uidvalidity, putting, to, uidvalidity, below, .. } => {
+                let way = self.way(to, uidvalidity, folder, from_uidvalidity);
+                way.below = Some(below);
+                way.unanswered = way.unanswered.union(&uid_set(&putting));
+            }
+            Line::State { .. } | Line::Accounts { .. } => {}
+        }
+    }
+
+    fn way(&mut self, to: String, there: u32, folder: String, uidvalidity: u32) -> &mut Way {
+        let ways = self.into.entry((to, there)).or_default();
+        let at = ways.iter().position(|way| way.folder == folder && way.uidvalidity == uidvalidity);
+        let at = at.unwrap_or_else(|| {
+            ways.push(Way { folder, uidvalidity, ..Way::default() });
+            ways.len() - 1
+        });
+        &mut ways[at]
+    }
+
+    /// Whether it is about this account.
+    pub fn is_of(&self, account: &Source) -> bool {
+        self.account.as_ref() == Some(account)
+    }
+
+    /// Whether something was put into the folder that no pull has seen yet.
+    pub fn is_new_in(&self, folder: &str) -> bool {
+        self.is_new && self.into.keys().any(|(to, _)| to == folder)
+    }
+
+    /// Whether something was put anywhere that no pull has seen yet.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The folders of the account that something was put into.
+    pub fn folders(&self) -> HashSet<&str> {
+        self.into.keys().map(|(to, _)| &**to).collect()
+    }
+
+    /// What was put into a folder of this name and UIDVALIDITY.
+    pub fn ways(&self, folder: &str, uidvalidity: u32) -> &[Way] {
+        self.into.get(&(folder.to_owned(), uidvalidity)).map_or(&[], |ways| &ways[..])
+    }
+
+    /// What was put back into the folder that it was in.
+    pub fn back(&self, folder: &str, uidvalidity: u32) -> Option<&Way> {
+        let is_back = |way: &&Way| way.folder == folder && way.uidvalidity == uidvalidity;
+        self.ways(folder, uidvalidity).iter().find(is_back)
+    }
+
+    /// Of these messages of a folder, those that are one message, which was put back under other UIDs.
+    pub fn twins(&self, folder: &str, uidvalidity: u32, among: &UidSet) -> Vec<BTreeSet<u32>> {
+        let Some(way) = self.back(folder, uidvalidity) else { return Vec::new() };
+        let mut first: HashMap<u32, u32> = HashMap::new();
+        // In the order in which they were put, so that what is of before is known.
+        let mut pairs = way.pairs.clone();
+        pairs.sort_unstable_by_key(|(_, there)| *there);
+        for (uid, there) in &pairs {
+            let origin = *first.get(uid).unwrap_or(uid);
+            first.insert(*there, origin);
+        }
+        let mut twins: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        let is_there = |uid: u32| Uid::new(uid).is_some_and(|uid| among.contains(uid));
+        for (uid, origin) in first.iter().filter(|(uid, _)| is_there(**uid)) {
+            twins.entry(*origin).or_default().insert(*uid);
+        }
+        for (origin, twins) in &mut twins {
+            twins.extend(Some(*origin).filter(|origin| is_there(*origin)));
+        }
+        twins.into_values().filter(|twins| twins.len() > 1).collect()
+    }
+
+    /// A pull at `now` did all that the records say: the next one need not read them, unless a server may be at work still on what a run
+    /// did not see answered.
+    ///
+    /// # Errors
+    /// If that cannot be written down.
+    pub fn done(&self, now: Timestamp) -> Result<()> {
+        let open = self.into.values().flatten().any(|way| !way.unanswered.is_empty());
+        let (Some(read), false) = (&self.read, open && now.since(self.changed) < UNDER_WAY) else {
+            return Ok(());
+        };
+        let text = serde_json::to_string(&self.lengths).unwrap_or_default();
+        replace(read, read.with_extension("read.new"), |out| {
+            writeln!(out, "{text}").map_err(|e| io_error(read, e))
+        })
+    }
+}
+
+fn timestamp(time: std::time::SystemTime) -> Option<Timestamp> {
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Timestamp(i64::try_from(since.as_millis()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = r#"{"from":"this copy","to":"Me at Mail.example.org port 993"}"#;
+
+    fn account() -> Source {
+        Source { host: "mail.example.org".into(), user: "Me".into() }
+    }
+
+    fn put(folder: &str, uid: u32, to: &str, there: u32) -> String {
+        format!(
+            r#"{{"folder":"{folder}","from_uidvalidity":7,"uid":{uid},"to":"{to}","uidvalidity":7,"there":{there}}}"#
+        )
+    }
+
+    fn putting(putting: &str) -> String {
+        format!(
+            r#"{{"folder":"INBOX","from_uidvalidity":7,"putting":"{putting}","to":"INBOX","uidvalidity":7,"uidnext":9,"below":false}}"#
+        )
+    }
+
+    fn read(lines: &[String]) -> (tempfile::TempDir, Restored) {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(RECORD_FILE), lines.join("\n") + "\n").unwrap();
+        let restored = Restored::read(directory.path(), &[], &account(), false).unwrap();
+        (directory, restored)
+    }
+
+    fn all() -> UidSet {
+        uid_set("1:100")
+    }
+
+    #[test]
+    fn only_what_was_put_into_the_account_counts() {
+        let other = HEAD.replace("Me at", "You at");
+        let lines =
+            [put("INBOX", 1, "INBOX", 2), other, put("INBOX", 3, "INBOX", 4), HEAD.into(), "{\"fol".into()];
+        let (_directory, restored) = read(&lines);
+        assert!(!restored.is_new() && restored.ways("INBOX", 7).is_empty());
+        let lines = [lines.as_slice(), &[put("INBOX", 5, "INBOX", 6), put("a.b", 5, "a_b", 1)]].concat();
+        let (_directory, restored) = read(&lines);
+        assert!(restored.is_new_in("INBOX") && restored.is_new_in("a_b") && !restored.is_new_in("a.b"));
+        assert_eq!(restored.back("INBOX", 7).unwrap().pairs(), [(5, 6)]);
+        assert!(restored.back("a_b", 7).is_none() && restored.ways("INBOX", 8).is_empty());
+        assert_eq!(restored.ways("a_b", 7)[0].folder, "a.b");
+    }
+
+    #[test]
+    fn a_message_is_one_however_often_it_was_put_back() {
+        let puts = [(1, 6), (2, 7), (1, 11), (6, 16), (7, 3), (30, 31)];
+        let mut lines = vec![HEAD.to_owned()];
+        lines.extend(puts.map(|(uid, there)| put("INBOX", uid, "INBOX", there)));
+        let (_directory, restored) = read(&lines);
+        let twins = |among: &str| restored.twins("INBOX", 7, &uid_set(among));
+        assert_eq!(twins("1:100"), [[1, 6, 11, 16].into(), [2, 7].into(), [30, 31].into()]);
+        // UIDs grow: 7 did not become 3.
+        assert_eq!(twins("3,7,11,16"), [[11, 16].into()]);
+        assert!(restored.twins("INBOX", 8, &all()).is_empty() && restored.twins("a", 7, &all()).is_empty());
+        assert_eq!(restored.back("INBOX", 7).unwrap().latest()[&1], 11);
+    }
+
+    #[test]
+    fn what_was_not_answered_is_expected_for_a_while() {
+        let lines = [HEAD.into(), putting("1:3,9"), put("INBOX", 2, "INBOX", 9)];
+        let (directory, restored) = read(&lines);
+        assert_eq!(restored.back("INBOX", 7).unwrap().unanswered().to_string(), "1,3,9");
+        let is_new = || Restored::read(directory.path(), &[], &account(), false).unwrap().is_new();
+        let soon = restored.changed.after(Duration::from_secs(60));
+        restored.done(soon).unwrap();
+        assert!(is_new());
+        restored.done(soon.after(UNDER_WAY)).unwrap();
+        assert!(!is_new());
+        // Unless it is asked for.
+        let again = Restored::read(directory.path(), &[], &account(), true).unwrap();
+        assert!(again.back("INBOX", 7).is_some() && !again.is_new());
+        let path = directory.path().join(RECORD_FILE);
+        let mut text = fs::read_to_string(&path).unwrap();
+        text.push_str(&(put("INBOX", 3, "INBOX", 10) + "\n"));
+        fs::write(&path, text).unwrap();
+        assert!(is_new());
+    }
+
+    #[test]
+    fn records_kept_elsewhere_count_if_they_are_of_this_copy() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("work.copy-work.uids");
+        let head = |from: &str| HEAD.replace("this copy", from);
+        let lines = [head("work"), put("INBOX", 1, "INBOX", 2), head("other"), put("INBOX", 1, "INBOX", 3)];
+        fs::write(&path, lines.join("\n")).unwrap();
+        let others = [RecordFile { path, from: Some("work".into()) }];
+        let restored = Restored::read(directory.path(), &others, &account(), false).unwrap();
+        assert_eq!(restored.back("INBOX", 7).unwrap().pairs(), [(1, 2)]);
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether two messages of copies are one and the same: by their octets.
+
+use std::io::Read;
+
+use ring::digest::{Context, SHA256};
+use sealpost_base::{Error, Result};
+
+use crate::keep::Folder;
+use crate::keep::digest::finish;
+
+/// Octets that are read at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// SHA-256 of a message, also of one whose body is not here.
+///
+/// # Errors
+/// `NotFound` if there is no such message; `Retry`, `Corrupt`.
+pub(crate) fn sha256(folder: &dyn Folder, uid: u32) -> Result<[u8; 32]> {
+    if let Some(hash) = folder.given_up(uid)? {
+        return Ok(hash);
+    }
+    let (mut octets, mut hash, mut piece) = (folder.read(uid)?, Context::new(&SHA256), vec![0; PIECE_BYTES]);
+    loop {
+        match octets.read(&mut piece) {
+            Ok(0) => return Ok(finish(hash)),
+            Ok(n) => hash.update(&piece[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::retry("it cannot be read").with_source(e)),
+        }
+    }
+}
+
+/// Whether two messages have the same octets. What cannot be read is not known to be anything.
+pub(crate) fn is_same(first: &dyn Folder, uid: u32, second: &dyn Folder, other: u32) -> bool {
+    let hashes = (sha256(first, uid), sha256(second, other));
+    matches!(hashes, (Ok(first), Ok(second)) if first == second)
+}
