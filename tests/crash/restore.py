@@ -8,7 +8,12 @@ goes on after another; now and then what is there is compared with the source, o
 Then the next run goes on, until one comes to its end, and everything is compared; one more must put nothing there. Then it begins anew in
 an empty account. Kills that came too late to meet a process are not counted.
 
-    tests/crash/restore.py --sealpost target/release/sealpost --kills 40 [--seed N] [--ways "mbox maildir sealpost migrate"]
+Then copies in every format are put back into the account that they are of, again and again: a part of the mail is lost, or a folder is made
+anew, restores are killed, and pulls before, between and after them too. However often, the account has in the end what it had, each message
+as often as it was there, and so has the copy.
+
+    tests/crash/restore.py --sealpost target/release/sealpost --kills 70 [--seed N]
+        [--ways "mbox maildir sealpost migrate cycle-mbox cycle-maildir cycle-sealpost"]
 """
 
 import argparse
@@ -51,8 +56,8 @@ class Puts:
         self.port = json.loads(self.server.stdout.readline())["imap"]["port"]
         self.accounts = 0
 
-    def fill(self):
-        imap = self.login(SOURCE)
+    def fill(self, user):
+        imap = self.login(user)
         for folder, count in FOLDERS.items():
             imap.create(folder)
             for number in range(count):
@@ -83,7 +88,7 @@ class Puts:
             for part in imap.uid("FETCH", "1:*", "(FLAGS INTERNALDATE BODY.PEEK[])")[1]:
                 if isinstance(part, tuple):
                     flags, date = LITERAL.search(part[0]).groups()
-                    found[folder, hashlib.sha256(part[1]).digest(), frozenset(flags.split()), date] += 1
+                    found[folder, hashlib.sha256(part[1]).digest(), frozenset(flags.split()) - {b"\\Recent"}, date] += 1
         imap.logout()
         return found
 
@@ -118,23 +123,81 @@ class Puts:
         kept, place = self.copy(way)
         return user, self.archive("restore", *self.at(user), *kept, "--from", place)
 
-    def killed(self, command, within):
-        """Whether it was killed; otherwise it had come to its end before."""
+    def killed(self, command, within, ends=(0,)):
+        """Whether it was killed; otherwise it had come to its end before, with one of these statuses."""
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             process.wait(self.chance.uniform(0, within))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         _, err = process.communicate(timeout=60)
-        if process.returncode not in (0, -signal.SIGKILL):
+        if process.returncode not in (*ends, -signal.SIGKILL):
             raise SystemExit(f"{' '.join(map(str, command))}: {process.returncode}: {err.decode()}")
-        return process.returncode != 0
+        return process.returncode == -signal.SIGKILL
+
+    def lose(self, user):
+        """Expunges a part of the mail, and now and then a whole folder, which is made anew."""
+        imap = self.login(user)
+        for folder in FOLDERS:
+            if folder != "INBOX" and self.chance.random() < 0.2:
+                imap.delete(folder)
+                continue
+            if imap.select(folder)[0] != "OK":
+                continue
+            (uids,) = imap.uid("SEARCH", "ALL")[1]
+            share = self.chance.choice([0.1, 0.5, 1])
+            lost = [uid.decode() for uid in uids.split() if self.chance.random() < share]
+            if lost:
+                imap.uid("STORE", ",".join(lost), "+FLAGS.SILENT", "(\\Deleted)")
+                imap.expunge()
+        imap.logout()
+
+    def cycles(self, form, kills):
+        """How many restores and pulls were killed, and how often the account and its copy were whole again."""
+        user, place = f"cycle-{form}", self.work / f"cycle-{form}"
+        run([self.binary, "account", "add", "--dir", self.work / "server", user, "--password-file", self.password])
+        self.fill(user)
+        want = self.mail(user)
+        kept, _ = self.copy(form)
+        pull = self.archive("pull", "--json", *self.at(user), *kept, "--into", place)
+        restore = self.archive("restore", *self.at(user), *kept, "--from", place)
+        began = time.monotonic()
+        run(pull)
+        whole = time.monotonic() - began
+        killed = rounds = 0
+        while killed < kills:
+            self.lose(user)
+            for _ in range(self.chance.randrange(3)):
+                killed += self.killed(pull, whole, (0, 1))
+            while self.killed(restore, whole + self.chance.choice([0, SETTLING])):
+                killed += 1
+                self.compare(form, user, want, complete=False)
+                for _ in range(self.chance.randrange(3)):
+                    killed += self.killed(pull, whole, (0, 1))
+            self.compare(form, user, want, complete=True)
+            while self.killed(pull, 2 * whole):
+                killed += 1
+            self.is_whole(form, user, kept, place)
+            run(restore)
+            self.compare(form, user, want, complete=True)
+            rounds += 1
+        return killed, rounds
+
+    def is_whole(self, form, user, kept, place):
+        """The copy has what the account has, and nothing twice."""
+        stats = subprocess.run(self.archive("stats", "--json", *kept, "--from", place), stdout=subprocess.PIPE, check=True)
+        stats = json.loads(stats.stdout)
+        counts = {folder["name"]: (folder["messages"], folder["gone"]) for folder in stats["folders"] if folder["messages"] + folder["gone"]}
+        if sorted(counts.values()) != sorted((count, 0) for count in FOLDERS.values()) or any(f["messages"] for f in stats["put_aside"]):
+            raise SystemExit(f"{form}: {user}: the copy has {stats}")
+        run(self.archive("verify", "--all", *self.at(user), *kept, "--from", place))
 
     def compare(self, way, user, want, complete):
         there = self.mail(user)
         more, missing = there - want, want - there
         if more or (complete and missing):
-            raise SystemExit(f"{way}: {user}: {sum(more.values())} that should not be there, {sum(missing.values())} missing: {more}")
+            some = [str(mail) for mail in [*more, *missing][:6]]
+            raise SystemExit(f"{way}: {user}: {sum(more.values())} that should not be there, {sum(missing.values())} missing: {some}")
 
     def kills(self, way, want, kills):
         """How many runs were killed, how often what was there was compared, and how many accounts were filled."""
@@ -162,21 +225,25 @@ class Puts:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sealpost", required=True)
-    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--kills", type=int, default=70)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--ways", default="mbox maildir sealpost migrate")
+    parser.add_argument("--ways", default="mbox maildir sealpost migrate cycle-mbox cycle-maildir cycle-sealpost")
     options = parser.parse_args()
     work = pathlib.Path(tempfile.mkdtemp(prefix="sealpost-restore-crash-"))
     print(f"seed {options.seed}, in {work}", flush=True)
     puts = Puts(options, work)
     good = False
     try:
-        puts.fill()
+        puts.fill(SOURCE)
         want = puts.mail(SOURCE)
         if sum(want.values()) != sum(FOLDERS.values()):
             raise SystemExit(f"{sum(want.values())} messages to begin with")
         ways = options.ways.split()
         for way in ways:
+            if way.startswith("cycle-"):
+                killed, rounds = puts.cycles(way.removeprefix("cycle-"), options.kills // len(ways))
+                print(f"{way}: {killed} restores and pulls killed, {rounds} times whole again", flush=True)
+                continue
             killed, compared, filled = puts.kills(way, want, options.kills // len(ways))
             print(f"{way}: {killed} runs killed, {compared} times compared meanwhile, {filled} accounts filled and compared", flush=True)
         good = True

@@ -21,6 +21,7 @@ mod refusal;
 mod select;
 mod server;
 mod sets;
+mod shown;
 mod tls;
 
 pub use backoff::Backoff;
@@ -32,4 +33,5 @@ pub use refusal::{is_later, lowest, suggested_wait};
 pub use select::Selected;
 pub use server::{Compress, Credential, Credentials, Patience, Security, Server};
 pub use sets::commands;
+pub use shown::{ShownCertificate, is_untrusted};
 pub use tls::Trust;

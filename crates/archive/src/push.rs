@@ -38,6 +38,8 @@ use crate::restored::Restored;
 use origin::Origin;
 use run::{Run, unless};
 
+pub(crate) use key::{MARK_FIELDS, Mark};
+pub(crate) use local::header;
 pub use map::{MapFile, Put, UidMap};
 pub use mirror::{Removal, mirror};
 

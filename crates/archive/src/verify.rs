@@ -81,6 +81,8 @@ pub struct FolderReport {
     pub missing: UidSet,
     /// Messages of the copy that the server no longer has.
     pub gone: u64,
+    /// UIDs of those of them whose octets the server has under another UID.
+    pub doubled: UidSet,
     /// UIDs of which the server says another size than the copy has octets.
     pub sizes: UidSet,
     /// Messages whose octets were compared with the server's.
@@ -135,6 +137,21 @@ struct Local {
     given_up: UidSet,
     damaged: Vec<String>,
     damaged_uids: UidSet,
+}
+
+impl Local {
+    /// Those of these messages that have the octets of one of the others.
+    fn alike(&self, these: &UidSet, others: &UidSet) -> UidSet {
+        let of = |uids: &UidSet| {
+            let messages = uids.iter().filter_map(|uid| Some((uid, *self.messages.get(&uid.get())?)));
+            messages.collect::<Vec<_>>()
+        };
+        if these.is_empty() {
+            return UidSet::new();
+        }
+        let others: HashSet<_> = of(others).into_iter().map(|(_, message)| message).collect();
+        of(these).into_iter().filter(|(_, message)| others.contains(message)).map(|(uid, _)| uid).collect()
+    }
 }
 
 /// Damages that are told one by one.
@@ -374,7 +391,9 @@ impl Comparing<'_> {
         report.lost = local.given_up.difference(&there);
         report.reparable = local.damaged_uids.intersection(&there);
         report.beyond_repair = local.damaged_uids.difference(&there);
-        report.gone = local.uids.difference(&there).len() as u64;
+        let gone = local.uids.difference(&there);
+        report.gone = gone.len() as u64;
+        report.doubled = local.alike(&gone, &there);
         report.sizes = sizes;
         self.common = local.uids.intersection(&there);
         let common = &self.common;

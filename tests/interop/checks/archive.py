@@ -282,6 +282,38 @@ def restores(context):
     session.logout()
 
 
+@check("archive: what a restore put back is the copy's already, whatever ends the restore", "imap")
+def restored_and_pulled(context):
+    session, name, count = filled(context, "Again", 60)
+    for kind in ("mbox", "maildir", "sealpost"):
+        archive = Archive(context, kind, tls=False)
+        archive.pull("--folder", name)
+        restore = ["restore", "--from", archive.copy, *archive.opens, *archive.server(ADA), "--folder", name]
+        for cycle in range(3):
+            ok(session.select(name))
+            ok(session.store("1:*" if cycle != 1 else "3:40", "+FLAGS.SILENT", "(\\Deleted)"))
+            ok(session.expunge())
+            ok(session.unselect())
+            if cycle == 2:
+                # One that is killed, and a pull before it is run again.
+                command = [context.binary, "--dir", archive.home, "archive", *map(str, restore)]
+                process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(0.1)
+                process.send_signal(signal.SIGKILL)
+                process.wait(60)
+                archive.pull("--folder", name)
+            archive.run(*restore)
+            pulled = archive.pull("--folder", name)
+            equal(pulled["new"], 0, f"{kind}: new messages in cycle {cycle}")
+            archive.verify(name)
+            (stats,) = archive.run("stats", "--from", archive.copy, *archive.opens)
+            equal((stats["messages"], stats["gone"]), (count, 0), f"{kind}: in the copy after cycle {cycle}")
+            ok(session.select(name, readonly=True))
+            equal(len(search(session, "ALL")), count, f"{kind}: at the server after cycle {cycle}")
+            ok(session.unselect())
+    session.logout()
+
+
 @check("archive: mirrors: flags follow, what is gone goes, what is the owner's stays", "imap")
 def mirrors(context):
     session, name, count = filled(context, "Mirrored", 10)

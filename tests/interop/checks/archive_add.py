@@ -1,7 +1,9 @@
 """`sealpost archive add` with a person at the terminal."""
 
 import os
+import pathlib
 import pty
+import re
 import select
 import termios
 import time
@@ -55,13 +57,15 @@ def asks(context):
     session.logout()
     command = [context.binary, "--dir", archive.home, "archive", "add", "work", "--tls", "none"]
     shown, status = dialogue(command, [
+        # Nobody answers at that port: there is nothing to try a password at.
         ("IMAP server:", f"{host}:1"),
+        (f"IMAP server [{host}:1]:", f"{host}:{port}"),
         ("User:", "nobody@example.org"),
         ("Password of", Hidden("wrong")),
-        # Nobody answers at that port.
-        ("IMAP server:", f"{host}:{port}"),
-        # That is nobody's password.
-        ("User:", ADA),
+        # That is nobody's password; what was answered is the default now.
+        ("User [nobody@example.org]:", ADA),
+        ("Password of", Hidden("wrong too")),
+        (f"User [{ADA}]:", ""),
         ("Password of", Hidden(PASSWORD)),
         ("Folders", "no such folder"),
         ("Folders", f"{name}*, -{other}"),
@@ -82,7 +86,35 @@ def asks(context):
     command = [context.binary, "--dir", archive.home, "archive", "add", "token", "--host", host, "--port", port, "--tls", "none",
                "--format", "mbox"]
     shown, status = dialogue(command, [
-        ("User:", ADA), ("Password of", Hidden("")), ("Command that prints", "exit 3"), ("User:", ADA), ("Password of", Hidden("\x04")),
+        ("User:", ADA), ("Password of", Hidden("")), ("Command that prints", "exit 3"), (f"User [{ADA}]:", ""),
+        ("Password of", Hidden("\x04")),
     ])
     ensure(status == 2 and "the token command failed" in shown and "nothing was typed" in shown, (status, shown))
     equal(sorted(path.name for path in (archive.home / "archive").iterdir() if "token" in path.name), [], "files")
+
+
+@check("archive: add asks whether a certificate is trusted, and keeps it", "imaps")
+def asks_for_trust(context):
+    archive = Archive(context, "mbox")
+    host, port = context.address("imaps")
+    issuer = archive.home / "issuer.pem"
+    issuer.write_bytes(pathlib.Path(context.certificate).read_bytes())
+    question = "Trust this certificate"
+    for name, answers, kept in [
+        ("pinned", ["yes"], f"{archive.home}/archive/pinned.server.pem"),
+        ("named", [archive.home / "none.pem", issuer], issuer),
+        ("refused", [""], None),
+    ]:
+        command = [context.binary, "--dir", archive.home, "archive", "add", name, "--host", host, "--port", port, "--user", ADA,
+                   "--format", "mbox", "--into", archive.home / name]
+        asked = [(question, str(answer)) for answer in answers]
+        if kept:
+            asked += [("Password of", Hidden(PASSWORD)), ("Folders", "")]
+        shown, status = dialogue(command, asked)
+        equal(status, 0 if kept else 1, shown)
+        ensure(shown.count("IMAP server") == 0 and re.search("([0-9A-F]{2}:){31}", shown), shown)
+        settings = archive.home / "archive" / f"{name}.toml"
+        equal(settings.exists(), kept is not None, "remembered")
+        if kept:
+            ensure(f'ca = "{kept}"' in settings.read_text(), settings.read_text())
+            archive.run("pull", name)

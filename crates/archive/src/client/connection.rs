@@ -67,17 +67,7 @@ impl Connection {
     /// `Retry` if a later attempt may do better, and if there never was a server ([`Reached`]); `Denied` if the login is refused; `Invalid` if the server cannot what
     /// was asked for, or its certificate is not trusted.
     pub async fn open(server: &Server) -> Result<Self> {
-        let (mut connection, authenticated) = match Self::greeted(server).await {
-            Err(e) if !server.reached.is_set() => return Err(unreached(&server.host, server.port, e)),
-            greeted => greeted?,
-        };
-        if server.security == Security::StartTls {
-            if authenticated {
-                // What stands between could have said so to keep the connection in the clear (RFC 9051 §6.2.1).
-                return Err(Error::invalid("the server greets with PREAUTH, so STARTTLS is not possible"));
-            }
-            connection.start_tls(server).await?;
-        }
+        let (mut connection, authenticated) = Self::secured(server).await?;
         if !authenticated {
             login::login(&mut connection, server).await?;
         }
@@ -89,6 +79,31 @@ impl Connection {
         }
         connection.enable_nul();
         Ok(connection)
+    }
+
+    /// Connects and secures the connection, and says goodbye: whether there is a server that is trusted. Nobody logs in.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub async fn reach(server: &Server) -> Result<()> {
+        Self::secured(server).await?.0.logout().await;
+        Ok(())
+    }
+
+    /// A connection that is as secure as `server` says, and whether it is authenticated.
+    async fn secured(server: &Server) -> Result<(Self, bool)> {
+        let (mut connection, authenticated) = match Self::greeted(server).await {
+            Err(e) if !server.reached.is_set() => return Err(unreached(&server.host, server.port, e)),
+            greeted => greeted?,
+        };
+        if server.security == Security::StartTls {
+            if authenticated {
+                // What stands between could have said so to keep the connection in the clear (RFC 9051 §6.2.1).
+                return Err(Error::invalid("the server greets with PREAUTH, so STARTTLS is not possible"));
+            }
+            connection.start_tls(server).await?;
+        }
+        Ok((connection, authenticated))
     }
 
     /// Has a Sealpost server send messages with NUL as they are: with the next command, without waiting. Other servers, and this one

@@ -1,5 +1,6 @@
 //! [`Job`]: one folder that is being pulled, by one connection or several.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -11,16 +12,23 @@ use super::blocking;
 use super::crew::{Crew, Progress};
 use super::plan::Plan;
 use super::report::{Failure, FolderReport};
-use super::reunite::Reuniting;
+use super::reunite::Recorded;
 use super::shared::Shared;
 use super::writer::{self, ToWriter, Work, Writer, Written};
 use crate::client::Selected;
-use crate::keep::{Identity, Resume};
+use crate::keep::{Folder, Identity, Resume};
 
 /// A folder that is being pulled.
 pub(super) struct Job {
     pub(super) plan: Plan,
     state: Mutex<State>,
+}
+
+/// A folder of the copy that was opened, and is not written to yet.
+pub(super) struct Opened {
+    identity: Identity,
+    folder: Box<dyn Folder>,
+    pub(super) recorded: Recorded,
 }
 
 /// What the copy had before.
@@ -97,28 +105,38 @@ impl Job {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Opens the folder of the copy, unless it is open, and sees what it had. Afterwards the mailbox must be the same.
+    /// Opens the folder of the copy, unless it is open. Afterwards the mailbox must be the same.
     ///
     /// # Errors
     /// `Conflict` if the mailbox is another one by now; what the copy says.
-    pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<()> {
+    pub(super) async fn open(&self, shared: &Shared, selected: &Selected) -> Result<Option<Opened>> {
         let identity = shared.ids.identity(&self.plan.found.name, selected.identity());
         if let Some(known) = &self.state().identity {
             if known.uidvalidity == identity.uidvalidity {
-                return Ok(());
+                return Ok(None);
             }
             let why = "the mailbox was replaced by another one meanwhile; the next pull will begin with it";
             return Err(Error::conflict(why));
         }
-        let (copy, name) = (shared.copy.clone(), self.plan.found.name.clone());
-        let server = identity.clone();
+        let (parts, name) = (shared.parts(), self.plan.found.name.clone());
+        let opened = blocking(move || {
+            let folder = parts.copy.open(&name, &identity)?;
+            let recorded = parts.reuniting().recorded(&*folder, &name, &identity)?;
+            Ok(Opened { identity, folder, recorded })
+        });
+        opened.await.map(Some)
+    }
+
+    /// Begins to write to the folder, and sees what it had. `confirmed`: what was put back is there under these UIDs.
+    ///
+    /// # Errors
+    /// What the copy says.
+    pub(super) async fn begin(&self, shared: &Shared, opened: Opened, confirmed: HashSet<u32>) -> Result<()> {
+        let Opened { identity, mut folder, recorded } = opened;
         let again = shared.options.again.get(self.name()).cloned().unwrap_or_default();
-        let (restored, listed, stop) =
-            (shared.options.restored.clone(), shared.listed.clone(), shared.stop());
+        let parts = shared.parts();
         let (folder, before, reunited) = blocking(move || {
-            let mut folder = copy.open(&name, &server)?;
-            let reuniting = Reuniting { copy: &*copy, restored: &restored, listed: &listed, stop: &stop };
-            let reunited = reuniting.run(&mut *folder, &name, &server)?;
+            let reunited = parts.reuniting().reunite(&mut *folder, recorded, &confirmed)?;
             folder.replace(&again);
             let (resume, known) = (folder.resume(), folder.known());
             let (present, undated) = (known.present_uids(), folder.undated());

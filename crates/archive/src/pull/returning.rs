@@ -7,9 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use sealpost_base::{Result, Uid, UidSet, limits};
-use sealpost_imap::types::DateTime;
 
-use crate::keep::{Folder, Stored};
+use crate::keep::{Arrived, Folder, Stored};
 use crate::same::sha256;
 
 /// Messages whose octets are compared with those of one that arrives, at most.
@@ -54,24 +53,27 @@ impl Returning {
         self.by_size.contains_key(&size)
     }
 
-    /// Which of them it is that arrived, by size, date and hash; it is one no more.
+    /// Which of them it is that arrived, by size, date and hash; it is one no more. Of several, one with the flags that it has.
     pub(super) fn take(
         &mut self,
         folder: &dyn Folder,
+        arrived: &Arrived,
         size: u64,
-        received: Option<DateTime>,
         hash: [u8; 32],
     ) -> Option<u32> {
-        let received = received.map(|date| date.timestamp().seconds());
-        let gone = self.by_size.get_mut(&size)?;
+        let received = arrived.internaldate.map(|date| date.timestamp().seconds());
+        let (known, gone) = (folder.known(), self.by_size.get_mut(&size)?);
         let is_alike = |(uid, date): &(u32, Option<i64>)| {
             let same_date = date.zip(received).is_none_or(|(date, received)| date == received);
             // It may have been removed since.
-            (same_date || self.expected.contains(uid)) && folder.known().is_gone(*uid)
+            (same_date || self.expected.contains(uid)) && known.is_gone(*uid)
         };
-        let alike = gone.iter().enumerate().filter(|(_, message)| is_alike(message)).take(COMPARED);
-        let is_it = |uid: u32| sha256(folder, uid).is_ok_and(|its| its == hash);
-        let at = alike.map(|(at, (uid, _))| (at, *uid)).find(|(_, uid)| is_it(*uid))?.0;
-        Some(gone.remove(at).0)
+        let alike = gone.iter().map(|(uid, _)| *uid).zip(gone.iter().map(is_alike));
+        let mut alike: Vec<u32> = alike.filter(|(_, alike)| *alike).map(|(uid, _)| uid).collect();
+        alike.sort_by_key(|uid| known.flags(*uid) != Some(&arrived.flags));
+        let is_it = |uid: &u32| sha256(folder, *uid).is_ok_and(|its| its == hash);
+        let it = alike.into_iter().take(COMPARED).find(is_it)?;
+        gone.retain(|(uid, _)| *uid != it);
+        Some(it)
     }
 }

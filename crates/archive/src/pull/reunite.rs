@@ -1,17 +1,22 @@
 //! What a restore put back is what the copy has already: a folder's messages get the UIDs that the record of restores says, before it
 //! is compared with the server.
 //!
-//! Nothing is fetched for that. In the folder that they were in, messages get other UIDs. Those that were put into a folder that was
-//! made anew (another UIDVALIDITY), or that the server calls otherwise, are in the copy in what was put aside, or in a folder that the
-//! server does not have: they move from there. What was put below a folder that the restore was told is there besides.
+//! Nothing is fetched for that but a few header fields: the server may be another one than that of the record, set up anew with the same
+//! UIDVALIDITY, and what has a UID there is asked what it is. In the folder that they were in, messages get other UIDs. Those that were
+//! put into a folder that was made anew (another UIDVALIDITY), or that the server calls otherwise, are in the copy in what was put
+//! aside, or in a folder that the server does not have: they move from there. What was put below a folder that the restore was told is
+//! there besides.
 
 use std::collections::{BTreeMap, HashSet};
 
-use sealpost_base::{Result, UidSet};
+use sealpost_base::{Kind, Result, Uid, UidSet};
+use sealpost_imap::client::{Event, FetchData};
 use tokio::sync::watch;
 
+use crate::client::{Connection, commands};
 use crate::keep::transfer::hand_over;
 use crate::keep::{Arrived, Copy, Folder, FolderName, Identity, Kept, Resume, Stored};
+use crate::push::{MARK_FIELDS, Mark, header};
 use crate::restored::{Restored, Way};
 use crate::same::is_same;
 
@@ -19,6 +24,21 @@ use crate::same::is_same;
 const TOGETHER: usize = 1024;
 /// Octets that do.
 const TOGETHER_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What the record says of a folder.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    /// Other UIDs of messages of the folder, by those that they have.
+    here: BTreeMap<u32, u32>,
+    /// The same of messages elsewhere in the copy.
+    elsewhere: Vec<(Kept, BTreeMap<u32, u32>)>,
+    /// What was put back, and as what.
+    pairs: Vec<(u32, u32)>,
+    /// Messages that may come under UIDs that nobody knows.
+    expected: UidSet,
+    /// By the UIDs that they are to have: what the messages are.
+    marks: BTreeMap<u32, Mark>,
+}
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -40,46 +60,98 @@ pub(super) struct Reuniting<'a> {
     pub(super) stop: &'a watch::Receiver<bool>,
 }
 
+impl Recorded {
+    /// Those of the UIDs under which the server has what the record says.
+    ///
+    /// # Errors
+    /// `Retry` if the connection is lost.
+    pub(super) async fn confirmed(&self, connection: &mut Connection) -> Result<HashSet<u32>> {
+        let mut confirmed = HashSet::new();
+        let uids: UidSet = self.marks.keys().filter_map(|uid| Uid::new(*uid)).collect();
+        for part in commands(&uids) {
+            let command = format!("UID FETCH {part} (UID BODY.PEEK[HEADER.FIELDS ({MARK_FIELDS})])");
+            let (mut uid, mut fields) = (0, None);
+            let on = |event| {
+                match event {
+                    Event::FetchBegin(_) => (uid, fields) = (0, None),
+                    Event::UidFetchBegin(its) => (uid, fields) = (its, None),
+                    Event::Fetch(FetchData::Uid(its)) => uid = its,
+                    Event::Fetch(FetchData::Body(_, octets)) => fields = octets,
+                    Event::FetchEnd => {
+                        let is_it = |fields: Vec<u8>| {
+                            self.marks.get(&uid).is_some_and(|mark| mark.is_like(&Mark::of(&fields)))
+                        };
+                        confirmed.extend(fields.take().is_some_and(is_it).then_some(uid));
+                    }
+                    _ => {}
+                }
+                Ok(())
+            };
+            match connection.run(|w| w.raw(&command), on).await?.ok("FETCH") {
+                Err(e) if e.kind() == Kind::Retry => return Err(e),
+                // What it does not say is fetched as anything else.
+                _ => {}
+            }
+        }
+        Ok(confirmed)
+    }
+}
+
 impl Reuniting<'_> {
-    /// Gives the messages of `folder`, which was just opened, the UIDs that they have since they were put back.
+    /// What the record says of `folder`, which was just opened.
     ///
     /// # Errors
     /// What the copy says.
-    pub(super) fn run(
+    pub(super) fn recorded(
         &self,
-        folder: &mut dyn Folder,
+        folder: &dyn Folder,
         name: &FolderName,
         server: &Identity,
-    ) -> Result<Reunited> {
-        let mut reunited = Reunited::default();
+    ) -> Result<Recorded> {
+        let mut recorded = Recorded::default();
         if let Some(way) = self.restored.back(name.as_str(), server.uidvalidity) {
-            let latest = way.latest();
-            let is_free = |uid: &u32| !folder.known().contains(*uid);
-            let last = |uid: u32| {
-                let mut there = latest.get(&uid)?;
-                // It may have been put back again and again since. UIDs grow, so this ends.
-                while let Some(next) = latest.get(there).filter(|_| is_free(there)) {
-                    there = next;
-                }
-                Some((uid, *there))
-            };
-            let uids: BTreeMap<u32, u32> = latest.keys().filter_map(|uid| last(*uid)).collect();
-            reunited.recognized += folder.renumber(&uids)?;
-            let now = |uid: u32| if is_in(folder, uid) { Some(uid) } else { uids.get(&uid).copied() };
-            let twins = way.pairs().iter().filter_map(|(uid, there)| Some((now(*uid)?, now(*there)?)));
-            let are =
-                |(uid, there): &(u32, u32)| uid != there && is_in(folder, *uid) && is_in(folder, *there);
-            reunited.twins = twins.filter(are).collect();
-            reunited.expected = way.unanswered().intersection(&folder.known().uids());
+            recorded.here = last_uids(way, folder);
+            recorded.pairs = way.pairs().to_vec();
+            recorded.expected = way.unanswered().intersection(&folder.known().uids());
+            let marks = recorded.here.iter().map(|(uid, there)| (*there, Mark::of(&header(folder, *uid))));
+            recorded.marks.extend(marks);
         }
         let others = self.restored.ways(name.as_str(), server.uidvalidity).iter();
         for way in others.filter(|way| way.folder != name.as_str() || way.uidvalidity != server.uidvalidity) {
-            let source = self.source(way)?;
-            if let Some(kept) = source.filter(|kept| kept.name != *name) {
-                reunited.recognized += self.take_over(&kept, way, folder)?;
-            }
+            let Some(kept) = self.source(way)?.filter(|kept| kept.name != *name) else { continue };
+            // What cannot be read comes from the server.
+            let Ok(source) = self.copy.look(&kept.name) else { continue };
+            let mut uids = way.latest();
+            uids.retain(|uid, _| source.known().contains(*uid));
+            let marks = uids.iter().map(|(uid, there)| (*there, Mark::of(&header(&*source, *uid))));
+            recorded.marks.extend(marks);
+            recorded.elsewhere.push((kept, uids));
         }
-        Ok(reunited)
+        Ok(recorded)
+    }
+
+    /// Gives messages the UIDs that the record says, as far as the server has them under these.
+    ///
+    /// # Errors
+    /// What the copy says.
+    pub(super) fn reunite(
+        &self,
+        folder: &mut dyn Folder,
+        recorded: Recorded,
+        confirmed: &HashSet<u32>,
+    ) -> Result<Reunited> {
+        let Recorded { mut here, elsewhere, pairs, expected, .. } = recorded;
+        here.retain(|_, there| confirmed.contains(there));
+        let mut recognized = folder.renumber(&here)?;
+        for (kept, mut uids) in elsewhere {
+            uids.retain(|_, there| confirmed.contains(there));
+            recognized += self.take_over(&kept, &uids, folder)?;
+        }
+        let is_in = |uid: u32| folder.known().contains(uid);
+        let now = |uid: u32| if is_in(uid) { Some(uid) } else { here.get(&uid).copied() };
+        let twins = pairs.iter().filter_map(|(uid, there)| Some((now(*uid)?, now(*there)?)));
+        let twins = twins.filter(|(uid, there)| uid != there && is_in(*uid) && is_in(*there)).collect();
+        Ok(Reunited { recognized, twins, expected })
     }
 
     /// What the copy has that its messages can be taken from: the server has it no more.
@@ -96,25 +168,25 @@ impl Reuniting<'_> {
     }
 
     /// Moves messages from another folder of the copy; how many. A run that is killed leaves some in both, and the next one goes on.
-    fn take_over(&self, kept: &Kept, way: &Way, folder: &mut dyn Folder) -> Result<u64> {
+    fn take_over(&self, kept: &Kept, uids: &BTreeMap<u32, u32>, folder: &mut dyn Folder) -> Result<u64> {
+        if uids.is_empty() {
+            return Ok(0);
+        }
         let opened = match kept.was {
             Some(_) => self.copy.open_aside(&kept.name),
             None => self.copy.open(&kept.name, &kept.identity),
         };
-        // What cannot be read comes from the server.
         let Ok(mut from) = opened else { return Ok(0) };
-        let latest = way.latest();
-        let wanted = |uid: u32| latest.get(&uid).copied();
         let Ok(stored) = from.messages() else { return Ok(0) };
-        let stored = stored.filter_map(|stored| stored.ok().filter(|stored| wanted(stored.uid).is_some()));
+        let stored = stored.filter_map(|stored| stored.ok().filter(|stored| uids.contains_key(&stored.uid)));
         let stored: Vec<Stored> = stored.collect();
         let (mut moved, mut octets, mut taken) = (Vec::new(), 0, 0);
         for stored in stored {
             if *self.stop.borrow() {
                 break;
             }
-            let Some(there) = wanted(stored.uid) else { continue };
-            if self.is_moved(&*from, folder, &stored, there)? {
+            let Some(there) = uids.get(&stored.uid) else { continue };
+            if is_moved(&*from, folder, &stored, *there)? {
                 octets += stored.size;
                 moved.push(stored.uid);
             }
@@ -127,29 +199,35 @@ impl Reuniting<'_> {
         from.close()?;
         Ok(taken)
     }
-
-    /// Whether the message is in the folder under that UID now. One that cannot be read, or whose body is not here, comes from the server.
-    fn is_moved(
-        &self,
-        from: &dyn Folder,
-        folder: &mut dyn Folder,
-        stored: &Stored,
-        there: u32,
-    ) -> Result<bool> {
-        if from.given_up(stored.uid).is_ok_and(|given_up| given_up.is_some()) {
-            return Ok(false);
-        }
-        if folder.known().contains(there) {
-            return Ok(is_same(from, stored.uid, folder, there));
-        }
-        let (flags, internaldate) = (stored.flags.clone(), stored.internaldate);
-        let arrived = Arrived { uid: there, flags, internaldate };
-        Ok(hand_over(from, stored.uid, folder, &arrived, stored.size, &mut |_| true)?.is_ok())
-    }
 }
 
-fn is_in(folder: &dyn Folder, uid: u32) -> bool {
-    folder.known().contains(uid)
+/// The UIDs that messages of the folder have on the server since they were put back there.
+fn last_uids(way: &Way, folder: &dyn Folder) -> BTreeMap<u32, u32> {
+    let latest = way.latest();
+    let is_free = |uid: &u32| !folder.known().contains(*uid);
+    let last = |uid: u32| {
+        let mut there = *latest.get(&uid)?;
+        // It may have been put back again and again since. UIDs grow, so this ends.
+        while let Some(next) = latest.get(&there).filter(|_| is_free(&there)) {
+            there = *next;
+        }
+        Some((uid, there))
+    };
+    let known = latest.keys().filter(|uid| !is_free(uid));
+    known.filter_map(|uid| last(*uid)).filter(|(_, there)| is_free(there)).collect()
+}
+
+/// Whether the message is in the folder under that UID now. One that cannot be read, or whose body is not here, comes from the server.
+fn is_moved(from: &dyn Folder, folder: &mut dyn Folder, stored: &Stored, there: u32) -> Result<bool> {
+    if from.given_up(stored.uid).is_ok_and(|given_up| given_up.is_some()) {
+        return Ok(false);
+    }
+    if folder.known().contains(there) {
+        return Ok(is_same(from, stored.uid, folder, there));
+    }
+    let (flags, internaldate) = (stored.flags.clone(), stored.internaldate);
+    let arrived = Arrived { uid: there, flags, internaldate };
+    Ok(hand_over(from, stored.uid, folder, &arrived, stored.size, &mut |_| true)?.is_ok())
 }
 
 /// Commits what was put into `folder`, and removes it from where it was; how many these are.

@@ -11,9 +11,11 @@ use super::ids::Ids;
 use super::job::Job;
 use super::plan::Plan;
 use super::report::{FolderReport, Report};
+use super::reunite::Reuniting;
 use super::{Options, Tools};
 use crate::client::Server;
 use crate::keep::Copy;
+use crate::restored::Restored;
 
 /// Connections that have nothing to do look so often whether they would be of use in a folder, and those that cannot work whether
 /// others have done it.
@@ -55,6 +57,20 @@ struct State {
     reconnects: u64,
 }
 
+/// What a thread needs that recognizes what was put back.
+pub(super) struct Parts {
+    pub(super) copy: Arc<dyn Copy>,
+    restored: Arc<Restored>,
+    listed: Arc<HashSet<String>>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Parts {
+    pub(super) fn reuniting(&self) -> Reuniting<'_> {
+        Reuniting { copy: &*self.copy, restored: &self.restored, listed: &self.listed, stop: &self.stop }
+    }
+}
+
 impl Shared {
     pub(super) fn new(
         server: Server,
@@ -72,6 +88,11 @@ impl Shared {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(super) fn parts(&self) -> Parts {
+        let (copy, restored) = (self.copy.clone(), self.options.restored.clone());
+        Parts { copy, restored, listed: self.listed.clone(), stop: self.stop() }
     }
 
     /// Becomes true when the pull is to end.

@@ -1,5 +1,6 @@
 //! The engine against servers that misbehave, each written down line by line, with a copy in memory.
 
+pub(crate) mod copies;
 mod formats;
 mod helping;
 mod hostile;
@@ -7,6 +8,7 @@ pub(crate) mod memory;
 mod nul;
 mod ownership;
 pub(crate) mod pulled;
+mod restored;
 pub(crate) mod server;
 mod touched;
 mod unreached;

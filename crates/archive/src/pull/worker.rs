@@ -1,6 +1,7 @@
 //! Connections at work: each takes a folder after the other, helps with a huge one when there are no more, and comes back
 //! when it was lost.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -270,7 +271,7 @@ impl Worker {
             Err(e) => return Err(Attempt::End(End::Folder(e))),
         };
         let shared = &self.shared;
-        open(job, shared, &selected).await?;
+        open(job, shared, &selected, Some(connection)).await?;
         let gmail = connection.capabilities().gmail();
         let work = job.work().map_err(|e| Attempt::End(End::Copy(e)))?;
         let mut incoming = Incoming::new(work, shared.tools.clock.clone(), gmail);
@@ -300,7 +301,7 @@ impl Worker {
     /// Whether that is all, if the mailbox is empty: it is when the copy has nothing of it either. No connection is needed to
     /// know.
     async fn is_done(&self, job: &Job, empty: &Selected) -> Result<bool, Attempt> {
-        open(job, &self.shared, empty).await?;
+        open(job, &self.shared, empty, None).await?;
         if !job.had_nothing() {
             return Ok(false);
         }
@@ -343,15 +344,23 @@ async fn until_done(job: &Job) {
     }
 }
 
-/// Opens the folder of the copy.
-async fn open(job: &Job, shared: &Shared, selected: &Selected) -> Result<(), Attempt> {
-    match job.open(shared, selected).await {
-        Ok(()) => Ok(()),
-        Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit | Kind::Conflict) => {
-            Err(Attempt::End(End::Folder(e)))
-        }
-        Err(e) => Err(Attempt::End(End::Copy(e))),
-    }
+/// Opens the folder of the copy; what was put back is what the server has that `connection` asks, if there is anything in the mailbox.
+async fn open(
+    job: &Job,
+    shared: &Shared,
+    selected: &Selected,
+    connection: Option<&mut Connection>,
+) -> Result<(), Attempt> {
+    let failed = |e: Error| match e.kind() {
+        Kind::Invalid | Kind::Limit | Kind::Conflict => Attempt::End(End::Folder(e)),
+        _ => Attempt::End(End::Copy(e)),
+    };
+    let Some(opened) = job.open(shared, selected).await.map_err(failed)? else { return Ok(()) };
+    let confirmed = match connection {
+        Some(connection) => opened.recorded.confirmed(connection).await.map_err(lost_or_end)?,
+        None => HashSet::new(),
+    };
+    job.begin(shared, opened, confirmed).await.map_err(failed)
 }
 
 /// How an attempt ended that did not do everything.

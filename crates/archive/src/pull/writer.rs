@@ -322,9 +322,8 @@ impl Writer {
         if !self.returning()?.may_be(size) || self.folder.known().contains(arrived.uid) {
             return Ok(None);
         }
-        let returning = self.returning.as_mut();
-        let received = arrived.internaldate;
-        Ok(returning.and_then(|returning| returning.take(&*self.folder, size, received, hash())))
+        let (returning, folder) = (self.returning.as_mut(), &*self.folder);
+        Ok(returning.and_then(|returning| returning.take(folder, arrived, size, hash())))
     }
 
     /// What may come back under other UIDs.

@@ -13,6 +13,32 @@ const OTHERS: [&[u8]; 4] = [b"date:", b"from:", b"to:", b"subject:"];
 /// [`OTHERS`] as FETCH asks for them.
 pub(super) const OTHER_FIELDS: &str = "DATE FROM TO SUBJECT";
 
+/// What [`Mark`] looks at, as FETCH asks for it.
+pub(crate) const MARK_FIELDS: &str = "MESSAGE-ID DATE FROM TO SUBJECT";
+
+/// What a message is known by on a server that may have changed it when it was put there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    id: Option<Key>,
+    others: Option<Key>,
+}
+
+impl Mark {
+    /// Of a message with this header.
+    pub(crate) fn of(header: &[u8]) -> Self {
+        let has_some = OTHERS.iter().any(|name| field(header, name).is_some_and(|field| !field.is_empty()));
+        Mark { id: by_id(header), others: has_some.then(|| by_others(header, 0, None)) }
+    }
+
+    /// Whether both are of one message, as far as headers tell. Servers give messages a Message-ID that have none, but not another one.
+    pub(crate) fn is_like(&self, other: &Mark) -> bool {
+        match (self.id, other.id) {
+            (Some(id), Some(other)) => id == other,
+            _ => self.others.is_some() && self.others == other.others,
+        }
+    }
+}
+
 /// From its Message-ID, if the header has one.
 pub(super) fn by_id(header: &[u8]) -> Option<Key> {
     let id = field(header, b"message-id:").filter(|id| !id.is_empty())?;
@@ -84,6 +110,16 @@ mod tests {
         assert_eq!(id("Subject: x\r\n \r\n y\r\nMessage-ID: <a@b>\r\n\r\n").as_deref(), Some("<a@b>"));
         assert_eq!(id("Subject: x\n\t\nMessage-ID:\n \n <a@b>\n\n").as_deref(), Some("<a@b>"));
         assert_eq!(by_id(b"Message-ID: \r\n\r\n"), None);
+    }
+
+    #[test]
+    fn a_message_id_counts_unless_a_server_made_it() {
+        let mark = |header: &str| Mark::of(header.as_bytes());
+        let like = |a: &str, b: &str| mark(a).is_like(&mark(b));
+        let (id, other) = ("Message-ID: <a@b>\r\nSubject: x\r\n", "Message-ID: <c@d>\r\nSubject: x\r\n");
+        assert!(like(id, "message-id: <a@b>\r\nSubject: y\r\n") && !like(id, other));
+        assert!(like("Subject: x\r\n", id) && !like("Subject: y\r\n", id));
+        assert!(!like("", "") && !like("X: y\r\n\r\n", "X: y\r\n\r\n"));
     }
 
     #[test]

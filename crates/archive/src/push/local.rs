@@ -80,7 +80,7 @@ pub(super) async fn contents(copy: Arc<dyn Copy>, kept: Kept, keys: bool) -> Res
 }
 
 /// The first octets of a message, its header among them unless that is longer than [`HEADER_BYTES`]; none if it is damaged.
-fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
+pub(crate) fn header(folder: &dyn Folder, uid: u32) -> Vec<u8> {
     let mut most = PIECE_BYTES;
     loop {
         let head = folder.head(uid, most).unwrap_or_default();

@@ -34,6 +34,14 @@ impl From {
         }
     }
 
+    /// Whether nothing is in it, as far as that is known.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            From::Copy(kept) => kept.resume.whole && kept.messages + kept.gone == 0,
+            From::Server(found) => found.numbers.as_ref().is_some_and(|numbers| numbers.uidnext == 1),
+        }
+    }
+
     /// The name of the folder that its messages are put into.
     pub(super) fn place(&self) -> &FolderName {
         match self {

@@ -216,8 +216,8 @@ impl<'a> Run<'a> {
     }
 
     /// Makes sure that no other folder of the source is at that place: what one name cannot have at the destination may be what
-    /// another one has already.
-    async fn claim(&mut self, from: &From, place: &Place) -> Result<()> {
+    /// another one has already. Whether the place is this one's; a folder in which nothing is needs none.
+    async fn claim(&mut self, from: &From, place: &Place) -> Result<bool> {
         if !self.is_claimed {
             for name in &self.sources {
                 let place = self.target.place(&self.levels(name)).await?;
@@ -228,7 +228,10 @@ impl<'a> Run<'a> {
         let claimed = self.claimed.entry(place.name.to_string());
         let other = claimed.or_insert_with(|| from.place().clone());
         if other == from.place() {
-            return Ok(());
+            return Ok(true);
+        }
+        if from.is_empty() {
+            return Ok(false);
         }
         Err(Error::invalid(format!(
             "{other} has the same name there, {}; nothing is put there of this one: rename it at the source, or put it elsewhere \
@@ -325,7 +328,9 @@ impl<'a> Run<'a> {
     /// Puts into the folder what is missing; whether something was put off.
     async fn attempt(&mut self, from: &From, report: &mut FolderReport, tried: &mut Tried) -> Result<bool> {
         let mut place = self.place(from).await?;
-        self.claim(from, &place).await?;
+        if !self.claim(from, &place).await? {
+            return Ok(false);
+        }
         let stop = &self.options.stop;
         let (mut was_there, wanted) = (place.wire.is_some(), place.name.clone());
         if self.options.dry_run {

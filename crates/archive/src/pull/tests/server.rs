@@ -69,6 +69,10 @@ pub(crate) enum Fault {
     NoKeyword(&'static str),
     /// CREATE of a name with a dot is refused.
     NoDots,
+    /// Dots separate levels.
+    Dots,
+    /// APPEND puts a header field in front of what it stores.
+    Adds,
     /// So many logins are refused with "too many connections".
     Busy(usize),
     /// All logins after the first are refused with that.

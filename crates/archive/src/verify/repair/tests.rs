@@ -3,52 +3,33 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
-use sealpost_account::Accounts;
-use sealpost_base::{AccountId, Budget, FakeClock, Kind, Random, SeededRandom, Timestamp};
-use sealpost_vault::{RootKey, Store, message};
-use tokio::runtime::Handle;
+use sealpost_base::{Kind, SeededRandom};
+use sealpost_vault::message;
 use tokio::task::spawn_blocking;
 
 use super::*;
+use crate::keep::Stored;
 use crate::keep::testing::folder_name;
-use crate::keep::{Stored, imap_backup, maildir, sealed};
+use crate::pull::tests::copies::{CopyPlace, FORMATS, Format, ID};
 use crate::pull::tests::pulled::{options, pulled_into, tools};
 use crate::pull::tests::server::{Box_, Fault, Script, text};
 use crate::verify::verify;
 
-const ID: AccountId = AccountId([3; 16]);
 const CONDSTORE: &str = "ENABLE CONDSTORE QRESYNC ESEARCH LIST-STATUS";
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Format {
-    Mbox,
-    Maildir,
-    Sealed,
-}
-
-const FORMATS: [Format; 3] = [Format::Mbox, Format::Maildir, Format::Sealed];
-
 struct World {
-    format: Format,
-    directory: tempfile::TempDir,
-    store: Store,
-    random: Arc<SeededRandom>,
-    root: RootKey,
+    place: CopyPlace,
     script: Script,
 }
 
 impl World {
     /// A server of 50 messages, and a copy.
     async fn new(format: Format, capabilities: &str) -> Self {
-        let random = Arc::new(SeededRandom::new(5));
-        let root = RootKey::generate(&*random);
         let mut inbox = Box_::with(50);
         inbox.set_flags(7, "\\Flagged work");
         let script = Script::start(inbox, capabilities, &[]).await;
-        let directory = tempfile::tempdir().unwrap();
-        let world = World { format, directory, store: Store::memory(), random, root, script };
+        let world = World { place: CopyPlace::new(format), script };
         let report = pulled_into(&world.script, world.open().await, options()).await.unwrap();
         assert!(report.is_complete(), "{report:?}");
         world
@@ -56,45 +37,25 @@ impl World {
 
     /// As another process would open it.
     async fn open(&self) -> Arc<dyn Copy> {
-        loop {
-            let opened = match self.format {
-                Format::Mbox => imap_backup::open(self.directory.path()),
-                Format::Maildir => maildir::open(self.directory.path()),
-                Format::Sealed => {
-                    let (clock, random) = (Arc::new(FakeClock::new(Timestamp(0))), self.random.clone());
-                    let random: Arc<dyn Random> = random;
-                    let accounts = Accounts::new(self.store.clone(), clock, random, Budget::new(64 << 20));
-                    let account = accounts.open(ID, &self.root).await.unwrap();
-                    sealed::open(Handle::current(), account, self.directory.path())
-                }
-            };
-            match opened {
-                // What a pull leaves behind lets go of the copy a moment later.
-                Err(e) if e.kind() == Kind::Conflict => tokio::task::yield_now().await,
-                copy => return copy.unwrap().into(),
-            }
-        }
+        self.place.open().await
     }
 
     /// Other bytes are where message `uid` is.
     async fn damage(&self, uid: u32) {
-        match self.format {
-            Format::Mbox => replace(&self.directory.path().join("INBOX.mbox"), uid),
+        match self.place.format {
+            Format::Mbox => replace(&self.place.path().join("INBOX.mbox"), uid),
             Format::Maildir => {
-                let cur = self.directory.path().join("cur");
+                let cur = self.place.path().join("cur");
                 let mut files = fs::read_dir(cur).unwrap().map(|entry| entry.unwrap().path());
                 let name = format!("V7U{uid}.");
                 replace(&files.find(|path| path.to_str().unwrap().contains(&name)).unwrap(), uid);
             }
             Format::Sealed => {
-                let random: Arc<dyn Random> = self.random.clone();
-                let clock = Arc::new(FakeClock::new(Timestamp(0)));
-                let accounts = Accounts::new(self.store.clone(), clock, random, Budget::new(64 << 20));
-                let account = accounts.open(ID, &self.root).await.unwrap();
+                let account = self.place.account().await;
                 let object = |nth: u32| account.state().messages().nth(nth as usize - 1).unwrap().1.object;
                 let (path, other) = (message::path(ID, object(uid)), message::path(ID, object(uid + 1)));
-                self.store.delete(&path).await.unwrap();
-                self.store.put_again(&other, &path).await.unwrap();
+                self.place.store.delete(&path).await.unwrap();
+                self.place.store.put_again(&other, &path).await.unwrap();
             }
         }
     }

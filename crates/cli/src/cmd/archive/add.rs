@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::HumanCount;
-use sealpost_archive::client::{Capabilities, Connection, Found, Listing};
+use sealpost_archive::client::{Capabilities, Connection, Found, Listing, ShownCertificate, is_untrusted};
 use sealpost_archive::pull;
+use sealpost_base::{Error, Kind};
 use sealpost_imap::types::MailboxAttribute;
 use serde::Serialize;
 
@@ -17,11 +18,14 @@ use self::questions::{Login, Terminal};
 use super::folders::{FolderArgs, check};
 use super::progress::Working;
 use super::remembered::{Accounts, Remembered};
-use super::server::{Place, ServerArgs};
+use super::server::ServerArgs;
 use super::target::{Format, SealedArgs, octets};
 use crate::exit::Usage;
 use crate::global::Global;
-use crate::output::{Output, warn};
+use crate::output::{Output, text, warn};
+
+/// Passwords of a copy that are tried before it is given up.
+const COPY_PASSWORDS: usize = 5;
 
 /// Arguments of `sealpost archive add`.
 #[derive(clap::Args)]
@@ -91,16 +95,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let accounts = Accounts::of(global)?;
     accounts.check_new(&args.account)?;
     let mut login = Login::new(&args.server);
-    let mut place = login.ask(&mut Terminal).await?;
     let (mut folders, mut shown) = (args.folders.clone(), Vec::new());
-    if !args.untried {
-        let there = loop {
-            match tried(&login, &place, global.output()).await {
-                Ok(there) => break there,
-                Err(e) => login.forget(e, &mut Terminal)?,
-            }
-            place = login.ask(&mut Terminal).await?;
-        };
+    if args.untried {
+        login.ask_server(&mut Terminal)?;
+        login.ask_login(&mut Terminal).await?;
+    } else {
+        let there = tried(&mut login, global.output()).await?;
         if login.is_asked() && folders.is_all() {
             warn(table(&there.folders(&folders)));
             folders = questions::folders(&mut Terminal, &there.names(), &there.rarely_wanted())?;
@@ -110,6 +110,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         }
         shown = there.folders(&folders);
     }
+    let place = login.place()?;
     let into = match &args.into {
         Some(into) => std::path::absolute(into)?,
         None => {
@@ -128,9 +129,11 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         server: place,
     };
     if !args.untried {
-        // A directory that cannot be one is found out now, not by the first pull.
         let sealed = account.sealed(&args.sealed);
-        account.target(&sealed, true).open(global).await?;
+        open_copy(&account, &sealed, global).await?;
+    }
+    if let Some(trusted) = &login.certificate {
+        account.server.ca = Some(accounts.keep_certificate(&args.account, &trusted.pem())?);
     }
     if let Some(typed) = &login.typed {
         account.server.password_file = Some(accounts.keep_password(&args.account, typed.bytes())?);
@@ -148,9 +151,36 @@ struct There {
     capabilities: Capabilities,
 }
 
+/// What the account has: a person is asked for what it takes to open it, and again where an answer was no good.
+async fn tried(login: &mut Login, output: Output) -> Result<There> {
+    login.ask_server(&mut Terminal)?;
+    // There has to be somebody to try a password at before one is asked for.
+    loop {
+        let server = login.server()?;
+        let working = Working::new(output, &format!("connecting to {}", server.host), "");
+        let reached = Connection::reach(&server).await;
+        drop(working);
+        match reached {
+            Ok(()) => break,
+            Err(e) if is_untrusted(&e) => {
+                let shown = ShownCertificate::of(&server).await?;
+                login.is_untrusted(e.into(), shown, &mut Terminal)?;
+            }
+            Err(e) => login.is_unreached(e.into(), &mut Terminal)?,
+        }
+    }
+    loop {
+        login.ask_login(&mut Terminal).await?;
+        match opened(login, output).await {
+            Ok(there) => return Ok(there),
+            Err(e) => login.is_refused(e, &mut Terminal)?,
+        }
+    }
+}
+
 /// What the account has, if it can be opened so.
-async fn tried(login: &Login, place: &Place, output: Output) -> Result<There> {
-    let server = login.at(place).await?;
+async fn opened(login: &Login, output: Output) -> Result<There> {
+    let server = login.opened().await?;
     let working = Working::new(output, &format!("trying {server}"), "");
     let mut connection = Connection::open(&server).await?;
     let listing = connection.listing().await?;
@@ -158,6 +188,26 @@ async fn tried(login: &Login, place: &Place, output: Output) -> Result<There> {
     connection.logout().await;
     drop(working);
     Ok(There { listing, capabilities })
+}
+
+/// A directory that cannot be one is found out now, not by the first pull. The password of a copy that is there is asked for again if it
+/// is wrong.
+async fn open_copy(account: &Remembered, sealed: &SealedArgs, global: &Global) -> Result<()> {
+    let mut attempts = 1;
+    loop {
+        match account.target(sealed, true).open(global).await {
+            Ok(_) => return Ok(()),
+            Err(e) if sealed.copy_password_file.is_none() && attempts < COPY_PASSWORDS && is_denied(&e) => {
+                warn(format_args!("sealpost: {}", text(&e)));
+                attempts += 1;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn is_denied(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<Error>().is_some_and(|e| e.kind() == Kind::Denied))
 }
 
 impl There {

@@ -128,7 +128,15 @@ impl Place {
     /// # Errors
     /// If the password or the certificates cannot be read.
     pub async fn server(&self) -> Result<Server> {
-        let credentials: Arc<dyn Credentials> = match (&self.password_file, &self.token_command) {
+        self.with(self.credentials().await?)
+    }
+
+    /// What opens the account: a person is asked for the password if nothing else is said.
+    ///
+    /// # Errors
+    /// If the password cannot be read.
+    pub async fn credentials(&self) -> Result<Arc<dyn Credentials>> {
+        Ok(match (&self.password_file, &self.token_command) {
             (Some(file), _) => Arc::new(password(secret::from_file(file)?.bytes())),
             (None, Some(command)) => Arc::new(TokenCommand::new(command.clone())),
             (None, None) => {
@@ -136,8 +144,7 @@ impl Place {
                 let asked = secret::ask(prompt, secret::PASSWORD_FILE).await?;
                 Arc::new(password(asked.bytes()))
             }
-        };
-        self.with(credentials)
+        })
     }
 
     /// The server, if what opens the account is stored; why not, otherwise: nobody is asked.

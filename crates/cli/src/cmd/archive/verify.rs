@@ -74,6 +74,9 @@ struct Folder<'a> {
     missing: u64,
     missing_uids: String,
     gone: u64,
+    /// Of those, the server has these octets under another UID.
+    doubled: u64,
+    doubled_uids: String,
     other_size: u64,
     compared: u64,
     different: String,
@@ -165,6 +168,8 @@ impl<'a> Folder<'a> {
             missing: report.missing.len() as u64,
             missing_uids: report.missing.to_string(),
             gone: report.gone,
+            doubled: report.doubled.len() as u64,
+            doubled_uids: report.doubled.to_string(),
             other_size: report.sizes.len() as u64,
             compared: report.compared,
             different: report.different.to_string(),
@@ -199,12 +204,15 @@ impl<'a> Folder<'a> {
                 text.push_str(&format!("; {} {what}", HumanCount(count)));
             }
         }
+        let twice =
+            "no longer on the server, which has the same message under another UID: the copy has it twice";
         let lost = "given up, and no longer on the server (`pull --delete` removes what is left of them)";
         let beyond = "damaged, and no longer on the server: it stays as it is";
         let uids = [
             ("repaired", &self.repaired_uids),
             ("missing", &self.missing_uids),
             ("different", &self.different),
+            (twice, &self.doubled_uids),
             (lost, &self.lost_uids),
             (beyond, &self.beyond_repair),
         ];

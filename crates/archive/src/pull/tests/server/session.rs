@@ -128,6 +128,7 @@ impl Session {
             }
             return "NO Request is throttled".into();
         }
+        let adds = self.has(&Fault::Adds);
         let (uidplus, no_keywords) = (!self.has(&Fault::NoUidplus), self.has(&Fault::NoKeywords));
         let mut world = self.world.lock().unwrap();
         let room = world.faults.iter().find_map(|f| if let Fault::Room(n) = f { Some(*n) } else { None });
@@ -151,7 +152,8 @@ impl Session {
         let uids: Vec<String> = messages
             .into_iter()
             .map(|(flags, octets)| {
-                let uid = mailbox.add(Some(octets));
+                let added = if adds { b"X-Server: y\r\n".as_slice() } else { b"" };
+                let uid = mailbox.add(Some([added, &octets].concat()));
                 mailbox.set_flags(uid, &flags);
                 uid.to_string()
             })
@@ -258,12 +260,13 @@ impl Session {
     fn list(&self, command: &str) -> Vec<u8> {
         let names: Vec<String> = self.world.lock().unwrap().boxes.keys().cloned().collect();
         let mut out = Vec::new();
+        let delimiter = if self.has(&Fault::Dots) { '.' } else { '/' };
         for name in &self.world.lock().unwrap().unselectable {
-            out.extend_from_slice(format!("* LIST (\\NoSelect) \"/\" \"{name}\"\r\n").as_bytes());
+            out.extend_from_slice(format!("* LIST (\\NoSelect) \"{delimiter}\" \"{name}\"\r\n").as_bytes());
         }
         for name in names {
             let attribute = if name == "AllMail" { "\\All" } else { "" };
-            out.extend_from_slice(format!("* LIST ({attribute}) \"/\" \"{name}\"\r\n").as_bytes());
+            out.extend_from_slice(format!("* LIST ({attribute}) \"{delimiter}\" \"{name}\"\r\n").as_bytes());
             if command.contains("STATUS") {
                 out.extend(self.status(&name));
             }

@@ -1,12 +1,14 @@
-//! What `archive add` asks at a terminal: host, user, what opens the account, and folders. What a person answers is asked again
-//! if it is no good.
+//! What `archive add` asks at a terminal: host, whether its certificate is trusted, user, what opens the account, and folders. What a
+//! person answers is kept, and asked again with what was answered as the default where it led to an error. A password is asked for when
+//! there is a server to try it at, and never where it would be shown.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use sealpost_account::directory::Secret;
-use sealpost_archive::client::Server;
+use sealpost_archive::client::{Credentials, Server, ShownCertificate, Trust};
 use sealpost_base::{Error, Kind};
 
 use super::super::folders::{FolderArgs, check};
@@ -15,11 +17,13 @@ use crate::exit::Usage;
 use crate::output::{text, warn};
 use crate::secret;
 
-/// Answers that are tried before it is given up.
-const ATTEMPTS: usize = 3;
+/// Answers to one question that are tried before it is given up.
+const ATTEMPTS: usize = 5;
 
 /// Who answers.
 pub trait Answers {
+    /// Whether somebody does.
+    fn is_there(&self) -> bool;
     /// The line that is said to a question; empty if nothing is said.
     fn line(&mut self, question: &str) -> Result<String>;
     /// A secret, which is not shown; `None` if nothing is said.
@@ -32,8 +36,12 @@ pub trait Answers {
 pub struct Terminal;
 
 impl Answers for Terminal {
+    fn is_there(&self) -> bool {
+        std::io::stdin().is_terminal()
+    }
+
     fn line(&mut self, question: &str) -> Result<String> {
-        if !std::io::stdin().is_terminal() {
+        if !self.is_there() {
             let missing =
                 "there is no terminal to ask at: name --host, --user and --password-file or --token-command";
             return Err(Usage(missing.into()).into());
@@ -64,13 +72,18 @@ pub struct Login {
     server: ServerArgs,
     /// The password that was typed.
     pub typed: Option<Secret>,
-    attempts: usize,
+    /// The certificate that a person trusts, byte for byte.
+    pub certificate: Option<ShownCertificate>,
+    /// Errors of servers and of logins so far.
+    unreached: usize,
+    refused: usize,
 }
 
 impl Login {
     /// What is said.
     pub fn new(said: &ServerArgs) -> Self {
-        Login { said: said.clone(), server: said.clone(), typed: None, attempts: 1 }
+        let (said, server) = (said.clone(), said.clone());
+        Login { said, server, typed: None, certificate: None, unreached: 0, refused: 0 }
     }
 
     /// Whether anything is answered by a person.
@@ -78,66 +91,153 @@ impl Login {
         self.said.host.is_none() || self.said.user.is_none() || self.is_opened_by_answer()
     }
 
-    /// Asks for everything that is not known yet.
+    /// Asks for the server if it is not said.
     ///
     /// # Errors
     /// If nobody answers.
-    pub async fn ask(&mut self, who: &mut impl Answers) -> Result<Place> {
+    pub fn ask_server(&mut self, who: &mut impl Answers) -> Result<()> {
         if self.server.host.is_none() {
-            self.server.host = Some(something(who, "IMAP server")?);
+            self.server.host = Some(something(who, "IMAP server", None)?);
         }
-        if self.server.user.is_none() {
-            self.server.user = Some(something(who, "User")?);
+        self.place().map(drop)
+    }
+
+    /// Asks for the user and what opens the account, if they are not said.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub async fn ask_login(&mut self, who: &mut impl Answers) -> Result<()> {
+        if self.said.user.is_none() {
+            self.server.user = Some(something(who, "User", self.server.user.as_deref())?);
         }
-        let place = self.server.place()?.context("a host was said")?;
-        if self.typed.is_none() && place.password_file.is_none() && place.token_command.is_none() {
-            let question = format!(
-                "Password of {} at {} (nothing: a command prints an OAuth 2.0 token)",
-                place.user, place.host
-            );
-            self.typed = who.secret(question).await?;
-            if self.typed.is_none() {
-                self.server.token_command = Some(something(who, "Command that prints the token")?);
+        if !self.is_opened_by_answer() {
+            return Ok(());
+        }
+        let place = self.place()?;
+        let question = format!(
+            "Password of {} at {} (nothing: a command prints an OAuth 2.0 token)",
+            place.user, place.host
+        );
+        self.typed = who.secret(question).await?;
+        self.server.token_command = match self.typed {
+            Some(_) => None,
+            None => {
+                let last = self.server.token_command.as_deref();
+                Some(something(who, "Command that prints the token", last)?)
             }
-        }
-        self.server.place()?.context("a host was said")
+        };
+        Ok(())
+    }
+
+    /// What is said and answered so far.
+    ///
+    /// # Errors
+    /// If that is no server.
+    pub fn place(&self) -> Result<Place> {
+        // Who it is does not matter to reach the server.
+        let user = Some(self.server.user.clone().unwrap_or_default());
+        ServerArgs { user, ..self.server.clone() }.place()?.context("a host was said")
+    }
+
+    /// The server, before anybody logs in.
+    ///
+    /// # Errors
+    /// If the certificates cannot be read.
+    pub fn server(&self) -> Result<Server> {
+        self.with(Arc::new(password(b"")))
     }
 
     /// The server, opened so.
     ///
     /// # Errors
     /// If the password or the certificates cannot be read.
-    pub async fn at(&self, place: &Place) -> Result<Server> {
+    pub async fn opened(&self) -> Result<Server> {
         match &self.typed {
-            Some(typed) => place.with(Arc::new(password(typed.bytes()))),
-            None => place.server().await,
+            Some(typed) => self.with(Arc::new(password(typed.bytes()))),
+            None => self.with(self.place()?.credentials().await?),
         }
     }
 
-    /// Forgets the answers that may have led to an error, which is told, so that they are asked for again.
+    fn with(&self, credentials: Arc<dyn Credentials>) -> Result<Server> {
+        let place = self.place()?;
+        match &self.certificate {
+            Some(trusted) => place.trusting(Trust::pinning(trusted.pem().as_bytes())?, credentials),
+            None => place.with(credentials),
+        }
+    }
+
+    /// The server was not reached: it is asked for again, if it was answered.
     ///
     /// # Errors
-    /// The error, if no answer led to it, or too many did.
-    pub fn forget(&mut self, error: anyhow::Error, who: &mut impl Answers) -> Result<()> {
-        let refused =
-            error.chain().any(|e| e.downcast_ref::<Error>().is_some_and(|e| e.kind() == Kind::Denied));
-        let asked = if refused {
-            self.said.user.is_none() || self.is_opened_by_answer()
-        } else {
-            self.said.host.is_none()
-        };
-        if !asked || self.attempts == ATTEMPTS {
+    /// The error, if it was not, or too often.
+    pub fn is_unreached(&mut self, error: anyhow::Error, who: &mut impl Answers) -> Result<()> {
+        self.unreached += 1;
+        if self.said.host.is_some() || self.unreached == ATTEMPTS {
             return Err(error);
         }
-        self.attempts += 1;
         who.tell(&format!("sealpost: {}", text(&error)));
-        if refused {
-            self.server.user.clone_from(&self.said.user);
-            self.server.token_command.clone_from(&self.said.token_command);
-            self.typed = None;
-        } else {
-            self.server.host = None;
+        let answer = something(who, "IMAP server", self.server.host.as_deref())?;
+        if self.server.host.as_ref() != Some(&answer) {
+            // Another one's certificate is another one.
+            (self.server.host, self.certificate) = (Some(answer), None);
         }
+        Ok(())
+    }
+
+    /// The server shows a certificate that is not trusted: a person says whether it is, or who is.
+    ///
+    /// # Errors
+    /// The error, if nobody does.
+    pub fn is_untrusted(
+        &mut self,
+        error: anyhow::Error,
+        shown: ShownCertificate,
+        who: &mut impl Answers,
+    ) -> Result<()> {
+        self.unreached += 1;
+        if !who.is_there() || self.unreached == ATTEMPTS {
+            return Err(error);
+        }
+        who.tell(&format!(
+            "sealpost: {}\nThe SHA-256 fingerprint of what it shows, to compare with what its operator says:\n{}",
+            text(&error),
+            shown.fingerprint()
+        ));
+        for _ in 0..ATTEMPTS {
+            match &*who.line(
+                "Trust this certificate for this account? (yes, no, or a PEM file with the issuer's) [no]: ",
+            )? {
+                "" | "n" | "no" => break,
+                "y" | "yes" => {
+                    self.certificate = Some(shown);
+                    return Ok(());
+                }
+                file => match Trust::file(Path::new(file)) {
+                    Ok(_) => {
+                        self.server.ca = Some(file.into());
+                        return Ok(());
+                    }
+                    Err(e) => who.tell(&format!("sealpost: {}", text(&e.into()))),
+                },
+            }
+        }
+        Err(error)
+    }
+
+    /// The account could not be opened so. What was answered is asked for again if the login was refused; if the server was not reached
+    /// any more, whether to go on.
+    ///
+    /// # Errors
+    /// The error, if nothing was answered, or too often.
+    pub fn is_refused(&mut self, error: anyhow::Error, who: &mut impl Answers) -> Result<()> {
+        if !error.chain().any(|e| e.downcast_ref::<Error>().is_some_and(|e| e.kind() == Kind::Denied)) {
+            return self.is_unreached(error, who);
+        }
+        self.refused += 1;
+        if !(self.said.user.is_none() || self.is_opened_by_answer()) || self.refused == ATTEMPTS {
+            return Err(error);
+        }
+        who.tell(&format!("sealpost: {}", text(&error)));
         Ok(())
     }
 
@@ -183,11 +283,14 @@ fn parse(answer: &str) -> FolderArgs {
     chosen
 }
 
-fn something(who: &mut impl Answers, question: &str) -> Result<String> {
+/// An answer; if nothing is said, `before` if there is one.
+fn something(who: &mut impl Answers, question: &str, before: Option<&str>) -> Result<String> {
+    let default = before.map_or_else(String::new, |before| format!(" [{before}]"));
     for _ in 0..ATTEMPTS {
-        let answer = who.line(&format!("{question}: "))?;
-        if !answer.is_empty() {
-            return Ok(answer);
+        match (who.line(&format!("{question}{default}: "))?, before) {
+            (answer, Some(before)) if answer.is_empty() => return Ok(before.to_owned()),
+            (answer, _) if !answer.is_empty() => return Ok(answer),
+            _ => {}
         }
     }
     Err(Usage(format!("{question}: nothing was said, and nothing is remembered")).into())
@@ -211,6 +314,10 @@ mod tests {
     }
 
     impl Answers for Script {
+        fn is_there(&self) -> bool {
+            true
+        }
+
         fn line(&mut self, question: &str) -> Result<String> {
             self.asked.push(question.to_owned());
             self.answers.pop().map(str::to_owned).context("nobody answers")
@@ -234,55 +341,89 @@ mod tests {
         Error::denied("the login was refused").into()
     }
 
+    async fn asked(login: &mut Login, who: &mut Script) -> Result<Place> {
+        login.ask_server(who)?;
+        login.ask_login(who).await?;
+        login.place()
+    }
+
     #[tokio::test]
     async fn what_is_not_said_is_asked() {
         let mut who = Script::new(&["", "imap.example.org:1143", "jane", "secret"]);
         let mut login = Login::new(&said(None, None));
-        let place = login.ask(&mut who).await.unwrap();
+        let place = asked(&mut login, &mut who).await.unwrap();
         assert_eq!((&*place.host, place.port, &*place.user), ("imap.example.org", 1143, "jane"));
         assert_eq!(login.typed.as_ref().unwrap().bytes(), b"secret");
         assert!(login.is_asked());
         // Only what is missing.
         let mut who = Script::new(&["h", "", "print-token"]);
         let mut login = Login::new(&said(None, Some("jane")));
-        let place = login.ask(&mut who).await.unwrap();
+        let place = asked(&mut login, &mut who).await.unwrap();
         assert_eq!((&*place.user, place.token_command.as_deref()), ("jane", Some("print-token")));
         assert!(login.typed.is_none() && who.asked.len() == 3, "{:?}", who.asked);
         let all = ServerArgs { token_command: Some("t".into()), ..said(Some("h"), Some("u")) };
         let mut login = Login::new(&all);
-        assert!(!login.is_asked() && login.ask(&mut Script::new(&[])).await.is_ok());
+        assert!(!login.is_asked() && asked(&mut login, &mut Script::new(&[])).await.is_ok());
         // Nobody says anything.
         let mut login = Login::new(&said(None, None));
-        assert!(login.ask(&mut Script::new(&["", "", "", "h"])).await.is_err());
+        assert!(asked(&mut login, &mut Script::new(&["", "", "", "", "", "h"])).await.is_err());
     }
 
     #[tokio::test]
-    async fn answers_that_were_no_good_are_asked_for_again() {
-        let mut who = Script::new(&["h", "jane", "wrong", "joan", "right"]);
+    async fn answers_are_kept_and_the_default_the_next_time() {
+        let mut who = Script::new(&["h", "jane", "wrong", "", "wrong too", "joan", "right"]);
         let mut login = Login::new(&said(None, None));
-        login.ask(&mut who).await.unwrap();
-        login.forget(denied(), &mut who).unwrap();
-        assert_eq!(who.told, ["sealpost: the login was refused"]);
-        let place = login.ask(&mut who).await.unwrap();
+        asked(&mut login, &mut who).await.unwrap();
+        for _ in 0..2 {
+            login.is_refused(denied(), &mut who).unwrap();
+            login.ask_login(&mut who).await.unwrap();
+        }
+        assert_eq!(who.told, ["sealpost: the login was refused"; 2]);
+        let place = login.place().unwrap();
         assert_eq!((&*place.host, &*place.user), ("h", "joan"));
         assert_eq!(login.typed.as_ref().unwrap().bytes(), b"right");
-        // A host that is not there: user and password stay.
-        let mut who = Script::new(&["h", "pw", "other", "third"]);
-        let mut login = Login::new(&said(None, Some("jane")));
-        login.ask(&mut who).await.unwrap();
-        for host in ["other", "third"] {
-            login.forget(Error::retry("nobody is there").into(), &mut who).unwrap();
-            assert_eq!(login.ask(&mut who).await.unwrap().host, host);
+        assert_eq!(who.asked[3], "User [jane]: ");
+        assert!(
+            who.asked[4].starts_with("Password of jane at h") && who.asked[5] == "User [jane]: ",
+            "{:?}",
+            who.asked
+        );
+        // Not for ever.
+        let mut left = 0;
+        while login.is_refused(denied(), &mut who).is_ok() {
+            left += 1;
         }
-        assert!(login.forget(Error::retry("nobody is there").into(), &mut who).is_err(), "the third time");
-        // What was said is no answer.
-        let mut who = Script::new(&["pw"]);
+        assert_eq!(left, ATTEMPTS - 3);
+        // A command instead, and one that is said once more.
+        let mut who = Script::new(&["", "print", "", "", "pw"]);
         let mut login = Login::new(&said(Some("h"), Some("jane")));
-        login.ask(&mut who).await.unwrap();
-        assert!(login.forget(Error::retry("nobody is there").into(), &mut who).is_err());
-        login.forget(denied(), &mut who).unwrap();
+        for answered in [Some("print"), Some("print"), None] {
+            login.ask_login(&mut who).await.unwrap();
+            assert_eq!(login.place().unwrap().token_command.as_deref(), answered);
+        }
+        assert_eq!(who.asked[3], "Command that prints the token [print]: ");
+        // What was said is no answer.
         let all = ServerArgs { token_command: Some("t".into()), ..said(Some("h"), Some("u")) };
-        assert!(Login::new(&all).forget(denied(), &mut who).is_err());
+        assert!(Login::new(&all).is_refused(denied(), &mut who).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_reached_is_asked_for_again_with_nothing_else() {
+        let unreached = || anyhow::Error::from(Error::retry("nobody is there"));
+        let mut who = Script::new(&["h", "other", "", "jane", "pw", ""]);
+        let mut login = Login::new(&said(None, None));
+        login.ask_server(&mut who).unwrap();
+        for host in ["other", "other"] {
+            login.is_unreached(unreached(), &mut who).unwrap();
+            assert_eq!(login.place().unwrap().host, host);
+        }
+        assert_eq!(who.asked, ["IMAP server: ", "IMAP server [h]: ", "IMAP server [other]: "]);
+        login.ask_login(&mut who).await.unwrap();
+        // It went away while somebody logged in.
+        login.is_refused(unreached(), &mut who).unwrap();
+        assert_eq!((login.typed.as_ref().unwrap().bytes(), who.answers.len()), (&b"pw"[..], 0));
+        let mut login = Login::new(&said(Some("h"), None));
+        assert!(login.is_unreached(unreached(), &mut who).is_err(), "it was said");
     }
 
     #[test]
@@ -304,6 +445,6 @@ mod tests {
             who.told
         );
         assert!(who.asked[0].contains("-Junk"));
-        assert!(choose(&["x", "y", "z", ""]).0.is_err());
+        assert!(choose(&["x", "y", "z", "x", "y", ""]).0.is_err());
     }
 }
