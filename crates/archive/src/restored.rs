@@ -120,6 +120,8 @@ pub struct Way {
     pairs: Vec<(u32, u32)>,
     /// Messages that were about to be put there, and of which no more is known.
     unanswered: UidSet,
+    /// Those of them that are there after all, until they are taken out.
+    answered: Vec<Uid>,
 }
 
 impl Way {
@@ -145,9 +147,13 @@ impl Way {
 
     fn put(&mut self, uid: u32, there: u32) {
         self.pairs.push((uid, there));
-        if !self.unanswered.is_empty() {
-            Uid::new(uid).map(|uid| self.unanswered.remove(uid));
-        }
+        self.answered.extend(Uid::new(uid));
+    }
+
+    /// Takes out what was answered: all at once, however many these are.
+    fn settle(&mut self) {
+        let answered: UidSet = std::mem::take(&mut self.answered).into_iter().collect();
+        self.unanswered = self.unanswered.difference(&answered);
     }
 }
 
@@ -182,7 +188,7 @@ impl Restored {
             match fs::metadata(path) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 metadata => {
-                    let metadata = metadata.map_err(|e| io_error(*&path, e))?;
+                    let metadata = metadata.map_err(|e| io_error(path, e))?;
                     let changed = metadata.modified().ok().and_then(timestamp).unwrap_or_default();
                     restored.changed = restored.changed.max(changed);
                     restored.lengths.insert(path.display().to_string(), metadata.len());
@@ -198,6 +204,7 @@ impl Restored {
                 restored.read_file(file, account)?;
             }
         }
+        restored.into.values_mut().flatten().for_each(Way::settle);
         restored.is_new &= !restored.into.is_empty();
         Ok(restored)
     }
@@ -231,6 +238,7 @@ impl Restored {
             Line::Putting { folder, from_uidvalidity, putting, to, uidvalidity, below, .. } => {
                 let way = self.way(to, uidvalidity, folder, from_uidvalidity);
                 way.below = Some(below);
+                way.settle();
                 way.unanswered = way.unanswered.union(&uid_set(&putting));
             }
             Line::State { .. } | Line::Accounts { .. } => {}

@@ -11,6 +11,26 @@ use crate::keep::digest::finish;
 /// Octets that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
+/// SHA-256 of octets that come in pieces.
+pub(crate) struct Hasher(Context);
+
+impl Hasher {
+    /// Of nothing yet.
+    pub(crate) fn new() -> Self {
+        Hasher(Context::new(&SHA256))
+    }
+
+    /// Takes the next octets.
+    pub(crate) fn push(&mut self, octets: &[u8]) {
+        self.0.update(octets);
+    }
+
+    /// Of all of them.
+    pub(crate) fn finish(self) -> [u8; 32] {
+        finish(self.0)
+    }
+}
+
 /// SHA-256 of a message, also of one whose body is not here.
 ///
 /// # Errors
@@ -19,11 +39,11 @@ pub(crate) fn sha256(folder: &dyn Folder, uid: u32) -> Result<[u8; 32]> {
     if let Some(hash) = folder.given_up(uid)? {
         return Ok(hash);
     }
-    let (mut octets, mut hash, mut piece) = (folder.read(uid)?, Context::new(&SHA256), vec![0; PIECE_BYTES]);
+    let (mut octets, mut hash, mut piece) = (folder.read(uid)?, Hasher::new(), vec![0; PIECE_BYTES]);
     loop {
         match octets.read(&mut piece) {
-            Ok(0) => return Ok(finish(hash)),
-            Ok(n) => hash.update(&piece[..n]),
+            Ok(0) => return Ok(hash.finish()),
+            Ok(n) => hash.push(&piece[..n]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(Error::retry("it cannot be read").with_source(e)),
         }

@@ -34,12 +34,17 @@ impl Output {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
 
-    /// What was done, which nobody wants to know who said `--quiet`: as [`Output::show`].
+    /// What was done, as [`Output::show`]; nothing with `--quiet` if it is `good`.
     ///
     /// # Errors
     /// As [`Output::line`].
-    pub fn done<T: Serialize + ?Sized>(self, value: &T, text: impl FnOnce(&T) -> String) -> io::Result<()> {
-        if self.quiet && !self.json { Ok(()) } else { self.show(value, text) }
+    pub fn outcome<T: Serialize + ?Sized>(
+        self,
+        good: bool,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> io::Result<()> {
+        if good && self.quiet && !self.json { Ok(()) } else { self.show(value, text) }
     }
 
     /// Whether JSON was asked for.

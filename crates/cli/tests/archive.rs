@@ -174,6 +174,49 @@ fn a_dry_run_of_remove_names_what_would_go_and_leaves_it() {
     assert_eq!(home.status(&["archive", "remove", "work"]), 3);
 }
 
+/// What `add` says to do next finds the account, from the same directory and as a shell takes it.
+#[test]
+fn the_command_that_add_prints_works() {
+    let home = Home::new();
+    home.file("secret", "one and two");
+    home.file("my.toml", "directory = \"configured\"\n");
+    let add = ["archive", "add", "my-work", "--host", "127.0.0.1", "--port", "1", "--user", "jane"];
+    let add = [&add[..], &["--password-file", "secret", "--format", "mbox", "--into", "copy", "--untried"]]
+        .concat();
+    for options in [&["--dir", "my mail"][..], &["--dir", "a/b$c"], &["--config", "my.toml"], &[]] {
+        let sealpost = |args: &[&str]| {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sealpost"));
+            command.current_dir(home.path("")).args(args).output().unwrap()
+        };
+        let added = sealpost(&[options, &add].concat());
+        let text = String::from_utf8(added.stdout).unwrap();
+        let next = text.lines().find_map(|line| line.strip_prefix("now: ")).unwrap();
+        let mut shell = std::process::Command::new("sh");
+        let pulled = shell.current_dir(home.path("")).args(["-c", next]).output().unwrap();
+        // Nobody is at that port, but the account is known.
+        assert_eq!(pulled.status.code(), Some(75), "{next}: {pulled:?}");
+        let quiet = sealpost(&[options, &["--quiet", "archive", "remove", "my-work"]].concat());
+        assert!(quiet.status.success() && quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{quiet:?}");
+    }
+}
+
+#[test]
+fn one_timer_pulls_all_accounts_and_says_nothing_if_all_goes_well() {
+    let home = Home::new();
+    let schedule = ["archive", "schedule", "--as", "cron"];
+    assert_eq!(home.status(&schedule), 2, "there is no account");
+    let server = ["--host", "127.0.0.1", "--user", "jane", "--password-file", "none", "--untried"];
+    for account in ["one", "two"] {
+        home.ok(&[&["archive", "add", account, "--format", "mbox", "--into", account], &server[..]].concat());
+    }
+    let line = home.ok(&schedule);
+    assert!(line.contains(" --quiet --dir ") && line.trim_end().ends_with(" archive pull"), "{line}");
+    let line = home.ok(&[&schedule[..], &["two"]].concat());
+    assert!(line.trim_end().ends_with(" archive pull two"), "{line}");
+    assert!(home.ok(&["archive", "schedule"]).contains("/sealpost-archive.timer\n"));
+    assert_eq!(home.status(&["archive", "schedule", "three"]), 3);
+}
+
 #[test]
 fn an_account_that_cannot_be_read_keeps_no_other_one_back() {
     let home = Home::new();
@@ -209,7 +252,10 @@ fn what_was_put_aside_is_told_and_exported() {
         folder.close().unwrap();
     }
     drop(copy);
-    let stats = ["archive", "stats", "--from", "copy", "--format", "mbox"];
+    // Which format it has is found.
+    let stats = ["archive", "stats", "--from", "copy"];
+    assert_eq!(home.status(&[&stats[..], &["--format", "maildir"]].concat()), 2);
+    assert_eq!(home.status(&["archive", "stats", "--from", "none"]), 3);
     let (document, _) = home.json(&stats);
     let aside = &document["put_aside"][0];
     assert_eq!(
@@ -218,8 +264,7 @@ fn what_was_put_aside_is_told_and_exported() {
     );
     let text = home.ok(&stats);
     assert!(text.contains("\n         2  INBOX-7  (put aside"), "{text}");
-    let export = ["archive", "export", "--from", "copy", "--from-format", "mbox"];
-    let export = [&export[..], &["--format", "maildir", "--into", "new"]].concat();
+    let export = ["archive", "export", "--from", "copy", "--format", "maildir", "--into", "new"];
     assert!(!home.ok(&export).contains("INBOX-7"));
     for folders in [&["--folder", "INBOX"][..], &["--folder", "INBOX-7"], &[]] {
         let text = home.ok(&[&export[..], &["--put-aside"], folders].concat());

@@ -129,7 +129,8 @@ impl Gathering {
             Event::Response(Response::ListUndecodable { attributes, delimiter, wire }) => {
                 let wire: Box<[u8]> = wire.into_bytes().into();
                 let mut name = utf8(&wire).unwrap_or_else(|| readable(&wire, b""));
-                if self.by_name.contains_key(&*name) {
+                let at = self.by_name.get(&*name).and_then(|at| self.folders.get(*at));
+                if at.is_some_and(|other| other.wire != wire) {
                     // Another one's name means what this one's octets are: `a&b` and `a&-b`.
                     name = readable(&wire, b"&");
                 }

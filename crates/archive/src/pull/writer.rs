@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ring::digest::{Context, SHA256};
 use sealpost_base::{Clock, Error, Kind, Result, UidSet};
 use sealpost_imap::types::DateTime;
 use tokio::sync::mpsc;
@@ -18,9 +17,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::report::{Failure, Observer, UNREAD_TOLD};
 use super::returning::Returning;
 use super::reunite::Reunited;
-use crate::keep::digest::finish;
 use crate::keep::{Arrived, Flags, Folder, Resume, Stored};
-use crate::same::is_same;
+use crate::same::{Hasher, is_same};
 
 /// Octets of small messages that are handed over together.
 pub(super) const BATCH_OCTETS: usize = 128 * 1024;
@@ -279,13 +277,13 @@ impl Writer {
     fn large(&mut self, size: u64, mut pieces: mpsc::Receiver<Piece>) -> Result<()> {
         let mut stored = self.folder.begin(size);
         let (mut octets, mut last) = (0, None);
-        let mut hash = self.returning()?.may_be(size).then(|| Context::new(&SHA256));
+        let mut hash = self.returning()?.may_be(size).then(Hasher::new);
         while let Some(piece) = pieces.blocking_recv() {
             match piece {
                 Piece::Octets(bytes) => {
                     octets += bytes.len() as u64;
                     if let Some(hash) = &mut hash {
-                        hash.update(&bytes);
+                        hash.push(&bytes);
                     }
                     if stored.is_ok() {
                         stored = self.folder.write(&bytes);
@@ -303,7 +301,7 @@ impl Writer {
             return self.folder.abandon();
         }
         let before = match hash {
-            Some(hash) => self.returned(&arrived, octets, || finish(hash))?,
+            Some(hash) => self.returned(&arrived, octets, || hash.finish())?,
             None => None,
         };
         self.fit(&mut arrived);
@@ -503,9 +501,9 @@ impl Writer {
 }
 
 fn sha256(octets: &[u8]) -> [u8; 32] {
-    let mut hash = Context::new(&SHA256);
-    hash.update(octets);
-    finish(hash)
+    let mut hash = Hasher::new();
+    hash.push(octets);
+    hash.finish()
 }
 
 /// Whether the copy refuses this message, and may take the next one.

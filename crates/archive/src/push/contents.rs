@@ -37,7 +37,7 @@ pub(super) struct Message {
 }
 
 /// What tells messages of one key apart: size and INTERNALDATE, cut to what is enough for that; 0 where it is not known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Like {
     pub(super) size: u32,
     pub(super) date: u32,

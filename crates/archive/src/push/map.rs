@@ -60,13 +60,23 @@ pub(super) struct Putting {
     pub(super) there: (u32, u32),
     /// Below a folder that was named.
     pub(super) below: bool,
+    /// Those of which it is known that they are there.
+    pub(super) answered: HashSet<u32>,
+}
+
+impl Putting {
+    /// Whether the message is one of them.
+    fn is_of(&self, put: &Put) -> bool {
+        let same = self.uidvalidity == put.uidvalidity && self.there.0 == put.there.0;
+        same && Uid::new(put.uid).is_some_and(|uid| self.uids.contains(uid))
+    }
 }
 
 /// What was put from one folder into another.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     put: Vec<Put>,
-    /// What was about to be put there, without what is known to be there.
+    /// What was about to be put there.
     putting: Vec<Putting>,
 }
 
@@ -74,8 +84,8 @@ impl Known {
     /// One more.
     pub(super) fn add(&mut self, put: Put) {
         for putting in &mut self.putting {
-            if putting.uidvalidity == put.uidvalidity && putting.there.0 == put.there.0 {
-                Uid::new(put.uid).map(|uid| putting.uids.remove(uid));
+            if putting.is_of(&put) {
+                putting.answered.insert(put.uid);
             }
         }
         self.put.push(put);
@@ -95,11 +105,10 @@ impl Known {
 
     /// Whether this may be what a run put there and did not see answered.
     pub(super) fn expects(&self, put: &Put) -> bool {
-        let Some(uid) = Uid::new(put.uid) else { return false };
-        self.putting.iter().any(|putting| {
-            let same = putting.uidvalidity == put.uidvalidity && putting.there.0 == put.there.0;
-            same && put.there.1 >= putting.there.1 && putting.uids.contains(uid)
-        })
+        let is_open = |putting: &Putting| !putting.answered.contains(&put.uid);
+        self.putting
+            .iter()
+            .any(|putting| putting.is_of(put) && put.there.1 >= putting.there.1 && is_open(putting))
     }
 }
 
@@ -154,7 +163,8 @@ impl UidMap {
             }
             Line::Putting { folder, from_uidvalidity, putting, to, uidvalidity, uidnext, below } => {
                 let (uids, there) = (uid_set(&putting), (uidvalidity, uidnext));
-                let putting = Putting { uidvalidity: from_uidvalidity, uids, there, below };
+                let answered = HashSet::new();
+                let putting = Putting { uidvalidity: from_uidvalidity, uids, there, below, answered };
                 self.folders.entry((folder, to)).or_default().putting.push(putting);
             }
             Line::State { folder_there, unanswered } => match unanswered {
@@ -308,7 +318,8 @@ mod tests {
         let files = paths.each_ref().map(|path| MapFile { path, from: "a", write: true });
         // More ranges than fit into a line.
         let uids: UidSet = (0..50_000).filter_map(|n| Uid::new(2 * n + 1)).collect();
-        let putting = Putting { uidvalidity: 3, uids, there: (4, 100), below: false };
+        let putting =
+            Putting { uidvalidity: 3, uids, there: (4, 100), below: false, answered: HashSet::new() };
         let put = |uid, there| Put { uidvalidity: 3, uid, there: (4, there) };
         let mut map = UidMap::open(&files, "b").unwrap();
         map.putting("INBOX", "INBOX", putting);

@@ -62,7 +62,7 @@ pub(super) fn pair(source: &Contents, there: &Contents, known: Option<&Known>) -
         }
     }
     pairing.of_one_key();
-    pairing.by(|message| Some(message.key));
+    pairing.by(|_, message| Some(message.key));
     for (from, to) in undated(source, there, &pairing.paired, &pairing.taken) {
         pairing.put(from, to);
     }
@@ -84,7 +84,7 @@ struct Pairing<'a> {
     same: Vec<(usize, usize)>,
 }
 
-impl Pairing<'_> {
+impl<'a> Pairing<'a> {
     fn put(&mut self, from: usize, to: usize) {
         if !self.paired[from] && !self.taken[to] {
             (self.paired[from], self.taken[to]) = (true, true);
@@ -115,24 +115,26 @@ impl Pairing<'_> {
         }
         let of = |message: &Message| repeated.contains(&message.key).then_some(message.key);
         if self.source.uidvalidity == self.there.uidvalidity {
-            self.by(|message| Some((of(message)?, message.uid)));
+            self.by(|_, message| Some((of(message)?, message.uid)));
         }
-        self.by(|message| Some((of(message)?, message.like.size, message.like.date)));
-        self.by(|message| Some((of(message)?, message.like.size)));
-        self.by(|message| Some((of(message)?, message.like.date)));
+        // Those that differ in nothing but their flags come back with their own.
+        self.by(|contents, message| Some((of(message)?, message.like, contents.flags(message)?)));
+        self.by(|_, message| Some((of(message)?, message.like)));
+        self.by(|_, message| Some((of(message)?, message.like.size)));
+        self.by(|_, message| Some((of(message)?, message.like.date)));
     }
 
     /// Messages that have the same mark, as often as it is there, the first ones first.
-    fn by<K: Eq + Hash>(&mut self, mark: impl Fn(&Message) -> Option<K>) {
+    fn by<K: Eq + Hash>(&mut self, mark: impl Fn(&'a Contents, &Message) -> Option<K>) {
         let mut marked: HashMap<K, Vec<u32>> = HashMap::new();
         for (at, message) in self.there.messages.iter().enumerate().rev().filter(|(at, _)| !self.taken[*at]) {
-            if let Some(mark) = mark(message) {
+            if let Some(mark) = mark(self.there, message) {
                 marked.entry(mark).or_default().push(at as u32);
             }
         }
         for (at, message) in self.source.messages.iter().enumerate() {
             if !self.paired[at]
-                && let Some(to) = mark(message).and_then(|mark| marked.get_mut(&mark)?.pop())
+                && let Some(to) = mark(self.source, message).and_then(|mark| marked.get_mut(&mark)?.pop())
             {
                 self.put(at, to as usize);
             }
@@ -182,6 +184,22 @@ mod tests {
         let pairs = pair(&source, &there, None);
         assert_eq!(pairs.same, [(0, 0), (1, 2)]);
         assert_eq!((pairs.missing.to_string(), pairs.extra.to_string()), ("3:4".into(), "12".into()));
+    }
+
+    #[test]
+    fn of_messages_that_are_alike_the_one_with_other_flags_is_missing() {
+        let folder = |uidvalidity, messages: &[(u32, &str)]| {
+            let mut contents = Contents::new(uidvalidity);
+            for (uid, flag) in messages {
+                contents.add(*uid, [1; 16], Like::default(), &Flags::from_names([*flag]));
+            }
+            contents.end(true);
+            contents
+        };
+        let source = folder(9, &[(1, "a"), (2, "b"), (3, "c")]);
+        let missing = |there| pair(&source, &there, None).missing.to_string();
+        assert_eq!(missing(folder(8, &[(21, "c"), (22, "a")])), "2");
+        assert_eq!(missing(folder(8, &[(21, "b"), (22, "other")])), "3");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! [`Run`]: folder by folder, with as many connections one after the other as it takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -376,7 +376,8 @@ impl<'a> Run<'a> {
         let there = (there.uidvalidity, last.saturating_add(1));
         match from {
             From::Copy(_) => {
-                let putting = Putting { uidvalidity, uids: now.clone(), there, below };
+                let (uids, answered) = (now.clone(), HashSet::new());
+                let putting = Putting { uidvalidity, uids, there, below, answered };
                 locked(&self.options.map).putting(from.name().as_str(), place.name.as_str(), putting);
             }
             From::Server(_) => locked(&self.options.map).set_unfinished(place.name.as_str(), true),

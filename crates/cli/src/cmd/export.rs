@@ -151,7 +151,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             }
         }
     }
-    global.output().show(&summary, Summary::text)?;
+    global.output().outcome(summary.failed == 0, &summary, Summary::text)?;
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 

@@ -17,7 +17,6 @@ mod target;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -164,12 +163,12 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         global.output().note(summary.text());
         return Err(e.context("the import stopped; run it again to go on"));
     }
-    global.output().show(&summary, Summary::text)?;
+    global.output().outcome(summary.failed == 0, &summary, Summary::text)?;
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 fn progress_bar(bytes: u64, global: &Global) -> ProgressBar {
-    if global.json || !std::io::stderr().is_terminal() {
+    if !global.output().shows_progress() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());

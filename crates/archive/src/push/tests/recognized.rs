@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::super::{Put, UidMap, restore};
+use super::super::{FolderReport, Observer, Options, Put, UidMap, restore};
 use super::{Nobody, counts, octets, options};
 use crate::keep::testing::{folder_name, give, identity, mail, resume};
 use crate::keep::{Copy, imap_backup};
@@ -97,4 +97,65 @@ async fn two_folders_do_not_become_one() {
         let there: Vec<_> = octets(&to, "a_b").into_iter().map(|(_, octets)| Some(octets)).collect();
         assert_eq!(there, [message("a_b")]);
     }
+}
+
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn begins(&self, _: &str, _: u64) {}
+    fn put(&self) {}
+    fn waits(&self, _: &str) {}
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+    fn ended(&self, _: &FolderReport) {}
+}
+
+/// The destination separates levels by dots: `a.b` can only be `a_b` there, which is another one's.
+#[tokio::test]
+async fn a_folder_whose_name_fits_has_it_and_other_names_are_told() {
+    let from = Script::start(Box_::with(1), "", &[]).await;
+    from.change(|world| {
+        for (n, name) in [(2, "a.b"), (3, "a_b"), (4, "book.club"), (5, "x/y")] {
+            world.boxes.insert(name.into(), Box_::with(n));
+        }
+    });
+    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    for dry_run in [true, false] {
+        let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::Dots]).await;
+        let (_stop, watched) = watch::channel(false);
+        let (options, notes) = (Options { dry_run, ..options(&watched) }, Arc::new(Notes::default()));
+        let report = restore(copy.clone(), &to.server(), &options, notes.clone()).await.unwrap();
+        let of = |name: &str| report.folders.iter().find(|folder| folder.name == name).unwrap();
+        assert_eq!(
+            (of("a_b").put, of("a.b").put, of("book.club").put, of("x/y").put),
+            (3, 0, 4, 5),
+            "{report:?}"
+        );
+        assert!(of("a.b").error.as_deref().unwrap().contains("a_b has the same name there"), "{report:?}");
+        assert_eq!(
+            (of("book.club").to.as_deref(), of("x/y").to.as_deref()),
+            (Some("book_club"), Some("x.y"))
+        );
+        let told = ["book.club is called book_club at the destination, where `.` separates levels"];
+        assert_eq!(*notes.0.lock().unwrap(), told, "what only has another separator is the same name");
+    }
+}
+
+/// Each of the names is refused, and without what is refused in them they are one.
+#[tokio::test]
+async fn two_names_that_are_refused_do_not_become_one() {
+    let from = Script::start(Box_::with(0), "", &[]).await;
+    from.change(|world| {
+        world.boxes.insert("a.b.c".into(), Box_::with(2));
+        world.boxes.insert("a.b~c".into(), Box_::with(3));
+    });
+    let copy: Arc<dyn Copy> = Arc::new(copy_of(&from).await);
+    let to = Script::start(Box_::with(0), "LITERAL+", &[Fault::NoDots]).await;
+    let (_stop, watched) = watch::channel(false);
+    let report = restore(copy, &to.server(), &options(&watched), Arc::new(Nobody)).await.unwrap();
+    let puts: Vec<_> = report.folders.iter().map(|folder| (folder.put, folder.error.is_some())).collect();
+    assert_eq!(puts, [(0, false), (2, false), (0, true)], "{report:?}");
+    assert_eq!(octets(&to, "a_b_c").len(), 2);
 }

@@ -141,7 +141,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     accounts.add(&args.account, &account)?;
     let added = Added { account: &args.account, into: &account.into, folders: shown };
     let next = global.command(&["archive", "pull", &args.account]);
-    global.output().done(&added, |added| added.text(&next))?;
+    global.output().outcome(true, &added, |added| added.text(&next))?;
     Ok(ExitCode::SUCCESS)
 }
 

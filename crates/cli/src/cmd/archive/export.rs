@@ -138,12 +138,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             code = ExitCode::from(TEMPORARY);
         }
         let exported = Exported::of(folder, dry_run, done);
-        let output = global.output();
         let is_good = exported.failed.is_empty() && !exported.interrupted;
-        working.suspend(|| match is_good {
-            true => output.done(&exported, Exported::text),
-            false => output.show(&exported, Exported::text),
-        })?;
+        working.suspend(|| global.output().outcome(is_good, &exported, Exported::text))?;
     }
     end(from).await;
     if !*stop.borrow() {

@@ -47,6 +47,6 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let changed = Changed { account: &args.account, keep_bodies: keep };
     global
         .output()
-        .done(&changed, |_| format!("{} keeps {} from the next pull on", args.account, args.size))?;
+        .outcome(true, &changed, |_| format!("{} keeps {} from the next pull on", args.account, args.size))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -262,10 +262,7 @@ async fn one(
         let error = broken.as_ref().map(Error::to_string);
         let summary = Summary { complete, error, ..Summary::of(name, &report) };
         let text = |summary: &Summary<'_>| summary.text(args.dry_run);
-        match complete && summary.lost == 0 {
-            true => global.output().done(&summary, text)?,
-            false => global.output().show(&summary, text)?,
-        }
+        global.output().outcome(complete && summary.lost == 0, &summary, text)?;
     }
     if let Some(e) = broken {
         return Err(e.into());

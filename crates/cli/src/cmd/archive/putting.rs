@@ -152,9 +152,6 @@ pub fn show(global: &Global, report: &Report, dry_run: bool, chosen: &Chosen) ->
         }
         text
     };
-    match bad || report.interrupted {
-        false => global.output().done(&summary, text)?,
-        true => global.output().show(&summary, text)?,
-    }
+    global.output().outcome(!bad && !report.interrupted, &summary, text)?;
     Ok(ExitCode::from(chosen.status(report.interrupted, !bad)?))
 }

@@ -42,7 +42,7 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
         dry_run: args.dry_run,
         files: files.iter().map(|file| file.display().to_string()).collect(),
     };
-    global.output().done(&removed, Removed::text)?;
+    global.output().outcome(true, &removed, Removed::text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -148,8 +148,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     end(copy).await;
     for folder in &report.folders {
-        let (output, shown) = (global.output(), Folder::of(folder));
-        if shown.good { output.done(&shown, Folder::text)? } else { output.show(&shown, Folder::text)? }
+        let shown = Folder::of(folder);
+        global.output().outcome(shown.good && shown.doubled == 0, &shown, Folder::text)?;
     }
     if some && !args.repair && !global.json {
         warn("sealpost: `verify --repair` fetches again what is missing, different or damaged");
