@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use sealpost_account::{Delivery, Flags, NewMessage, Stored};
+use sealpost_account::{Delivery, Flags, NewMessage, Stored, Unplaced};
 use sealpost_base::{Kind, Random, SeededRandom, Timestamp, Uid};
 use sealpost_sim::Plan;
 use sealpost_sim::bucket::Bucket;
@@ -97,7 +97,9 @@ async fn what_may_have_been_collected_meanwhile_is_not_acknowledged() {
     let new = NewMessage { stored: appended, flags, received: Timestamp(0) };
     assert_eq!(account.append(inbox, vec![new.clone()]).await.unwrap_err().kind(), Kind::Retry);
     other.refresh().await.unwrap();
-    let told = account.replace((inbox, Uid::MIN), inbox, new, |_| Ok(())).await;
+    let mut replacement = Unplaced::of(account.clone());
+    replacement.push(new);
+    let told = account.replace((inbox, Uid::MIN), inbox, replacement, |_| Ok(())).await;
     assert_eq!(told.unwrap_err().kind(), Kind::Retry);
     other.refresh().await.unwrap();
     assert_eq!(other.state().message_count(), 1, "nothing refers to them");
