@@ -333,7 +333,11 @@ struct Answer {
 impl Answer {
     fn of(outcome: &Result<Option<(RootKey, SlotId)>, Denied>, record: Option<&AccountRecord>) -> Self {
         let version = record.map(|record| record.version);
-        Answer { version, opened: outcome.as_ref().map(Clone::clone).map_err(|_| ()) }
+        let opened = match outcome {
+            Ok(opened) => Ok(opened.clone()),
+            Err(_) => Err(()),
+        };
+        Answer { version, opened }
     }
 
     fn is_of(&self, record: Option<&AccountRecord>) -> bool {
