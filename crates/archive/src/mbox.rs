@@ -17,6 +17,7 @@
 //! Fields in which mail programs keep flags (`Status`, `X-Status`, `X-Keywords`, `X-Mozilla-*`, `X-UID`,
 //! `X-IMAP*`) belong to the file, not to the message: they become flags and are taken out.
 
+mod body;
 mod head;
 pub mod reader;
 mod separator;
