@@ -10,12 +10,17 @@ pub enum LineEnds {
 }
 
 impl LineEnds {
-    /// Tells from the first line of a message, or from its first bytes if the line is longer.
+    /// Tells from the first lines of a message, or from its first bytes if the line is longer. A line that ends in CR CR LF
+    /// says nothing: it looks the same in either.
     pub fn of_first_line(bytes: &[u8]) -> Self {
-        match memchr::memchr(b'\n', bytes) {
-            Some(at) if at > 0 && bytes[at - 1] == b'\r' => LineEnds::Exact,
-            _ => LineEnds::Lf,
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            match line {
+                [.., b'\r', b'\r', b'\n'] => {}
+                [.., b'\r', b'\n'] => return LineEnds::Exact,
+                _ => return LineEnds::Lf,
+            }
         }
+        LineEnds::Lf
     }
 }
 
@@ -44,34 +49,60 @@ impl ToCrlf {
     }
 }
 
-/// CRLF to LF over pieces. A CR that no LF follows stays.
+/// CRLF to LF over pieces. A CR that no LF follows stays, and so does CR CR LF, which [`ToCrlf`] leaves alone too: with one
+/// CR less it would come back as CRLF.
 #[derive(Debug, Default)]
 pub struct ToLf {
-    held_cr: bool,
+    after: After,
+}
+
+/// What came last.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum After {
+    #[default]
+    Text,
+    /// A CR that is held until what follows is known.
+    HeldCr,
+    /// CR CR, given out.
+    Crs,
 }
 
 impl ToLf {
     /// Appends `bytes` to `out` with every CRLF as LF. A CR at the very end is held until what follows is known.
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let Some((last, _)) = bytes.split_last() else { return };
-        if self.held_cr && bytes[0] != b'\n' {
-            out.push(b'\r');
+    pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
+        while let Some((first, rest)) = bytes.split_first() {
+            (self.after, bytes) = match (self.after, first) {
+                (After::Text, _) => {
+                    let text = memchr::memchr(b'\r', bytes).unwrap_or(bytes.len());
+                    out.extend_from_slice(&bytes[..text]);
+                    match bytes.get(text + 1..) {
+                        Some(rest) => (After::HeldCr, rest),
+                        None => (After::Text, &[][..]),
+                    }
+                }
+                (After::HeldCr, b'\r') => {
+                    out.extend_from_slice(b"\r\r");
+                    (After::Crs, rest)
+                }
+                (After::HeldCr, b'\n') => {
+                    out.push(b'\n');
+                    (After::Text, rest)
+                }
+                (After::HeldCr, _) => {
+                    out.push(b'\r');
+                    (After::Text, bytes)
+                }
+                (After::Crs, byte) => {
+                    out.push(*byte);
+                    (if *byte == b'\r' { After::Crs } else { After::Text }, rest)
+                }
+            };
         }
-        self.held_cr = *last == b'\r';
-        let bytes = if self.held_cr { &bytes[..bytes.len() - 1] } else { bytes };
-        let mut from = 0;
-        for at in memchr::memchr_iter(b'\r', bytes) {
-            if bytes.get(at + 1) == Some(&b'\n') {
-                out.extend_from_slice(&bytes[from..at]);
-                from = at + 1;
-            }
-        }
-        out.extend_from_slice(&bytes[from..]);
     }
 
     /// Ends the message: gives out a CR that is still held.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        if std::mem::take(&mut self.held_cr) {
+        if std::mem::take(&mut self.after) == After::HeldCr {
             out.push(b'\r');
         }
     }
@@ -98,10 +129,13 @@ mod tests {
     #[test]
     fn known_answers() {
         assert_eq!(to_crlf(&[b"a\nb\r".to_vec(), b"\nc\r\n".to_vec()]), b"a\r\nb\r\nc\r\n");
-        assert_eq!(to_lf(&[b"a\r\nb\r".to_vec(), b"\nc\rd\r\r\ne\r".to_vec()]), b"a\nb\nc\rd\r\ne\r");
+        assert_eq!(to_lf(&[b"a\r\nb\r".to_vec(), b"\nc\rd\r\r\ne\r".to_vec()]), b"a\nb\nc\rd\r\r\ne\r");
         assert_eq!(LineEnds::of_first_line(b"a\r\nb\n"), LineEnds::Exact);
         assert_eq!(LineEnds::of_first_line(b"a\nb\r\n"), LineEnds::Lf);
         assert_eq!(LineEnds::of_first_line(b""), LineEnds::Lf);
+        assert_eq!(LineEnds::of_first_line(b"a\r\r\nb\nc\r\n"), LineEnds::Lf);
+        assert_eq!(LineEnds::of_first_line(b"a\r\r\nb\r\n"), LineEnds::Exact);
+        assert_eq!(LineEnds::of_first_line(b"\r\n"), LineEnds::Exact);
     }
 
     fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -118,7 +152,7 @@ mod tests {
         }
 
         #[test]
-        fn crlf_text_survives_the_way_out_and_in(lines in proptest::collection::vec("[a-z]{0,5}", 0..8)) {
+        fn crlf_text_survives_the_way_out_and_in(lines in proptest::collection::vec("[a-z\r]{0,5}", 0..8)) {
             let wire: Vec<u8> = lines.iter().flat_map(|l| [l.as_bytes(), b"\r\n"].concat()).collect();
             let disk = to_lf(std::slice::from_ref(&wire));
             prop_assert_eq!(to_crlf(&[disk]), wire);
