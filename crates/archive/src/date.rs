@@ -1,15 +1,16 @@
-//! The date of an mbox `From ` line (and RFC 3339 for people and programs): `Thu Jan  1 00:00:00 1970`, in UTC unless it names a zone.
+//! The date of an mbox `From ` line, `Thu Jan  1 00:00:00 1970` in UTC unless it names a zone, and RFC 3339 for people and programs.
 //!
-//! Reading is generous (missing seconds or weekday, zone before or after the year, as found in the wild);
-//! writing gives exactly C's `asctime`.
+//! Reading takes every form that a header field may have; writing gives exactly C's `asctime`.
 
 use sealpost_base::Timestamp;
-use sealpost_mime::header::date::{civil_from_days, days_from_civil};
+use sealpost_mime::header::date::{self, civil_from_days};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const DAY_SECONDS: i64 = 86_400;
+/// Words of a date, at most.
+const DATE_WORDS: usize = 8;
 
 /// `at` as `asctime` writes it, in UTC.
 pub fn asctime(at: Timestamp) -> String {
@@ -29,80 +30,18 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
 }
 
-/// Finds `[weekday] month day hh:mm[:ss] [zone] year [zone]` at the end of `words`; returns where it begins.
-pub fn parse_asctime(words: &[&str]) -> Option<(usize, Timestamp)> {
-    let month_at = words.iter().rposition(|word| month(word).is_some())?;
-    let mut rest = words.get(month_at + 1..)?.iter().copied();
-    let month = month(words[month_at])?;
-    let day = number(rest.next()?, 1, 31).and_then(|day| u32::try_from(day).ok())?;
-    let time = time_of_day(rest.next()?)?;
-    let (mut year, mut zone) = (None, None);
-    for word in rest.take(3) {
-        if year.is_none()
-            && let Some(number) = number(word, 1900, 9999)
-        {
-            year = Some(number);
-        } else if zone.is_none()
-            && let Some(offset) = zone_offset(word)
-        {
-            zone = Some(offset);
-        } else {
-            break; // `remote from host` and the like
-        }
-    }
-    let seconds = days_from_civil(year?, month, day) * DAY_SECONDS + time - zone.unwrap_or(0);
-    let begins = match month_at.checked_sub(1) {
-        Some(before) if is_weekday(words[before]) => before,
-        _ => month_at,
-    };
-    Some((begins, Timestamp::from_seconds(seconds)))
-}
-
-fn month(word: &str) -> Option<u32> {
-    let at = MONTHS.iter().position(|m| m.eq_ignore_ascii_case(word))?;
-    u32::try_from(at + 1).ok()
-}
-
-fn is_weekday(word: &str) -> bool {
-    let word = word.trim_end_matches(',');
-    WEEKDAYS.iter().any(|w| w.eq_ignore_ascii_case(word))
-}
-
-fn number(word: &str, least: i64, most: i64) -> Option<i64> {
-    if word.len() > 4 || !word.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    word.parse().ok().filter(|n| (least..=most).contains(n))
-}
-
-fn time_of_day(word: &str) -> Option<i64> {
-    let mut parts = word.split(':');
-    let hours = number(parts.next()?, 0, 23)?;
-    let minutes = number(parts.next()?, 0, 59)?;
-    let seconds = parts.next().map_or(Some(0), |s| number(s, 0, 60))?;
-    parts.next().is_none().then_some(hours * 3600 + minutes * 60 + seconds)
-}
-
-/// Seconds east of UTC: `+hhmm`, or one of the names of RFC 5322 §4.3.
-fn zone_offset(word: &str) -> Option<i64> {
-    if let Some(digits) = word.strip_prefix(['+', '-']) {
-        let all = number(digits, 0, 9999).filter(|_| digits.len() == 4)?;
-        let seconds = (all / 100) * 3600 + (all % 100) * 60;
-        return Some(if word.starts_with('-') { -seconds } else { seconds });
-    }
-    let hours = match word.to_ascii_uppercase().as_str() {
-        "UT" | "UTC" | "GMT" | "Z" => 0,
-        "EDT" => -4,
-        "EST" | "CDT" => -5,
-        "CST" | "MDT" => -6,
-        "MST" | "PDT" => -7,
-        "PST" => -8,
-        "CET" | "MET" => 1,
-        "CEST" | "MEST" | "EET" => 2,
-        "EEST" => 3,
-        _ => return None,
-    };
-    Some(hours * 3600)
+/// Finds the date at the end of `words`, those of a `From ` line, in whatever form it is written; returns where it begins.
+pub fn parse_delivered(words: &[&str]) -> Option<(usize, Timestamp)> {
+    // UUCP put this behind it: `remote from host`.
+    let ends = words.windows(2).rposition(|pair| pair == ["remote", "from"]).unwrap_or(words.len());
+    let words = &words[..ends];
+    // A sender comes first, unless there is none.
+    let first = words.len().saturating_sub(DATE_WORDS);
+    let begins = (first.max(1)..words.len()).chain((first == 0).then_some(0));
+    let (at, date) = begins.filter_map(|at| Some((at, date::parse_whole(&words[at..].join(" "))?))).next()?;
+    let weekday =
+        at == 1 && WEEKDAYS.iter().any(|day| words[0].trim_end_matches(',').eq_ignore_ascii_case(day));
+    Some((if weekday { 0 } else { at }, Timestamp::from_seconds(date.seconds)))
 }
 
 #[cfg(test)]
@@ -112,7 +51,7 @@ mod tests {
 
     fn parse(text: &str) -> Option<i64> {
         let words: Vec<_> = text.split_ascii_whitespace().collect();
-        parse_asctime(&words).map(|(_, at)| at.seconds())
+        parse_delivered(&words).map(|(_, at)| at.seconds())
     }
 
     #[test]
@@ -128,6 +67,9 @@ mod tests {
             ("Tue Feb 29 12:34 2000", 951_827_640),
             ("Feb 29 12:34:56 2000", 951_827_696),
             ("Tue Feb 29 12:34:56 2000 remote from oak", 951_827_696),
+            ("a@b.c Tue, 29 Feb 2000 13:34:56 +0100", 951_827_696),
+            ("a@b.c 2000-02-29T12:34:56Z", 951_827_696),
+            ("may Tue Feb 29 12:34:56 2000", 951_827_696),
         ] {
             assert_eq!(parse(text), Some(seconds), "{text}");
         }

@@ -1,16 +1,25 @@
-//! Finds the mail in a file or a directory tree: mbox files, Maildirs with their subfolders, `.eml` files.
+//! Finds the mail in a file or a directory tree: mbox files, Maildirs with their subfolders, files with one message.
 //!
-//! Symbolic links are not followed, and the depth is limited: a tree cannot send us round in circles.
+//! What a file is depends on what is in it ([`crate::recognize`]), whether it was named or found. Symbolic links are not
+//! followed, and the depth is limited: a tree cannot send us round in circles. What is no mail is named, with the reason.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use sealpost_base::{Result, limits};
+use sealpost_base::{Error, Result, limits};
 
+use crate::eml::{EmlReader, modified};
+use crate::input::Input;
 use crate::maildir::{MaildirReader, folder};
-use crate::mbox::{MboxReader, Options};
-use crate::{Source, eml::EmlReader, io_error};
+use crate::mbox::{MboxReader, Options, Variant};
+use crate::packed::Compression;
+use crate::recognize::{Mail, recognize};
+use crate::spool::Spool;
+use crate::{Source, io_error};
+
+/// What standard input is called.
+pub const STDIN: &str = "-";
 
 /// What a file or directory holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +33,6 @@ pub enum Format {
 }
 
 /// One archive that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The file, or the Maildir folder.
     pub path: PathBuf,
@@ -34,60 +42,154 @@ pub struct Found {
     pub mailbox: String,
     /// Its size in bytes.
     pub bytes: u64,
+    compression: Option<Compression>,
+    /// What cannot be opened a second time.
+    stream: Mutex<Option<Input>>,
 }
 
 impl Found {
-    /// Opens it for reading.
+    fn new(path: &Path, format: Format, mailbox: String, bytes: u64) -> Self {
+        let path = path.to_owned();
+        Found { path, format, mailbox, bytes, compression: None, stream: Mutex::default() }
+    }
+
+    /// Opens it for reading. An mbox that is compressed, or no file, is read into a file without a name on the disk of
+    /// `spool` first.
     ///
     /// # Errors
     /// If it cannot be opened, or is not what it looked like.
-    pub fn open(&self, options: Options) -> Result<Box<dyn Source + Send>> {
-        Ok(match self.format {
-            Format::Mbox => Box::new(MboxReader::open(&self.path, options)?),
-            Format::Maildir => Box::new(MaildirReader::open(&self.path)?),
-            Format::Eml => Box::new(EmlReader::new(&self.path)),
-        })
+    pub fn open(&self, options: Options, spool: &Path) -> Result<Box<dyn Source + Send>> {
+        if self.format == Format::Maildir {
+            return Ok(Box::new(MaildirReader::open(&self.path)?));
+        }
+        // imap-backup, and copies in its format, keep flags beside the mbox and headers as they were.
+        let ignore_flags = options.ignore_flags || self.path.with_extension("imap").is_file();
+        let options = Options { ignore_flags, ..options };
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.format == Format::Mbox && self.compression.is_none() && stream.is_none() {
+            return Ok(Box::new(MboxReader::open(&self.path, options)?));
+        }
+        let name = self.path.display().to_string();
+        let modified = fs::metadata(&self.path).ok().and_then(|m| modified(&m)).filter(|_| stream.is_none());
+        let input = match stream {
+            Some(input) => input,
+            None => Input::open(&self.path).map_err(|e| io_error(&self.path, e))?,
+        };
+        if self.format == Format::Eml {
+            return Ok(Box::new(EmlReader::new(input, name, self.bytes, modified)));
+        }
+        let spooled = Spool::of(input.into_reader(), spool).map_err(|e| io_error(spool, e))?;
+        Ok(Box::new(MboxReader::new(spooled, &name, options)?.modified(modified)))
     }
 }
 
-/// What was found below a path, and what was passed over although it is not hidden.
-#[derive(Debug, Default)]
+/// A file or directory of which nothing is imported, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was found at a path.
+#[derive(Default)]
 pub struct Discovery {
     /// Archives, in order of their paths.
     pub found: Vec<Found>,
-    /// Files that are no mail, links, directories that are too deep.
-    pub skipped: Vec<PathBuf>,
+    /// In a directory: what is no mail, links, directories that are too deep.
+    pub skipped: Vec<Skipped>,
+    /// What cannot be read, and what is no mail although it was named.
+    pub failed: Vec<Skipped>,
 }
 
-/// Looks at `path`. A single file is mail whatever it is called (an mbox if it begins `From `); in a directory
-/// only files that look like mail are taken.
+impl Discovery {
+    fn skip(&mut self, path: &Path, reason: impl Into<String>) {
+        self.skipped.push(Skipped { path: path.to_owned(), reason: reason.into() });
+    }
+
+    fn fail(&mut self, path: &Path, reason: impl Into<String>) {
+        self.failed.push(Skipped { path: path.to_owned(), reason: reason.into() });
+    }
+}
+
+/// Looks at `path`: a directory, a file, a pipe, or [`STDIN`].
 ///
 /// # Errors
-/// If `path`, or a directory below it, cannot be read.
+/// If `path` cannot be read.
 pub fn discover(path: &Path) -> Result<Discovery> {
     let mut discovery = Discovery::default();
+    if path == Path::new(STDIN) {
+        let input = Input::of(std::io::stdin()).map_err(|e| io_error(path, e))?;
+        named(path, input, None, &mut discovery);
+        return Ok(discovery);
+    }
     let metadata = fs::metadata(path).map_err(|e| io_error(path, e))?;
     if metadata.is_dir() {
         walk(path, "", 0, &mut discovery)?;
-        return Ok(discovery);
+    } else {
+        let input = Input::open(path).map_err(|e| io_error(path, e))?;
+        named(path, input, metadata.is_file().then_some(metadata.len()), &mut discovery);
     }
-    let format =
-        if begins_with_from(path)? || has_extension(path, "mbox") { Format::Mbox } else { Format::Eml };
-    let mailbox = inbox(&stem(path));
-    discovery.found.push(Found { path: path.to_owned(), format, mailbox, bytes: metadata.len() });
     Ok(discovery)
+}
+
+/// A file that was named; without a size it is a stream.
+fn named(path: &Path, input: Input, bytes: Option<u64>, out: &mut Discovery) {
+    match look(path, &input, bytes.is_some()) {
+        Err(Unfit { reason, .. }) => out.fail(path, reason),
+        Ok(format) => {
+            let mut found = Found::new(path, format, inbox(&stem(path)), bytes.unwrap_or(0));
+            found.compression = input.compression();
+            if bytes.is_none() {
+                found.stream = Mutex::new(Some(input));
+            }
+            out.found.push(found);
+        }
+    }
+}
+
+/// Why a file is not imported.
+struct Unfit {
+    reason: String,
+    /// It could not be read, so it may have been mail.
+    unread: bool,
+}
+
+/// What a file, or a stream, is by what is in it.
+fn look(path: &Path, input: &Input, is_file: bool) -> Result<Format, Unfit> {
+    let fit = |reason: String| Unfit { reason, unread: false };
+    let compression = input.compression();
+    if compression.is_some() && Compression::of(input.head()).is_some() {
+        return Err(fit("compressed twice; decompress it first".to_owned()));
+    }
+    let is_eml = has_extension(&without_compression(path), "eml");
+    match (recognize(input.head(), is_eml), input.failure()) {
+        (Ok(Mail::Mbox), _) => Ok(Format::Mbox),
+        // A file of several messages that has this name all the same.
+        (Ok(Mail::Message), _) if is_eml && is_file && compression.is_none() && holds_several(path) => {
+            Ok(Format::Mbox)
+        }
+        (Ok(Mail::Message), _) => Ok(Format::Eml),
+        (Err(_), Some(failure)) => Err(Unfit { reason: failure.to_string(), unread: true }),
+        (Err(other), None) => Err(fit(match compression {
+            Some(_) => format!("unpacked: {other}"),
+            None => other.to_string(),
+        })),
+    }
+}
+
+/// Whether the file is an mbox with more than one message. Nothing of it is unquoted to find out.
+fn holds_several(path: &Path) -> bool {
+    let options = Options { variant: Some(Variant::Cl2), ..Options::default() };
+    let Ok(mut reader) = MboxReader::open(path, options) else { return false };
+    matches!(reader.next_message(), Ok(Some(_))) && matches!(reader.next_message(), Ok(Some(_)))
 }
 
 fn walk(directory: &Path, mailbox: &str, depth: usize, out: &mut Discovery) -> Result<()> {
     if depth > limits::MAILBOX_LEVELS {
-        out.skipped.push(directory.to_owned());
+        out.skip(directory, format!("below more than {} others", limits::MAILBOX_LEVELS));
         return Ok(());
-    }
-    let is_maildir = is_maildir(directory);
-    if is_maildir {
-        let bytes = size(&directory.join("cur")) + size(&directory.join("new"));
-        let mailbox = inbox(mailbox);
-        out.found.push(Found { path: directory.to_owned(), format: Format::Maildir, mailbox, bytes });
     }
     let mut entries = Vec::new();
     for entry in fs::read_dir(directory).map_err(|e| io_error(directory, e))? {
@@ -95,7 +197,12 @@ fn walk(directory: &Path, mailbox: &str, depth: usize, out: &mut Discovery) -> R
         let kind = entry.file_type().map_err(|e| io_error(entry.path(), e))?;
         entries.push((entry.path(), kind));
     }
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    entries.sort_by_cached_key(|(path, _)| in_order(path));
+    let is_maildir = is_maildir(directory);
+    if is_maildir {
+        let bytes = size(&directory.join("cur")) + size(&directory.join("new"));
+        out.found.push(Found::new(directory, Format::Maildir, inbox(mailbox), bytes));
+    }
     for (path, kind) in entries {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if kind.is_dir() {
@@ -108,56 +215,76 @@ fn walk(directory: &Path, mailbox: &str, depth: usize, out: &mut Discovery) -> R
                 // Thunderbird keeps the folders below `x` in `x.sbd`, Apple's Mail a folder `x` in `x.mbox/mbox`.
                 None => folder::level(name.trim_end_matches(".sbd").trim_end_matches(".mbox")),
             };
-            walk(&path, &join(mailbox, &below), depth + 1, out)?;
-        } else if kind.is_file() && !is_maildir && !name.starts_with('.') {
-            file(&path, mailbox, out)?;
+            // One that cannot be read does not stop the others.
+            if let Err(e) = walk(&path, &join(mailbox, &below), depth + 1, out) {
+                out.fail(&path, without_path(&e, &path));
+            }
+        } else if kind.is_symlink() {
+            out.skip(&path, "a symbolic link; name what it leads to");
         } else if !kind.is_file() {
-            out.skipped.push(path);
+            out.skip(&path, "not a file");
+        } else {
+            let is_known = name.starts_with('.') || (is_maildir && is_of_maildir(&name));
+            if !is_known {
+                file(&path, mailbox, out);
+            }
         }
     }
     Ok(())
 }
 
-fn file(path: &Path, mailbox: &str, out: &mut Discovery) -> Result<()> {
-    let bytes = fs::metadata(path).map_err(|e| io_error(path, e))?.len();
-    let (format, mailbox) = if has_extension(path, "eml") {
-        (Format::Eml, inbox(mailbox))
-    } else if begins_with_from(path)? {
-        let apple = path.file_name().is_some_and(|name| name == "mbox") && !mailbox.is_empty();
-        (
-            Format::Mbox,
-            if apple { mailbox.to_owned() } else { inbox(&join(mailbox, &folder::level(&stem(path)))) },
-        )
-    } else {
-        if bytes > 0 {
-            out.skipped.push(path.to_owned());
-        }
-        return Ok(());
+/// A file that was found in a directory.
+fn file(path: &Path, mailbox: &str, out: &mut Discovery) {
+    let opened = fs::metadata(path).and_then(|m| Ok((Input::open(path)?, m.len())));
+    let (input, bytes) = match opened {
+        Ok(opened) => opened,
+        Err(e) => return out.fail(path, e.to_string()),
     };
-    out.found.push(Found { path: path.to_owned(), format, mailbox, bytes });
-    Ok(())
+    let format = match look(path, &input, true) {
+        Ok(format) => format,
+        Err(Unfit { reason, unread: true }) => return out.fail(path, reason),
+        Err(Unfit { reason, unread: false }) => return out.skip(path, reason),
+    };
+    let apple = path.file_name().is_some_and(|name| name == "mbox") && !mailbox.is_empty();
+    let mailbox = match format {
+        Format::Mbox if apple => mailbox.to_owned(),
+        Format::Mbox => inbox(&join(mailbox, &folder::level(&stem(path)))),
+        _ => inbox(mailbox),
+    };
+    let mut found = Found::new(path, format, mailbox, bytes);
+    found.compression = input.compression();
+    out.found.push(found);
+}
+
+/// Names in their order, numbers by their value: files of one message are often numbered.
+fn in_order(path: &Path) -> (Option<u64>, PathBuf) {
+    let number = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+    (number, path.to_owned())
 }
 
 fn is_maildir(path: &Path) -> bool {
     fs::symlink_metadata(path.join("cur")).is_ok_and(|m| m.is_dir())
 }
 
-fn begins_with_from(path: &Path) -> Result<bool> {
-    let mut start = Vec::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(64).read_to_end(&mut start))
-        .map_err(|e| io_error(path, e))?;
-    let blank = start.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
-    Ok(start[blank..].starts_with(b"From "))
+/// Whether a server keeps a file of that name beside the messages of a Maildir.
+fn is_of_maildir(name: &str) -> bool {
+    ["dovecot", "courier", "maildir", "subscriptions"].iter().any(|begins| name.starts_with(begins))
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
+/// The name that the file has when it is decompressed.
+fn without_compression(path: &Path) -> PathBuf {
+    let extension = path.extension().and_then(|e| e.to_str()).and_then(Compression::of_extension);
+    if extension.is_some() { path.with_extension("") } else { path.to_owned() }
+}
+
 /// The file's name without an extension that only says what it is.
 fn stem(path: &Path) -> String {
-    let known = ["mbox", "mbx", "eml"].iter().any(|e| has_extension(path, e));
+    let path = without_compression(path);
+    let known = ["mbox", "mbx", "eml"].iter().any(|e| has_extension(&path, e));
     let name = if known { path.file_stem() } else { path.file_name() };
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -168,11 +295,18 @@ fn join(mailbox: &str, below: &str) -> String {
 
 /// INBOX is one name in any case (RFC 3501 §5.1), and the name of what has none.
 fn inbox(mailbox: &str) -> String {
-    if mailbox.is_empty() || mailbox.eq_ignore_ascii_case("INBOX") {
+    if mailbox.is_empty() || mailbox == STDIN || mailbox.eq_ignore_ascii_case("INBOX") {
         "INBOX".to_owned()
     } else {
         mailbox.to_owned()
     }
+}
+
+/// What an error says besides where.
+fn without_path(error: &Error, path: &Path) -> String {
+    let says = error.to_string();
+    let says = says.strip_prefix(&path.display().to_string()).unwrap_or(&says);
+    says.trim_start_matches([':', ' ']).to_owned()
 }
 
 /// Bytes of the files in a directory; 0 if it cannot be read, since it only drives a progress bar.
@@ -187,46 +321,4 @@ fn size(directory: &Path) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tree_of_everything() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path();
-        let from = "From a Thu Jan  1 00:00:10 1970\nA: b\n\n";
-        for maildir in ["Mail", "Mail/.Work.2026", "Mail/Lists/rust"] {
-            fs::create_dir_all(path.join(maildir).join("cur")).unwrap();
-        }
-        fs::create_dir_all(path.join("tb/Sent.sbd")).unwrap();
-        fs::create_dir_all(path.join("apple/Old.mbox")).unwrap();
-        fs::write(path.join("Mail/cur/1.x:2,S"), "A: b\n\n").unwrap();
-        fs::write(path.join("Mail/dovecot.index"), "no mail").unwrap();
-        for file in ["tb/Inbox", "tb/Sent", "tb/Sent.sbd/2025", "apple/Old.mbox/mbox"] {
-            fs::write(path.join(file), from).unwrap();
-        }
-        fs::write(path.join("tb/Sent.msf"), "index").unwrap();
-        fs::write(path.join("one.EML"), "A: b\r\n\r\n").unwrap();
-        std::os::unix::fs::symlink(path, path.join("loop")).unwrap();
-        let discovery = discover(path).unwrap();
-        let found: Vec<_> = discovery.found.iter().map(|f| (f.mailbox.as_str(), f.format)).collect();
-        assert_eq!(
-            found,
-            [
-                ("Mail", Format::Maildir),
-                ("Mail/Work/2026", Format::Maildir),
-                ("Mail/Lists/rust", Format::Maildir),
-                ("apple/Old", Format::Mbox),
-                ("INBOX", Format::Eml),
-                ("tb/Inbox", Format::Mbox),
-                ("tb/Sent", Format::Mbox),
-                ("tb/Sent/2025", Format::Mbox),
-            ]
-        );
-        assert_eq!(discovery.skipped, [path.join("loop"), path.join("tb/Sent.msf")]);
-        let single = discover(&path.join("Mail/cur/1.x:2,S")).unwrap();
-        assert_eq!(single.found[0].format, Format::Eml);
-        assert_eq!(discover(&path.join("Mail")).unwrap().found[0].mailbox, "INBOX");
-        assert!(discover(&path.join("absent")).is_err());
-    }
-}
+mod tests;

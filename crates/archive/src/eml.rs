@@ -1,13 +1,15 @@
-//! A single message in a file of its own (`.eml`).
+//! A single message in a file of its own (`.eml`, and each file of a Maildir).
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use sealpost_base::{Result, Timestamp};
+use sealpost_base::{Error, Result, Timestamp};
 
+use crate::input::Input;
 use crate::lines::{LineEnds, ToCrlf};
+use crate::recognize::{NotMail, before_header, signature};
 use crate::{Meta, Source, io_error};
 
 const PIECE_BYTES: usize = 64 * 1024;
@@ -18,10 +20,20 @@ pub(crate) fn modified(metadata: &Metadata) -> Option<Timestamp> {
     i64::try_from(since.as_millis()).ok().map(Timestamp)
 }
 
-/// The pieces of one message file, with the line ends of the wire.
+/// What a file with one message has besides that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Nothing: the file is the message, byte for byte.
+    Exact,
+    /// Perhaps a byte order mark, or the line that belongs to an mbox.
+    Loose,
+}
+
+/// The pieces of one message file, unpacked, with the line ends of the wire.
 pub(crate) struct MessageFile {
-    path: PathBuf,
-    file: File,
+    name: String,
+    reader: Box<dyn Read + Send>,
+    framing: Framing,
     buffer: Box<[u8]>,
     started: bool,
     to_crlf: Option<ToCrlf>,
@@ -29,38 +41,52 @@ pub(crate) struct MessageFile {
 }
 
 impl MessageFile {
+    /// Opens a file of which its place says that it is a message: it is one unless it is empty or known to be something else.
     pub fn open(path: &Path) -> Result<(Self, Metadata)> {
         let open = || {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            Ok((file, metadata))
+            let metadata = std::fs::metadata(path)?;
+            Ok((Input::open(path)?, metadata))
         };
-        let (file, metadata) = open().map_err(|e| io_error(path, e))?;
-        let buffer = vec![0; PIECE_BYTES].into_boxed_slice();
-        let file = MessageFile {
-            path: path.to_owned(),
-            file,
-            buffer,
+        let (input, metadata) = open().map_err(|e| io_error(path, e))?;
+        let name = path.display().to_string();
+        let empty = || input.head().is_empty().then_some(NotMail::Empty);
+        if let Some(other) = signature(input.head()).or_else(empty).filter(|_| input.failure().is_none()) {
+            return Err(Error::invalid(format!("{name}: {other}")));
+        }
+        Ok((Self::of(input, name, Framing::Exact), metadata))
+    }
+
+    /// The message in `input`, called `name` in messages to the user.
+    pub fn of(input: Input, name: String, framing: Framing) -> Self {
+        MessageFile {
+            name,
+            reader: Box::new(input.into_reader()),
+            framing,
+            buffer: vec![0; PIECE_BYTES].into_boxed_slice(),
             started: false,
             to_crlf: None,
             out: Vec::new(),
-        };
-        Ok((file, metadata))
+        }
     }
 
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         let mut filled = 0;
         while filled < self.buffer.len() {
-            match self.file.read(&mut self.buffer[filled..]) {
+            match self.reader.read(&mut self.buffer[filled..]) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(io_error(&self.path, e)),
+                Err(e) => return Err(io_error(&self.name, e)),
             }
         }
-        let piece = &self.buffer[..filled];
-        if !std::mem::replace(&mut self.started, true) && LineEnds::of_first_line(piece) == LineEnds::Lf {
-            self.to_crlf = Some(ToCrlf::default());
+        let mut piece = &self.buffer[..filled];
+        if !std::mem::replace(&mut self.started, true) {
+            if self.framing == Framing::Loose {
+                piece = &piece[before_header(piece)..];
+            }
+            if LineEnds::of_first_line(piece) == LineEnds::Lf {
+                self.to_crlf = Some(ToCrlf::default());
+            }
         }
         if piece.is_empty() {
             return Ok(None);
@@ -74,30 +100,29 @@ impl MessageFile {
 
 /// One message in one file.
 pub struct EmlReader {
-    path: PathBuf,
+    name: String,
+    modified: Option<Timestamp>,
+    bytes: u64,
+    input: Option<Input>,
     file: Option<MessageFile>,
-    begun: bool,
     done: u64,
 }
 
 impl EmlReader {
-    /// Reads the message at `path`.
-    pub fn new(path: &Path) -> Self {
-        EmlReader { path: path.to_owned(), file: None, begun: false, done: 0 }
+    /// Reads the message in `input`, which is called `name` in messages to the user, has so many bytes and was last changed
+    /// then.
+    pub(crate) fn new(input: Input, name: String, bytes: u64, modified: Option<Timestamp>) -> Self {
+        EmlReader { name, modified, bytes, input: Some(input), file: None, done: 0 }
     }
 }
 
 impl Source for EmlReader {
     fn next_message(&mut self) -> Result<Option<Meta>> {
         self.file = None;
-        if std::mem::replace(&mut self.begun, true) {
-            return Ok(None);
-        }
-        let (file, metadata) = MessageFile::open(&self.path)?;
-        self.file = Some(file);
-        self.done = metadata.len();
-        let place = self.path.display().to_string();
-        Ok(Some(Meta { modified: modified(&metadata), place, ..Meta::default() }))
+        let Some(input) = self.input.take() else { return Ok(None) };
+        self.file = Some(MessageFile::of(input, self.name.clone(), Framing::Loose));
+        self.done = self.bytes;
+        Ok(Some(Meta { modified: self.modified, place: self.name.clone(), ..Meta::default() }))
     }
 
     fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
@@ -116,19 +141,31 @@ impl Source for EmlReader {
 mod tests {
     use super::*;
 
+    fn read(bytes: &'static [u8]) -> Vec<u8> {
+        let input = Input::of(bytes).unwrap();
+        let mut reader = EmlReader::new(input, "x.eml".to_owned(), bytes.len() as u64, Some(Timestamp(7)));
+        assert_eq!(reader.next_message().unwrap().unwrap().modified, Some(Timestamp(7)));
+        let message = reader.next_chunk().unwrap().unwrap().to_vec();
+        assert!(reader.next_chunk().unwrap().is_none());
+        assert!(reader.next_message().unwrap().is_none());
+        message
+    }
+
     #[test]
     fn crlf_is_kept_and_lf_converted() {
-        let dir = tempfile::tempdir().unwrap();
-        for (bytes, expected) in
-            [(&b"A: b\r\n\r\nx\ny"[..], &b"A: b\r\n\r\nx\ny"[..]), (b"A: b\n\nx", b"A: b\r\n\r\nx")]
-        {
-            let path = dir.path().join("x.eml");
-            std::fs::write(&path, bytes).unwrap();
-            let mut reader = EmlReader::new(&path);
-            assert!(reader.next_message().unwrap().unwrap().modified.is_some());
-            assert_eq!(reader.next_chunk().unwrap().unwrap(), expected);
-            assert!(reader.next_chunk().unwrap().is_none());
-            assert!(reader.next_message().unwrap().is_none());
+        assert_eq!(read(b"A: b\r\n\r\nx\ny"), b"A: b\r\n\r\nx\ny");
+        assert_eq!(read(b"A: b\n\nx"), b"A: b\r\n\r\nx");
+    }
+
+    #[test]
+    fn what_is_the_files_is_left_out() {
+        for file in [
+            &b"From a@b.c Thu Jan  1 00:00:10 1970\nA: b\r\n\r\nFrom x\r\n"[..],
+            b"From - \r\n>From a@b\r\nA: b\r\n\r\nFrom x\r\n",
+            b"\xef\xbb\xbfA: b\n\nFrom x\n",
+        ] {
+            assert_eq!(read(file), b"A: b\r\n\r\nFrom x\r\n");
         }
+        assert_eq!(read(b"From here on\nit rained\n"), b"From here on\r\nit rained\r\n");
     }
 }

@@ -7,6 +7,9 @@
 //! **Line ends.** Mail travels with CRLF, archives on disk usually keep LF. A message whose first line ends in
 //! CRLF is taken exactly as it is; otherwise every bare LF becomes CRLF ([`lines`]). Writers turn CRLF back into
 //! LF unless told to keep the bytes exactly.
+//!
+//! **Other files.** What a file is depends on what is in it, not on its name: `recognize` tells mail from other files,
+//! `packed` unpacks what is compressed, within limits.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -21,15 +24,21 @@ pub mod eml;
 pub mod flags;
 #[doc(hidden)]
 pub mod fuzz;
+mod header;
+mod input;
 pub mod keep;
 pub mod lines;
 pub mod maildir;
 pub mod mbox;
+mod packed;
 pub mod pull;
 pub mod push;
+mod recognize;
 pub mod refetch;
 pub mod restored;
 mod same;
+mod spool;
+pub mod takeout;
 pub mod verify;
 
 /// What an archive says about a message besides its bytes.
@@ -39,8 +48,10 @@ pub struct Meta {
     pub received: Option<Timestamp>,
     /// When its file was last changed: a last resort for the date.
     pub modified: Option<Timestamp>,
-    /// IMAP system flags and keywords, sorted, each once.
-    pub flags: Vec<String>,
+    /// IMAP system flags and keywords, sorted, each once; `None` if the archive says nothing of flags.
+    pub flags: Option<Vec<String>>,
+    /// Labels of Gmail, if it is a file of Google Takeout.
+    pub labels: Option<takeout::Labels>,
     /// The envelope sender, if the archive kept it.
     pub sender: Option<String>,
     /// Where it stands: a file, with the byte offset for an mbox. For messages to the user.

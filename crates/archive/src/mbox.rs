@@ -10,15 +10,16 @@
 //! | mboxcl | as mboxo | after `Content-Length` bytes of body |
 //! | mboxcl2 | unchanged | after `Content-Length` bytes of body |
 //!
-//! A `Content-Length` is believed only if a separator or the end of the file stands where it points; otherwise
-//! that message is read up to the next separator. In auto-detection the variants with lengths are assumed only
-//! if every message at the start of the file bears a length that holds; everything else is read as mboxrd.
+//! A `Content-Length` is believed only if a separator or the end of the file stands where it points; each is judged by
+//! itself, and a message without one that holds is read up to the next separator. What is not known to be another variant
+//! is read as mboxrd; whether messages with lengths have quoted lines is seen at the start of the file.
 //!
-//! Fields in which mail programs keep flags (`Status`, `X-Status`, `X-Keywords`, `X-Mozilla-*`, `X-UID`,
-//! `X-IMAP*`) belong to the file, not to the message: they become flags and are taken out.
+//! Fields in which mail programs keep flags belong to the file, not to the message: they become flags and are taken out. A
+//! message's own fields of these names stay: `head` says which are which, `own_fields` how they are written.
 
 mod body;
 mod head;
+mod own_fields;
 pub mod reader;
 mod separator;
 mod window;
@@ -30,6 +31,12 @@ mod tests;
 pub use reader::{MboxReader, Options};
 pub use separator::FromLine;
 pub use writer::{Envelope, MboxWriter};
+
+/// Whether a file that begins with `text` is an mbox.
+pub(crate) fn begins_mbox(text: &[u8]) -> bool {
+    let blank = text.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+    separator::separator(&text[blank..], separator::Before::Start).is_some()
+}
 
 /// How an mbox file keeps `From ` lines of messages apart from separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

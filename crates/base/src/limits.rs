@@ -333,6 +333,14 @@ pub const ARCHIVE_RETURNING: u64 = 500_000;
 pub const ARCHIVE_FOLDERS: usize = 100_000;
 /// Bytes of an OAuth 2.0 access token for an archive's server.
 pub const ARCHIVE_TOKEN_BYTES: usize = 64 * 1024;
+/// Bytes that come out of a compressed file of mail however small it is.
+pub const IMPORT_UNPACKED_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes of a compressed file of mail that come out of one byte of it, beyond [`IMPORT_UNPACKED_BYTES`]: mail has five, attachments one.
+pub const IMPORT_UNPACKED_RATIO: u64 = 200;
+/// Memory for unpacking a file, in bytes: what all levels of the usual programs need, and zstd's `--long`.
+pub const IMPORT_UNPACKING_BYTES: usize = 128 * 1024 * 1024;
+/// Labels of Gmail of one message that count when it is imported.
+pub const GMAIL_LABELS: usize = 100;
 /// Messages whose bodies are given up together, and octets of what stays of them.
 pub const BODIES_TOGETHER: usize = 64;
 /// As [`BODIES_TOGETHER`], in octets of what stays.

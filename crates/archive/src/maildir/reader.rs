@@ -1,6 +1,8 @@
 //! Reads one Maildir folder, in the order in which its messages came.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Kind, Result, Timestamp};
@@ -24,11 +26,16 @@ pub struct MaildirReader {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     time: Option<Timestamp>,
-    name: Box<str>,
+    name: OsString,
     seen: bool,
 }
 
 impl Entry {
+    /// Maildir names are printable ASCII; a message under another is a message all the same.
+    fn text(&self) -> Cow<'_, str> {
+        self.name.to_string_lossy()
+    }
+
     fn directory(&self) -> &'static str {
         if self.seen { "cur" } else { "new" }
     }
@@ -66,14 +73,15 @@ impl MaildirReader {
 
     /// Another program may have renamed the file since, for other flags or from `new` to `cur`.
     fn find_renamed(&self, entry: &Entry) -> Result<Option<Entry>> {
-        let unique = unique(&entry.name);
+        let name = entry.text();
+        let unique = unique(&name);
         let mut entries = Vec::new();
         list(&self.folder.join("cur"), true, &mut entries)?;
-        Ok(entries.into_iter().find(|other| self::unique(&other.name) == unique))
+        Ok(entries.into_iter().find(|other| self::unique(&other.text()) == unique))
     }
 
     fn open_entry(&mut self, entry: &Entry) -> Result<Meta> {
-        let path = self.folder.join(entry.directory()).join(&*entry.name);
+        let path = self.folder.join(entry.directory()).join(&entry.name);
         let (file, metadata) = MessageFile::open(&path)?;
         self.file = Some(file);
         self.done += metadata.len();
@@ -82,7 +90,8 @@ impl MaildirReader {
             (Some(named), Some(changed)) => Some(named.min(changed)),
             (named, changed) => named.or(changed),
         };
-        let flags = if entry.seen { name::flags(&entry.name, &self.keywords) } else { Vec::new() };
+        let flags = if entry.seen { name::flags(&entry.text(), &self.keywords) } else { Vec::new() };
+        let flags = Some(flags);
         Ok(Meta { received, modified, flags, place: path.display().to_string(), ..Meta::default() })
     }
 }
@@ -101,11 +110,10 @@ fn list(directory: &Path, seen: bool, entries: &mut Vec<Entry>) -> Result<()> {
     for entry in listing {
         let entry = entry.map_err(|e| io_error(directory, e))?;
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        // Names that are not UTF-8 are nobody's message: Maildir names are printable ASCII.
-        if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
-            && !name.starts_with('.')
-        {
-            entries.push(Entry { time: name::time(&name), name: name.into(), seen });
+        let mut entry = Entry { time: None, name: entry.file_name(), seen };
+        if is_file && !entry.text().starts_with('.') {
+            entry.time = name::time(&entry.text());
+            entries.push(entry);
         }
     }
     Ok(())

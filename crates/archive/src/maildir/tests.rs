@@ -1,3 +1,6 @@
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
 use proptest::prelude::*;
 use sealpost_base::Timestamp;
 
@@ -29,16 +32,66 @@ fn a_foreign_maildir() {
     std::fs::write(path.join("new/1200000000.a.host"), "A: 1\r\n\r\nx").unwrap();
     std::fs::write(path.join("new/.hidden"), "no").unwrap();
     std::fs::create_dir(path.join("cur/directory")).unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"1400000000.\xff.host:2,F");
+    std::fs::write(path.join("cur").join(odd), "A: 3\n\n").unwrap();
     let found = read(path);
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[2].0.flags.as_deref().unwrap(), ["\\Flagged"], "whatever its name is");
     assert_eq!(
         found[0].0.received,
         Some(Timestamp::from_seconds(1_200_000_000)),
         "copied: the name is older"
     );
     assert_eq!(found[0].1, b"A: 1\r\n\r\nx");
-    assert_eq!(found[1].0.flags, ["\\Seen", "work"]);
+    assert_eq!(found[1].0.flags.as_deref().unwrap(), ["\\Seen", "work"]);
     assert_eq!(found[1].1, b"A: 2\r\n\r\n");
+}
+
+/// Dovecot may keep messages compressed. What a server would not have put there is named, and the others follow.
+#[test]
+fn messages_may_be_compressed_and_other_files_are_named() {
+    let root = tempfile::tempdir().unwrap();
+    let cur = root.path().join("cur");
+    std::fs::create_dir_all(&cur).unwrap();
+    let message = b"\xef\xbb\xbfFrom a\nA: b\n\n".repeat(9000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&message).unwrap();
+    let gzip = gzip.finish().unwrap();
+    std::fs::write(cur.join("1300000000.a.host,S=9:2,SZ"), &gzip).unwrap();
+    std::fs::write(cur.join("1300000001.b.host:2,S"), &message).unwrap();
+    std::fs::write(cur.join("1300000002.c.host:2,"), &gzip[..gzip.len() - 20]).unwrap();
+    std::fs::write(cur.join("1300000003.d.host:2,"), "").unwrap();
+    std::fs::write(cur.join("1300000004.e.host:2,"), b"\x89PNG\r\n\x1a\n").unwrap();
+    std::fs::write(cur.join("1300000005.f.host:2,"), "no header\n").unwrap();
+    let mut reader = MaildirReader::open(root.path()).unwrap();
+    let mut outcomes = Vec::new();
+    loop {
+        match reader.next_message() {
+            Ok(None) => break,
+            Err(e) => outcomes.push(Err(e.to_string())),
+            Ok(Some(_)) => {
+                let mut bytes = Vec::new();
+                let end = loop {
+                    match reader.next_chunk() {
+                        Ok(Some(chunk)) => bytes.extend_from_slice(chunk),
+                        Ok(None) => break Ok(bytes),
+                        Err(e) => break Err(e.to_string()),
+                    }
+                };
+                outcomes.push(end);
+            }
+        }
+    }
+    let exact = String::from_utf8(message).unwrap().replace('\n', "\r\n").into_bytes();
+    assert!(
+        outcomes[0] == Ok(exact.clone()) && outcomes[1] == Ok(exact),
+        "byte for byte, also what looks odd"
+    );
+    for (at, says) in [(2, "cut off"), (3, "there is nothing in it"), (4, "a PNG picture, not mail")] {
+        let error = outcomes[at].as_ref().unwrap_err();
+        assert!(error.contains(says) && error.contains("host"), "{error}");
+    }
+    assert_eq!(outcomes[5].as_deref().unwrap(), b"no header\r\n", "it stands where messages are");
 }
 
 #[test]
@@ -51,7 +104,7 @@ fn a_message_renamed_while_we_read_is_found() {
     let mut reader = MaildirReader::open(path).unwrap();
     std::fs::rename(path.join("cur/1300000000.b.host:2,"), path.join("cur/1300000000.b.host:2,S")).unwrap();
     std::fs::remove_file(path.join("cur/1300000001.c.host:2,")).unwrap();
-    assert_eq!(reader.next_message().unwrap().unwrap().flags, ["\\Seen"]);
+    assert_eq!(reader.next_message().unwrap().unwrap().flags.unwrap(), ["\\Seen"]);
     assert!(reader.next_message().is_err(), "gone for good");
     assert!(reader.next_message().unwrap().is_none());
 }
@@ -75,7 +128,7 @@ fn exporting_again_writes_nothing_twice() {
         assert_eq!(writer.finish().unwrap(), 0);
         let found = read(&root.path().join(".Work.2026"));
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].0.flags, flags);
+        assert_eq!(found[0].0.flags.as_ref(), Some(&flags));
         assert_eq!(found[0].0.received, Some(Timestamp::from_seconds(1_000_000_000)));
         assert_eq!(found[0].1, b"A: b\r\n\r");
     }
@@ -102,7 +155,7 @@ proptest! {
         writer.finish().unwrap();
         let found = read(root.path());
         prop_assert_eq!(&found[0].1, message.as_bytes());
-        prop_assert_eq!(&found[0].0.flags, &flags);
+        prop_assert_eq!(found[0].0.flags.as_ref(), Some(&flags));
         prop_assert_eq!(found[0].0.received, Some(Timestamp::from_seconds(seconds)));
     }
 }

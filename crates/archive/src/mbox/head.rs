@@ -1,56 +1,123 @@
 //! The fields of a message's header that belong to the mbox: its length, its flags.
+//!
+//! Any of them may be a stranger's. So what counts is where the program that wrote the file puts its own:
+//!
+//! - Thunderbird puts `X-Mozilla-*` first, perhaps behind `X-Account-Key` and `X-UIDL`. If they are there, nothing else
+//!   counts.
+//! - Google Takeout puts `X-GM-THRID` and `X-Gmail-Labels` first. If they are there, nothing else counts either.
+//! - mutt, Dovecot, Alpine, Python and Sealpost write `Status`, `X-Status`, `X-Keywords`, `X-UID`. They remove a message's
+//!   own or quote them (`own_fields`), so there is one of each name as a rule; of several the last one counts,
+//!   because new ones are added at the end.
+//!
+//! What does not count is the message's own and stays in it.
 
 use std::ops::Range;
 
-use crate::flags::{add, read_status_field};
+use sealpost_mime::header::unfold;
+
+use crate::flags::read_status_field;
+use crate::takeout::Labels;
 
 /// Bytes of a header that are looked at for such fields; what follows passes through as it is.
 pub(super) const HEAD_BYTES: usize = 64 * 1024;
 
+/// Where the flags of the messages are kept in a file, each name in lower case.
+const STATUS: [&str; 4] = ["status", "x-status", "x-keywords", "x-uid"];
+const MOZILLA: [&str; 3] = ["x-mozilla-status", "x-mozilla-status2", "x-mozilla-keys"];
+/// What Thunderbird puts before them.
+const MOZILLA_ACCOUNT: [&str; 2] = ["x-account-key", "x-uidl"];
+const LABELS: &str = "x-gmail-labels";
+/// What concerns the whole file, in its first message.
+const OF_THE_FILE: [&str; 2] = ["x-imap", "x-imapbase"];
+
 /// What the header says about the file's own matters.
 #[derive(Default)]
 pub(super) struct Head {
-    pub flags: Vec<String>,
+    /// `None` if the file does not say.
+    pub flags: Option<Vec<String>>,
+    pub labels: Option<Labels>,
     pub content_length: Option<u64>,
     pub internal: bool,
     status: Vec<Range<usize>>,
-    length: Vec<Range<usize>>,
+    length: Option<Range<usize>>,
+}
+
+/// What a file has in the headers of its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notes {
+    None,
+    Flags,
+    FlagsAndLabels,
+}
+
+struct Field {
+    name: String,
+    range: Range<usize>,
 }
 
 impl Head {
     /// Reads the fields in `head`, whole lines; if it is not `complete`, its last field may go on and is left alone.
-    pub fn read(head: &[u8], complete: bool) -> Self {
-        let mut result = Head::default();
-        let mut notes = false;
-        for field in fields(head) {
-            if !complete && field.end == head.len() {
-                break;
-            }
-            let text = String::from_utf8_lossy(&head[field.clone()]);
-            let Some((name, value)) = text.split_once(':') else { continue };
-            let name = name.trim_end_matches([' ', '\t']);
-            if name.eq_ignore_ascii_case("content-length") {
-                result.content_length = value.trim().parse().ok();
-                result.length.push(field);
-            } else if read_status_field(name, value, &mut result.flags) {
-                notes |= name.eq_ignore_ascii_case("x-imap");
-                result.status.push(field);
-            } else if name.eq_ignore_ascii_case("subject") && value.contains("FOLDER INTERNAL DATA") {
-                result.internal = true;
-            }
+    /// `first`: it is the first message of the file.
+    pub fn read(head: &[u8], complete: bool, first: bool, notes: Notes) -> Self {
+        let mut fields: Vec<Field> = fields(head).map(|range| field(head, range)).collect();
+        if !complete && fields.last().is_some_and(|field| field.range.end == head.len()) {
+            fields.pop();
         }
-        result.internal &= notes;
-        let mut unique = Vec::new();
-        result.flags.iter().for_each(|flag| add(&mut unique, flag));
-        unique.sort();
-        result.flags = unique;
+        let mut result = Head::default();
+        result.read_length(head, &fields);
+        if notes == Notes::None {
+            return result;
+        }
+        let of_gmail = leading(&fields, |name| name.starts_with("x-gm-") || name == LABELS);
+        let labels = of_gmail.iter().find(|field| field.name == LABELS);
+        if let Some(labels) = labels.filter(|_| notes == Notes::FlagsAndLabels) {
+            let labels = Labels::parse(value(head, labels));
+            result.flags = Some(labels.flags());
+            result.labels = Some(labels);
+            return result;
+        }
+        let mozilla = leading(&fields, |name| MOZILLA.contains(&name) || MOZILLA_ACCOUNT.contains(&name));
+        let mozilla: Vec<_> = mozilla.iter().filter(|field| MOZILLA.contains(&&*field.name)).collect();
+        if !mozilla.is_empty() {
+            result.take(head, &mozilla);
+            return result;
+        }
+        let last = |name: &&str| fields.iter().rfind(|field| field.name == **name);
+        result.take(head, &STATUS.iter().filter_map(last).collect::<Vec<_>>());
+        if first {
+            let of_the_file: Vec<_> =
+                fields.iter().filter(|field| OF_THE_FILE.contains(&&*field.name)).collect();
+            result.status.extend(of_the_file.iter().map(|field| field.range.clone()));
+            result.internal = of_the_file.iter().any(|field| field.name == "x-imap")
+                && fields.iter().any(|field| is_internal(head, field));
+        }
         result
     }
 
-    /// `head` without the fields for flags (if `status`) and for the length (if `length`).
-    pub fn without_fields(&self, head: &[u8], status: bool, length: bool) -> Vec<u8> {
-        let mut cut: Vec<_> = self.status.iter().filter(|_| status).collect();
-        cut.extend(self.length.iter().filter(|_| length));
+    fn read_length(&mut self, head: &[u8], fields: &[Field]) {
+        if let Some(field) = fields.iter().rfind(|field| field.name == "content-length") {
+            self.content_length =
+                std::str::from_utf8(value(head, field)).ok().and_then(|v| v.trim().parse().ok());
+            self.length = Some(field.range.clone());
+        }
+    }
+
+    /// Takes the flags of these fields, which belong to the file.
+    fn take(&mut self, head: &[u8], fields: &[&Field]) {
+        let mut flags = Vec::new();
+        for field in fields {
+            read_status_field(&field.name, &unfold(value(head, field)), &mut flags);
+            self.status.push(field.range.clone());
+        }
+        flags.sort();
+        // A UID alone says nothing of flags.
+        self.flags = fields.iter().any(|field| field.name != "x-uid").then_some(flags);
+    }
+
+    /// `head` without the fields that belong to the file, and without its length if `length`.
+    pub fn without_fields(&self, head: &[u8], length: bool) -> Vec<u8> {
+        let mut cut = self.status.clone();
+        cut.extend(self.length.clone().filter(|_| length));
         cut.sort_by_key(|range| range.start);
         let mut out = Vec::with_capacity(head.len());
         let mut from = 0;
@@ -61,6 +128,28 @@ impl Head {
         out.extend_from_slice(&head[from..]);
         out
     }
+}
+
+/// The fields that the header begins with, as long as they have such names.
+fn leading(fields: &[Field], such: impl Fn(&str) -> bool) -> &[Field] {
+    let end = fields.iter().position(|field| !such(&field.name)).unwrap_or(fields.len());
+    &fields[..end]
+}
+
+/// The message in which Alpine, and what reads its files, keeps notes.
+fn is_internal(head: &[u8], field: &Field) -> bool {
+    field.name == "subject" && memchr::memmem::find(value(head, field), b"FOLDER INTERNAL DATA").is_some()
+}
+
+fn value<'a>(head: &'a [u8], field: &Field) -> &'a [u8] {
+    let field = &head[field.range.clone()];
+    memchr::memchr(b':', field).map_or(b"", |colon| &field[colon + 1..])
+}
+
+/// Anything else than a field has no name: it belongs to no program.
+fn field(head: &[u8], range: Range<usize>) -> Field {
+    let name = crate::header::field_name(&head[range.clone()]).unwrap_or_default();
+    Field { name: String::from_utf8_lossy(name).to_ascii_lowercase(), range }
 }
 
 /// The fields, continuation lines and line ends included (RFC 5322 §2.2.3).

@@ -8,10 +8,12 @@ use sealpost_base::{Error, Result, Timestamp};
 
 use super::Variant;
 use super::body::{AHEAD_BYTES, Body, blank_line};
-use super::head::{self, Head};
+use super::head::{self, Head, Notes};
+use super::own_fields::OwnFields;
 use super::separator::{Before, separator};
 use super::window::Window;
 use crate::lines::{LineEnds, ToCrlf};
+use crate::recognize::BYTE_ORDER_MARK;
 use crate::{Meta, Source, io_error};
 
 /// How much of a file auto-detection looks at.
@@ -22,8 +24,10 @@ const DETECT_BYTES: u64 = 4 * 1024 * 1024;
 pub struct Options {
     /// The variant, if it is known; otherwise the start of the file decides.
     pub variant: Option<Variant>,
-    /// Leaves `Status` and its kin in the messages (they still become flags).
-    pub keep_status: bool,
+    /// Takes `X-Gmail-Labels` for a field as any other.
+    pub ignore_labels: bool,
+    /// Takes all fields for the messages' own: flags are elsewhere.
+    pub ignore_flags: bool,
 }
 
 /// The messages of one mbox.
@@ -31,9 +35,16 @@ pub struct MboxReader<R> {
     window: Window<R>,
     name: String,
     modified: Option<Timestamp>,
-    variant: Variant,
-    keep_status: bool,
+    /// Whether a `Content-Length` is looked at.
+    lengths: bool,
+    /// How lines of messages whose length is known are quoted, and of all others.
+    counted: Variant,
+    plain: Variant,
+    notes: Notes,
+    /// Nothing was read yet.
+    first: bool,
     body: Body,
+    own: OwnFields,
     /// File bytes of the message, unquoted, line ends as found.
     raw: Vec<u8>,
     /// The same as handed out.
@@ -50,9 +61,7 @@ impl MboxReader<File> {
     pub fn open(path: &Path, options: Options) -> Result<Self> {
         let file = File::open(path).map_err(|e| io_error(path, e))?;
         let modified = file.metadata().ok().and_then(|m| crate::eml::modified(&m));
-        let mut reader = Self::new(file, &path.display().to_string(), options)?;
-        reader.modified = modified;
-        Ok(reader)
+        Ok(Self::new(file, &path.display().to_string(), options)?.modified(modified))
     }
 }
 
@@ -67,31 +76,45 @@ impl<R: Read + Seek> MboxReader<R> {
             window,
             name: name.to_owned(),
             modified: None,
-            variant: options.variant.unwrap_or(Variant::Cl2),
-            keep_status: options.keep_status,
+            lengths: options.variant.is_none_or(Variant::has_length),
+            counted: options.variant.unwrap_or(Variant::Cl2),
+            plain: options.variant.unwrap_or(Variant::Rd),
+            notes: match options {
+                Options { ignore_flags: true, .. } => Notes::None,
+                Options { ignore_labels: true, .. } => Notes::Flags,
+                _ => Notes::FlagsAndLabels,
+            },
+            first: true,
             body: Body::default(),
+            own: OwnFields::unquoting(),
             raw: Vec::new(),
             out: Vec::new(),
             to_crlf: None,
         };
         reader.rewind()?;
         if options.variant.is_none() {
-            reader.variant = reader.detect()?;
+            reader.counted = reader.detect();
             reader.rewind()?;
         }
         Ok(reader)
     }
 
-    /// The variant this file is read as.
-    pub fn variant(&self) -> Variant {
-        self.variant
+    /// The same, of a file that was last changed then.
+    #[must_use]
+    pub fn modified(mut self, modified: Option<Timestamp>) -> Self {
+        self.modified = modified;
+        self
     }
 
-    /// Goes before the first message, past empty lines that may stand before it.
+    /// Goes before the first message, past a byte order mark and empty lines that may stand before it.
     fn rewind(&mut self) -> Result<()> {
         let name = self.name.clone();
         self.window.jump(0).map_err(|e| io_error(&name, e))?;
-        self.body = Body::at_end();
+        (self.body, self.first) = (Body::at_end(), true);
+        let ahead = self.window.peek(AHEAD_BYTES).map_err(|e| io_error(&name, e))?;
+        if ahead.starts_with(BYTE_ORDER_MARK) {
+            self.window.consume(BYTE_ORDER_MARK.len());
+        }
         loop {
             let ahead = self.window.peek(AHEAD_BYTES).map_err(|e| io_error(&name, e))?;
             let Some(blank) = blank_line(ahead) else { break };
@@ -102,7 +125,7 @@ impl<R: Read + Seek> MboxReader<R> {
         if ahead.is_empty() {
             return Ok(());
         }
-        let Some((from, length)) = separator(ahead, Before::Empty) else {
+        let Some((from, length)) = separator(ahead, Before::Start) else {
             return Err(Error::invalid(format!(
                 "{name} is not an mbox: it does not begin with a \"From \" line"
             )));
@@ -112,28 +135,31 @@ impl<R: Read + Seek> MboxReader<R> {
         Ok(())
     }
 
-    /// Reads the start of the file as mboxcl2 and looks whether that fits, see the module above.
-    fn detect(&mut self) -> Result<Variant> {
-        let (mut bare, mut quoted, mut messages) = (false, false, 0);
-        while self.window.offset() < DETECT_BYTES && self.next_message()?.is_some() {
-            if self.body.remaining.is_none() {
-                return Ok(Variant::Rd);
-            }
-            messages += 1;
-            while self.window.offset() < DETECT_BYTES && self.next_chunk()?.is_some() {}
-            bare |= self.body.saw_bare;
-            quoted |= self.body.saw_quoted;
+    /// Reads the start of the file and looks how messages with a length have lines that begin `From `.
+    fn detect(&mut self) -> Variant {
+        let (mut bare, mut quoted) = (false, false);
+        // What cannot be read says so when its turn comes.
+        while self.window.offset() < DETECT_BYTES && matches!(self.next_message(), Ok(Some(_))) {
+            let counted = self.body.remaining.is_some();
+            while self.window.offset() < DETECT_BYTES && matches!(self.next_chunk(), Ok(Some(_))) {}
+            bare |= counted && self.body.saw_bare;
+            quoted |= counted && self.body.saw_quoted;
         }
-        Ok(match (messages, bare, quoted) {
-            (0, ..) => Variant::Rd,
-            (_, true, _) | (_, false, false) => Variant::Cl2,
-            (_, false, true) => Variant::Cl,
-        })
+        if quoted && !bare { Variant::Cl } else { Variant::Cl2 }
     }
 
     fn pump_raw(&mut self) -> Result<bool> {
-        let pumped = self.body.pump(&mut self.window, self.variant, &mut self.raw, false);
+        let variant = if self.body.remaining.is_some() { self.counted } else { self.plain };
+        let pumped = self.body.pump(&mut self.window, variant, &mut self.raw, false);
         pumped.map_err(|e| self.give_up(e))
+    }
+
+    /// Gives fields of the message's own their names back, in what was just read.
+    fn unquote_own(&mut self) {
+        if !self.own.is_done() {
+            let read = std::mem::take(&mut self.raw);
+            self.own.push(&read, &mut self.raw);
+        }
     }
 
     /// Where a file cannot be read its messages end: nothing says where the next one begins.
@@ -145,7 +171,7 @@ impl<R: Read + Seek> MboxReader<R> {
     /// Reads the header, as far as it is looked at, into `raw`; tells whether an empty line ended it.
     fn read_head(&mut self) -> std::io::Result<bool> {
         while self.raw.len() < head::HEAD_BYTES {
-            let more = self.body.pump(&mut self.window, self.variant, &mut self.raw, true)?;
+            let more = self.body.pump(&mut self.window, self.plain, &mut self.raw, true)?;
             if self.body.held.is_some() {
                 return Ok(true);
             }
@@ -165,7 +191,8 @@ impl<R: Read + Seek> MboxReader<R> {
         while let Some(blank) = blank_line(rest) {
             rest = &rest[blank.len()..];
         }
-        Ok(rest.is_empty() || separator(rest, Before::Empty).is_some())
+        let at_end = rest.is_empty() && seen.len() < AHEAD_BYTES;
+        Ok(at_end || separator(rest, Before::Empty).is_some())
     }
 }
 
@@ -176,7 +203,8 @@ impl<R: Read + Seek> Source for MboxReader<R> {
             self.raw.clear();
         }
         let Some((from, begins)) = self.body.next.take() else { return Ok(None) };
-        self.body = Body::default();
+        let first = std::mem::replace(&mut self.first, false);
+        (self.body, self.own) = (Body::default(), OwnFields::unquoting());
         self.raw.clear();
         let ended = self.read_head().map_err(|e| self.give_up(e))?;
         let first_line = if self.raw.is_empty() { self.body.held.unwrap_or(b"") } else { &self.raw };
@@ -184,21 +212,23 @@ impl<R: Read + Seek> Source for MboxReader<R> {
             LineEnds::Lf => Some(ToCrlf::default()),
             LineEnds::Exact => None,
         };
-        let head = Head::read(&self.raw, ended);
-        let length = head.content_length.filter(|_| ended && self.variant.has_length());
+        let head = Head::read(&self.raw, ended, first, self.notes);
+        let length = head.content_length.filter(|_| ended && self.lengths);
         let length = match length {
             Some(length) if self.length_holds(length).map_err(|e| self.give_up(e))? => Some(length),
             _ => None,
         };
-        self.raw = head.without_fields(&self.raw, !self.keep_status, length.is_some());
+        self.raw = head.without_fields(&self.raw, length.is_some());
         if let Some(length) = length {
             self.raw.extend_from_slice(self.body.held.take().unwrap_or(b""));
             self.body.remaining = Some(length);
         }
+        self.unquote_own();
         Ok(Some(Meta {
             received: from.date,
             modified: self.modified,
             flags: head.flags,
+            labels: head.labels,
             sender: from.sender,
             place: format!("{}, byte {begins}", self.name),
             internal: head.internal,
@@ -208,8 +238,12 @@ impl<R: Read + Seek> Source for MboxReader<R> {
     fn next_chunk(&mut self) -> Result<Option<&[u8]>> {
         while self.raw.is_empty() {
             let more = self.pump_raw()?;
+            self.unquote_own();
             if !more && self.raw.is_empty() {
-                return Ok(None);
+                self.own.finish(&mut self.raw);
+                if self.raw.is_empty() {
+                    return Ok(None);
+                }
             }
         }
         self.out.clear();

@@ -2,6 +2,8 @@
 
 use sealpost_base::Timestamp;
 
+use crate::header::{field_name, is_mail_field};
+
 /// Bytes of a separator line that are looked at; a longer line is text.
 pub(super) const SEPARATOR_BYTES: usize = 2048;
 /// Bytes of the line after it that are looked at.
@@ -22,7 +24,7 @@ impl FromLine {
         let rest = line.strip_prefix(b"From ")?;
         let text = String::from_utf8_lossy(rest);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let dated = crate::date::parse_asctime(&words);
+        let dated = crate::date::parse_delivered(&words);
         let (sender_ends, date) = dated.map_or((words.len(), None), |(begins, date)| (begins, Some(date)));
         let sender = words[..sender_ends].join(" ");
         let sender = (!sender.is_empty() && sender != "-" && sender != "MAILER-DAEMON").then_some(sender);
@@ -33,7 +35,9 @@ impl FromLine {
 /// Where the line before a possible separator leaves us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
-    /// An empty line, or the start of the file.
+    /// Nothing: the file begins here.
+    Start,
+    /// An empty line, or a body whose length is known.
     Empty,
     /// Text.
     Text,
@@ -42,8 +46,9 @@ pub(super) enum Before {
 /// Decides whether `ahead` (bytes from a line's start on) begins with a separator. Returns it with its length,
 /// line end included.
 ///
-/// Files in the wild hold unquoted `From ` lines in messages, and separators without an empty line before
-/// them. So a separator must have a date, or a header field must follow; after text it must have both.
+/// RFC 4155 calls every such line a separator. But files in the wild hold unquoted `From ` lines in messages, and
+/// separators without an empty line before them, without a date, or with one that nothing reads. So a message has to
+/// begin behind it, and what says little must be followed by more: the less it looks like one, the more.
 pub(super) fn separator(ahead: &[u8], before: Before) -> Option<(FromLine, usize)> {
     if !ahead.starts_with(b"From ") {
         return None;
@@ -54,31 +59,33 @@ pub(super) fn separator(ahead: &[u8], before: Before) -> Option<(FromLine, usize
         None if within.len() == ahead.len() => (ahead, ahead.len()),
         None => return None,
     };
-    let from = FromLine::parse(line.strip_suffix(b"\r").unwrap_or(line))?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let from = FromLine::parse(line)?;
     let next = &ahead[length..];
+    let field = field_name(&next[..next.len().min(NEXT_LINE_BYTES)]);
     let genuine = match before {
-        Before::Empty => from.date.is_some() || is_field(next),
-        Before::Text => from.date.is_some() && begins_message(next),
+        Before::Start if from.date.is_some() => true,
+        Before::Empty if from.date.is_some() => field.is_some() || begins_otherwise(next),
+        Before::Start | Before::Empty if has_sender(line) => field.is_some(),
+        Before::Start | Before::Empty => {
+            field.is_some_and(|name| is_mail_field(name) || name.starts_with(b"X-"))
+        }
+        Before::Text => from.date.is_some() && field.is_some(),
     };
     genuine.then_some((from, length))
 }
 
-/// Whether `next` looks like the first line of a message: a header field, an empty line, or the end.
-fn begins_message(next: &[u8]) -> bool {
-    if next.is_empty() || next.starts_with(b"\n") || next.starts_with(b"\r\n") || next.starts_with(b">From ")
-    {
-        return true;
-    }
-    is_field(next)
+/// Whether `next` can be the start of a message although it is no field: its header is empty, or begins with a line that
+/// was quoted.
+fn begins_otherwise(next: &[u8]) -> bool {
+    next.is_empty() || next.starts_with(b"\n") || next.starts_with(b"\r\n") || next.starts_with(b">From ")
 }
 
-/// Whether `next` begins with a header field (RFC 5322 §2.2, blanks before the colon as in §4.5).
-fn is_field(next: &[u8]) -> bool {
-    let next = &next[..next.len().min(NEXT_LINE_BYTES)];
-    let name_ends = next.iter().position(|b| !(33..=126).contains(b) || *b == b':').unwrap_or(next.len());
-    let after = &next[name_ends..];
-    let blanks = after.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
-    name_ends > 0 && after.get(blanks) == Some(&b':')
+/// Whether the first word of a line without a date is what programs write there, and people do not: an address, the name of
+/// the mail system, `-`, or nothing.
+fn has_sender(line: &[u8]) -> bool {
+    let word = line["From ".len()..].split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
+    word.is_none_or(|word| word == b"-" || word == b"MAILER-DAEMON" || word.contains(&b'@'))
 }
 
 #[cfg(test)]
@@ -87,27 +94,64 @@ mod tests {
 
     #[test]
     fn separators_and_look_alikes() {
-        let dated = b"From a@b.c Thu Jan  1 00:00:10 1970\n";
-        let plain = b"From the start, it rained\n";
-        for (ahead, before, expected) in [
-            ([&dated[..], b"Subject: x\n"].concat(), Before::Text, true),
-            ([&dated[..], b"no header here\n"].concat(), Before::Empty, true),
-            ([&dated[..], b"no header here\n"].concat(), Before::Text, false),
-            ([&plain[..], b"Subject: x\n"].concat(), Before::Empty, true),
-            ([&plain[..], b"and rained.\n"].concat(), Before::Empty, false),
-            ([&plain[..], b"Subject: x\n"].concat(), Before::Text, false),
-            (b"From: a@b.c\n".to_vec(), Before::Empty, false),
-            ([&b"From "[..], &[b'x'; 5000], b"\nA: b\n"].concat(), Before::Empty, false),
+        let dated = "From a@b.c Thu Jan  1 00:00:10 1970\n";
+        let (address, prose) = ("From a@b.c half past nine\n", "From the start, it rained\n");
+        let (field, other, text) = ("Subject: x\n", "Color: red\n", "and rained.\n");
+        for (line, next, before, expected) in [
+            (dated, field, Before::Text, true),
+            (dated, text, Before::Text, false),
+            (dated, "\n", Before::Text, false),
+            (dated, other, Before::Empty, true),
+            (dated, "\nx\n", Before::Empty, true),
+            (dated, "\r\nx\n", Before::Empty, true),
+            (dated, ">From x\n", Before::Empty, true),
+            (dated, "", Before::Empty, true),
+            (dated, text, Before::Empty, false),
+            (dated, "http://b.c/\n", Before::Empty, false),
+            (dated, text, Before::Start, true),
+            (address, other, Before::Empty, true),
+            (address, "\n", Before::Empty, false),
+            (address, field, Before::Text, false),
+            ("From - \n", other, Before::Empty, true),
+            ("From \r\n", other, Before::Empty, true),
+            ("From MAILER-DAEMON\n", other, Before::Empty, true),
+            (prose, field, Before::Empty, true),
+            (prose, "X-Note: y\n", Before::Empty, true),
+            (prose, other, Before::Empty, false),
+            (prose, text, Before::Empty, false),
+            (prose, field, Before::Text, false),
+            (prose, field, Before::Start, true),
+            (prose, other, Before::Start, false),
+            (prose, text, Before::Start, false),
+            ("From: a@b.c\n", field, Before::Empty, false),
         ] {
-            assert_eq!(
-                separator(&ahead, before).is_some(),
-                expected,
-                "{:?}",
-                String::from_utf8_lossy(&ahead)
-            );
+            let ahead = format!("{line}{next}");
+            let found = separator(ahead.as_bytes(), before);
+            assert_eq!(found.is_some(), expected, "{ahead:?} {before:?}");
+            assert!(found.is_none_or(|(_, length)| length == line.len()), "{ahead:?}");
         }
-        let (from, length) = separator(dated, Before::Empty).unwrap();
-        assert_eq!((from.sender.as_deref(), from.date), (Some("a@b.c"), Some(Timestamp(10_000))));
-        assert_eq!(length, dated.len());
+        let endless = [&b"From "[..], &[b'x'; 5000], b"\nA: b\n"].concat();
+        assert!(separator(&endless, Before::Start).is_none());
+    }
+
+    #[test]
+    fn senders_and_dates() {
+        for (line, sender, date) in [
+            ("From a@b.c Thu Jan  1 00:00:10 1970", Some("a@b.c"), Some(10)),
+            ("From a@b.c Fri, 23 May 2025 10:00:00 +0200", Some("a@b.c"), Some(1_747_987_200)),
+            ("From 1832@xxx Fri May 23 08:00:00 +0000 2025", Some("1832@xxx"), Some(1_747_987_200)),
+            ("From Ann Other 23 May 2025 08:00:00 GMT", Some("Ann Other"), Some(1_747_987_200)),
+            ("From - Fri May 23 08:00:00 2025", None, Some(1_747_987_200)),
+            ("From MAILER-DAEMON Fri May 23 2025 08:00:00", None, Some(1_747_987_200)),
+            ("From a@b.c 2025-05-23 10:00:00 +0200", Some("a@b.c"), Some(1_747_987_200)),
+            ("From a@b.c 2025-05-23T10:00:00+02:00", Some("a@b.c"), Some(1_747_987_200)),
+            ("From Fri May 23 08:00:00 2025", None, Some(1_747_987_200)),
+            ("From my point of view 23 May will be fine", Some("my point of view 23 May will be fine"), None),
+            ("From ", None, None),
+        ] {
+            let from = FromLine::parse(line.as_bytes()).unwrap();
+            let date = date.map(Timestamp::from_seconds);
+            assert_eq!((from.sender.as_deref(), from.date), (sender, date), "{line}");
+        }
     }
 }

@@ -28,7 +28,8 @@ impl<R: Read + Seek> Window<R> {
         self.offset
     }
 
-    /// At least `least` bytes (at most half the window) unless the file ends before; maybe many more.
+    /// At least `least` bytes (at most half the window) unless the file ends, or cannot be read on, before; maybe many
+    /// more.
     pub fn peek(&mut self, least: usize) -> io::Result<&[u8]> {
         let least = least.min(WINDOW_BYTES / 2);
         while self.end - self.start < least && !self.at_end {
@@ -41,6 +42,8 @@ impl<R: Read + Seek> Window<R> {
                 Ok(0) => self.at_end = true,
                 Ok(n) => self.end += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // What was read before that is good: the error comes again when that is used up.
+                Err(_) if self.end > self.start => break,
                 Err(e) => return Err(e),
             }
         }
@@ -70,8 +73,10 @@ impl<R: Read + Seek> Window<R> {
         } else {
             self.file.seek(SeekFrom::Start(offset))?;
             let mut seen = Vec::new();
-            (&mut self.file).take(most as u64).read_to_end(&mut seen)?;
-            Some(seen)
+            match (&mut self.file).take(most as u64).read_to_end(&mut seen) {
+                Err(e) if seen.is_empty() => return Err(e),
+                _ => Some(seen),
+            }
         };
         self.file.seek(SeekFrom::Start(resume))?;
         Ok(seen)

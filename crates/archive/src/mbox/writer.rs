@@ -1,9 +1,11 @@
-//! Writes mboxrd: the variant whose quoting can be undone.
+//! Writes mboxrd: the variant whose quoting can be undone. Flags come first in a message's header; its own fields of such
+//! names are quoted (`own_fields`).
 
 use std::io::{Error, Write};
 
 use sealpost_base::Timestamp;
 
+use super::own_fields::{OwnFields, PREFIX};
 use crate::flags::status_fields;
 use crate::lines::{LineEnds, ToLf};
 
@@ -14,8 +16,8 @@ pub struct Envelope<'a> {
     pub sender: &'a str,
     /// When it was received.
     pub received: Timestamp,
-    /// Its flags, kept in `Status`, `X-Status` and `X-Keywords` fields; `None` writes no such field.
-    pub flags: Option<&'a [String]>,
+    /// Its flags, kept in `Status`, `X-Status` and `X-Keywords` fields.
+    pub flags: &'a [String],
 }
 
 /// Messages into one mboxrd file.
@@ -23,13 +25,15 @@ pub struct MboxWriter<W> {
     file: W,
     line_ends: LineEnds,
     to_lf: ToLf,
-    /// Fields to put before the message once its first byte is known.
-    fields: String,
+    own: OwnFields,
+    /// The line to put before a message that begins with a continuation line.
+    between: Vec<u8>,
     started: bool,
     /// At the start of a line: so many bytes of `From ` have come and are held.
     matched: Option<usize>,
     last: u8,
     converted: Vec<u8>,
+    header: Vec<u8>,
     quoted: Vec<u8>,
 }
 
@@ -43,11 +47,13 @@ impl<W: Write> MboxWriter<W> {
             file,
             line_ends,
             to_lf: ToLf::default(),
-            fields: String::new(),
+            own: OwnFields::quoting(),
+            between: Vec::new(),
             started: false,
             matched: Some(0),
             last: b'\n',
             converted: Vec::new(),
+            header: Vec::new(),
             quoted: Vec::new(),
         }
     }
@@ -62,13 +68,12 @@ impl<W: Write> MboxWriter<W> {
         let sender = if plain { sender } else { "MAILER-DAEMON" };
         writeln!(self.file, "From {sender} {}", crate::date::asctime(envelope.received))?;
         let line_end = if self.line_ends == LineEnds::Exact { "\r\n" } else { "\n" };
-        self.fields = match (envelope.flags, self.line_ends) {
-            (Some(flags), _) => status_fields(flags, line_end),
-            // Tells a reader that the bytes are exact, whatever the message's own first line looks like.
-            (None, LineEnds::Exact) => status_fields(&[], line_end),
-            (None, LineEnds::Lf) => String::new(),
-        };
+        // These fields are there also if no flag is: a header field follows the separator then, whatever the message
+        // begins with, and its line end says how those of the message are kept.
+        self.file.write_all(status_fields(envelope.flags, line_end).as_bytes())?;
+        self.between = [PREFIX, b":", line_end.as_bytes()].concat();
         self.started = false;
+        self.own = OwnFields::quoting();
         self.to_lf = ToLf::default();
         self.matched = Some(0);
         self.last = b'\n';
@@ -81,12 +86,15 @@ impl<W: Write> MboxWriter<W> {
     /// As [`MboxWriter::begin`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(first) = bytes.first() else { return Ok(()) };
-        self.start(Some(*first))?;
+        if !std::mem::replace(&mut self.started, true) && matches!(first, b' ' | b'\t') {
+            self.file.write_all(&self.between)?;
+        }
         self.converted.clear();
         match self.line_ends {
             LineEnds::Lf => self.to_lf.push(bytes, &mut self.converted),
             LineEnds::Exact => self.converted.extend_from_slice(bytes),
         }
+        self.quote_own();
         self.quote()
     }
 
@@ -95,9 +103,10 @@ impl<W: Write> MboxWriter<W> {
     /// # Errors
     /// As [`MboxWriter::begin`].
     pub fn end(&mut self) -> Result<(), Error> {
-        self.start(None)?;
         self.converted.clear();
         self.to_lf.finish(&mut self.converted);
+        self.quote_own();
+        self.own.finish(&mut self.converted);
         self.quote()?;
         if let Some(held) = self.matched.filter(|held| *held > 0) {
             self.file.write_all(&FROM[..held])?;
@@ -108,7 +117,7 @@ impl<W: Write> MboxWriter<W> {
         self.file.write_all(b"\n")
     }
 
-    /// The file, for whoever wants to know where it stands or to take a message back that could not be finished;
+    /// The file, to see where it stands, or to take back a message that could not be finished;
     /// the next thing written must be [`MboxWriter::begin`].
     pub fn file(&mut self) -> &mut W {
         &mut self.file
@@ -123,12 +132,13 @@ impl<W: Write> MboxWriter<W> {
         Ok(self.file)
     }
 
-    /// Fields must not run into a message that begins with a continuation line: then the flags go.
-    fn start(&mut self, first: Option<u8>) -> Result<(), Error> {
-        if !std::mem::replace(&mut self.started, true) && !matches!(first, Some(b' ' | b'\t')) {
-            self.file.write_all(self.fields.as_bytes())?;
+    /// Gives fields of the message's own that would pass for the file's other names, in `converted`.
+    fn quote_own(&mut self) {
+        if !self.own.is_done() {
+            self.header.clear();
+            self.own.push(&self.converted, &mut self.header);
+            std::mem::swap(&mut self.header, &mut self.converted);
         }
-        Ok(())
     }
 
     /// Writes `converted` with one `>` more on every line that begins `>*From `. Since all `>` are alike, those

@@ -5,12 +5,14 @@
 //! is no state of the import that could be lost or disagree with it.
 //!
 //! A thread reads the archives (`reader.rs`), messages are stored several at a time and placed in the order of the
-//! archive, many to one log entry (`pipeline.rs`). Memory does not depend on the size of a message or of an archive;
-//! of the messages that a mailbox has, a few bytes each are held.
+//! archive, many to one log entry (`pipeline.rs`, `place.rs`). Memory does not depend on the size of a message or of an
+//! archive; of the messages that a mailbox has, a few bytes each are held.
 
 mod flags;
 mod known;
+mod labels;
 mod pipeline;
+mod place;
 mod reader;
 mod received;
 mod target;
@@ -18,20 +20,21 @@ mod target;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealpost_archive::discover::{Discovery, discover};
+use sealpost_archive::discover::{Discovery, Found, STDIN, Skipped, discover};
 use sealpost_archive::mbox::{Options, Variant};
 use sealpost_base::{AccountId, Error, Kind};
 use sealpost_vault::owner;
 use serde::Serialize;
 
+use self::labels::LabelsAs;
 use super::account::unlock::{Accept, unlock};
-use crate::exit::{FAILED, named};
+use crate::exit::{FAILED, Usage, named};
 use crate::global::Global;
 use crate::output::warn;
 use crate::place::Place;
@@ -39,23 +42,27 @@ use crate::secret::PasswordArgs;
 
 /// Failures that are kept for the summary; all are counted, and said on standard error as they happen.
 const FAILURES_KEPT: usize = 1000;
+/// Files that are no mail which the summary names as text; as JSON it names all.
+const SKIPPED_SHOWN: usize = 100;
 
 /// Arguments of `sealpost import`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Mailboxes are called as the folders of the archive are and made if they are not there. A \
-                        message that its mailbox has already, byte for byte, is not imported again (one that is \
-                        twice in the archive is twice in the mailbox), so an import that was interrupted, or \
-                        whose archive has grown, is simply run again. A message without a date of its own in the \
-                        archive gets that of its Received or Date field. Exit status 1 if a message failed; the \
-                        others are imported all the same.\n
+    after_help = "What a file is depends on what is in it, not on its name; what is compressed (gzip, bzip2, xz, zstd) is \
+                        unpacked. A file that is no mail is named and not imported. Mailboxes are called as the folders of \
+                        the archive are and made if they are not there. A message that its mailbox has already, byte for \
+                        byte, is not imported again (one that is twice in the archive is twice in the mailbox), so an import \
+                        that was interrupted, or whose archive has grown, is simply run again. A message without a date of \
+                        its own in the archive gets that of its Received or Date field. Exit status 1 if a message failed or \
+                        a file that was named is no mail; the others are imported all the same.\n
 Examples:
   sealpost import old.mbox --account jane@example.org
   sealpost import ~/Maildir --account jane@example.org --below Old
-  sealpost import *.eml --account jane@example.org --mailbox Archive"
+  sealpost import *.eml --account jane@example.org --mailbox Archive
+  ssh old.example.org cat mbox | sealpost import - --account jane@example.org"
 )]
 pub struct Args {
-    /// mbox files, Maildirs, .eml files, or directories that have some
+    /// mbox files, Maildirs, .eml files, or directories that have some; - is standard input
     #[arg(required = true, value_name = "FILE|DIR")]
     from: Vec<PathBuf>,
     /// The account to put the mail into
@@ -70,6 +77,12 @@ pub struct Args {
     /// The variant of mbox, if it is known: mboxo, mboxrd, mboxcl or mboxcl2 [default: found out for each file]
     #[arg(long, value_name = "VARIANT")]
     variant: Option<Variant>,
+    /// What the labels of Gmail in files of Google Takeout become; with --mailbox, mailboxes are none
+    #[arg(long, value_enum, value_name = "AS", default_value_t)]
+    labels: LabelsAs,
+    /// Give messages that were there already the flags that they have in the archive
+    #[arg(long)]
+    update_flags: bool,
     #[command(flatten)]
     password: PasswordArgs,
 }
@@ -81,28 +94,42 @@ struct Summary {
     imported: u64,
     /// Messages that were there already.
     present: u64,
+    /// Those of them that have other flags in the archive.
+    other_flags: u64,
+    /// And that got them.
+    flags_updated: u64,
     failed: u64,
-    failures: Vec<Failure>,
-    /// Imported messages by mailbox.
+    failures: Vec<Reason>,
+    /// Imported messages by mailbox; one that is in several counts in each.
     mailboxes: BTreeMap<String, u64>,
-    /// Files that are no mail.
-    skipped: Vec<String>,
+    /// What is no mail in directories.
+    skipped: Vec<Reason>,
     /// Messages that lost keywords, because the account has as many as it can have.
     without_keywords: u64,
 }
 
+/// Why something is not imported.
 #[derive(Serialize)]
-struct Failure {
+struct Reason {
     place: String,
     reason: String,
 }
 
 impl Summary {
+    /// Says and counts what could not be imported. What fails may say itself where it is.
     fn fail(&mut self, bar: &ProgressBar, place: String, reason: String) {
-        bar.suspend(|| warn(format_args!("sealpost: {place}: {reason}")));
+        let file = place.split_once(", byte ").map_or(&*place, |(file, _)| file);
+        let reason =
+            reason.strip_prefix(file).map_or(&*reason, |rest| rest.strip_prefix(": ").unwrap_or(&reason));
+        match reason.strip_prefix(file) {
+            // It is about a file in a folder.
+            Some(rest) if rest.starts_with('/') => bar.suspend(|| warn(format_args!("sealpost: {reason}"))),
+            _ => bar.suspend(|| warn(format_args!("sealpost: {place}: {reason}"))),
+        }
         self.failed += 1;
         if self.failures.len() < FAILURES_KEPT {
-            self.failures.push(Failure { place, reason });
+            let reason = reason.to_owned();
+            self.failures.push(Reason { place, reason });
         }
     }
 
@@ -114,10 +141,23 @@ impl Summary {
         for (mailbox, count) in &self.mailboxes {
             text.push_str(&format!("\n  {count:>8}  {mailbox}"));
         }
+        if self.flags_updated > 0 {
+            text.push_str(&format!("\n{} messages got the flags of the archive", self.flags_updated));
+        }
+        if self.other_flags > self.flags_updated {
+            text.push_str(&format!(
+                "\n{} of those that were there already have other flags in the archive (--update-flags takes them over)",
+                self.other_flags - self.flags_updated
+            ));
+        }
         if !self.skipped.is_empty() {
-            let more = if self.skipped.len() > 10 { " …" } else { "" };
-            let some = self.skipped[..self.skipped.len().min(10)].join(" ");
-            text.push_str(&format!("\nno mail, passed over: {some}{more}"));
+            text.push_str("\nnot imported:");
+        }
+        for Reason { place, reason } in self.skipped.iter().take(SKIPPED_SHOWN) {
+            text.push_str(&format!("\n  {place}: {reason}"));
+        }
+        if self.skipped.len() > SKIPPED_SHOWN {
+            text.push_str(&format!("\n  and {} more (--json names all)", self.skipped.len() - SKIPPED_SHOWN));
         }
         if self.without_keywords > 0 {
             text.push_str(&format!(
@@ -131,31 +171,31 @@ impl Summary {
 
 /// Runs it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let streams = args.from.iter().filter(|path| *path == Path::new(STDIN)).count();
+    if streams + usize::from(args.password.password_stdin) > 1 {
+        return Err(
+            Usage("standard input can be read once: name it once, or use --password-file".into()).into()
+        );
+    }
     let place = Place::open(global).await?;
-    let mut discovery = Discovery::default();
-    for path in &args.from {
-        let mut found = discover(path).map_err(|e| match e.kind() {
-            Kind::NotFound | Kind::Denied => named(e),
-            _ => e.into(),
-        })?;
-        for archive in &mut found.found {
-            archive.mailbox = target::mailbox(archive, path, &args)?;
-        }
-        discovery.found.append(&mut found.found);
-        discovery.skipped.append(&mut found.skipped);
+    let mut summary = Summary { account: args.account.clone(), ..Summary::default() };
+    let found = find(&args, &mut summary)?;
+    if found.is_empty() {
+        global.output().show(&summary, Summary::text)?;
+        return Ok(ExitCode::from(FAILED));
     }
     let (record, root) = unlock(&place, &args.account, &args.password, Accept::Login).await?;
     let _lock = Lock::take(&place, record.id)?;
     let accounts = place.accounts();
     let told = place.tell_of(&accounts);
     let account = accounts.open(record.id, &root).await?;
-    let bar = progress_bar(discovery.found.iter().map(|found| found.bytes).sum(), global);
-    let options = Options { variant: args.variant, keep_status: false };
-    let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
-    summary.skipped = discovery.skipped.iter().map(|path| path.display().to_string()).collect();
-    let archives = reader::start(discovery.found, options);
-    let done =
-        pipeline::Pipeline::new(&place, account, record.quotas(), &bar, &mut summary).run(archives).await;
+    let bar = progress_bar(found.iter().map(|found| found.bytes).sum(), global);
+    let ignore_labels = args.labels == LabelsAs::Ignore;
+    let options = Options { variant: args.variant, ignore_labels, ..Options::default() };
+    summary.account = record.name.to_string();
+    let archives = reader::start(found, options, place.dir.clone());
+    let pipeline = pipeline::Pipeline::new(&place, &args, account, record.quotas(), &bar, &mut summary);
+    let done = pipeline.run(archives).await;
     bar.finish_and_clear();
     told.end().await;
     if let Err(e) = done {
@@ -165,6 +205,35 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     }
     global.output().outcome(summary.failed == 0, &summary, Summary::text)?;
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// The archives at the paths of the command line. What is no mail is said.
+fn find(args: &Args, summary: &mut Summary) -> Result<Vec<Found>> {
+    let (mut all, bar) = (Vec::new(), ProgressBar::hidden());
+    for path in &args.from {
+        let Discovery { found, skipped, failed } = discover(path).map_err(|e| match e.kind() {
+            Kind::NotFound | Kind::Denied => named(e),
+            _ => e.into(),
+        })?;
+        if found.is_empty() && failed.is_empty() {
+            summary.fail(&bar, path.display().to_string(), "no mail is in this directory".to_owned());
+        }
+        let reason = |Skipped { path, reason }| Reason { place: path.display().to_string(), reason };
+        summary.skipped.extend(skipped.into_iter().map(reason));
+        for Skipped { path, reason } in failed {
+            summary.fail(&bar, path.display().to_string(), reason);
+        }
+        for mut archive in found {
+            match target::mailbox(&archive, path, args) {
+                Ok(mailbox) => {
+                    archive.mailbox = mailbox;
+                    all.push(archive);
+                }
+                Err(e) => summary.fail(&bar, archive.path.display().to_string(), e.to_string()),
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn progress_bar(bytes: u64, global: &Global) -> ProgressBar {

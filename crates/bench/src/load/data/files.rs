@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use sealpost_archive::discover::discover;
 use sealpost_archive::lines::LineEnds;
 use sealpost_archive::maildir::{MaildirWriter, Placed};
@@ -31,8 +31,12 @@ pub enum Format {
 pub(super) fn read(path: &Path) -> Result<Vec<Vec<u8>>> {
     let mut messages = Vec::new();
     let mut total = 0;
-    for found in discover(path)?.found {
-        let mut source = found.open(Options::default())?;
+    let discovery = discover(path)?;
+    if let Some(failed) = discovery.failed.first() {
+        bail!("{}: {}", failed.path.display(), failed.reason);
+    }
+    for found in discovery.found {
+        let mut source = found.open(Options::default(), &std::env::temp_dir())?;
         while let Some(meta) = source.next_message()? {
             let mut message = Vec::new();
             while let Some(chunk) = source.next_chunk()? {
@@ -83,7 +87,7 @@ fn mbox(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
     let mut bytes = 0;
     for nth in 0..count {
         let message = data.message(nth);
-        writer.begin(&Envelope { sender: "a@sender.example", received: RECEIVED, flags: None })?;
+        writer.begin(&Envelope { sender: "a@sender.example", received: RECEIVED, flags: &[] })?;
         writer.write(&message)?;
         writer.end()?;
         bytes += message.len() as u64;

@@ -106,7 +106,7 @@ async fn message<W: Write>(
     let mut raw = walk.account.reader(&item.message).raw(0..u64::MAX);
     let mut first = raw.try_next().await.map_err(Failure::Read)?.unwrap_or_default();
     let sender = return_path(&first);
-    let envelope = Envelope { sender: &sender, received: item.received(), flags: Some(&item.flags) };
+    let envelope = Envelope { sender: &sender, received: item.received(), flags: &item.flags };
     writer.begin(&envelope).map_err(Failure::Write)?;
     loop {
         writer.write(&first).map_err(Failure::Write)?;

@@ -5,70 +5,125 @@
 //! often the import is interrupted and run again. Messages of the same size are compared by their SHA-256, which is
 //! computed only for those that share a size with one to be imported, and once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use anyhow::Result;
 use futures::TryStreamExt;
 use ring::digest::{Context, SHA256};
 use sealpost_account::{Account, AccountState, MessageNumber};
-use sealpost_base::{Kind, MailboxId};
+use sealpost_base::{Kind, MailboxId, Uid};
 
 /// SHA-256 of a message's bytes.
 pub type Digest = [u8; 32];
+/// Where a message is.
+pub type At = (MailboxId, Uid);
+
+/// What is there already, in all mailboxes that are imported into.
+#[derive(Default)]
+pub struct Present {
+    mailboxes: HashMap<MailboxId, Known>,
+    /// The beginnings of digests of messages of Gmail that this import has met.
+    of_gmail: HashSet<[u8; 16]>,
+}
+
+impl Present {
+    /// Notes what a mailbox has, before anything is imported into it.
+    pub fn begin(&mut self, state: &AccountState, mailbox: MailboxId) {
+        self.mailboxes.entry(mailbox).or_insert_with(|| Known::new(state, mailbox));
+    }
+
+    /// Whether one of the mailboxes has a message of that size to compare with.
+    pub fn has_size(&self, mailboxes: &[MailboxId], size: u64) -> bool {
+        mailboxes.iter().any(|id| self.mailboxes.get(id).is_some_and(|known| known.has_size(size)))
+    }
+
+    /// Whether this import has met the message that Gmail has under that number already: files of single labels have a message
+    /// as often as it has labels.
+    pub fn was_met(&mut self, number: &str, digest: &Digest) -> bool {
+        let mut hash = Context::new(&SHA256);
+        hash.update(digest);
+        hash.update(number.as_bytes());
+        let begins = finish(hash).first_chunk::<16>().copied().unwrap_or_default();
+        !self.of_gmail.insert(begins)
+    }
+
+    /// Where the message is, mailbox by mailbox; it is matched there then.
+    ///
+    /// # Errors
+    /// As [`Known::take`].
+    pub async fn find(
+        &mut self,
+        account: &Account,
+        mailboxes: &[MailboxId],
+        size: u64,
+        digest: &Digest,
+    ) -> Result<Vec<Option<At>>> {
+        let mut found = Vec::with_capacity(mailboxes.len());
+        for id in mailboxes {
+            let uid = match self.mailboxes.get_mut(id).filter(|known| known.has_size(size)) {
+                Some(known) => known.take(account, size, digest).await?,
+                None => None,
+            };
+            found.push(uid.map(|uid| (*id, uid)));
+        }
+        Ok(found)
+    }
+}
 
 /// The messages that a mailbox had when the import began.
-pub struct Known {
+struct Known {
     /// Sizes with messages, by size and then in the order of the mailbox.
-    rows: Vec<(u64, MessageNumber)>,
+    rows: Vec<(u64, MessageNumber, Uid)>,
     /// Of each size that was asked for, the rows whose digest is not known yet.
     unread: HashMap<u64, Range<usize>>,
-    /// How many messages of a digest were come across and not matched.
-    unmatched: HashMap<Digest, u32>,
+    /// The messages of a digest that were come across and not matched.
+    unmatched: HashMap<Digest, VecDeque<Uid>>,
 }
 
 impl Known {
     /// What is in that mailbox now.
-    pub fn new(state: &AccountState, mailbox: MailboxId) -> Self {
+    fn new(state: &AccountState, mailbox: MailboxId) -> Self {
         let rows = state.mailbox(mailbox).into_iter().flat_map(|m| m.all_rows());
         let mut rows: Vec<_> =
-            rows.filter_map(|row| Some((state.message(row.message)?.size(), row.message))).collect();
-        rows.sort_by_key(|(size, _)| *size);
+            rows.filter_map(|row| Some((state.message(row.message)?.size(), row.message, row.uid))).collect();
+        rows.sort_by_key(|(size, ..)| *size);
         Known { rows, unread: HashMap::new(), unmatched: HashMap::new() }
     }
 
     /// Whether there is a message of that size to compare with.
-    pub fn has_size(&self, size: u64) -> bool {
-        self.rows.binary_search_by_key(&size, |(size, _)| *size).is_ok()
+    fn has_size(&self, size: u64) -> bool {
+        self.rows.binary_search_by_key(&size, |(size, ..)| *size).is_ok()
     }
 
-    /// Whether the message is there already; if so, it is matched.
+    /// The UID of the message if it is there already; it is matched then.
     ///
     /// The next message of that size is looked at first: when an import is run again, archive and mailbox are in the
     /// same order, and each is read once.
     ///
     /// # Errors
     /// If the store cannot be read. A message that is damaged there is not the same as any other.
-    pub async fn take(&mut self, account: &Account, size: u64, digest: &Digest) -> Result<bool> {
-        if let Some(count) = self.unmatched.get_mut(digest) {
-            *count -= 1;
-            if *count == 0 {
+    async fn take(&mut self, account: &Account, size: u64, digest: &Digest) -> Result<Option<Uid>> {
+        if let Some(uids) = self.unmatched.get_mut(digest) {
+            let uid = uids.pop_front();
+            if uids.is_empty() {
                 self.unmatched.remove(digest);
             }
-            return Ok(true);
+            return Ok(uid);
         }
         let rows = &self.rows;
         let unread = self.unread.entry(size).or_insert_with(|| {
             rows.partition_point(|row| row.0 < size)..rows.partition_point(|row| row.0 <= size)
         });
         for i in unread {
-            match digest_of(account, rows[i].1).await? {
-                Some(found) if found == *digest => return Ok(true),
-                Some(found) => *self.unmatched.entry(found).or_default() += 1,
+            let (_, message, uid) = rows[i];
+            match digest_of(account, message).await? {
+                Some(found) if found == *digest => return Ok(Some(uid)),
+                Some(found) => self.unmatched.entry(found).or_default().push_back(uid),
                 None => {}
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }
 

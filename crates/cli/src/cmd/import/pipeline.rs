@@ -1,24 +1,29 @@
 //! Stores messages several at a time and places them in the order of the archive, many to one log entry.
+//!
+//! A message may have several mailboxes (labels of Gmail): it is stored once and placed in all of them by the same entry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bytes::BytesMut;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use indicatif::ProgressBar;
 use ring::digest::{Context, SHA256};
-use sealpost_account::directory::{Quotas, Usage};
-use sealpost_account::{Account, Event, Flags, Ingest, NewMessage, Stored, ops};
+use sealpost_account::directory::Quotas;
+use sealpost_account::{Account, Flags, Ingest, NewMessage, Stored};
 use sealpost_archive::Meta;
 use sealpost_base::{Error, Kind, MailboxId, Timestamp, limits};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::known::{Digest, Known, finish};
+use super::flags::{self, FlagUpdates};
+use super::known::{Digest, Present, finish};
+use super::labels::{Target, targets};
+use super::place::{Placed, Placement, Source, ensure, is_of_message, place_each};
 use super::reader::Item;
-use super::{Summary, flags, received};
+use super::{Args, Summary, received};
 use crate::place::Place;
 
 /// Messages up to this size are read whole before anything is stored: most of those that are there already need no
@@ -34,25 +39,25 @@ const TAIL_EVENTS: usize = 64;
 /// An import under way.
 pub struct Pipeline<'a> {
     place: &'a Place,
+    args: &'a Args,
     account: Arc<Account>,
     quotas: Quotas,
     bar: &'a ProgressBar,
     summary: &'a mut Summary,
-    known: HashMap<MailboxId, Known>,
-    mailbox: Option<(String, MailboxId)>,
+    /// By name: mailboxes that are there.
+    mailboxes: HashMap<String, MailboxId>,
+    present: Present,
+    /// The mailbox of the archive that is being read.
+    mailbox: String,
     storing: FuturesOrdered<JoinHandle<Outcome>>,
-    ready: Vec<Ready>,
-}
-
-/// A stored message that waits to be placed.
-struct Ready {
-    place: String,
-    message: NewMessage,
+    ready: Vec<Placement>,
+    updates: FlagUpdates,
 }
 
 /// What became of storing one message.
 struct Outcome {
-    place: String,
+    at: String,
+    to: Vec<String>,
     flags: Flags,
     received: Timestamp,
     stored: sealpost_base::Result<Stored>,
@@ -60,15 +65,22 @@ struct Outcome {
 
 /// A message that is being read.
 enum Reading {
-    Whole(Meta, BytesMut),
+    Whole(Message, BytesMut),
     /// Too large to be held: stored as it is read, and given up if it turns out to be there already.
     Large(Box<Large>),
     /// It failed; what is left of it does not matter.
     Lost,
 }
 
-struct Large {
+/// What is known of a message before its bytes.
+struct Message {
     meta: Meta,
+    /// Its mailboxes, which are there.
+    to: Vec<String>,
+}
+
+struct Large {
+    message: Message,
     ingest: Ingest,
     hash: Context,
     received: Timestamp,
@@ -78,6 +90,7 @@ impl<'a> Pipeline<'a> {
     /// Nothing imported yet.
     pub fn new(
         place: &'a Place,
+        args: &'a Args,
         account: Arc<Account>,
         quotas: Quotas,
         bar: &'a ProgressBar,
@@ -85,14 +98,17 @@ impl<'a> Pipeline<'a> {
     ) -> Self {
         Pipeline {
             place,
+            args,
             account,
             quotas,
             bar,
             summary,
-            known: HashMap::new(),
-            mailbox: None,
+            mailboxes: HashMap::new(),
+            present: Present::default(),
+            mailbox: String::new(),
             storing: FuturesOrdered::new(),
             ready: Vec::new(),
+            updates: FlagUpdates::default(),
         }
     }
 
@@ -102,19 +118,24 @@ impl<'a> Pipeline<'a> {
     /// If the store fails; a message that fails is counted and the rest goes on.
     pub async fn run(mut self, mut items: mpsc::Receiver<Item>) -> Result<()> {
         let mut reading = Reading::Lost;
-        while let Some(item) = items.recv().await {
-            match item {
-                Item::Archive { mailbox } => self.enter(mailbox).await?,
-                Item::Begin(meta) => reading = Reading::Whole(meta, BytesMut::new()),
-                Item::Piece(piece) => reading = self.piece(reading, &piece).await?,
-                Item::End => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
-                Item::Broken(reason) => match std::mem::replace(&mut reading, Reading::Lost) {
-                    Reading::Whole(meta, _) => self.fail(meta.place, reason),
-                    Reading::Large(large) => self.fail(large.meta.place, reason),
+        loop {
+            match items.recv().await {
+                Some(Item::Archive { mailbox, is_folder }) => self.enter(mailbox, is_folder).await?,
+                Some(Item::Begin(meta)) => reading = self.begin(meta).await?,
+                Some(Item::Piece(piece)) => reading = self.piece(reading, &piece).await?,
+                Some(Item::End) => self.end(std::mem::replace(&mut reading, Reading::Lost)).await?,
+                Some(Item::Broken(reason)) => match std::mem::replace(&mut reading, Reading::Lost) {
+                    Reading::Whole(message, _) => self.fail(message.meta.place, reason),
+                    Reading::Large(large) => self.fail(large.message.meta.place, reason),
                     Reading::Lost => {}
                 },
-                Item::Failed { place, reason } => self.fail(place, reason),
-                Item::Progress(bytes) => self.bar.set_position(bytes),
+                Some(Item::Failed { place, reason }) => self.fail(place, reason),
+                Some(Item::Progress(bytes)) => self.bar.set_position(bytes),
+                Some(Item::Done) => break,
+                None => {
+                    self.flush().await?;
+                    bail!("reading the archives broke off: a mistake in this program, please report it");
+                }
             }
         }
         self.flush().await?;
@@ -136,46 +157,62 @@ impl<'a> Pipeline<'a> {
         self.summary.fail(self.bar, place, reason);
     }
 
-    /// Makes the mailbox if it is not there, and turns to it.
-    async fn enter(&mut self, name: String) -> Result<()> {
-        self.flush().await?;
-        let id = self.ensure(&name).await.with_context(|| format!("the mailbox {name}"))?;
-        let state = self.account.state();
-        self.known.entry(id).or_insert_with(|| Known::new(&state, id));
-        drop(state);
-        self.bar.set_message(name.clone());
-        self.mailbox = Some((name, id));
+    /// Turns to an archive; that of a folder is a mailbox also if it is empty.
+    async fn enter(&mut self, mailbox: String, is_folder: bool) -> Result<()> {
+        self.bar.set_message(mailbox.clone());
+        if is_folder && let Err(e) = self.ensure(&Target::plain(mailbox.clone())).await {
+            // Its messages, if it has any, say so.
+            unless_of_the_mailbox(e)?;
+        }
+        self.mailbox = mailbox;
         Ok(())
     }
 
-    async fn ensure(&self, name: &str) -> Result<MailboxId> {
-        let make = |state: &sealpost_account::AccountState| match state.mailbox_named(name) {
-            Some(mailbox) if mailbox.link().is_some() => Err(Error::invalid(format!(
-                "the mailbox {name} is shared: import into another one and move the messages"
-            ))),
-            Some(_) => Ok((Vec::new(), ())),
-            None => {
-                let mut events = ops::create_mailbox(state, name, Default::default())?;
-                events.push(Event::Subscribed { name: name.to_owned(), on: true });
-                Ok((events, ()))
+    /// Finds the mailboxes of a message and makes those that are missing.
+    async fn begin(&mut self, mut meta: Meta) -> Result<Reading> {
+        match self.targets(&mut meta).await {
+            Ok(to) => Ok(Reading::Whole(Message { meta, to }, BytesMut::new())),
+            Err(e) => {
+                self.fail(meta.place, unless_of_the_mailbox(e)?);
+                Ok(Reading::Lost)
             }
-        };
-        self.account.commit(make).await?;
-        let made = self.account.state().mailbox_named(name).map(|m| m.id());
-        Ok(made.ok_or_else(|| Error::retry(format!("the mailbox {name} was removed just now")))?)
+        }
+    }
+
+    async fn targets(&mut self, meta: &mut Meta) -> Result<Vec<String>> {
+        let targets = targets(&self.account.state(), meta, &self.mailbox, self.args)?;
+        for target in &targets {
+            self.ensure(target).await?;
+        }
+        Ok(targets.into_iter().map(|target| target.name).collect())
+    }
+
+    /// Makes a mailbox if it is not there, and notes what it has before anything is imported into it.
+    async fn ensure(&mut self, target: &Target) -> Result<()> {
+        if self.mailboxes.contains_key(&target.name) {
+            return Ok(());
+        }
+        let id = ensure(&self.account, target)
+            .await
+            .map_err(|e| anyhow::Error::from(e.context(format!("the mailbox {}", target.name))))?;
+        let state = self.account.state();
+        self.present.begin(&state, id);
+        drop(state);
+        self.mailboxes.insert(target.name.clone(), id);
+        Ok(())
     }
 
     async fn piece(&mut self, reading: Reading, piece: &[u8]) -> Result<Reading> {
         match reading {
-            Reading::Whole(meta, mut bytes) if bytes.len() + piece.len() <= WHOLE_BYTES => {
+            Reading::Whole(message, mut bytes) if bytes.len() + piece.len() <= WHOLE_BYTES => {
                 bytes.extend_from_slice(piece);
-                Ok(Reading::Whole(meta, bytes))
+                Ok(Reading::Whole(message, bytes))
             }
-            Reading::Whole(meta, mut bytes) => {
+            Reading::Whole(message, mut bytes) => {
                 bytes.extend_from_slice(piece);
-                let received = self.received(&meta, &bytes);
+                let received = self.received(&message.meta, &bytes);
                 let ingest = self.account.ingest().await?;
-                let large = Large { meta, ingest, hash: Context::new(&SHA256), received };
+                let large = Large { message, ingest, hash: Context::new(&SHA256), received };
                 self.grow(Box::new(large), &bytes).await
             }
             Reading::Large(large) => self.grow(large, piece).await,
@@ -185,7 +222,7 @@ impl<'a> Pipeline<'a> {
 
     async fn grow(&mut self, mut large: Box<Large>, piece: &[u8]) -> Result<Reading> {
         if large.ingest.size() + piece.len() as u64 > limits::MESSAGE_BYTES {
-            self.fail(large.meta.place, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
+            self.fail(large.message.meta.place, format!("it is larger than {} bytes", limits::MESSAGE_BYTES));
             return Ok(Reading::Lost);
         }
         large.hash.update(piece);
@@ -196,18 +233,18 @@ impl<'a> Pipeline<'a> {
     async fn end(&mut self, reading: Reading) -> Result<()> {
         match reading {
             Reading::Lost => Ok(()),
-            Reading::Whole(meta, bytes) => {
-                let received = self.received(&meta, &bytes);
+            Reading::Whole(mut message, bytes) => {
+                let received = self.received(&message.meta, &bytes);
                 let digest = || {
                     let mut hash = Context::new(&SHA256);
                     hash.update(&bytes);
                     finish(hash)
                 };
-                if self.is_there(bytes.len() as u64, digest).await? {
+                if self.is_there(&mut message, bytes.len() as u64, digest).await? {
                     return Ok(());
                 }
                 let account = self.account.clone();
-                self.store(meta, received, async move {
+                self.store(message, received, async move {
                     let mut ingest = account.ingest().await?;
                     ingest.write(&bytes).await?;
                     ingest.finish().await
@@ -215,33 +252,70 @@ impl<'a> Pipeline<'a> {
                 .await
             }
             Reading::Large(large) => {
-                let Large { meta, ingest, hash, received } = *large;
-                if self.is_there(ingest.size(), || finish(hash)).await? {
+                let Large { mut message, ingest, hash, received } = *large;
+                if self.is_there(&mut message, ingest.size(), || finish(hash)).await? {
                     return Ok(());
                 }
-                self.store(meta, received, ingest.finish()).await
+                self.store(message, received, ingest.finish()).await
             }
         }
     }
 
-    /// Whether the mailbox has the message already.
-    async fn is_there(&mut self, size: u64, digest: impl FnOnce() -> Digest) -> Result<bool> {
-        let known = self.mailbox.as_ref().and_then(|(_, id)| self.known.get_mut(id));
-        let Some(known) = known.filter(|known| known.has_size(size)) else { return Ok(false) };
-        let there = known.take(&self.account, size, &digest()).await?;
-        self.summary.present += u64::from(there);
-        Ok(there)
+    /// Whether one of the mailboxes has the message already; the others get it from there. `digest`: of its bytes, if they have
+    /// to be compared.
+    async fn is_there(
+        &mut self,
+        message: &mut Message,
+        size: u64,
+        digest: impl FnOnce() -> Digest,
+    ) -> Result<bool> {
+        let ids: Vec<_> = message.to.iter().filter_map(|name| self.mailboxes.get(name)).copied().collect();
+        let number = message.meta.sender.as_deref().filter(|sender| sender.ends_with("@xxx"));
+        let number = number.filter(|_| message.meta.labels.is_some());
+        if number.is_none() && !self.present.has_size(&ids, size) {
+            return Ok(false);
+        }
+        let digest = digest();
+        if number.is_some_and(|number| self.present.was_met(number, &digest)) {
+            self.summary.present += 1;
+            return Ok(true);
+        }
+        let places = self.present.find(&self.account, &ids, size, &digest).await?;
+        let Some(there) = places.iter().flatten().next().copied() else { return Ok(false) };
+        for at in places.iter().flatten() {
+            let flags = message.meta.flags.as_ref();
+            let differs = flags
+                .is_some_and(|flags| self.updates.compare(&self.account, *at, flags, self.args.update_flags));
+            self.summary.other_flags += u64::from(differs);
+        }
+        self.summary.present += 1;
+        let missing = std::mem::take(&mut message.to).into_iter().zip(&places);
+        let missing: Vec<_> = missing.filter(|(_, at)| at.is_none()).map(|(name, _)| name).collect();
+        if !missing.is_empty() {
+            let at = std::mem::take(&mut message.meta.place);
+            self.push_ready(Placement { at, source: Source::Placed(there, size), to: missing }).await?;
+        }
+        self.update_flags(false).await?;
+        Ok(true)
+    }
+
+    async fn update_flags(&mut self, all: bool) -> Result<()> {
+        if self.updates.len() >= if all { 1 } else { BATCH } {
+            self.summary.flags_updated += self.updates.write(&self.account).await?;
+        }
+        Ok(())
     }
 
     /// Stores a message on a task of its own, and places those that are stored by now.
     async fn store(
         &mut self,
-        meta: Meta,
+        message: Message,
         received: Timestamp,
         store: impl Future<Output = sealpost_base::Result<Stored>> + Send + 'static,
     ) -> Result<()> {
-        let (place, flags) = (meta.place, flags::flags(&meta.flags));
-        let task = tokio::spawn(async move { Outcome { place, flags, received, stored: store.await } });
+        let Message { meta, to } = message;
+        let (at, flags) = (meta.place, flags::flags(&meta.flags.unwrap_or_default()));
+        let task = tokio::spawn(async move { Outcome { at, to, flags, received, stored: store.await } });
         self.storing.push_back(task);
         while self.storing.len() >= AT_ONCE {
             self.next_stored().await?;
@@ -251,15 +325,23 @@ impl<'a> Pipeline<'a> {
 
     async fn next_stored(&mut self) -> Result<()> {
         let Some(outcome) = self.storing.next().await else { return Ok(()) };
-        let Outcome { place, flags, received, stored } =
+        let Outcome { at, to, flags, received, stored } =
             outcome.context("storing a message did not finish")?;
         match stored {
-            Ok(stored) => self
-                .ready
-                .push(Ready { place, message: NewMessage { stored, flags: flags.into(), received } }),
-            Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => self.fail(place, e.to_string()),
-            Err(e) => return Err(anyhow::Error::from(e).context(place)),
+            Ok(stored) => {
+                let new = NewMessage { stored, flags: flags.into(), received };
+                self.push_ready(Placement { at, source: Source::New(new), to }).await
+            }
+            Err(e) if matches!(e.kind(), Kind::Invalid | Kind::Limit) => {
+                self.fail(at, e.to_string());
+                Ok(())
+            }
+            Err(e) => Err(anyhow::Error::from(e).context(at)),
         }
+    }
+
+    async fn push_ready(&mut self, ready: Placement) -> Result<()> {
+        self.ready.push(ready);
         if self.ready.len() >= BATCH {
             self.place_ready().await?;
         }
@@ -271,78 +353,29 @@ impl<'a> Pipeline<'a> {
         while !self.storing.is_empty() {
             self.next_stored().await?;
         }
-        self.place_ready().await
+        self.place_ready().await?;
+        self.update_flags(true).await
     }
 
-    /// Places what is stored, as one log entry; message by message if something about one of them is refused.
+    /// Places what is stored.
     async fn place_ready(&mut self) -> Result<()> {
-        let ready = std::mem::take(&mut self.ready);
-        let Some((name, _)) = self.mailbox.clone() else { return Ok(()) };
+        let mut ready = std::mem::take(&mut self.ready);
         if ready.is_empty() {
             return Ok(());
         }
-        let count = ready.len() as u64;
-        let messages = || ready.iter().map(|r| r.message.clone()).collect::<Vec<_>>();
-        let over = self.over_quota(count, ready.iter().map(|r| r.message.stored.size()).sum());
-        if !over {
-            match self.append(&name, messages()).await {
-                Ok(()) => {
-                    self.imported(&name, count);
-                    return Ok(());
-                }
-                Err(e) if !is_limit(&e) => return Err(e),
-                Err(_) => {}
-            }
-        }
-        for Ready { place, mut message } in ready {
-            if self.over_quota(1, message.stored.size()) {
-                self.fail(place, "the account's quota is used up".to_owned());
+        let outcomes = place_each(&self.account, &self.quotas, &mut ready).await?;
+        for (placement, placed) in ready.into_iter().zip(outcomes) {
+            if let Placed::Refused(reason) = placed {
+                self.fail(placement.at, reason);
                 continue;
             }
-            let first = self.append(&name, vec![message.clone()]).await;
-            let second = match first {
-                Err(e) if is_limit(&e) && !message.flags.keywords.is_empty() => {
-                    Arc::make_mut(&mut message.flags).keywords.clear();
-                    self.summary.without_keywords += 1;
-                    self.append(&name, vec![message]).await
-                }
-                first => first,
-            };
-            match second {
-                Ok(()) => self.imported(&name, 1),
-                Err(e) if is_limit(&e) => self.fail(place, e.to_string()),
-                Err(e) => return Err(e),
+            self.summary.without_keywords += u64::from(placed == Placed::WithoutKeywords);
+            self.summary.imported += u64::from(matches!(placement.source, Source::New(_)));
+            for mailbox in placement.to {
+                *self.summary.mailboxes.entry(mailbox).or_default() += 1;
             }
         }
         Ok(())
-    }
-
-    async fn append(&mut self, name: &str, messages: Vec<NewMessage>) -> Result<()> {
-        let id = match &self.mailbox {
-            Some((_, id)) => *id,
-            None => self.ensure(name).await?,
-        };
-        match self.account.append(id, messages.clone()).await {
-            Err(e) if e.kind() == Kind::NotFound => {
-                // Somebody deleted the mailbox meanwhile.
-                let id = self.ensure(name).await?;
-                self.mailbox = Some((name.to_owned(), id));
-                self.account.append(id, messages).await?;
-                Ok(())
-            }
-            placed => placed.map(|_| ()).map_err(anyhow::Error::from),
-        }
-    }
-
-    fn imported(&mut self, mailbox: &str, count: u64) {
-        self.summary.imported += count;
-        *self.summary.mailboxes.entry(mailbox.to_owned()).or_default() += count;
-    }
-
-    /// Whether so many messages of so many octets would be more than the account may hold.
-    fn over_quota(&self, messages: u64, octets: u64) -> bool {
-        let used = sealpost_server::quota::usage(&self.account.state());
-        self.quotas.exceeded(used, Usage::of_messages(messages, octets)).is_some()
     }
 
     /// The archive's date, the header's, the file's; now if there is none.
@@ -352,6 +385,10 @@ impl<'a> Pipeline<'a> {
     }
 }
 
-fn is_limit(e: &anyhow::Error) -> bool {
-    e.downcast_ref::<Error>().is_some_and(|e| matches!(e.kind(), Kind::Limit | Kind::Invalid))
+/// What an error says that is about a mailbox; others end the import.
+fn unless_of_the_mailbox(e: anyhow::Error) -> Result<String> {
+    match e.downcast_ref::<Error>() {
+        Some(error) if is_of_message(error) => Ok(error.to_string()),
+        _ => Err(e),
+    }
 }

@@ -1,5 +1,7 @@
 //! Reads archives on a thread of its own and hands on what it finds, piece by piece.
 
+use std::path::{Path, PathBuf};
+
 use bytes::Bytes;
 use sealpost_archive::discover::{Format, Found};
 use sealpost_archive::mbox::Options;
@@ -11,8 +13,8 @@ const AHEAD: usize = 16;
 
 /// What the reader found.
 pub enum Item {
-    /// The archive for this mailbox comes next.
-    Archive { mailbox: String },
+    /// The archive for this mailbox comes next. One that is a folder is a mailbox also if no message is in it.
+    Archive { mailbox: String, is_folder: bool },
     /// A message begins.
     Begin(Meta),
     /// The next bytes of it.
@@ -25,29 +27,40 @@ pub enum Item {
     Failed { place: String, reason: String },
     /// So many bytes of all archives are done.
     Progress(u64),
+    /// All archives are read. Without it the reader did not come to its end.
+    Done,
 }
 
-/// Starts to read; the thread ends when all is read or the receiver is dropped.
-pub fn start(archives: Vec<Found>, options: Options) -> mpsc::Receiver<Item> {
+/// Starts to read; the thread ends when all is read or the receiver is dropped. `spool`: where what cannot be read as it is
+/// is unpacked to.
+pub fn start(archives: Vec<Found>, options: Options, spool: PathBuf) -> mpsc::Receiver<Item> {
     let (out, items) = mpsc::channel(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut before = 0;
         for archive in archives {
-            if read(&archive, options, before, &out).is_none() {
+            if read(&archive, options, &spool, before, &out).is_none() {
                 return;
             }
             before += archive.bytes;
         }
+        let _ = out.blocking_send(Item::Done);
     });
     items
 }
 
-/// `None` if nobody wants to know any more.
-fn read(archive: &Found, options: Options, before: u64, out: &mpsc::Sender<Item>) -> Option<()> {
+/// `None` if the receiver is gone.
+fn read(
+    archive: &Found,
+    options: Options,
+    spool: &Path,
+    before: u64,
+    out: &mpsc::Sender<Item>,
+) -> Option<()> {
     let send = |item| out.blocking_send(item).ok();
     let place = archive.path.display().to_string();
-    send(Item::Archive { mailbox: archive.mailbox.clone() })?;
-    let mut source = match archive.open(options) {
+    let is_folder = archive.format == Format::Maildir;
+    send(Item::Archive { mailbox: archive.mailbox.clone(), is_folder })?;
+    let mut source = match archive.open(options, spool) {
         Ok(source) => source,
         Err(e) => return send(Item::Failed { place, reason: e.to_string() }),
     };
@@ -72,7 +85,8 @@ fn read(archive: &Found, options: Options, before: u64, out: &mpsc::Sender<Item>
                 }
             }
         }
-        send(Item::Progress(before + source.bytes_done()))?;
+        // What is unpacked has more bytes than its file.
+        send(Item::Progress(before + source.bytes_done().min(archive.bytes)))?;
     }
 }
 

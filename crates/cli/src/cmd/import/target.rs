@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
 use sealpost_account::name;
 use sealpost_archive::discover::{Format, Found};
+use sealpost_base::Result;
 
 use super::Args;
 
 /// The mailbox for `archive`, which was found below `path`.
+///
+/// # Errors
+/// If no mailbox can be called so.
 pub fn mailbox(archive: &Found, path: &Path, args: &Args) -> Result<String> {
     let found = match &args.mailbox {
         Some(mailbox) => mailbox.clone(),
@@ -16,22 +19,22 @@ pub fn mailbox(archive: &Found, path: &Path, args: &Args) -> Result<String> {
         None if archive.format == Format::Eml && archive.path == path => "INBOX".to_owned(),
         None => tame(&archive.mailbox),
     };
-    let found = match &args.below {
-        Some(below) => format!("{}/{found}", below.trim_end_matches('/')),
-        None => found,
-    };
-    let found = name::canonical(&found).into_owned();
-    match name::check(&found) {
-        Ok(()) => Ok(found),
-        Err(e) => {
-            let why = anyhow!("no mailbox can be called {found:?}; name one with --mailbox");
-            Err(why.context(format!("{}: {e}", archive.path.display())))
-        }
+    let found = name::normal(&below(args.below.as_deref(), &found)).into_owned();
+    name::check(&found)
+        .map_err(|e| e.context(format!("no mailbox can be called {found:?}; name one with --mailbox")))?;
+    Ok(found)
+}
+
+/// The mailbox called `name`, below that of the command line.
+pub fn below(prefix: Option<&str>, name: &str) -> String {
+    match prefix {
+        Some(prefix) => format!("{}/{name}", prefix.trim_end_matches('/')),
+        None => name.to_owned(),
     }
 }
 
 /// A folder's name without what cannot be in a mailbox's.
-fn tame(name: &str) -> String {
+pub fn tame(name: &str) -> String {
     let wrong = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let levels = name.split('/').filter(|level| !level.is_empty());
     let levels: Vec<_> = levels.map(|level| level.replace(wrong, "_")).collect();
@@ -40,11 +43,12 @@ fn tame(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::tame;
+    use super::*;
 
     #[test]
     fn names_are_tamed() {
         assert_eq!(tame("a//b\nc/"), "a/b_c");
         assert_eq!(tame("/"), "INBOX");
+        assert_eq!(below(Some("Old/"), "a"), "Old/a");
     }
 }

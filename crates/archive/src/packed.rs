@@ -1,0 +1,319 @@
+//! Compressed files, unpacked as they are read: gzip, bzip2, xz and zstd.
+//!
+//! Memory is bounded, and so is what comes out: some bytes can be compressed to a thousandth, so a file that grows as no
+//! mail does is refused ([`Limit`]). Streams that follow each other in a file are one, as `gzip` and the others have it. What
+//! is cut off or damaged is an error where that is met, never an end.
+
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sealpost_base::limits;
+
+/// Bytes that are read of a compressed file at a time.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// zstd's `--long`, and all that its levels need: windows of 128 MiB.
+const ZSTD_WINDOW_LOG: u32 = limits::IMPORT_UNPACKING_BYTES.ilog2();
+
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// RFC 1952.
+    Gzip,
+    /// bzip2.
+    Bzip2,
+    /// xz.
+    Xz,
+    /// RFC 8878.
+    Zstd,
+}
+
+/// How much may come out of a compressed file: so many bytes, or if that is more, so many times as many as were read.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes for each that was read.
+    pub ratio: u64,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Limit { bytes: limits::IMPORT_UNPACKED_BYTES, ratio: limits::IMPORT_UNPACKED_RATIO }
+    }
+}
+
+impl Compression {
+    /// Of a file that begins so.
+    pub fn of(head: &[u8]) -> Option<Self> {
+        match head {
+            [0x1f, 0x8b, 8, ..] => Some(Compression::Gzip),
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some(Compression::Bzip2),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
+            // A frame, or one that is passed over and that parallel compressors put first (RFC 8878 §3.1.2).
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
+
+    /// What the extension of a file's name says.
+    pub fn of_extension(extension: &str) -> Option<Self> {
+        match extension.to_ascii_lowercase().as_str() {
+            "gz" => Some(Compression::Gzip),
+            "bz2" => Some(Compression::Bzip2),
+            "xz" => Some(Compression::Xz),
+            "zst" => Some(Compression::Zstd),
+            _ => None,
+        }
+    }
+
+    /// The format's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::Gzip => "gzip",
+            Compression::Bzip2 => "bzip2",
+            Compression::Xz => "xz",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// Unpacks `packed` as it is read.
+    ///
+    /// # Errors
+    /// If there is no memory for a decompressor.
+    pub fn unpack(self, packed: impl Read + Send + 'static, limit: Limit) -> io::Result<Unpacked> {
+        let read = Arc::<Reading>::default();
+        let packed = BufReader::with_capacity(BUFFER_BYTES, Counted { inner: packed, reading: read.clone() });
+        let unpacked: Box<dyn Read + Send> = match self {
+            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
+            Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(packed)),
+            Compression::Xz => {
+                let memory = u32::try_from(limits::IMPORT_UNPACKING_BYTES / 1024).unwrap_or(u32::MAX);
+                Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, memory))
+            }
+            Compression::Zstd => {
+                let mut decoder = zstd::Decoder::with_buffer(packed)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                Box::new(decoder)
+            }
+        };
+        Ok(Unpacked { compression: self, inner: unpacked, reading: read, limit, given: 0 })
+    }
+}
+
+/// What was read of the compressed file.
+#[derive(Default)]
+struct Reading {
+    bytes: AtomicU64,
+    /// The file could not be read: that is no damage.
+    failed: AtomicBool,
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    inner: R,
+    reading: Arc<Reading>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.inner.read(buffer) {
+                Ok(n) => {
+                    self.reading.bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    return Ok(n);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.reading.failed.store(true, Ordering::Relaxed);
+                    return Err(e);
+                }
+            }
+        }
+    }
+}
+
+/// What comes out of a compressed file.
+pub struct Unpacked {
+    compression: Compression,
+    inner: Box<dyn Read + Send>,
+    reading: Arc<Reading>,
+    limit: Limit,
+    given: u64,
+}
+
+impl Unpacked {
+    fn failed(&self, error: io::Error) -> io::Error {
+        if self.reading.failed.load(Ordering::Relaxed) {
+            return error;
+        }
+        let name = self.compression.name();
+        let says = match error.kind() {
+            ErrorKind::OutOfMemory => format!(
+                "unpacking its {name} data takes more than {} MiB of memory: decompress it first",
+                limits::IMPORT_UNPACKING_BYTES >> 20
+            ),
+            ErrorKind::UnexpectedEof => format!("its {name} data ends early: the file is cut off"),
+            _ if error.to_string().contains("much memory") => format!(
+                "unpacking its {name} data takes more than {} MiB of memory: decompress it first",
+                limits::IMPORT_UNPACKING_BYTES >> 20
+            ),
+            _ => format!("its {name} data is damaged, or cut off"),
+        };
+        io::Error::new(ErrorKind::InvalidData, says)
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer).map_err(|e| self.failed(e))?;
+        self.given += n as u64;
+        let most = self.limit.bytes.max(self.reading.bytes.load(Ordering::Relaxed) * self.limit.ratio);
+        if self.given > most {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                format!(
+                    "it unpacks to more than {} MiB and {} times its size, which no mail does; decompress it first if that is right",
+                    most >> 20,
+                    self.limit.ratio
+                ),
+            ));
+        }
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const ALL: [Compression; 4] = [Compression::Gzip, Compression::Bzip2, Compression::Xz, Compression::Zstd];
+
+    fn packed(compression: Compression, plain: &[u8]) -> Vec<u8> {
+        match compression {
+            Compression::Gzip => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(plain).unwrap();
+                encoder.finish().unwrap()
+            }
+            Compression::Bzip2 => {
+                let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+                encoder.write_all(plain).unwrap();
+                encoder.finish().unwrap()
+            }
+            Compression::Xz => {
+                let options = lzma_rust2::XzOptions::with_preset(0);
+                let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+                encoder.write_all(plain).unwrap();
+                encoder.finish().unwrap()
+            }
+            Compression::Zstd => {
+                let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+                encoder.include_checksum(true).unwrap();
+                encoder.write_all(plain).unwrap();
+                encoder.finish().unwrap()
+            }
+        }
+    }
+
+    fn unpacked(compression: Compression, packed: Vec<u8>, limit: Limit) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        compression.unpack(io::Cursor::new(packed), limit)?.read_to_end(&mut out)?;
+        Ok(out)
+    }
+
+    fn text() -> Vec<u8> {
+        (0..3000).flat_map(|n: u32| format!("Subject: {n}\n{}\n", n * n).into_bytes()).collect()
+    }
+
+    #[test]
+    fn streams_that_follow_each_other_are_one_file() {
+        for compression in ALL {
+            let one = packed(compression, &text());
+            assert_eq!(Compression::of(&one), Some(compression));
+            let all = [&one[..], &packed(compression, b""), &packed(compression, b"end")].concat();
+            let out = unpacked(compression, all, Limit::default()).unwrap();
+            assert!(out == [&text()[..], b"end"].concat(), "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_anywhere_is_an_error() {
+        for compression in ALL {
+            let whole = packed(compression, &text()[..400]);
+            for length in 1..whole.len() {
+                let out = unpacked(compression, whole[..length].to_vec(), Limit::default());
+                assert!(out.is_err(), "{compression:?} cut to {length} of {}", whole.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_or_followed_by_something_else_is_an_error() {
+        for compression in ALL {
+            let whole = packed(compression, &text());
+            let mut damaged = whole.clone();
+            damaged[whole.len() / 2] ^= 0x10;
+            assert!(unpacked(compression, damaged, Limit::default()).is_err(), "{compression:?}");
+            let longer = [&whole[..], b"and more"].concat();
+            assert!(unpacked(compression, longer, Limit::default()).is_err(), "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_refused_however_small_it_is() {
+        let limit = Limit { bytes: 1 << 20, ratio: 20 };
+        for compression in ALL {
+            let bomb = packed(compression, &vec![0; 64 << 20]);
+            let error = unpacked(compression, bomb, limit).unwrap_err();
+            assert!(error.to_string().contains("unpacks to more than"), "{compression:?}: {error}");
+            let small = packed(compression, &vec![0; 1 << 20]);
+            assert_eq!(unpacked(compression, small, limit).unwrap().len(), 1 << 20, "{compression:?}");
+        }
+    }
+
+    /// A header that asks for a window of 256 MiB, and one that asks for a dictionary of 1.5 GiB.
+    #[test]
+    fn memory_is_bounded_whatever_a_header_asks_for() {
+        // RFC 8878 §3.1.1: magic, descriptor, a window of 2^28 bytes, one raw block.
+        let mut large_window = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (28 - 10) << 3, 11 << 3 | 1, 0, 0];
+        large_window.extend_from_slice(b"Subject: x\n");
+        let mut large_dictionary = packed(Compression::Xz, b"Subject: x\n");
+        // The block header behind that of the stream: its size, flags, the filter, one byte of properties, the dictionary's
+        // size; then its CRC.
+        large_dictionary[16] = 37;
+        let header = large_dictionary[12..20].to_vec();
+        large_dictionary[20..24].copy_from_slice(&crc32(&header).to_le_bytes());
+        for (compression, file) in [(Compression::Zstd, large_window), (Compression::Xz, large_dictionary)] {
+            let error = unpacked(compression, file, Limit::default()).unwrap_err();
+            assert!(error.to_string().contains("MiB of memory"), "{compression:?}: {error}");
+        }
+    }
+
+    fn crc32(bytes: &[u8]) -> u32 {
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        crc.sum()
+    }
+
+    /// A file that cannot be read is not damaged.
+    #[test]
+    fn errors_of_the_disk_are_reported_unchanged() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("the disk fails"))
+            }
+        }
+        for compression in ALL {
+            let head = packed(compression, &text());
+            let file = io::Cursor::new(head[..head.len() / 2].to_vec()).chain(Fails);
+            let mut out = Vec::new();
+            let error =
+                compression.unpack(file, Limit::default()).unwrap().read_to_end(&mut out).unwrap_err();
+            assert!(error.to_string().contains("the disk fails"), "{compression:?}: {error}");
+        }
+    }
+}
