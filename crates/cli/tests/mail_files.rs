@@ -4,6 +4,7 @@
 mod run;
 
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use run::{ACCOUNT, Home, mbox, tree};
@@ -224,4 +225,79 @@ fn changed_flags_are_reported_and_taken_over_on_request() {
     home.export("maildir", "out");
     let flags: Vec<_> = messages(&home.path("out")).into_iter().map(|(flags, _)| flags).collect();
     assert_eq!(flags, ["FS", "S"]);
+}
+
+#[test]
+fn a_mailbox_that_cannot_be_written_does_not_stop_the_others() {
+    let home = Home::with_account();
+    home.ok(&["account", "add", OTHER, "--password-file", "password"]);
+    let long = "L".repeat(252);
+    let below = format!("a/{}", "m".repeat(250));
+    home.file("one.eml", "Subject: x\n\ny\n");
+    for mailbox in ["AAA", &long, &below, "b/c", "zzz"] {
+        import(&home, ACCOUNT, &["--mailbox", mailbox, "one.eml"]);
+    }
+    for format in ["mbox", "maildir"] {
+        let (exported, status) = home.export(format, format);
+        assert_eq!((status, &exported["exported"]), (0, &5.into()), "{exported}");
+        let shortened: Vec<_> = exported["shortened"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| s["mailbox"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(shortened, [long.clone(), below.clone()], "{exported}");
+        let args = ["--below", format, format];
+        assert_eq!(import(&home, OTHER, &args).0["imported"], 5, "import reads them all");
+    }
+    // A file where a directory has to be.
+    home.file("blocked/b", "mine");
+    let (exported, status) = home.export("mbox", "blocked");
+    assert_eq!((status, &exported["failed"]), (1, &1.into()), "{exported}");
+    assert_eq!(exported["failures"][0]["mailbox"], "b/c");
+    assert!(home.path("blocked/zzz.mbox").is_file() && home.path("blocked/AAA.mbox").is_file());
+}
+
+#[test]
+fn only_the_owner_can_read_what_export_writes() {
+    let home = Home::with_account();
+    home.file("a.mbox", mbox(2, 100));
+    import(&home, ACCOUNT, &["--mailbox", "a/b", "a.mbox"]);
+    import(&home, ACCOUNT, &["--mailbox", "INBOX", "a.mbox"]);
+    let modes = |path: &Path| -> Vec<u32> {
+        let (mut modes, mut waiting) = (Vec::new(), vec![path.to_owned()]);
+        while let Some(path) = waiting.pop() {
+            modes.push(std::fs::metadata(&path).unwrap().mode() & 0o7777);
+            if path.is_dir() {
+                waiting.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+        modes.sort_unstable();
+        modes.dedup();
+        modes
+    };
+    for umask in ["000", "022", "077"] {
+        for (format, to) in [("mbox", "mbox"), ("maildir", "maildir"), ("mbox --mailbox INBOX", "one.mbox")] {
+            let to = format!("{to}{umask}");
+            let sealpost = env!("CARGO_BIN_EXE_sealpost");
+            let export = format!(
+                "umask {umask}; exec {sealpost} --dir data export --account {ACCOUNT} --password-file password --format {format} {to}"
+            );
+            let done = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(export)
+                .current_dir(home.path(""))
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{done:?}");
+            let expected: &[u32] = if format.contains("INBOX") { &[0o600] } else { &[0o600, 0o700] };
+            assert_eq!(modes(&home.path(&to)), expected, "{to}");
+        }
+    }
+    // What was there before keeps its mode.
+    let shared = home.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o755)).unwrap();
+    home.export("mbox", "shared");
+    assert_eq!(std::fs::metadata(&shared).unwrap().mode() & 0o7777, 0o755);
 }

@@ -161,6 +161,20 @@ pub fn create(path: &Path) -> io::Result<File> {
     Owner::for_new(path)?.create(path)
 }
 
+/// As [`create`], in the place of what an earlier run may have left there.
+///
+/// # Errors
+/// What the file system says.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match create(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            create(path)
+        }
+        created => created,
+    }
+}
+
 /// Creates an empty file for the owner of its directory if nothing is there. What is there is not opened: SQLite's locks end when
 /// any descriptor of their file is closed.
 ///

@@ -18,6 +18,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use sealpost_vault::owner;
+
 /// Direct writes begin and end at multiples of this, in the file and in memory: no disk's blocks are larger.
 const BLOCK: usize = 4096;
 /// Bytes of a write.
@@ -52,9 +54,7 @@ impl Appending {
     /// # Errors
     /// What the file system says; `UnexpectedEof` if it has fewer.
     pub fn open(path: &Path, length: u64) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path)?;
+        let file = owner::open_or_create(path)?;
         if file.metadata()?.len() > length {
             file.set_len(length)?;
         }

@@ -1,11 +1,12 @@
 //! Who may write: one run at a time for a copy, one thread at a time for a folder of it.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sealpost_base::{Error, Result};
+use sealpost_vault::owner;
 
 use crate::io_error;
 
@@ -40,9 +41,7 @@ impl Claims {
     /// As [`Claims::new`].
     pub fn named(directory: &Path, name: &str) -> Result<Self> {
         let path = directory.join(name);
-        let mut options = OpenOptions::new();
-        let lock = options.read(true).write(true).create(true).truncate(false);
-        let lock = lock.open(&path).map_err(|e| io_error(&path, e))?;
+        let lock = owner::open_or_create(&path).map_err(|e| io_error(&path, e))?;
         self::lock(&lock, &path, || {
             format!(
                 "{}: another sealpost is at work on this copy: wait until it is done",

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use sealpost_base::Result;
+use sealpost_vault::owner;
 
 use crate::io_error;
 
@@ -57,13 +58,21 @@ pub fn make_directory(directory: &Path) -> Result<()> {
     if let Some(parent) = directory.parent().filter(|p| !p.as_os_str().is_empty()) {
         make_directory(parent)?;
     }
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(directory) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error(directory, e)),
-        _ => sync_directory_of(directory),
+    // One level at a time: each name is durable before there is one below it.
+    owner::make_directory(directory).map_err(|e| io_error(directory, e))?;
+    sync_directory_of(directory)
+}
+
+/// Makes a file that is to take the place of `path`, with its mode; if there is none, only its owner can read the new one.
+///
+/// # Errors
+/// What the file system says.
+pub fn in_place_of(path: &Path, temporary: &Path) -> io::Result<File> {
+    let file = owner::create_anew(temporary)?;
+    if let Ok(before) = fs::metadata(path) {
+        file.set_permissions(before.permissions())?;
     }
+    Ok(file)
 }
 
 /// Writes a file that takes the place of `path` when it is complete and on disk. `temporary` is in the same directory.
@@ -75,7 +84,7 @@ pub fn replace(
     temporary: PathBuf,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
 ) -> Result<()> {
-    let file = File::create(&temporary).map_err(|e| io_error(&temporary, e))?;
+    let file = in_place_of(path, &temporary).map_err(|e| io_error(&temporary, e))?;
     let mut file = BufWriter::with_capacity(64 * 1024, file);
     let written = write(&mut file).and_then(|()| {
         file.flush().and_then(|()| file.get_ref().sync_data()).map_err(|e| io_error(&temporary, e))

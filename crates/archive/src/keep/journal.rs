@@ -21,7 +21,7 @@ pub use self::reader::Records;
 pub use self::record::{Commit, FlagsRecord, Header, Message, Record};
 pub use self::salvage::Salvaged;
 use super::digest::{CHECK_BYTES, Check, Checking};
-use super::files::{longer, sync_directory_of};
+use super::files::{in_place_of, longer, sync_directory_of};
 use crate::io_error;
 
 mod again;
@@ -89,9 +89,7 @@ impl Journal {
     /// `Retry` if it cannot be written.
     pub fn begin(path: &Path, header: Header) -> Result<Self> {
         let temporary = longer(path, ".new");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        let file = options.open(&temporary).map_err(|e| io_error(&temporary, e))?;
+        let file = in_place_of(path, &temporary).map_err(|e| io_error(&temporary, e))?;
         let checking = seeded_at(0, &Check::default());
         let mut journal = Journal {
             path: temporary,

@@ -3,21 +3,56 @@
 //! Levels are joined by `.`, so a `.` inside a level is written `\2e`, as Dovecot's `listescape` does, and other
 //! characters that a directory name cannot hold likewise; text beyond ASCII is modified UTF-7 (RFC 3501 §5.1.3).
 
+//! A name that is too long for a file system is cut and marked with a checksum of all of it.
+
 use sealpost_imap::utf7;
+
+use crate::keep::digest::mark;
+
+/// Bytes of a name that a file or directory can have; file systems have 255, and something may be put behind it.
+const NAME_BYTES: usize = 239;
+/// Bytes of a mark.
+const MARK_BYTES: usize = 32;
+/// Bytes that are left of one that is longer, before a `~` and the mark.
+const CUT_BYTES: usize = NAME_BYTES - 1 - MARK_BYTES;
 
 /// The directory, below the Maildir's root, of the mailbox `name`; empty for INBOX.
 pub fn directory(name: &str) -> String {
     if name == "INBOX" {
         return String::new();
     }
+    let whole = |name: &str| name.split('/').map(|level| format!(".{}", escaped(level))).collect::<String>();
+    fitting(name, whole)
+}
+
+/// A level of a mailbox's name as the name of a file or directory.
+pub fn file_name(level: &str) -> String {
+    fitting(level, escaped)
+}
+
+/// Whether a name that [`directory`] or [`file_name`] made is less than all of a mailbox's. A `~` of the mailbox's own is escaped.
+pub fn is_cut(on_disk: &str) -> bool {
+    on_disk.contains('~')
+}
+
+/// What `on_disk` makes of the name, or of as much of it as fits.
+fn fitting(name: &str, on_disk: impl Fn(&str) -> String) -> String {
+    let whole = on_disk(name);
+    if whole.len() <= NAME_BYTES {
+        return whole;
+    }
+    // Not within what stands for one character, nor behind the end of a level.
+    let ends = name.char_indices().map(|(at, _)| on_disk(name[..at].trim_end_matches('/')));
+    let cut = ends.take_while(|cut| cut.len() <= CUT_BYTES).last().unwrap_or_default();
+    format!("{cut}~{}", mark(name))
+}
+
+fn escaped(level: &str) -> String {
     let mut out = String::new();
-    for level in name.split('/') {
-        out.push('.');
-        for c in utf7::encode(level).chars() {
-            match c {
-                '.' | '/' | '\\' | '~' => out.push_str(&format!("\\{:02x}", u32::from(c))),
-                c => out.push(c),
-            }
+    for c in utf7::encode(level).chars() {
+        match c {
+            '.' | '/' | '\\' | '~' => out.push_str(&format!("\\{:02x}", u32::from(c))),
+            c => out.push(c),
         }
     }
     out
@@ -72,5 +107,29 @@ mod tests {
         }
         assert_eq!(directory("INBOX"), "");
         assert_eq!(mailbox(".Entwürfe"), "Entwürfe", "plain UTF-8 is taken as it is");
+        assert_eq!(file_name("v1.2"), "v1\\2e2");
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_cut_and_marked() {
+        for name in [
+            "L".repeat(252),
+            "ü".repeat(400),
+            format!("{}/x", "a.b/".repeat(60)),
+            "/".repeat(0) + &"é/".repeat(31) + &"m".repeat(250),
+        ] {
+            let (directory, file) = (directory(&name), file_name(&name));
+            for cut in [&directory, &file] {
+                assert!(cut.len() <= NAME_BYTES && is_cut(cut), "{cut}");
+            }
+            assert!(!mailbox(&directory).contains("//"), "{directory}");
+            let other = format!("{name}!");
+            assert!(
+                directory != super::directory(&other) && file != file_name(&other),
+                "another name is another"
+            );
+        }
+        assert_eq!(directory(&"n".repeat(238)).len(), 239);
+        assert_eq!(file_name(&"n".repeat(240)), format!("{}~{}", "n".repeat(206), mark(&"n".repeat(240))));
     }
 }

@@ -1,7 +1,7 @@
 //! Writes one Maildir folder: each message in `tmp` first, synced, then renamed into `cur`.
 //!
 //! The caller names each message; one that is there already is not written again, only its flags are brought
-//! up to date. So an export that was interrupted can be run again.
+//! up to date. So an export that was interrupted can be run again. New files and directories are for their owner alone.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use sealpost_base::{Error, Result, Timestamp};
+use sealpost_vault::owner;
 
 use super::reader::{keywords, unique};
 use super::{KEYWORDS_FILE, folder, name};
@@ -56,11 +57,11 @@ impl MaildirWriter {
         let path = root.join(folder::directory(mailbox));
         for part in ["tmp", "new", "cur"] {
             let part = path.join(part);
-            fs::create_dir_all(&part).map_err(|e| io_error(part, e))?;
+            owner::make_directory(&part).map_err(|e| io_error(part, e))?;
         }
         if path != root {
             let mark = path.join("maildirfolder"); // Maildir++ marks subfolders so
-            File::create(&mark).map_err(|e| io_error(mark, e))?;
+            owner::ensure(&mark).map_err(|e| io_error(mark, e))?;
         }
         let cur = path.join("cur");
         let mut present = HashMap::new();
@@ -105,7 +106,7 @@ impl MaildirWriter {
     /// If its file cannot be made.
     pub fn begin(&mut self, unique: &str) -> Result<()> {
         let path = self.path.join("tmp").join(unique);
-        let file = File::create(&path).map_err(|e| io_error(&path, e))?;
+        let file = owner::create_anew(&path).map_err(|e| io_error(&path, e))?;
         self.current = Some(Current {
             unique: unique.to_owned(),
             path,
@@ -133,6 +134,17 @@ impl MaildirWriter {
         };
         current.bytes += bytes.len() as u64;
         current.file.write_all(bytes).map_err(|e| io_error(&current.path, e))
+    }
+
+    /// Takes back the message that was begun.
+    ///
+    /// # Errors
+    /// If its file cannot be removed.
+    pub fn abandon(&mut self) -> Result<()> {
+        match self.current.take() {
+            Some(current) => fs::remove_file(&current.path).map_err(|e| io_error(current.path, e)),
+            None => Ok(()),
+        }
     }
 
     /// Syncs the message, dates it, and renames it into `cur`.
@@ -171,7 +183,10 @@ impl MaildirWriter {
             let path = self.path.join(KEYWORDS_FILE);
             let temporary = self.path.join("tmp").join(KEYWORDS_FILE);
             let replace = || {
-                let mut file = File::create(&temporary)?;
+                let mut file = owner::create_anew(&temporary)?;
+                if let Ok(before) = fs::metadata(&path) {
+                    file.set_permissions(before.permissions())?;
+                }
                 file.write_all(name::write_keywords(&self.keywords).as_bytes())?;
                 file.sync_all()?;
                 fs::rename(&temporary, &path)

@@ -1,9 +1,12 @@
 //! Writes mboxrd: the variant whose quoting can be undone. Flags come first in a message's header; its own fields of such
 //! names are quoted (`own_fields`).
 
-use std::io::{Error, Write};
+use std::fs::File;
+use std::io::{BufWriter, Error, Write};
+use std::path::Path;
 
 use sealpost_base::Timestamp;
+use sealpost_vault::owner;
 
 use super::own_fields::{OwnFields, PREFIX};
 use crate::flags::status_fields;
@@ -37,7 +40,19 @@ pub struct MboxWriter<W> {
     quoted: Vec<u8>,
 }
 
+const BUFFER_BYTES: usize = 256 * 1024;
 const FROM: &[u8; 5] = b"From ";
+
+impl MboxWriter<BufWriter<File>> {
+    /// Makes a file that only its owner can read, in the place of one that an earlier run left unfinished.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn create(path: &Path, line_ends: LineEnds) -> Result<Self, Error> {
+        let file = BufWriter::with_capacity(BUFFER_BYTES, owner::create_anew(path)?);
+        Ok(Self::new(file, line_ends))
+    }
+}
 
 impl<W: Write> MboxWriter<W> {
     /// Writes to `file` (buffer it). With [`LineEnds::Lf`], CRLF becomes LF; with [`LineEnds::Exact`] messages keep

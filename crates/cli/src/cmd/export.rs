@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, Accounts, Message, Row};
 use sealpost_archive::lines::LineEnds;
+use sealpost_archive::maildir::folder;
 use sealpost_base::{Error, MailboxId, Timestamp, Uid};
 use sealpost_vault::owner;
 use serde::Serialize;
@@ -22,7 +23,7 @@ use serde::Serialize;
 use super::account::unlock::{Accept, unlock};
 use crate::exit::{FAILED, named};
 use crate::global::Global;
-use crate::output::warn;
+use crate::output::{self, warn};
 use crate::place::Place;
 use crate::secret::PasswordArgs;
 
@@ -36,7 +37,7 @@ const FAILURES_KEPT: usize = 1000;
 #[command(
     after_help = "mbox: with one --mailbox, PATH is the file; otherwise a directory that gets a file for each \
                         mailbox that has messages, those of mailboxes below others in directories of their own. No \
-                        file that exists is overwritten. Maildir: PATH is the directory, mailboxes are Maildir++ \
+                        file that exists is overwritten, and only you can read the new ones. Maildir: PATH is the directory, mailboxes are Maildir++ \
                         folders; an export that was interrupted can be run again, and adds what is new. Flags and \
                         dates are kept in both.\n
 Examples:
@@ -83,6 +84,14 @@ struct Summary {
     mailboxes: usize,
     /// Keywords that a Maildir has no letter for.
     lost_keywords: usize,
+    /// Mailboxes whose names are too long for a file.
+    shortened: Vec<Shortened>,
+}
+
+#[derive(Serialize)]
+struct Shortened {
+    mailbox: String,
+    path: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -105,6 +114,10 @@ impl Summary {
         }
     }
 
+    fn shorten(&mut self, mailbox: &str, path: &Path) {
+        self.shortened.push(Shortened { mailbox: mailbox.to_owned(), path: path.to_owned() });
+    }
+
     fn text(&self) -> String {
         let mut text = format!("exported {} messages of {} mailboxes", self.exported, self.mailboxes);
         if self.present > 0 {
@@ -115,6 +128,12 @@ impl Summary {
         }
         if self.lost_keywords > 0 {
             text.push_str(&format!("; {} keywords found no letter", self.lost_keywords));
+        }
+        for Shortened { mailbox, path } in &self.shortened {
+            let path = path.display();
+            text.push_str(&format!(
+                "\nthe name of this mailbox is too long for a file: {mailbox}\n  it is in {path}"
+            ));
         }
         text
     }
@@ -127,32 +146,53 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let accounts = place.accounts();
     let account = accounts.open(record.id, &root).await?;
     let names = mailboxes(&account.state(), &args.mailbox)?;
-    let names = follow(&accounts, &account, names).await?;
     let mut summary = Summary { account: record.name.to_string(), ..Summary::default() };
+    let names = follow(&accounts, &account, names, &mut summary).await;
     let line_ends = if args.exact { LineEnds::Exact } else { LineEnds::Lf };
+    let single = args.format == Format::Mbox && args.mailbox.len() == 1;
     match args.format {
-        Format::Mbox => {
-            let single = args.mailbox.len() == 1;
-            mbox::check(&args.path, single)?;
-            for (account, id, name) in names {
-                let walk = Walk::new(&account, id);
-                if walk.end.is_none() && !single {
-                    continue;
-                }
-                let path = if single { args.path.clone() } else { mbox::path(&args.path, &name) };
-                mbox::write(&path, &name, walk, line_ends, &mut summary).await?;
-            }
+        Format::Mbox => mbox::check(&args.path, single)?,
+        Format::Maildir => maildir::check(&args.path)?,
+    }
+    for (account, id, name) in names {
+        let walk = Walk::new(&account, id);
+        if walk.end.is_none() && args.format == Format::Mbox && !single {
+            continue;
         }
-        Format::Maildir => {
-            maildir::check(&args.path)?;
-            for (account, id, name) in names {
-                let walk = Walk::new(&account, id);
-                maildir::write(&args.path, &name, walk, line_ends, &mut summary).await?;
+        let path = match args.format {
+            Format::Mbox if single => args.path.clone(),
+            Format::Mbox => mbox::path(&args.path, &name),
+            Format::Maildir => args.path.join(folder::directory(&name)),
+        };
+        let written = match args.format {
+            Format::Mbox => mbox::write(&path, &name, walk, line_ends, &mut summary).await,
+            Format::Maildir => maildir::write(&args.path, &name, walk, line_ends, &mut summary).await,
+        };
+        match written {
+            Ok(()) => {
+                summary.mailboxes += 1;
+                let below = path.strip_prefix(&args.path).unwrap_or(&path);
+                if folder::is_cut(&below.to_string_lossy()) {
+                    summary.shorten(&name, &path);
+                }
             }
+            // The others would fare no better.
+            Err(e) if is_of_the_disk(&e) => {
+                global.output().note(summary.text());
+                return Err(e.context("the export stopped"));
+            }
+            Err(e) => summary.fail(&name, None, output::text(&e)),
         }
     }
     global.output().outcome(summary.failed == 0, &summary, Summary::text)?;
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Whether it is about the disk, and not about one file.
+fn is_of_the_disk(e: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let mut errors = e.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    errors.any(|e| matches!(e.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem))
 }
 
 /// The mailboxes that were asked for, all if none was.
@@ -168,12 +208,13 @@ fn mailboxes(state: &AccountState, wanted: &[String]) -> Result<Vec<(MailboxId, 
 }
 
 /// Where the messages of these mailboxes are: those of shared ones are in logs of their own. Mailboxes that the account may
-/// not read are left out.
+/// not read are left out, and those that cannot be opened are reported.
 async fn follow(
     accounts: &Accounts,
     account: &Arc<Account>,
     names: Vec<(MailboxId, String)>,
-) -> Result<Vec<(Arc<Account>, MailboxId, String)>> {
+    summary: &mut Summary,
+) -> Vec<(Arc<Account>, MailboxId, String)> {
     let mut found = Vec::with_capacity(names.len());
     for (id, name) in names {
         let link = account.state().link(id).cloned();
@@ -181,14 +222,20 @@ async fn follow(
             found.push((account.clone(), id, name));
             continue;
         };
-        let share = accounts.open(link.share, &link.root).await?;
+        let share = match accounts.open(link.share, &link.root).await {
+            Ok(share) => share,
+            Err(e) => {
+                summary.fail(&name, None, e.to_string());
+                continue;
+            }
+        };
         let inbox = share.state().inbox().id();
         let may = link.owner.is_none() || share.state().rights_of(account.id()).contains(Rights::READ);
         if may {
             found.push((share, inbox, name));
         }
     }
-    Ok(found)
+    found
 }
 
 /// A message to be written.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sealpost_base::{Error, Kind, Result, Uid, UidSet};
+use sealpost_vault::owner;
 
 use super::aside::Aside;
 use super::disk::{Disk, TOGETHER};
@@ -176,7 +177,7 @@ impl MaildirFiles {
             Some(message) => message,
             None => {
                 let path = self.names.tmp().join("sealpost.arriving");
-                let file = File::create(&path).map_err(|e| io_error(&path, e))?;
+                let file = owner::create_anew(&path).map_err(|e| io_error(&path, e))?;
                 (path, file, 0)
             }
         };
@@ -215,7 +216,7 @@ impl MaildirFiles {
                 (file, length)
             }
             None => {
-                let mut file = File::create(to).map_err(|e| io_error(to, e))?;
+                let mut file = owner::create_anew(to).map_err(|e| io_error(to, e))?;
                 file.write_all(&self.buffer).map_err(|e| io_error(to, e))?;
                 (file, self.buffer.len() as u64)
             }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sealpost_base::{Result, Uid};
+use sealpost_vault::owner;
 
 use super::adopt::{rebuild, take_over};
 use super::files::{MaildirFiles, changed};
@@ -118,7 +119,7 @@ impl Layout for Maildir {
         }
         let mark = directory.join("maildirfolder");
         if !place.is_empty() && !mark.exists() {
-            fs::File::create(&mark).map_err(|e| io_error(&mark, e))?;
+            owner::ensure(&mark).map_err(|e| io_error(&mark, e))?;
             sync_directory(&directory)?;
         }
         let mut files = MaildirFiles::open(directory.clone(), header.uidvalidity, &contents)?;

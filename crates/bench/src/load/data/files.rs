@@ -1,7 +1,6 @@
 //! Data sets from files, and into files.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -83,7 +82,7 @@ fn maildir(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
 }
 
 fn mbox(data: &DataSet, count: u64, path: &Path) -> Result<u64> {
-    let mut writer = MboxWriter::new(BufWriter::new(File::create_new(path)?), LineEnds::Lf);
+    let mut writer = MboxWriter::create(path, LineEnds::Lf)?;
     let mut bytes = 0;
     for nth in 0..count {
         let message = data.message(nth);

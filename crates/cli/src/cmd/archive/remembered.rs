@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sealpost_base::{Error, limits};
+use sealpost_vault::owner;
 use serde::{Deserialize, Serialize};
 
 use super::server::Place;
@@ -131,7 +131,7 @@ impl Accounts {
     /// If there is one of this name; if it cannot be written.
     pub fn add(&self, name: &str, account: &Remembered) -> Result<()> {
         let path = self.path(name)?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        owner::make_directory(&self.0)?;
         match self.write(&path, toml::to_string(account)?.as_bytes()) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(name)),
             written => written.with_context(|| path.display().to_string()),
@@ -167,7 +167,7 @@ impl Accounts {
     fn keep(&self, name: &str, what: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.path(name)?;
         let path = path.with_file_name(format!("{name}.{what}"));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        owner::make_directory(&self.0)?;
         // One that was left by an attempt that failed.
         let _ = fs::remove_file(&path);
         self.write(&path, bytes).with_context(|| path.display().to_string())?;
@@ -175,7 +175,7 @@ impl Accounts {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = owner::create(path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::File::open(&self.0)?.sync_all()

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use futures::TryStreamExt;
 use sealpost_archive::lines::LineEnds;
-use sealpost_archive::maildir::{MaildirWriter, Placed, folder};
+use sealpost_archive::maildir::{MaildirWriter, Placed};
 
 use super::{Item, Summary, Walk, entries};
 use crate::exit::Usage;
@@ -21,6 +21,9 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 /// Writes one mailbox. Messages that an earlier export wrote are not written again, only their flags.
+///
+/// # Errors
+/// If its folder cannot be written.
 pub async fn write(
     root: &Path,
     name: &str,
@@ -28,13 +31,7 @@ pub async fn write(
     line_ends: LineEnds,
     summary: &mut Summary,
 ) -> Result<()> {
-    let mut folder = match MaildirWriter::open(root, name, line_ends) {
-        Ok(folder) => folder,
-        Err(e) => {
-            summary.fail(name, None, e.to_string());
-            return Ok(());
-        }
-    };
+    let mut folder = MaildirWriter::open(root, name, line_ends)?;
     while let Some(item) = walk.next() {
         let unique = unique(&walk, &item);
         match folder.place(&unique, &item.flags)? {
@@ -43,15 +40,13 @@ pub async fn write(
                 Ok(()) => summary.exported += 1,
                 Err(e) => {
                     summary.fail(name, Some(item.uid), e.to_string());
-                    let left = root.join(folder::directory(name)).join("tmp").join(&unique);
                     // What cannot be removed is in `tmp`, where readers expect such things and do not look.
-                    let _ = std::fs::remove_file(left);
+                    let _ = folder.abandon();
                 }
             },
         }
     }
     summary.lost_keywords += folder.finish()?;
-    summary.mailboxes += 1;
     Ok(())
 }
 

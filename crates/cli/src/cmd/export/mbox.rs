@@ -3,7 +3,7 @@
 //! Written beside its place under another name and put there when it is complete, unless something is there by then.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, Seek, Write};
+use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -12,11 +12,10 @@ use sealpost_archive::lines::LineEnds;
 use sealpost_archive::maildir::folder;
 use sealpost_archive::mbox::{Envelope, MboxWriter};
 use sealpost_mime::header::fields;
+use sealpost_vault::owner;
 
 use super::{Item, Summary, Walk};
 use crate::exit::Usage;
-
-const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Refuses a path that is taken before anything is read.
 pub fn check(path: &Path, single: bool) -> Result<()> {
@@ -30,26 +29,48 @@ pub fn check(path: &Path, single: bool) -> Result<()> {
     Ok(())
 }
 
-/// The file of the mailbox `name` below `root`: `Work/2026.mbox`. Import gives it the same name again.
+/// The file of the mailbox `name` below `root`: `Work/2026.mbox`. Import gives it the same name again, unless a level of it is
+/// too long for a file.
 pub fn path(root: &Path, name: &str) -> PathBuf {
     let mut path = root.to_owned();
-    path.extend(name.split('/').map(on_disk));
+    path.extend(name.split('/').map(folder::file_name));
     let mut file = path.file_name().unwrap_or_default().to_owned();
     file.push(".mbox");
     path.set_file_name(file);
     path
 }
 
-/// One level as a file name: dots and what else has a meaning there escaped.
-fn on_disk(level: &str) -> String {
-    if level == "INBOX" {
-        return level.to_owned();
+/// Writes one mailbox. A message that cannot be read is taken back and reported.
+///
+/// # Errors
+/// If the file cannot be written; nothing is left of it then.
+pub async fn write(
+    path: &Path,
+    name: &str,
+    walk: Walk,
+    line_ends: LineEnds,
+    summary: &mut Summary,
+) -> Result<()> {
+    if fs::symlink_metadata(path).is_ok() {
+        bail!("{} is there already; nothing is overwritten", path.display());
     }
-    folder::directory(level).trim_start_matches('.').to_owned()
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    owner::make_directory(directory).with_context(|| directory.display().to_string())?;
+    let unfinished = unfinished(path);
+    let before = summary.exported;
+    let written = messages(&unfinished, name, walk, line_ends, summary).await;
+    let placed = written.and_then(|()| {
+        put(&unfinished, path).with_context(|| path.display().to_string())?;
+        File::open(directory).and_then(|d| d.sync_all()).with_context(|| directory.display().to_string())
+    });
+    if placed.is_err() {
+        summary.exported = before;
+        let _ = fs::remove_file(&unfinished);
+    }
+    placed
 }
 
-/// Writes one mailbox. A message that cannot be read is taken back and reported.
-pub async fn write(
+async fn messages(
     path: &Path,
     name: &str,
     mut walk: Walk,
@@ -57,15 +78,7 @@ pub async fn write(
     summary: &mut Summary,
 ) -> Result<()> {
     let at = || path.display().to_string();
-    if fs::symlink_metadata(path).is_ok() {
-        summary.fail(name, None, format!("{} is there already; nothing is overwritten", at()));
-        return Ok(());
-    }
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    let unfinished = unfinished(path);
-    let file = File::create(&unfinished).with_context(|| unfinished.display().to_string())?;
-    let mut writer = MboxWriter::new(BufWriter::with_capacity(BUFFER_BYTES, file), line_ends);
+    let mut writer = MboxWriter::create(path, line_ends).with_context(at)?;
     let mut begun = 0;
     while let Some(item) = walk.next() {
         match message(&mut writer, &walk, &item).await {
@@ -85,11 +98,7 @@ pub async fn write(
     }
     let file = writer.finish().with_context(at)?;
     let file = file.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(at)?;
-    file.sync_all().with_context(at)?;
-    put(&unfinished, path).with_context(at)?;
-    File::open(directory).and_then(|d| d.sync_all()).with_context(at)?;
-    summary.mailboxes += 1;
-    Ok(())
+    file.sync_all().with_context(at)
 }
 
 /// Which side failed: what comes from the store is about one message, what goes to the file about all.
@@ -152,6 +161,8 @@ mod tests {
         assert_eq!(at("Work/2026"), "x/Work/2026.mbox");
         assert_eq!(at("../v1.2"), "x/\\2e\\2e/v1\\2e2.mbox");
         assert_eq!(at("Entwürfe"), "x/Entw&APw-rfe.mbox");
+        let long = path(Path::new("x"), &format!("a/{}", "m".repeat(250)));
+        assert!(long.starts_with("x/a") && long.file_name().unwrap().len() <= 255, "{}", long.display());
     }
 
     #[test]
