@@ -1,14 +1,17 @@
 # Everything that is done with this project, by name. `make` alone lists it.
 #
-# Nothing is built inside the clone: CARGO_TARGET_DIR is respected, else one cache serves all clones of this user, and
-# .ci/run as well.
+# Nothing is built inside the clone: CARGO_TARGET_DIR is respected, else each clone has a directory of its own in the user's
+# cache (.ci/target-dir), which .ci/run and the scripts use as well.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sealpost
-export CARGO_TARGET_DIR ?= $(CACHE)/target
+# Whether `make clean` may remove it as a whole.
+IS_OWN := $(if $(CARGO_TARGET_DIR),,yes)
+CARGO_TARGET_DIR := $(shell .ci/target-dir)
+export CARGO_TARGET_DIR
 
 # In CI, Cargo.lock must be up to date; at a desk cargo may bring it up to date.
 LOCKED := $(if $(CI),--locked)
@@ -37,7 +40,8 @@ help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  ARGS=\"…\" goes to the program that runs: make run ARGS=\"--ports free\""
-	@echo "  Built in $(CARGO_TARGET_DIR) (CARGO_TARGET_DIR)"
+	@echo "  Built in $(CARGO_TARGET_DIR):"
+	@echo "  each clone has a directory of its own; CARGO_TARGET_DIR names another"
 
 .PHONY: run
 run: build ## Build a release binary and try it: a server with samples in ./sealpost-data
@@ -46,6 +50,18 @@ run: build ## Build a release binary and try it: a server with samples in ./seal
 .PHONY: build
 build: ## Build the release binary
 	@cargo build --release $(LOCKED) -p sealpost
+
+.PHONY: clean
+clean: ## Remove what was built from this clone
+	@$(if $(IS_OWN),rm -rf "$(CARGO_TARGET_DIR)" "$(CARGO_TARGET_DIR).clone",cargo clean)
+
+.PHONY: prune
+prune: ## Remove what was built from clones that are gone
+	@for clone in "$(CACHE)"/target-*.clone; do \
+		if [ -e "$$clone" ] && [ ! -e "$$(cat "$$clone")/Makefile" ]; then \
+			echo "$${clone%.clone}, of $$(cat "$$clone")"; rm -rf "$${clone%.clone}" "$$clone"; \
+		fi; \
+	done
 
 .PHONY: test
 test: test-unit test-interop test-crash test-crowd ## Everything that must hold: tests, real clients, a short crash run

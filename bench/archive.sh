@@ -17,8 +17,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 if [ -z "${BIN:-}" ]; then
+    CARGO_TARGET_DIR=$(.ci/target-dir)
+    export CARGO_TARGET_DIR
     cargo build --release --quiet -p sealpost -p sealpost-bench
-    BIN="${CARGO_TARGET_DIR:-target}/release"
+    BIN="$CARGO_TARGET_DIR/release"
 fi
 measure() {
     # shellcheck disable=SC2086

@@ -10,7 +10,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 page=docs/benchmarks.md
-target="${CARGO_TARGET_DIR:-target}/release"
+CARGO_TARGET_DIR=$(.ci/target-dir)
+export CARGO_TARGET_DIR
+target=$CARGO_TARGET_DIR/release
 
 tables=yes connections=yes million=no write=yes
 case "${1:-}" in

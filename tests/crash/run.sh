@@ -3,6 +3,8 @@
 # On failure the last lines name the data's directory and the command that runs it again.
 set -eu
 cd "$(dirname "$0")/../.."
-target="${CARGO_TARGET_DIR:-target}/release"
+CARGO_TARGET_DIR=$(.ci/target-dir)
+export CARGO_TARGET_DIR
+target=$CARGO_TARGET_DIR/release
 cargo build --release --quiet -p sealpost -p sealpost-bench
 exec "$target/sealpost-bench" crash --sealpost "$target/sealpost" --kills "${KILLS:-200}" ${SEED:+--seed "$SEED"} "$@"

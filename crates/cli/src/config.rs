@@ -3,6 +3,7 @@
 //! One table, [`keys::KEYS`], says everything about every key: its name, its form, its default (which is the server's), what it
 //! means. The parser, `sealpost config show` and `default`, and the guide's page are all made from it.
 
+pub mod file;
 pub mod form;
 pub mod keys;
 pub mod memory;
@@ -23,6 +24,7 @@ use crate::exit::{Usage, named};
 use crate::global::Global;
 use crate::log::Log;
 use crate::store::StoreConfig;
+use file::{ConfigFile, NamedBy};
 use keys::KEYS;
 use memory::MemoryOption;
 
@@ -50,6 +52,8 @@ pub struct Config {
     certificate: PathBuf,
     /// The file with its key.
     certificate_key: PathBuf,
+    /// The file that was read.
+    pub file: Option<ConfigFile>,
     /// Where each key's value came from, in the order of [`KEYS`].
     origins: Vec<Origin>,
 }
@@ -81,6 +85,7 @@ impl Default for Config {
             log: Log::default(),
             certificate: PathBuf::new(),
             certificate_key: PathBuf::new(),
+            file: None,
             origins: vec![Origin::Default; KEYS.len()],
         };
         config.settings.tls = config.tls();
@@ -89,15 +94,28 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the file that the options name, if they name one, and puts the options over it.
+    /// Reads the file that the options, the environment or custom name ([`ConfigFile::of`]), and puts the options over it.
     ///
     /// # Errors
     /// `Usage` with everything that is wrong in it, each with its line.
     pub fn load(global: &Global) -> Result<Self> {
-        let mut config = match &global.config {
-            Some(path) => Self::read(path)?,
+        Self::of(ConfigFile::of(global), global)
+    }
+
+    /// The same with the file that `--config` names, and no other.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_named(global: &Global) -> Result<Self> {
+        Self::of(ConfigFile::named(global), global)
+    }
+
+    fn of(file: Option<ConfigFile>, global: &Global) -> Result<Self> {
+        let mut config = match &file {
+            Some(file) => Self::read(file)?,
             None => Self::default(),
         };
+        config.file = file;
         if let Some(dir) = &global.dir {
             config.directory.clone_from(dir);
             config.came_from("directory", Origin::Flag("--dir"));
@@ -110,6 +128,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether the command line itself names the file.
+    pub fn is_named(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.named_by == NamedBy::Option)
+    }
+
     /// Puts an option over the bound on memory.
     pub fn bound_memory(&mut self, option: &MemoryOption) {
         if let Some(memory) = option.memory {
@@ -118,8 +141,9 @@ impl Config {
         }
     }
 
-    fn read(path: &Path) -> Result<Self> {
-        let text = read_file(path).map_err(named)?;
+    fn read(file: &ConfigFile) -> Result<Self> {
+        let path = file.path.as_path();
+        let text = read_file(path).with_context(|| format!("the configuration {file}")).map_err(named)?;
         let base = path.parent().unwrap_or(Path::new(""));
         Self::parse(&text, base).map_err(|wrong| {
             let wrong = wrong.into_iter().map(|wrong| format!("{}:{wrong}", path.display()));
@@ -235,19 +259,17 @@ impl Config {
     }
 }
 
-fn read_file(path: &Path) -> Result<String> {
-    let name = || format!("the configuration {}", path.display());
+fn read_file(path: &Path) -> io::Result<String> {
     let read = || {
-        let file = File::open(path)?;
         let mut text = String::new();
-        file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
-        Ok::<_, io::Error>(text)
+        File::open(path)?.take(FILE_BYTES + 1).read_to_string(&mut text)?;
+        Ok(text)
     };
-    let text = read().map_err(|e| owner::explained(path, e)).with_context(name)?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(Usage(format!("{} is larger than 1 MiB", name())).into());
+    let text = read().map_err(|e| owner::explained(path, e))?;
+    match text.len() as u64 > FILE_BYTES {
+        true => Err(io::Error::other("it is larger than 1 MiB")),
+        false => Ok(text),
     }
-    Ok(text)
 }
 
 #[cfg(test)]

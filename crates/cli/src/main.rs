@@ -37,9 +37,12 @@ const BLOCKING_THREADS: usize = 64;
 /// How long such a thread waits for more before it ends, so that a burst does not cost memory for long.
 const BLOCKING_KEEP_ALIVE: Duration = Duration::from_secs(2);
 
+/// The version, and the commit that it was built from (`build.rs`).
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SEALPOST_COMMIT"), ")");
+
 /// A mail server whose mailboxes are sealed with their owners' keys.
 #[derive(Parser)]
-#[command(name = "sealpost", version, propagate_version = true, after_help = exit::HELP)]
+#[command(name = "sealpost", version = VERSION, propagate_version = true, after_help = exit::HELP)]
 struct Cli {
     #[command(flatten)]
     global: Global,

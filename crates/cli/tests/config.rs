@@ -50,6 +50,58 @@ fn it_says_what_is_in_force_and_why() {
 }
 
 #[test]
+fn the_version_names_the_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    for args in [&["--version"][..], &["account", "--version"]] {
+        let (status, version, _) = output(dir.path(), args);
+        assert_eq!(status, 0);
+        let (_, commit) = version.trim_end().split_once(" (").unwrap();
+        let commit = commit.strip_suffix(')').unwrap();
+        let is_commit = commit.len() >= 12 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+        assert!(commit == "unknown" || is_commit, "{version}");
+    }
+}
+
+#[test]
+fn the_environment_names_a_configuration_for_every_command_but_try() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s.toml", QUIET);
+    write(dir.path(), "pw", "secret\n");
+    let run = |file: &str, args: &[&str]| {
+        let output = sealpost(dir.path(), args).env("SEALPOST_CONFIG", file).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    let (_, shown, _) = run("s.toml", &["config", "show"]);
+    assert!(
+        shown.starts_with("# read from s.toml (named by SEALPOST_CONFIG)\ndirectory = \"mail\""),
+        "{shown}"
+    );
+    let add = ["account", "add", "me@localhost", "--password-file", "pw"];
+    assert_eq!(run("s.toml", &add).0, 0);
+    assert!(dir.path().join("mail/server.key").exists());
+    assert_eq!(run("s.toml", &["account", "list"]).1, "me@localhost\n");
+    let server = Server::spawn({
+        let mut serve = sealpost(dir.path(), &["serve", "--json"]);
+        serve.env("SEALPOST_CONFIG", "s.toml");
+        serve
+    });
+    assert_eq!(run("s.toml", &["top", "--once"]).0, 0);
+    server.stop();
+
+    write(dir.path(), "other.toml", "directory = \"other\"\n");
+    let (_, shown, _) = run("s.toml", &["config", "show", "--config", "other.toml"]);
+    assert!(shown.starts_with("# read from other.toml\n"), "the option comes first: {shown}");
+    assert!(run("", &["config", "show"]).1.starts_with("# no file is read: "));
+    let (status, _, said) = run("absent.toml", &["account", "list"]);
+    assert!(status == 2 && said.contains("absent.toml (named by SEALPOST_CONFIG): No such file"), "{said}");
+    let trial = ["try", "--json", "--ports", "free", "--no-samples"];
+    let mut trial = sealpost(dir.path(), &trial);
+    trial.env("SEALPOST_CONFIG", "absent.toml");
+    Server::spawn(trial).stop();
+}
+
+#[test]
 fn mistakes_are_named_with_their_line_and_nothing_is_done() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "s.toml", "memmory = \"1GiB\"\n[listen]\nimap = [\"everywhere\", \"localhost:143\"]\n");

@@ -17,7 +17,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print what is in force, and where each value came from
+    /// Print which file is read, what is in force, and where each value came from
     Show,
     /// Print a configuration file with every key, its default and what it means
     Default,
@@ -35,8 +35,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.command {
         Command::Show => {
             let config = Config::load(global)?;
-            let file = global.config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-            output.show(&reference::list(&config, &file), |_| reference::in_force(&config, &file))?;
+            output.show(&reference::list(&config), |_| reference::in_force(&config))?;
         }
         Command::Default => output.line(reference::default_file().trim_end())?,
         Command::Metrics => output.line(sealpost_server::metrics::reference().trim_end())?,

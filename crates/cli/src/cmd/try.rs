@@ -52,7 +52,7 @@ pub struct Args {
 
 /// Serves until it is told to stop.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
-    let mut config = Config::load(global)?;
+    let mut config = Config::load_named(global)?;
     config.bound_memory(&args.memory);
     log::start(config.log);
     args.ports.check_free()?;

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::file::ConfigFile;
 use super::form::Written;
 use super::keys::{KEYS, Key, SECTIONS};
 use super::{Config, Origin, memory};
@@ -30,8 +31,9 @@ pub fn default_file() -> String {
 }
 
 /// What is in force, as a configuration file, each value with where it came from.
-pub fn in_force(config: &Config, file: &str) -> String {
-    let mut text = String::new();
+pub fn in_force(config: &Config) -> String {
+    let file = path(config);
+    let mut text = format!("# {}\n", ConfigFile::about(config.file.as_ref()));
     for (section, _) in SECTIONS {
         if !section.is_empty() {
             text.push_str(&format!("\n[{section}]\n"));
@@ -70,17 +72,23 @@ enum Source {
 }
 
 /// What is in force, for programs.
-pub fn list(config: &Config, file: &str) -> Vec<Shown> {
+pub fn list(config: &Config) -> Vec<Shown> {
+    let file = path(config);
     let shown = |key: &Key| Shown {
         key: key.name,
         value: (key.show)(config),
         source: match config.origin(key.name) {
             Origin::Default => Source::Default,
-            Origin::File(line) => Source::File { file: file.to_owned(), line },
+            Origin::File(line) => Source::File { file: file.clone(), line },
             Origin::Flag(flag) => Source::Flag { flag },
         },
     };
     KEYS.iter().map(shown).collect()
+}
+
+/// The path of the file that was read.
+fn path(config: &Config) -> String {
+    config.file.as_ref().map(|file| file.path.display().to_string()).unwrap_or_default()
 }
 
 /// The page of the guide.
@@ -109,13 +117,22 @@ pub fn guide() -> String {
 const GUIDE_HEAD: &str = "<!-- Written by `sealpost config guide`; a test compares. Change crates/cli/src/config/keys.rs. -->\n\
     # Configuration\n\
     \n\
-    Sealpost reads one TOML file, if `--config FILE` names one. Every key has a default, so an empty file is a\n\
-    configuration too, and so is none. A key that does not exist is an error, with the one that was probably meant.\n\
-    Paths in the file start where the file is, unless they begin with `/`.\n\
+    Sealpost reads one TOML file. Every key has a default, so an empty file is a configuration too, and so is none. A key\n\
+    that does not exist is an error, with the one that was probably meant. Paths in the file start where the file is,\n\
+    unless they begin with `/`.\n\
+    \n\
+    Which file, for every command, the first of these:\n\
+    \n\
+    1. `--config FILE`.\n\
+    2. The variable `SEALPOST_CONFIG` of the environment. An empty one: no file is read.\n\
+    3. `/etc/sealpost.toml`, if there is one and `--dir` is not given: a command on another directory must not end up in\n\
+    \x20\x20\x20the store of a file that nobody has named.\n\
+    \n\
+    `sealpost try` reads a file only if `--config` names it. Copies of `archive` go into a bucket only then, too.\n\
     \n\
     - `sealpost config default` prints a file with every key, its default and what it means: a good start.\n\
-    - `sealpost config show` prints what is in force and where each value came from: a default, a line of the file,\n\
-    \x20\x20or an option. It accepts the same options as every command, and `--json`.\n\
+    - `sealpost config show` prints which file is read, what is in force and where each value came from: a default, a line\n\
+    \x20\x20of the file, or an option. It accepts the same options as every command, and `--json`.\n\
     - `--dir` goes before `directory`, and `--log` before `log.level`, and `--memory` of `serve` and\n\
     \x20\x20`try` before `memory`.\n\
     \n\

@@ -40,8 +40,10 @@ fn the_default_file_says_what_is_in_force() {
 #[test]
 fn what_is_in_force_can_be_read_again() {
     let text = "directory = \"/var/mail\"\nmemory = \"96MiB\"\n[listen]\nimap = [\"127.0.0.1:0\"]\nlmtp_unix = [\"lmtp.sock\"]\n[log]\nformat = \"json\"\n";
-    let config = parse(text).unwrap();
-    let shown = reference::in_force(&config, "x.toml");
+    let named_by = file::NamedBy::Option;
+    let file = Some(file::ConfigFile { path: "x.toml".into(), named_by });
+    let config = Config { file, ..parse(text).unwrap() };
+    let shown = reference::in_force(&config);
     assert!(
         shown.contains("# x.toml:2\n") && shown.contains("# x.toml:4\n") && shown.contains("# default\n")
     );

@@ -42,6 +42,7 @@ impl Home {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sealpost"));
         command.current_dir(self.dir.path()).args(["--dir", "data"]).args(args).stdin(Stdio::null());
+        command.env("SEALPOST_CONFIG", "");
         command
     }
 

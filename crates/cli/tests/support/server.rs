@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The binary, in `dir`.
 pub fn sealpost(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sealpost"));
-    command.current_dir(dir).args(args).stdin(Stdio::null());
+    command.current_dir(dir).args(args).stdin(Stdio::null()).env("SEALPOST_CONFIG", "");
     command
 }
 

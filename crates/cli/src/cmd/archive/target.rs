@@ -23,6 +23,7 @@ use crate::global::Global;
 use crate::output::warn;
 use crate::place::Place;
 use crate::secret::PasswordArgs;
+use crate::store::StoreConfig;
 
 /// How a copy is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -154,6 +155,10 @@ impl Target<'_> {
     async fn open_sealed(&self, global: &Global, keep: Option<(u64, &Origin)>) -> Result<Arc<dyn Copy>> {
         let mut config = Config::load(global)?;
         config.directory = self.directory.to_owned();
+        // A copy goes into a bucket only if the command line names the configuration that names it.
+        if !config.is_named() {
+            config.store = StoreConfig::default();
+        }
         let place = Place::of(&config).await?;
         let name = self.account(&place).await?;
         let password = PasswordArgs {
