@@ -206,3 +206,33 @@ fn what_is_not_there_is_3_and_a_wrong_password_4() {
         ],
     );
 }
+
+#[test]
+fn what_goes_well_is_not_printed_if_nobody_wants_to_know() {
+    let home = Home::with_account();
+    let quiet = |args: &[&str]| {
+        let output = home.run(&[args, &["--quiet"]].concat());
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), said(&output))
+    };
+    for args in [
+        &["account", "add", "joe@example.org", "--password-file", "password"][..],
+        &["account", "suspend", "joe@example.org"],
+        &["account", "resume", "joe@example.org"],
+        &["alias", "add", "info@example.org", "joe@example.org"],
+        &["alias", "set", "info@example.org", ACCOUNT],
+        &["alias", "remove", "info@example.org"],
+        &["account", "remove", "joe@example.org"],
+        &["account", "undelete", "joe@example.org"],
+        &["check"],
+        &["check", "--account", ACCOUNT, "--password-file", "password"],
+        &["store", "copy", "data", "copy"],
+    ] {
+        assert_eq!(quiet(args), (String::new(), String::new()), "{args:?}");
+    }
+    // What was asked for is printed all the same, and so is what goes wrong.
+    assert_eq!(quiet(&["account", "list"]).0.lines().count(), 2);
+    assert!(!quiet(&["account", "recovery", ACCOUNT, "--password-file", "password"]).0.is_empty());
+    let refused = home.run(&["--quiet", "account", "show", "nobody@example.org"]);
+    assert!(!refused.status.success() && !refused.stderr.is_empty());
+}

@@ -3,6 +3,8 @@
 //!
 //! Root runs the binary as another user here; anybody else takes permissions away from files of their own.
 
+#![allow(clippy::print_stderr, reason = "what is not tested is said")]
+
 #[path = "support/run.rs"]
 mod run;
 

@@ -333,11 +333,7 @@ struct Answer {
 impl Answer {
     fn of(outcome: &Result<Option<(RootKey, SlotId)>, Denied>, record: Option<&AccountRecord>) -> Self {
         let version = record.map(|record| record.version);
-        let opened = match outcome {
-            Ok(opened) => Ok(opened.clone()),
-            Err(_) => Err(()),
-        };
-        Answer { version, opened }
+        Answer { version, opened: outcome.as_ref().cloned().map_err(|_| ()) }
     }
 
     fn is_of(&self, record: Option<&AccountRecord>) -> bool {

@@ -162,7 +162,7 @@ async fn add(args: AddArgs, global: &Global) -> Result<ExitCode> {
     let role = if args.admin { Role::Admin } else { Role::User };
     let new = NewAccount { password, quota: args.quota, role };
     let (record, _) = place.directory.create(&name, new).await?;
-    global.output().show(&Shown::from(&record), |shown| format!("made the account {}", shown.account))?;
+    global.output().done(&Shown::from(&record), |shown| format!("made the account {}", shown.account))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -206,7 +206,7 @@ async fn suspend(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let since = rfc3339(place.directory.suspend(&name).await?);
     place.tell_of_record(account.id).await;
     let done = Done { account: name.to_string(), done: "suspended" };
-    global.output().show(&done, |_| match was_suspended {
+    global.output().done(&done, |_| match was_suspended {
         true => format!("{name} was suspended already, {since}"),
         false => format!(
             "suspended {name}: logins are refused, sessions end within a minute, and its mail still arrives"
@@ -222,7 +222,7 @@ async fn resume(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let since = place.directory.resume(&name).await?.map(rfc3339);
     place.tell_of_record(account).await;
     let done = Done { account: name.to_string(), done: "resumed" };
-    global.output().show(&done, |_| match since {
+    global.output().done(&done, |_| match since {
         Some(since) => format!("{name} can log in again; it was suspended {since}"),
         None => format!("{name} was not suspended"),
     })?;
@@ -245,7 +245,7 @@ async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let days = place.settings.retention.as_secs() / 86_400;
     let useless_aliases = alias::useless_without(&place, name.address()).await?;
     let removed = Removed { done: Done { account: name.to_string(), done: "removed" }, useless_aliases };
-    global.output().show(&removed, |_| {
+    global.output().done(&removed, |_| {
         format!("removed {name}; for {days} days `sealpost account undelete {name}` brings it back")
     })?;
     Ok(ExitCode::SUCCESS)

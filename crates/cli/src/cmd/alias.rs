@@ -163,7 +163,7 @@ fn show(global: &Global, change: AliasChange) -> Result<ExitCode> {
     if change.added.is_empty() && change.removed.is_empty() {
         global.output().note("nothing has changed");
     }
-    global.output().show(&Changed::from(change), Changed::lines)?;
+    global.output().done(&Changed::from(change), Changed::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -207,7 +207,7 @@ async fn remove(alias: &str, targets: &[String], global: &Global) -> Result<Exit
         AliasName::CatchAll(_) => Vec::new(),
     };
     let removed = Removed { alias: name.to_string(), done: "removed", useless_aliases };
-    global.output().show(&removed, |r| format!("removed the alias {}", r.alias))?;
+    global.output().done(&removed, |r| format!("removed the alias {}", r.alias))?;
     Ok(ExitCode::SUCCESS)
 }
 

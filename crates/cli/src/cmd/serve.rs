@@ -85,7 +85,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         server.context().accounts.set_bodies(Arc::new(Anywhere(refetch)));
     }
     let ready = Ready::of(&place, server.addresses());
-    if let Err(error) = global.output().show(&ready, |ready| ready.to_text()) {
+    if let Err(error) = global.output().done(&ready, |ready| ready.to_text()) {
         // A full disk behind standard output, or nobody who reads it, is no reason to serve no mail.
         tracing::warn!(%error, "standard output cannot be written: where this server listens is in the configuration");
     }

@@ -101,7 +101,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             place.tell_of_record(record.id).await;
             global
                 .output()
-                .show(&Shown::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;
+                .done(&Shown::new(info, None), |t| format!("revoked {} ({}) of {name}", t.id, t.label))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -411,17 +411,20 @@ fn fills_the_disk() {
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
 fn a_read_only_disk_fails_writes_not_reads_and_the_store_recovers() {
-    where_it_may_mount("local::tests::on_a_read_only_disk");
-}
-
-/// Runs a test of its own directory in a process that may mount, if there can be one.
-pub(super) fn where_it_may_mount(test: &str) {
-    let unshare = ["unshare", "-Urm", "true"];
-    let allowed = Command::new(unshare[0]).args(&unshare[1..]).status();
-    if !allowed.is_ok_and(|status| status.success()) {
+    if !may_mount() {
         eprintln!("not tested: mounting is not allowed here");
         return;
     }
+    where_it_may_mount("local::tests::on_a_read_only_disk");
+}
+
+/// Whether a process of this user may mount what nobody else sees.
+pub(super) fn may_mount() -> bool {
+    Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
+}
+
+/// Runs a test of its own directory in such a process.
+pub(super) fn where_it_may_mount(test: &str) {
     let dir = tempfile::tempdir().unwrap();
     let binary = std::env::current_exe().unwrap();
     let binary = binary.to_str().unwrap();

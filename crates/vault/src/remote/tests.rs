@@ -314,7 +314,8 @@ async fn what_conditional_writes_are_worth_is_found_out() {
 /// Reads, listings, uploads: whatever is refused, nothing of the probe stays.
 #[tokio::test]
 async fn a_probe_that_fails_removes_what_it_wrote() {
-    let fails: [(&str, fn(&Request) -> bool); 4] = [
+    type Fails = (&'static str, fn(&Request) -> bool);
+    let fails: [Fails; 4] = [
         ("read", |request| request.method == "GET" && !request.key.is_empty()),
         ("list", |request| request.query.contains_key("prefix")),
         ("a part", |request| request.query.contains_key("partNumber")),

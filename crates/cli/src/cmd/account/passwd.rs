@@ -48,6 +48,6 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     place.directory.set_password(&name, &root, new).await?;
     place.tell_of_record(record.id).await;
     let done = Done { account: name.to_string(), done: "changed" };
-    global.output().show(&done, |_| format!("changed the password of {name}"))?;
+    global.output().done(&done, |_| format!("changed the password of {name}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -56,7 +56,7 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let name = place.account_name(&args.account.name)?;
     place.directory.undelete(&name).await?;
     let done = Done { account: name.to_string(), done: "undeleted" };
-    global.output().show(&done, |_| format!("{name} is back"))?;
+    global.output().done(&done, |_| format!("{name} is back"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,7 +89,7 @@ async fn messages(args: Args, place: &Place, global: &Global) -> Result<ExitCode
     }
     told.end().await;
     let result = Restored { account: record.name.to_string(), restored, mailbox: args.to };
-    global.output().show(&result, |r| match r.restored {
+    global.output().done(&result, |r| match r.restored {
         0 => "there is nothing to bring back".to_owned(),
         n => format!("brought {n} messages back into {}", r.mailbox),
     })?;

@@ -1,5 +1,6 @@
 //! `sealpost archive schedule`: prints, installs nothing.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -61,9 +62,15 @@ pub fn run(args: Args, global: &Global) -> Result<ExitCode> {
         warn_of(name, &accounts.get(name)?);
     }
     let program = std::env::current_exe().context("where this program is")?;
-    let directory = std::path::absolute(Config::load(global)?.directory)?;
+    let config = Config::load(global)?;
+    let directory = std::path::absolute(&config.directory)?;
+    let file = config.file.as_ref().filter(|_| config.is_named());
+    let file = file.map(|file| std::path::absolute(&file.path)).transpose()?;
     let (program, directory) = (program.to_string_lossy(), directory.to_string_lossy());
-    let mut words = vec![&*program, "--quiet", "--dir", &*directory, "archive", "pull"];
+    let file = file.as_deref().map(Path::to_string_lossy);
+    let mut words = vec![&*program, "--quiet"];
+    words.extend(file.as_deref().into_iter().flat_map(|file| ["--config", file]));
+    words.extend(["--dir", &*directory, "archive", "pull"]);
     words.extend(args.accounts.iter().map(|name| &**name));
     let command = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");
     let text = match args.form {

@@ -1,7 +1,6 @@
 //! What a check found.
 
 use std::fmt::Display;
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use sealpost_base::{Clock, Error, Kind};
 use sealpost_vault::owner;
 use serde::Serialize;
 
-use crate::output::{Output, warn};
+use crate::output::Output;
 
 /// Problems that are kept for the JSON; all are counted.
 const PROBLEMS_KEPT: usize = 10_000;
@@ -207,7 +206,7 @@ impl Report {
     pub fn progress(&mut self) {
         self.bar.inc(1);
         let late = self.clock.monotonic().saturating_sub(self.started) > PATIENCE;
-        if self.bar.is_hidden() && late && !self.output.is_json() && std::io::stderr().is_terminal() {
+        if self.bar.is_hidden() && late && self.output.shows_progress() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             if let Ok(style) =
                 ProgressStyle::with_template("{bar:30} {pos} of {len} messages of {msg}, {eta} left")
@@ -268,13 +267,16 @@ impl Report {
             without_key: &self.without_key,
             checked: &self.totals,
         };
-        self.output.show(&whole, Whole::text)?;
-        if !self.output.is_json() && !self.without_key.is_empty() {
+        match ok {
+            true => self.output.done(&whole, Whole::text)?,
+            false => self.output.show(&whole, Whole::text)?,
+        }
+        if !self.without_key.is_empty() {
             let (shown, more) = match self.without_key.len() {
                 n if n > 5 => (&self.without_key[..5], format!(" and {} more", n - 5)),
                 _ => (&self.without_key[..], String::new()),
             };
-            warn(format_args!(
+            self.output.note(format_args!(
                 "without a password only the log's chain was checked, and how the messages end that are there; \
                  not whether some are missing, nor what is in them, of {}{more}",
                 shown.join(", ")

@@ -13,7 +13,6 @@
 //! cannot be told once FROM's log was trimmed beyond the end of TO's.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -136,7 +135,10 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         global.output().note(summary.to_text());
         return Err(e.context("the copy is not complete; run it again to go on"));
     }
-    global.output().show(&summary, Summary::to_text)?;
+    match summary.is_complete() {
+        true => global.output().done(&summary, Summary::to_text)?,
+        false => global.output().show(&summary, Summary::to_text)?,
+    }
     Ok(if summary.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -566,7 +568,7 @@ fn is_beside(one: &Listed, other: &Listed) -> bool {
 }
 
 fn progress(global: &Global) -> ProgressBar {
-    if global.json || !std::io::stderr().is_terminal() {
+    if !global.output().shows_progress() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
