@@ -38,7 +38,7 @@ mod tests;
 pub use accounts::NewAccount;
 pub use aliases::{Alias, AliasChange, AliasName};
 pub use name::{AccountName, Address};
-pub use quota::{Quotas, Resource, Usage};
+pub use quota::{Quotas, Resource, Usage, UsageRecord};
 pub use record::{AccountRecord, Role, TokenInfo};
 pub use resolve::{Recipient, Resolved};
 pub use secret::Secret;

@@ -30,6 +30,7 @@ pub mod share;
 pub mod special_use;
 pub mod state;
 pub mod summary;
+pub mod usage;
 
 pub use account::{Account, Committed, NewMessage, StateGuard, Unplaced};
 pub use accounts::{Accounts, Bell, Charge, Delivery, Offer, Options, Ticket};

@@ -1,18 +1,19 @@
 //! How much accounts hold, as deliveries have to know it without a key, and whether there is room for more.
 //!
-//! An account that a session of this process has loaded is known exactly. Of others the last usage record is known,
-//! and what this process has delivered since; what other processes deliver meanwhile is seen when they write it down.
-//! A record is written when a session ends, and by deliveries whenever what is not written yet passes
-//! [`UNRECORDED_OCTETS`] or [`UNRECORDED_MESSAGES`]. So an account can pass its limits by that much for each process, and by
-//! the messages that are on their way at the same moment, and by no more (`docs/decisions/0015-mailboxes-and-quota.md`).
+//! An account that a session of this process has loaded is known exactly. Of others the usage record is known, and what this
+//! process has delivered since, which it adds to the record whenever that passes [`UNRECORDED_OCTETS`] or [`UNRECORDED_MESSAGES`], and when
+//! the server stops. Where there is no record, what the store holds is counted. Sessions write an exact record when they end.
+//! So an account can pass its limits by that much for each process, and by the messages that are on their way at the
+//! same moment, and by no more (`docs/decisions/0015-mailboxes-and-quota.md`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sealpost_account::directory::{Quotas, Resource, Usage};
-use sealpost_account::{AccountState, metadata};
+use sealpost_account::directory::{Quotas, Resource, Seen, Usage, UsageRecord};
+use sealpost_account::usage;
 use sealpost_base::{AccountId, Result};
+use tokio::task::JoinSet;
 
 use crate::context::Context;
 
@@ -29,25 +30,26 @@ pub struct Book {
     known: Mutex<HashMap<AccountId, Known>>,
     /// Counts changes of limits made by this process.
     changes: AtomicU64,
+    noting: Mutex<JoinSet<()>>,
+    /// Accounts to whose records something is being added: it must not be added twice.
+    adding: Mutex<HashSet<AccountId>>,
 }
 
 #[derive(Clone, Copy)]
 struct Known {
-    /// All of it.
-    usage: Usage,
+    record: UsageRecord,
+    /// What this process has delivered that is not in the record.
+    delivered: Usage,
     /// What of it is in shares, as far as a session of this process has seen them.
     shared: Usage,
-    /// What the record says.
-    recorded: Option<Usage>,
+    /// When the record was read.
+    seen: Option<Seen>,
 }
 
-/// How much a state holds.
-pub fn usage(state: &AccountState) -> Usage {
-    let (storage, messages) = state.mailboxes().fold((0u64, 0u64), |(octets, messages), mailbox| {
-        (octets.saturating_add(mailbox.bytes()), messages.saturating_add(mailbox.len() as u64))
-    });
-    let (mailboxes, annotations) = (state.mailbox_count() as u64, metadata::bytes(state) as u64);
-    Usage { storage, messages, mailboxes, annotations }
+impl Known {
+    fn usage(&self) -> Usage {
+        self.record.usage.with(self.delivered)
+    }
 }
 
 impl Book {
@@ -68,28 +70,42 @@ impl Book {
     pub async fn usage(&self, ctx: &Context, account: AccountId) -> Result<Usage> {
         if let Some(loaded) = ctx.accounts.peek(account) {
             loaded.catch_up().await?;
-            let own = usage(&loaded.state());
-            return Ok(match self.lock().get_mut(&account) {
-                Some(known) => {
-                    known.usage = own.with(known.shared);
-                    known.usage
-                }
-                None => own,
-            });
+            return Ok(usage::of(&loaded.state()).with(self.shared(account)));
         }
-        let known = self.lock().get(&account).map(|known| known.usage);
-        if let Some(usage) = known {
-            return Ok(usage);
+        let seen = ctx.directory.seen();
+        match self.known(account) {
+            // Where the store does not tell, what others wrote is looked for before mail is refused.
+            Some(known) if known.seen == seen => Ok(known.usage()),
+            _ => Ok(self.read(ctx, account).await?.usage()),
         }
-        self.reread(ctx, account).await
     }
 
-    /// What the record says, whatever was known here.
-    async fn reread(&self, ctx: &Context, account: AccountId) -> Result<Usage> {
-        let recorded = ctx.directory.usage(account).await?;
-        let usage = recorded.unwrap_or_default();
-        self.remember(account, Known { usage, recorded, shared: self.shared(account) });
-        Ok(usage)
+    /// What the record says, and what this process has delivered beside it. Without a record, what is there is counted and written
+    /// down.
+    async fn read(&self, ctx: &Context, account: AccountId) -> Result<Known> {
+        let seen = ctx.directory.seen();
+        let record = match ctx.directory.usage_record(account).await? {
+            Some(record) => record,
+            None => usage::settle(&ctx.directory, account).await?,
+        };
+        Ok(self.learn(account, record, seen))
+    }
+
+    /// Another process may have written the record. A complete one includes what this process has delivered.
+    fn learn(&self, account: AccountId, record: UsageRecord, seen: Option<Seen>) -> Known {
+        let known = self.known(account);
+        if let Some(known) = known.filter(|known| known.record.version > record.version) {
+            // Written while it was being read.
+            return known;
+        }
+        let delivered = match known {
+            Some(known) if known.record == record || !record.complete => known.delivered,
+            _ => Usage::default(),
+        };
+        let shared = known.map_or(Usage::default(), |known| known.shared);
+        let known = Known { record, delivered, shared, seen };
+        self.remember(account, known);
+        known
     }
 
     /// The resource of which an account has not enough for messages that arrive.
@@ -111,37 +127,37 @@ impl Book {
             return Ok(lacks);
         }
         // Before mail is refused: somebody may have made room in another process, and have written it down.
-        let known = self.lock().get(&account).copied();
-        let recorded = ctx.directory.usage(account).await?;
-        if known.is_some_and(|known| known.recorded == recorded) {
-            return Ok(lacks);
-        }
-        Ok(quotas.exceeded(self.reread(ctx, account).await?, more))
+        Ok(quotas.exceeded(self.read(ctx, account).await?.usage(), more))
     }
 
     /// Messages were delivered to an account with these limits.
     pub async fn delivered(&self, ctx: &Context, account: AccountId, quotas: Quotas, more: Usage) {
-        if !quotas.limit_messages() || self.usage(ctx, account).await.is_err() {
+        if !quotas.limit_messages() {
+            // What is known of it would be too little when it is limited again.
+            self.lock().remove(&account);
             return;
         }
+        let exact = match ctx.accounts.peek(account) {
+            Some(_) => self.usage(ctx, account).await.ok(),
+            None => None,
+        };
         let due = {
             let mut known = self.lock();
+            // What is not known is read, or counted, when it is next asked for.
             let Some(known) = known.get_mut(&account) else { return };
-            if ctx.accounts.peek(account).is_none() {
-                known.usage = known.usage.with(more);
-            }
-            let recorded = known.recorded.unwrap_or_default();
-            let due = known.usage.storage.abs_diff(recorded.storage) > UNRECORDED_OCTETS
-                || known.usage.messages.abs_diff(recorded.messages) > UNRECORDED_MESSAGES;
-            due.then_some((known.usage, known.shared))
+            known.delivered = known.delivered.with(more);
+            let much = differ_much(exact.unwrap_or(known.usage()), known.record.usage);
+            much.then_some(known.shared)
         };
-        if let Some((usage, shared)) = due {
-            self.record(ctx, account, usage, shared).await;
+        match (due, exact) {
+            (Some(shared), Some(exact)) => self.record(ctx, account, exact, shared).await,
+            (Some(_), None) => self.add(ctx, account).await,
+            (None, _) => {}
         }
     }
 
-    /// A session saw that much in the account's own log and in its shares; written down if it is news and limits depend
-    /// on it.
+    /// A session saw that much in the account's own log and in its shares. Written down if it is news and limits depend on it, or if it is
+    /// much: an operator may set a limit while nobody is there who knows.
     pub async fn observed(
         &self,
         ctx: &Context,
@@ -150,37 +166,104 @@ impl Book {
         own: Usage,
         shared: Usage,
     ) {
-        if quotas == Quotas::default() {
-            return;
-        }
         let usage = own.with(shared);
-        let known = self.lock().get(&account).copied();
-        let recorded = match known {
-            Some(known) => Ok(known.recorded),
-            None => ctx.directory.usage(account).await,
+        let record = match self.known(account) {
+            Some(known) => Some(known.record),
+            None => match ctx.directory.usage_record(account).await {
+                Ok(record) => record,
+                Err(error) => {
+                    tracing::warn!(%account, %error, "how much an account holds could not be looked up");
+                    return;
+                }
+            },
         };
-        match recorded {
-            Ok(recorded) if recorded == Some(usage) => {
-                self.remember(account, Known { usage, shared, recorded });
+        let is_news = match record {
+            Some(record) if quotas == Quotas::default() => differ_much(usage, record.usage),
+            Some(record) => record.usage != usage,
+            None => true,
+        };
+        match (is_news, record) {
+            (false, Some(record)) => {
+                let seen = ctx.directory.seen();
+                self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
             }
             _ => self.record(ctx, account, usage, shared).await,
         }
     }
 
+    /// Counts what an account holds that nobody has written down: limits were set. An account that is loaded is known exactly.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn settle(&self, ctx: &Context, account: AccountId) -> Result<()> {
+        if ctx.accounts.peek(account).is_none() {
+            usage::settle(&ctx.directory, account).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes in the background what a session leaves. Nobody waits for it but [`Book::write_down`].
+    pub fn note(&self, noting: impl Future<Output = ()> + Send + 'static) {
+        let mut all = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
+        while all.try_join_next().is_some() {}
+        all.spawn(noting);
+    }
+
+    /// Writes down what this process has delivered and what its sessions have left: it stops.
+    pub async fn write_down(&self, ctx: &Context) {
+        let mut noting = std::mem::take(&mut *self.noting.lock().unwrap_or_else(PoisonError::into_inner));
+        while noting.join_next().await.is_some() {}
+        let unwritten = |(account, known): (&AccountId, &Known)| {
+            (known.delivered != Usage::default()).then_some(*account)
+        };
+        let all: Vec<_> = self.lock().iter().filter_map(unwritten).collect();
+        for account in all {
+            self.add(ctx, account).await;
+        }
+    }
+
     /// What is not written is known here all the same, and tried again with the next change.
     async fn record(&self, ctx: &Context, account: AccountId, usage: Usage, shared: Usage) {
-        let recorded = match ctx.directory.record_usage(account, usage).await {
-            Ok(()) => Some(usage),
+        match ctx.directory.record_usage(account, usage).await {
+            Ok(record) => {
+                let seen = ctx.directory.seen();
+                self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
+            }
             Err(error) => {
                 tracing::warn!(%account, %error, "how much an account holds could not be written down");
-                self.lock().get(&account).and_then(|known| known.recorded)
             }
-        };
-        self.remember(account, Known { usage, shared, recorded });
+        }
+    }
+
+    /// Adds what was delivered to the record, unless that was written anew and includes it.
+    async fn add(&self, ctx: &Context, account: AccountId) {
+        let Some(_adding) = Adding::begin(self, account) else { return };
+        if let Err(error) = self.try_to_add(ctx, account).await {
+            tracing::warn!(%account, %error, "what an account was delivered could not be written down");
+        }
+    }
+
+    async fn try_to_add(&self, ctx: &Context, account: AccountId) -> Result<()> {
+        let delivered = self.read(ctx, account).await?.delivered;
+        if delivered == Usage::default() {
+            return Ok(());
+        }
+        let record = ctx.directory.add_usage(account, delivered).await?;
+        let seen = ctx.directory.seen();
+        if let Some(known) = self.lock().get_mut(&account) {
+            // More may have come meanwhile.
+            (known.record, known.seen) = (record, seen);
+            known.delivered = known.delivered.without(delivered);
+        }
+        Ok(())
+    }
+
+    fn known(&self, account: AccountId) -> Option<Known> {
+        self.lock().get(&account).copied()
     }
 
     fn shared(&self, account: AccountId) -> Usage {
-        self.lock().get(&account).map_or(Usage::default(), |known| known.shared)
+        self.known(account).map_or(Usage::default(), |known| known.shared)
     }
 
     fn remember(&self, account: AccountId, known: Known) {
@@ -199,4 +282,29 @@ impl Book {
     fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Something is being added to the record of an account.
+struct Adding<'a> {
+    book: &'a Book,
+    account: AccountId,
+}
+
+impl<'a> Adding<'a> {
+    /// `None` if it is already.
+    fn begin(book: &'a Book, account: AccountId) -> Option<Self> {
+        let mut all = book.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(account).then_some(Adding { book, account })
+    }
+}
+
+impl Drop for Adding<'_> {
+    fn drop(&mut self) {
+        self.book.adding.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.account);
+    }
+}
+
+fn differ_much(now: Usage, recorded: Usage) -> bool {
+    now.storage.abs_diff(recorded.storage) > UNRECORDED_OCTETS
+        || now.messages.abs_diff(recorded.messages) > UNRECORDED_MESSAGES
 }

@@ -29,6 +29,8 @@ mod tests;
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 /// How often it is looked for accounts that nobody uses.
 const UNLOAD_PERIOD: Duration = Duration::from_secs(5);
+/// How long it may take at the end to write down what accounts hold.
+const WRITE_DOWN: Duration = Duration::from_secs(5);
 
 /// Age at which nobody receives a spooled message any more.
 const SPOOL_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -172,6 +174,10 @@ impl Server {
             Err(_) => self.admission.total(),
         };
         self.listeners.shutdown().await;
+        // Sessions have left what they know, and nothing is delivered any more.
+        if tokio::time::timeout(WRITE_DOWN, self.ctx.quotas.write_down(&self.ctx)).await.is_err() {
+            tracing::warn!("not everything that accounts hold was written down before the end");
+        }
         self.bus_ends.begin();
         while self.bus.join_next().await.is_some() {}
         self.housekeeping.shutdown().await;

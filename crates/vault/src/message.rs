@@ -18,8 +18,8 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{AccountId, Error, ObjectId, Random, Result};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::chunk;
 use crate::cipher::{ObjectCipher, sha256};
+use crate::{Listed, Store, chunk};
 
 pub use reader::{MessageReader, READER_BYTES};
 pub use thin::{Bodies, HEAD_BYTES, Thin, Wanted, thin_path};
@@ -159,6 +159,21 @@ impl Layout {
         footer[24..28].copy_from_slice(&self.sealed_index.to_be_bytes());
         footer[28..].copy_from_slice(&MAGIC);
         footer
+    }
+}
+
+/// Octets of the message in an object, as its footer says: for whoever counts without the key that would vouch for them.
+///
+/// # Errors
+/// `Corrupt` if it does not end as a message object does, whole or thin; what the store says.
+pub async fn size_in(store: &Store, object: &Listed) -> Result<u64> {
+    let corrupt = || Error::corrupt(format!("{} does not end as a message does", object.path));
+    let start = object.size.checked_sub(FOOTER_BYTES as u64).ok_or_else(corrupt)?;
+    let footer = store.read_range(&object.path, start..object.size).await?;
+    let (raw_bytes, rest) = footer.split_first_chunk::<8>().ok_or_else(corrupt)?;
+    match rest.ends_with(&MAGIC) || rest.ends_with(&thin::MAGIC) {
+        true => Ok(u64::from_be_bytes(*raw_bytes)),
+        false => Err(corrupt()),
     }
 }
 

@@ -1,11 +1,13 @@
 //! What an account may hold, and how much it holds as far as that is known without its key (RFC 9208).
 //!
-//! The limits are in the account's record. How much an account holds only its owner's sessions can tell, and they
-//! write it down: `usage/{account id}/{version:016x}`, a record like the others (`docs/format/accounts.md`). Deliveries go by
-//! it; what it costs that it is not always the latest is in `docs/decisions/0015-mailboxes-and-quota.md`.
+//! The limits are in the account's record. How much an account holds its owner's sessions write down when they end, and deliveries add what
+//! came since: `usage/{account id}/{version:016x}`, a record like the others (`docs/format/accounts.md`). What is in none of
+//! them is counted ([`crate::usage`]). How exact that is: `docs/decisions/0015-mailboxes-and-quota.md`.
 
+use futures::TryStreamExt;
 use minicbor::{Decode, Encode};
-use sealpost_base::{AccountId, Error, Result, limits};
+use sealpost_base::{AccountId, Error, Result, Timestamp, limits};
+use sealpost_vault::Store;
 
 use super::{AccountRecord, Directory};
 
@@ -38,20 +40,15 @@ pub struct Quotas {
 }
 
 /// How much there is of each.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Octets of messages.
-    #[n(0)]
     pub storage: u64,
     /// Messages.
-    #[n(1)]
     pub messages: u64,
     /// Mailboxes.
-    #[n(2)]
     pub mailboxes: u64,
     /// Octets of metadata.
-    #[n(3)]
     pub annotations: u64,
 }
 
@@ -85,6 +82,17 @@ impl Usage {
             messages: self.messages.saturating_sub(less.messages),
             mailboxes: self.mailboxes.saturating_sub(less.mailboxes),
             annotations: self.annotations.saturating_sub(less.annotations),
+        }
+    }
+
+    /// Of each whichever is more.
+    #[must_use]
+    pub fn max(self, other: Usage) -> Self {
+        Usage {
+            storage: self.storage.max(other.storage),
+            messages: self.messages.max(other.messages),
+            mailboxes: self.mailboxes.max(other.mailboxes),
+            annotations: self.annotations.max(other.annotations),
         }
     }
 
@@ -156,30 +164,109 @@ impl AccountRecord {
     }
 }
 
+/// How much an account held when that was last written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageRecord {
+    /// How much that was.
+    pub usage: Usage,
+    /// It includes all that had come by then, whoever delivered it; else what one process has delivered was added to the record before.
+    pub complete: bool,
+    /// Of this record.
+    pub version: u64,
+}
+
+/// As it is stored.
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct StoredUsage {
+    #[n(0)]
+    storage: u64,
+    #[n(1)]
+    messages: u64,
+    #[n(2)]
+    mailboxes: u64,
+    #[n(3)]
+    annotations: u64,
+    #[n(4)]
+    #[cbor(default)]
+    complete: bool,
+}
+
 impl Directory {
-    /// How much an account held when that was last written down; `None` if it never was.
+    /// What was last written down of how much an account holds; `None` if nothing ever was.
     ///
     /// # Errors
     /// What the store says; `Corrupt` if the record is not one of this server's.
-    pub async fn usage(&self, account: AccountId) -> Result<Option<Usage>> {
+    pub async fn usage_record(&self, account: AccountId) -> Result<Option<UsageRecord>> {
         let Some(newest) = self.versions.newest(&directory(account)).await? else { return Ok(None) };
-        let usage = minicbor::decode(&newest.bytes);
-        usage.map(Some).map_err(|e| Error::corrupt("a usage record cannot be read").with_source(e))
+        let stored: StoredUsage = minicbor::decode(&newest.bytes)
+            .map_err(|e| Error::corrupt("a usage record cannot be read").with_source(e))?;
+        let StoredUsage { storage, messages, mailboxes, annotations, complete } = stored;
+        let usage = Usage { storage, messages, mailboxes, annotations };
+        Ok(Some(UsageRecord { usage, complete, version: newest.version }))
     }
 
-    /// Writes down how much an account holds now.
+    /// When that was, by the store's clock.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(crate) async fn usage_written(&self, account: AccountId) -> Result<Option<Timestamp>> {
+        let listed = self.versions.store().list(&directory(account), None);
+        let written =
+            listed.try_fold(None, |last, object| std::future::ready(Ok(last.max(Some(object.modified)))));
+        written.await
+    }
+
+    /// Writes down how much an account holds now, all that has come included; the record.
     ///
     /// # Errors
     /// What the store says; `Retry` if others write all the time.
-    pub async fn record_usage(&self, account: AccountId, usage: Usage) -> Result<()> {
-        let (directory, bytes) = (directory(account), minicbor::to_vec(usage).unwrap_or_default());
+    pub async fn record_usage(&self, account: AccountId, usage: Usage) -> Result<UsageRecord> {
+        self.change_usage(account, true, |_| usage).await
+    }
+
+    /// Adds what one process has delivered to what is written down; the record.
+    ///
+    /// # Errors
+    /// As [`Directory::record_usage`].
+    pub async fn add_usage(&self, account: AccountId, more: Usage) -> Result<UsageRecord> {
+        self.change_usage(account, false, |before| before.with(more)).await
+    }
+
+    async fn change_usage(
+        &self,
+        account: AccountId,
+        complete: bool,
+        change: impl Fn(Usage) -> Usage,
+    ) -> Result<UsageRecord> {
         for _ in 0..limits::RECORD_ATTEMPTS {
-            let version = self.versions.newest(&directory).await?.map_or(0, |newest| newest.version);
-            if self.versions.put_after(&directory, version, &bytes).await? {
-                return Ok(());
+            let before = self.usage_record(account).await?;
+            let version = before.map_or(0, |record| record.version);
+            let usage = change(before.map_or(Usage::default(), |record| record.usage));
+            if self.put_usage(account, version, usage, complete).await? {
+                return Ok(UsageRecord { usage, complete, version: version + 1 });
             }
         }
         Err(Error::retry("the usage of an account is being written by others all the time"))
+    }
+
+    /// Writes the record after that version; `false` if somebody else was first.
+    pub(crate) async fn put_usage(
+        &self,
+        account: AccountId,
+        version: u64,
+        usage: Usage,
+        complete: bool,
+    ) -> Result<bool> {
+        let Usage { storage, messages, mailboxes, annotations } = usage;
+        let stored = StoredUsage { storage, messages, mailboxes, annotations, complete };
+        let bytes = minicbor::to_vec(stored)
+            .map_err(|e| Error::internal("a usage record cannot be encoded").with_source(e.to_string()))?;
+        self.versions.put_after(&directory(account), version, &bytes).await
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.versions.store()
     }
 }
 
@@ -205,5 +292,13 @@ mod tests {
             quotas.exceeded(Usage::of_messages(0, u64::MAX), Usage::of_messages(0, 1)),
             Some(Resource::Storage)
         );
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_read() {
+        // {0: 301000, 1: 2, 2: 6, 3: 0}
+        let stored: StoredUsage =
+            minicbor::decode(b"\xa4\x00\x1a\x00\x04\x97\xc8\x01\x02\x02\x06\x03\x00").unwrap();
+        assert_eq!((stored.storage, stored.messages, stored.complete), (301_000, 2, false));
     }
 }

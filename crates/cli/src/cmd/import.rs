@@ -26,6 +26,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sealpost_account::share::Link;
+use sealpost_account::{Account, Accounts, usage};
 use sealpost_archive::discover::{Discovery, Found, STDIN, Skipped, discover};
 use sealpost_archive::mbox::{Options, Variant};
 use sealpost_base::{AccountId, Error, Kind};
@@ -194,10 +196,14 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let options = Options { variant: args.variant, ignore_labels, ..Options::default() };
     summary.account = record.name.to_string();
     let archives = reader::start(found, options, place.dir.clone());
+    let held = account.clone();
     let pipeline = pipeline::Pipeline::new(&place, &args, account, record.quotas(), &bar, &mut summary);
     let done = pipeline.run(archives).await;
     bar.finish_and_clear();
     told.end().await;
+    if let Err(error) = write_down_usage(&place, &accounts, &held).await {
+        tracing::warn!(%error, "how much the account holds was not written down");
+    }
     if let Err(e) = done {
         // What was imported stays imported; the summary says how much that is.
         global.output().note(summary.text());
@@ -234,6 +240,22 @@ fn find(args: &Args, summary: &mut Summary) -> Result<Vec<Found>> {
         }
     }
     Ok(all)
+}
+
+/// Writes down how much the account holds now, for deliveries to go by: nobody else knows it without counting.
+async fn write_down_usage(
+    place: &Place,
+    accounts: &Accounts,
+    account: &Account,
+) -> sealpost_base::Result<()> {
+    let mut held = usage::of(&account.state());
+    let links: Vec<Link> = account.state().links().map(|(_, link)| link.clone()).collect();
+    for link in links.into_iter().filter(|link| link.owner.is_none()) {
+        let share = accounts.open(link.share, &link.root).await?;
+        held = held.with(usage::of_share(&share.state()));
+    }
+    place.directory.record_usage(account.id(), held).await?;
+    Ok(())
 }
 
 fn progress_bar(bytes: u64, global: &Global) -> ProgressBar {

@@ -7,21 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealpost_account::account::Check;
-use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Usage};
+use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
 use sealpost_account::rights::Rights;
-use sealpost_account::{Account, AccountState};
+use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{Error, Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 
 use super::place::{Access, Place};
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
-use super::sharing::in_share;
-use crate::quota;
 
 /// What is said if not even that can be told of which resource there is too little.
 const FULL: &str = "the account is full";
-/// How long a session goes by limits that another process may have changed.
+/// How long a session goes by limits that another process may have changed, where the store does not tell of changes.
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
 const SOFT_PERCENT: u64 = 90;
@@ -43,8 +41,11 @@ pub(super) struct Quota {
     /// What is in shares of the account.
     shared: Usage,
     seen_changes: u64,
-    /// When the limits were read, by the monotonic clock.
+    /// When the limits were read: by the store, where it tells of changes, and by the monotonic clock.
+    seen: Option<Seen>,
     read: Duration,
+    /// What the account held when that was last noted.
+    noted: Usage,
     /// The client knows that a limit is near.
     warned: bool,
 }
@@ -57,7 +58,9 @@ impl Session {
             limits: record.quotas(),
             shared: Usage::default(),
             seen_changes: self.ctx.quotas.changes(),
+            seen: self.ctx.directory.seen(),
             read: self.ctx.clock.monotonic(),
+            noted: self.account.as_ref().map_or(Usage::default(), |account| usage::of(&account.state())),
             warned: false,
         };
         quota.warned = self.account.as_ref().is_some_and(|account| quota.near(&account.state()).is_some());
@@ -72,14 +75,17 @@ impl Session {
     }
 
     /// Writes down how much the account holds, for deliveries while nobody has it loaded.
-    pub(super) fn note_usage(&self) {
-        let (Some(quota), Some(account)) = (&self.quota, self.account.clone()) else { return };
-        if quota.limits == Quotas::default() {
+    pub(super) fn note_usage(&mut self) {
+        let (Some(quota), Some(account)) = (&mut self.quota, self.account.clone()) else { return };
+        let usage = usage::of(&account.state());
+        // Without limits it is good to know, and not worth looking it up for a session that changed nothing.
+        if quota.limits == Quotas::default() && usage == std::mem::replace(&mut quota.noted, usage) {
             return;
         }
         let (ctx, limits, shared) = (self.ctx.clone(), quota.limits, quota.shared);
-        tokio::spawn(async move {
-            let usage = quota::usage(&account.state());
+        let noting = self.ctx.clone();
+        noting.quotas.note(async move {
+            let usage = usage::of(&account.state());
             ctx.quotas.observed(&ctx, account.id(), limits, usage, shared).await;
         });
     }
@@ -88,11 +94,16 @@ impl Session {
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
         let Some(quota) = &mut self.quota else { return Ok(()) };
         let (changes, now) = (self.ctx.quotas.changes(), self.ctx.clock.monotonic());
-        if quota.seen_changes != changes || now.saturating_sub(quota.read) >= TRUSTED {
+        let seen = self.ctx.directory.seen();
+        let trusted = match seen {
+            Some(_) => seen == quota.seen,
+            None => now.saturating_sub(quota.read) < TRUSTED,
+        };
+        if quota.seen_changes != changes || !trusted {
             if let Some(record) = self.ctx.directory.find(&quota.root).await? {
                 quota.limits = record.quotas();
             }
-            (quota.seen_changes, quota.read) = (changes, now);
+            (quota.seen_changes, quota.seen, quota.read) = (changes, seen, now);
         }
         if quota.limits.limit_messages() || quota.limits.of(Resource::Annotations).is_some() {
             let shared = self.usage_in_own_shares().await?;
@@ -131,8 +142,8 @@ impl Session {
         match place.access {
             Access::Own => Ok(Room { limits: own.limits, other: own.shared }),
             Access::Share { owner: true, .. } => {
-                let all = quota::usage(&self.account()?.state()).with(own.shared);
-                Ok(Room { limits: own.limits, other: all.without(in_share(&place.account.state())) })
+                let all = usage::of(&self.account()?.state()).with(own.shared);
+                Ok(Room { limits: own.limits, other: all.without(usage::of_share(&place.account.state())) })
             }
             Access::Share { owner: false, .. } => {
                 let Some(about) = place.account.state().about() else { return Ok(Room::default()) };
@@ -141,7 +152,10 @@ impl Session {
                 let Some(owner) = owner else { return Ok(Room::default()) };
                 // How much else the owner has is known from what the owner's sessions wrote down.
                 let all = self.ctx.quotas.usage(&self.ctx, owner.id).await?;
-                Ok(Room { limits: owner.quotas(), other: all.without(in_share(&place.account.state())) })
+                Ok(Room {
+                    limits: owner.quotas(),
+                    other: all.without(usage::of_share(&place.account.state())),
+                })
             }
         }
     }
@@ -214,6 +228,7 @@ impl Session {
                 Ok(record.clone())
             })
             .await?;
+        self.ctx.quotas.settle(&self.ctx, record.id).await?;
         self.ctx.quotas.limits_changed();
         tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
         self.tell_quota(&record).await?;
@@ -280,7 +295,7 @@ impl Room {
         if self.limits == Quotas::default() {
             return None;
         }
-        self.limits.exceeded(quota::usage(state).with(self.other), more)
+        self.limits.exceeded(usage::of(state).with(self.other), more)
     }
 
     /// The same where a change is decided, but for `freed`, which the change gives back; nothing to ask if nothing is
@@ -301,7 +316,7 @@ impl Room {
 impl Quota {
     /// A resource of which so much is used that the client should know.
     fn near(&self, state: &AccountState) -> Option<Resource> {
-        let usage = quota::usage(state).with(self.shared);
+        let usage = usage::of(state).with(self.shared);
         Resource::ALL.into_iter().find(|resource| {
             let used = u128::from(usage.of(*resource)) * 100;
             self.limits.of(*resource).is_some_and(|limit| used > u128::from(limit) * u128::from(SOFT_PERCENT))

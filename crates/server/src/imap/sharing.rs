@@ -8,7 +8,7 @@ use sealpost_account::acl::Acl;
 use sealpost_account::directory::{AccountName, AccountRecord, ShareRecord, Usage};
 use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
-use sealpost_account::{Account, AccountState, Offer, metadata, ops};
+use sealpost_account::{Account, Offer, ops, usage};
 use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_vault::{AccountKeys, RootKey};
@@ -273,22 +273,15 @@ impl Session {
             let links = state.links().filter(|(_, link)| link.owner.is_none());
             links.map(|(mailbox, link)| (mailbox.id(), link.clone())).collect()
         };
-        let mut usage = Usage::default();
+        let mut held = Usage::default();
         for (mailbox, link) in links {
             let (share, _, _) = self.follow(&own, mailbox, &link).await?;
-            usage = usage.with(in_share(&share.state()));
+            held = held.with(usage::of_share(&share.state()));
         }
-        Ok(usage)
+        Ok(held)
     }
 
     fn log_shared(&self) {
         tracing::info!(account = %self.user, "a mailbox is shared now");
     }
-}
-
-/// What a share holds: its messages are in its inbox. The mailbox itself is counted where its name is.
-pub(super) fn in_share(share: &AccountState) -> Usage {
-    let inbox = share.inbox();
-    let annotations = metadata::bytes(share) as u64;
-    Usage { annotations, ..Usage::of_messages(inbox.len() as u64, inbox.bytes()) }
 }

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::TryStreamExt;
+use sealpost_account::directory::{AccountRecord, Quotas};
 use sealpost_base::{FakeClock, SeededRandom};
 use sealpost_server::{Context, Settings};
 use sealpost_vault::Store;
@@ -79,6 +81,33 @@ async fn names_that_another_process_has_just_made_are_there() {
             here.ok("CREATE New").await;
             here.ok("DELETE New").await;
         }
+    }
+}
+
+/// `sealpost account quota` beside a server: sessions that are open go by it as soon as the store has told of it.
+#[tokio::test]
+async fn a_limit_that_another_process_has_set_reaches_open_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::over(Store::local(dir.path()).await.unwrap(), Settings::default(), None).await;
+    let other = another_node(Store::local(dir.path()).await.unwrap());
+    let mut here = world.login().await;
+    here.ok("APPEND INBOX {3+}\r\na\r\n").await;
+    let mut all: Vec<_> = other.directory.list().try_collect().await.unwrap();
+    let mine = all.swap_remove(0);
+    let limited = Quotas { messages: Some(1), ..Quotas::default() };
+    let change = |record: &mut AccountRecord| {
+        record.set_quotas(limited);
+        Ok(())
+    };
+    other.directory.update(&mine.name, change).await.unwrap();
+    // Time stands still here: it is not that the session looks now and then.
+    for attempt in 0.. {
+        let lines = here.command("APPEND INBOX {3+}\r\nb\r\n").await;
+        if lines.last().unwrap().contains("NO [OVERQUOTA]") {
+            break;
+        }
+        assert!(attempt < 200, "{lines:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -29,7 +29,7 @@ pub const HEAD_BYTES: usize = CHUNK_BYTES - DIGEST_BYTES;
 
 const DIGEST_BYTES: usize = 32;
 /// "Sealpost thin", version 1: the last bytes of the object.
-const MAGIC: [u8; 4] = *b"SPT\x01";
+pub(super) const MAGIC: [u8; 4] = *b"SPT\x01";
 
 /// The path of a thin object.
 pub fn thin_path(account: AccountId, object: ObjectId) -> String {

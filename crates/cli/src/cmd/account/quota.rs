@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sealpost_account::directory::{Quotas, Usage};
+use sealpost_account::usage;
 use serde::Serialize;
 
 use super::NameArgs;
@@ -15,7 +16,8 @@ use crate::place::Place;
 /// Arguments of `sealpost account quota`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Without options, shows what the account may hold, and what it held when that was last written down.
+    after_help = "Without options, shows what the account may hold and what it holds. The latter is counted without the account's password: what a
+session of its owner last wrote down, and the messages that have come since.
 
 Examples:
   sealpost account quota jane@example.org
@@ -70,8 +72,7 @@ struct Shown {
 #[derive(Serialize)]
 struct Line {
     limit: Option<u64>,
-    /// `None`: it was never written down.
-    used: Option<u64>,
+    used: u64,
 }
 
 pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
@@ -97,28 +98,31 @@ pub(super) async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     } else {
         place.directory.get(&name).await?
     };
-    let used = place.directory.usage(record.id).await?;
+    // What is there already counts from now on, although nobody opened the account: it is written down where something was limited.
+    let used = match changes.iter().any(Option::is_some) {
+        true => usage::settle(&place.directory, record.id).await?.usage,
+        false => usage::known(&place.directory, record.id).await?,
+    };
     global.output().show(&Shown::new(name.to_string(), record.quotas(), used), Shown::lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl Shown {
-    fn new(account: String, quotas: Quotas, used: Option<Usage>) -> Self {
+    fn new(account: String, quotas: Quotas, used: Usage) -> Self {
         let line = |limit, used| Line { limit, used };
         Shown {
             account,
-            storage: line(quotas.storage, used.map(|used| used.storage)),
-            messages: line(quotas.messages, used.map(|used| used.messages)),
-            mailboxes: line(quotas.mailboxes, used.map(|used| used.mailboxes)),
-            annotations: line(quotas.annotations, used.map(|used| used.annotations)),
+            storage: line(quotas.storage, used.storage),
+            messages: line(quotas.messages, used.messages),
+            mailboxes: line(quotas.mailboxes, used.mailboxes),
+            annotations: line(quotas.annotations, used.annotations),
         }
     }
 
     fn lines(&self) -> String {
         let count = |n: u64| n.to_string();
         let line = |name: &str, line: &Line, show: &dyn Fn(u64) -> String| {
-            let used = line.used.map_or("not known".to_owned(), show);
-            format!("{name:<12} {used} of {}", line.limit.map_or("any".to_owned(), show))
+            format!("{name:<12} {} of {}", show(line.used), line.limit.map_or("any".to_owned(), show))
         };
         let lines = [
             line("storage", &self.storage, &bytes),

@@ -125,7 +125,7 @@ pub fn is_of_message(e: &Error) -> bool {
 
 /// Whether these would be more than the account may hold; each counts in every mailbox.
 fn over_quota(account: &Account, quotas: &Quotas, placements: &[Placement]) -> bool {
-    let used = sealpost_server::quota::usage(&account.state());
+    let used = sealpost_account::usage::of(&account.state());
     let sizes = placements.iter().map(|placement| (placement.to.len() as u64, placement.source.size()));
     let (messages, octets) =
         sizes.fold((0, 0), |(messages, octets), (count, size)| (messages + count, octets + size * count));

@@ -1,0 +1,131 @@
+//! How much an account holds: by its state, which takes its key, or as far as the store shows it to everybody.
+//!
+//! What sessions and deliveries write down ([`Directory::usage_record`]) is true of a moment. What is newer is counted: each
+//! message is an object of its own, whose last bytes say how large the message is. So a limit that an operator sets holds from
+//! then on, whether or not the owner ever logs in. Two things show in the state alone: a message that was expunged stays in the
+//! store for a while and is counted until a session writes down what is left, and one that was copied is one object.
+
+use futures::{StreamExt, TryStreamExt};
+use sealpost_base::{AccountId, Kind, Result, Timestamp, limits};
+use sealpost_vault::{Listed, Store, message};
+
+use crate::directory::{Directory, Usage, UsageRecord};
+use crate::metadata;
+use crate::state::AccountState;
+
+/// Sizes that are read at once.
+const AT_ONCE: usize = 32;
+
+/// How much a state holds.
+pub fn of(state: &AccountState) -> Usage {
+    let (storage, messages) = state.mailboxes().fold((0u64, 0u64), |(octets, messages), mailbox| {
+        (octets.saturating_add(mailbox.bytes()), messages.saturating_add(mailbox.len() as u64))
+    });
+    let (mailboxes, annotations) = (state.mailbox_count() as u64, metadata::bytes(state) as u64);
+    Usage { storage, messages, mailboxes, annotations }
+}
+
+/// How much the state of a share holds, whose messages are in its inbox. The mailbox itself is counted where its name is.
+pub fn of_share(share: &AccountState) -> Usage {
+    let (inbox, annotations) = (share.inbox(), metadata::bytes(share) as u64);
+    Usage { annotations, ..Usage::of_messages(inbox.len() as u64, inbox.bytes()) }
+}
+
+/// How much an account holds as far as that is known without its key: what was written down last, and the messages that came
+/// since, to shared mailboxes of the account too.
+///
+/// # Errors
+/// What the store says.
+pub async fn known(directory: &Directory, account: AccountId) -> Result<Usage> {
+    Ok(count(directory, account).await?.usage)
+}
+
+/// As [`known`], and writes it down, for deliveries to go by; the record.
+///
+/// # Errors
+/// What the store says; `Retry` if others write all the time.
+pub async fn settle(directory: &Directory, account: AccountId) -> Result<UsageRecord> {
+    for _ in 0..limits::RECORD_ATTEMPTS {
+        let counted = count(directory, account).await?;
+        match counted.record {
+            Some(record) if record.complete && record.usage == counted.usage => return Ok(record),
+            _ => {}
+        }
+        let version = counted.record.map_or(0, |record| record.version);
+        if directory.put_usage(account, version, counted.usage, true).await? {
+            return Ok(UsageRecord { usage: counted.usage, complete: true, version: version + 1 });
+        }
+    }
+    Err(sealpost_base::Error::retry("the usage of an account is being written by others all the time"))
+}
+
+struct Counted {
+    usage: Usage,
+    /// What it is based on.
+    record: Option<UsageRecord>,
+}
+
+async fn count(directory: &Directory, account: AccountId) -> Result<Counted> {
+    // Before the record is read, so that what comes meanwhile is counted.
+    let since = directory.usage_written(account).await?;
+    let record = directory.usage_record(account).await?;
+    let since = since.filter(|_| record.is_some());
+    let mut found = Found::default();
+    found.look(directory.store(), account, since).await?;
+    for share in directory.shares_of(account).await? {
+        found.look(directory.store(), share.share, since).await?;
+    }
+    let usage = match record {
+        // The store was copied or restored, and its objects have the time of that: none is known to be new.
+        Some(record) if !found.has_older => record.usage.max(found.newer),
+        Some(record) => record.usage.with(found.newer),
+        // An account begins with some mailboxes.
+        None => of(&AccountState::new(account)).with(found.newer),
+    };
+    Ok(Counted { usage, record })
+}
+
+/// What was found in the store.
+#[derive(Default)]
+struct Found {
+    newer: Usage,
+    has_older: bool,
+}
+
+impl Found {
+    /// Counts the messages whose objects were written after that, by the store's clock. That may tick in seconds; what came in the same
+    /// tick is taken for counted, because a session that ends may have stored a thousand messages in its last second, and mail would be
+    /// refused for them.
+    async fn look(&mut self, store: &Store, account: AccountId, since: Option<Timestamp>) -> Result<()> {
+        for below in ["msg", "thin"] {
+            // A body is given up long after its message came: what a record says includes it.
+            let counts = since.is_none() || below == "msg";
+            let mut has_older = false;
+            let newer = store.list(&format!("acct/{account}/{below}"), None).try_filter(|object| {
+                let is_newer = since.is_none_or(|since| object.modified > since);
+                has_older |= !is_newer;
+                std::future::ready(is_newer && counts)
+            });
+            let sizes = newer.map(|object| async { size(store, &object?).await }).buffer_unordered(AT_ONCE);
+            {
+                let mut sizes = std::pin::pin!(sizes);
+                while let Some(size) = sizes.try_next().await? {
+                    let one = size.map_or(Usage::default(), |octets| Usage::of_messages(1, octets));
+                    self.newer = self.newer.with(one);
+                }
+            }
+            self.has_older |= has_older;
+        }
+        Ok(())
+    }
+}
+
+/// Octets of the message in an object; `None` if it was removed meanwhile. One that is damaged counts as much as it takes.
+async fn size(store: &Store, object: &Listed) -> Result<Option<u64>> {
+    match message::size_in(store, object).await {
+        Ok(octets) => Ok(Some(octets)),
+        Err(e) if e.kind() == Kind::NotFound => Ok(None),
+        Err(e) if e.kind() == Kind::Corrupt => Ok(Some(object.size)),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,163 @@
+//! How much an account holds, as it is counted without its key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use sealpost_account::directory::{AccountName, AccountRecord, Directory, NewAccount, Secret, Usage};
+use sealpost_account::share::Link;
+use sealpost_account::{Account, Accounts, Flags, NewMessage, usage};
+use sealpost_base::{AccountId, Budget, FakeClock, Random, SeededRandom, Timestamp};
+use sealpost_vault::record::ServerKey;
+use sealpost_vault::{RootKey, Store};
+
+struct World {
+    key: ServerKey,
+    clock: Arc<FakeClock>,
+    random: Arc<SeededRandom>,
+    accounts: Accounts,
+    directory: Directory,
+    record: AccountRecord,
+    account: Arc<Account>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let random = Arc::new(SeededRandom::new(3));
+        let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+        let (store, key) = (Store::memory(), ServerKey::generate(&*random));
+        let shared: Arc<dyn Random> = random.clone();
+        let accounts = Accounts::new(store.clone(), clock.clone(), shared, Budget::new(64 << 20));
+        let directory = Directory::new(store, key.clone(), clock.clone(), random.clone());
+        let new = NewAccount::with_password(Secret::new(b"secret").unwrap());
+        let (record, root) =
+            directory.create(&AccountName::parse("me@localhost").unwrap(), new).await.unwrap();
+        let account = accounts.open(record.id, &root).await.unwrap();
+        World { key, clock, random, accounts, directory, record, account }
+    }
+
+    async fn known(&self) -> (u64, u64) {
+        let known = usage::known(&self.directory, self.record.id).await.unwrap();
+        assert_eq!((known.mailboxes, known.annotations), (6, 0));
+        (known.messages, known.storage)
+    }
+
+    async fn settled(&self) -> (u64, u64) {
+        let record = usage::settle(&self.directory, self.record.id).await.unwrap();
+        assert!(record.complete);
+        assert_eq!(self.directory.usage_record(self.record.id).await.unwrap(), Some(record));
+        (record.usage.messages, record.usage.storage)
+    }
+
+    async fn share(&self) -> Arc<Account> {
+        let (share, root) = (AccountId::random(&*self.random), RootKey::generate(&*self.random));
+        let public = sealpost_vault::AccountKeys::derive(&root, share).public();
+        self.directory.record_share(self.record.id, share, public).await.unwrap();
+        let link = Link { share, root, owner: None };
+        self.accounts.open(link.share, &link.root).await.unwrap()
+    }
+}
+
+async fn append(account: &Account, octets: usize) -> sealpost_account::Message {
+    let mut ingest = account.ingest().await.unwrap();
+    ingest.write(&vec![b'x'; octets]).await.unwrap();
+    let stored = ingest.finish().await.unwrap();
+    let inbox = account.state().inbox().id();
+    let new = NewMessage { stored, flags: Flags::default().into(), received: Timestamp(0) };
+    let uid = account.append(inbox, vec![new]).await.unwrap().1[0];
+    let state = account.state();
+    state.message(state.inbox().row(uid).unwrap().message).unwrap()
+}
+
+/// The store's clock ticks in milliseconds.
+async fn tick() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+#[tokio::test]
+async fn what_is_written_down_and_what_came_since() {
+    let world = World::new().await;
+    assert_eq!(world.known().await, (0, 0));
+    append(&world.account, 1000).await;
+    append(&world.account, 300_000).await;
+    assert_eq!(world.known().await, (2, 301_000));
+    assert_eq!(world.directory.usage_record(world.record.id).await.unwrap(), None, "asking writes nothing");
+    assert_eq!(world.settled().await, (2, 301_000));
+    assert_eq!(world.settled().await, (2, 301_000), "nothing is counted twice");
+    tick().await;
+    append(&world.account, 10).await;
+    assert_eq!(world.known().await, (3, 301_010));
+
+    // What a session saw takes the place of what was counted.
+    let seen = Usage { mailboxes: 6, ..Usage::of_messages(1, 10) };
+    world.directory.record_usage(world.record.id, seen).await.unwrap();
+    tick().await;
+    append(&world.account, 0).await;
+    assert_eq!(world.settled().await, (2, 10));
+}
+
+#[tokio::test]
+async fn what_is_in_shared_mailboxes_counts() {
+    let world = World::new().await;
+    let share = world.share().await;
+    append(&share, 77).await;
+    append(&world.account, 11).await;
+    assert_eq!(world.settled().await, (2, 88));
+    tick().await;
+    append(&share, 12).await;
+    assert_eq!(world.known().await, (3, 100));
+}
+
+#[tokio::test]
+async fn a_body_that_was_given_up_counts_once() {
+    let world = World::new().await;
+    let message = append(&world.account, 5000).await;
+    let other = append(&world.account, 500).await;
+    assert_eq!(world.settled().await, (2, 5500));
+    tick().await;
+    world.account.give_up(vec![message], |_, _| true).await.unwrap();
+    assert_eq!(world.known().await, (2, 5500));
+    // Of a store that has no record it is as large as its message was.
+    world.account.give_up(vec![other], |_, _| true).await.unwrap();
+    let store = world.accounts.store();
+    for path in store
+        .list(&format!("usage/{}", world.record.id), None)
+        .map_ok(|o| o.path)
+        .try_collect::<Vec<_>>()
+        .await
+        .unwrap()
+    {
+        store.delete(&path).await.unwrap();
+    }
+    let again = Directory::new(store.clone(), world.key.clone(), world.clock.clone(), world.random.clone());
+    let counted = usage::settle(&again, world.record.id).await.unwrap();
+    assert_eq!((counted.usage.messages, counted.usage.storage), (2, 5500));
+}
+
+/// Objects that were copied have the time of that.
+#[tokio::test]
+async fn a_store_that_was_copied_is_not_counted_twice() {
+    let world = World::new().await;
+    append(&world.account, 1000).await;
+    append(&world.account, 1000).await;
+    world.settled().await;
+    tick().await;
+    let (from, backend) = (world.accounts.store(), Arc::new(InMemory::new()));
+    let mut paths: Vec<String> = from.list("", None).map_ok(|o| o.path).try_collect().await.unwrap();
+    // Messages after their numbers.
+    paths.sort_by_key(|path| path.starts_with("acct/"));
+    for path in paths {
+        if path.starts_with("acct/") {
+            tick().await;
+        }
+        let object = from.read(&path).await.unwrap();
+        backend.put(&Path::from(path), object.into()).await.unwrap();
+    }
+    let there =
+        Directory::new(Store::over(backend), world.key.clone(), world.clock.clone(), world.random.clone());
+    let known = usage::known(&there, world.record.id).await.unwrap();
+    assert_eq!((known.messages, known.storage), (2, 2000));
+}
