@@ -52,6 +52,14 @@ pub fn named(e: impl Into<anyhow::Error>) -> anyhow::Error {
     }
 }
 
+/// The failure to open what one process has at a time: if another one has it, it may work later.
+pub fn in_use(e: Error) -> Error {
+    match e.kind() {
+        Kind::Conflict => Error::retry(e.to_string()),
+        _ => e,
+    }
+}
+
 /// The exit status for a failure.
 pub fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(status(error))
@@ -140,5 +148,7 @@ mod tests {
         assert_eq!(status(&io(io::ErrorKind::TimedOut)), TEMPORARY);
         assert_eq!(status(&named(Error::invalid("no certificate"))), USAGE);
         assert_eq!(status(&named(Error::retry("a taken port"))), TEMPORARY);
+        assert_eq!(status(&in_use(Error::conflict("another has it")).into()), TEMPORARY);
+        assert_eq!(status(&in_use(Error::corrupt("damaged")).into()), FAILED);
     }
 }

@@ -154,7 +154,7 @@ mod tests {
         let period = |more: &[(&str, String)]| manager("@x", more).0.unwrap().watchdog;
         let micros = ("WATCHDOG_USEC", "30000000".to_owned());
         let pid = |pid: u32| ("WATCHDOG_PID", pid.to_string());
-        assert_eq!(period(&[micros.clone()]), Some(Duration::from_secs(30)));
+        assert_eq!(period(std::slice::from_ref(&micros)), Some(Duration::from_secs(30)));
         assert_eq!(period(&[micros.clone(), pid(std::process::id())]), Some(Duration::from_secs(30)));
         assert_eq!(period(&[micros, pid(std::process::id() + 1)]), None);
         assert_eq!(period(&[("WATCHDOG_USEC", "0".to_owned())]), None);

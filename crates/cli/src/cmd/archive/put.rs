@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::folders::{Chosen, FolderArgs};
 use super::remembered::Accounts;
 use super::stop;
-use crate::exit::Usage;
+use crate::exit::{Usage, in_use};
 use crate::global::Global;
 
 /// Options that say what is put, and where.
@@ -39,7 +39,7 @@ impl PutArgs {
         to: &str,
         stop: watch::Receiver<bool>,
     ) -> Result<(Options, Arc<Chosen>)> {
-        let map = UidMap::open(map, to).context("the map of UIDs")?;
+        let map = UidMap::open(map, to).map_err(in_use).context("the map of UIDs")?;
         let chosen = Arc::new(Chosen::new(self.folders));
         let folders = chosen.clone();
         let options = Options {

@@ -18,7 +18,7 @@ use super::found;
 use super::origin;
 use super::server::Place as Origin;
 use crate::config::{Config, form};
-use crate::exit::Usage;
+use crate::exit::{Usage, in_use};
 use crate::global::Global;
 use crate::output::warn;
 use crate::place::Place;
@@ -133,7 +133,7 @@ impl Target<'_> {
             Format::Maildir => maildir::open(&directory),
             _ => imap_backup::open(&directory),
         };
-        Ok(tokio::task::spawn_blocking(open).await??.into())
+        Ok(tokio::task::spawn_blocking(open).await?.map_err(in_use)?.into())
     }
 
     /// As [`Target::open_keeping`]; for a dry run nothing is begun: what is not there is a copy without folders.
@@ -178,7 +178,7 @@ impl Target<'_> {
             let new = password.new_one(&format!("New password of the copy {known}")).await?;
             let made = place.directory.create(&known, NewAccount::with_password(new)).await;
             made.map_err(|e| match e.kind() {
-                Kind::Conflict => Error::conflict(format!(
+                Kind::Conflict => Error::retry(format!(
                     "{}: another sealpost is at work on this copy and has just made it: wait until it is done",
                     self.directory.display()
                 ))
@@ -204,7 +204,8 @@ impl Target<'_> {
         let account = accounts.open(record.id, &root).await?;
         let keep = keep.map(|(octets, _)| KeepBodies::new(octets, place.clock.clone()));
         let runtime = tokio::runtime::Handle::current();
-        Ok(sealed::open_with(runtime, account, self.directory, Bodies { keep, refetch })?.into())
+        let copy = sealed::open_with(runtime, account, self.directory, Bodies { keep, refetch });
+        Ok(copy.map_err(in_use)?.into())
     }
 
     /// The account's name: the one that is said, the only one there is, or one for the user.
