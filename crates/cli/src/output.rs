@@ -47,6 +47,14 @@ impl Output {
         if good && self.quiet && !self.json { Ok(()) } else { self.show(value, text) }
     }
 
+    /// What went well, as [`Output::show`]; nothing with `--quiet`.
+    ///
+    /// # Errors
+    /// As [`Output::line`].
+    pub fn done<T: Serialize + ?Sized>(self, value: &T, text: impl FnOnce(&T) -> String) -> io::Result<()> {
+        self.outcome(true, value, text)
+    }
+
     /// Whether JSON was asked for.
     pub fn is_json(self) -> bool {
         self.json
