@@ -13,7 +13,7 @@ const JANE: &str = "jane@localhost";
 
 fn serve(dir: &Path, format: &str, options: &[&str]) -> Server {
     let config = format!(
-        "directory = \"data\"\nhostname = \"localhost\"\n[listen]\nsmtp = []\nimaps = []\nlmtp = []\n\
+        "directory = \"data\"\nhostname = \"localhost\"\ndomain = \"localhost\"\n[listen]\nsmtp = []\nimaps = []\nlmtp = []\n\
          imap = [\"127.0.0.1:0\"]\n[log]\nformat = \"{format}\"\n"
     );
     std::fs::write(dir.join("sealpost.toml"), config).unwrap();

@@ -211,7 +211,13 @@ fn a_copy_is_the_store_and_another_one_only_what_is_new() {
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
     };
     let (original, backup) = (checked("data"), checked("backup"));
-    assert_eq!(original["checked"], backup["checked"]);
+    // A backup keeps the versions of records that were replaced since the copy before.
+    let without_records = |report: &serde_json::Value| {
+        let mut checked = report["checked"].clone();
+        checked["records"].take();
+        checked
+    };
+    assert_eq!(without_records(&original), without_records(&backup));
     assert!(backup["checked"]["messages"].as_u64().unwrap() > 30, "{backup}");
     // One account alone is all there is here.
     let (one, _) = home.json(&["store", "copy", "data", "one", "--account", "jane@example.org"]);

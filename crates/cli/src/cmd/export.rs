@@ -184,7 +184,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
             Err(e) => summary.fail(&name, None, output::text(&e)),
         }
     }
-    global.output().outcome(summary.failed == 0, &summary, Summary::text)?;
+    global.output().outcome(summary.failed == 0 && summary.shortened.is_empty(), &summary, Summary::text)?;
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 

@@ -78,7 +78,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     place.settings.postmaster = Some(login.account.to_string());
     let signals = Signals::listen(place.settings.timeouts.stop)?;
     let server = serve::start(&place).await.map_err(|e| ports::explain(e, args.ports))?;
-    global.output().done(&Ready::new(&place, &login, server.addresses()), Ready::to_text)?;
+    global.output().show(&Ready::new(&place, &login, server.addresses()), Ready::to_text)?;
     drop(login);
     Ok(running::until_stopped(server, signals, ServiceManager::from_environment()).await)
 }

@@ -111,6 +111,8 @@ struct Copy {
     from: Store,
     to: Store,
     summary: Summary,
+    /// Accounts whose log went on differently at TO: what FROM says of their usage is not true there.
+    forked: BTreeSet<String>,
     bar: ProgressBar,
 }
 
@@ -121,7 +123,8 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let from = open(&config, &args.from, Purpose::Read).await?;
     let to = open(&config, &args.to, Purpose::Change).await?;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), ..Summary::default() };
-    let mut copy = Copy { verify: args.verify, from, to, summary, bar: progress(global) };
+    let mut copy =
+        Copy { verify: args.verify, from, to, summary, forked: BTreeSet::new(), bar: progress(global) };
     let done = if args.account.is_empty() {
         copy.everything().await
     } else {
@@ -237,6 +240,7 @@ impl Copy {
                     warn(format!("{end}: the log went on differently there: nothing of it is copied"))
                 });
                 self.summary.differing.insert(end);
+                self.forked.insert(id.to_owned());
                 return Ok(());
             }
             let (mut manifests, mut log) = self.log_and_manifests(id).await?;
@@ -330,7 +334,11 @@ impl Copy {
     }
 
     /// Records: those that are gone were replaced by newer versions.
-    async fn records(&mut self, listed: Vec<Listed>) -> Result<()> {
+    async fn records(&mut self, mut listed: Vec<Listed>) -> Result<()> {
+        listed.retain(|object| {
+            let account = directory(object).and_then(|directory| directory.strip_prefix("usage/"));
+            account.is_none_or(|account| !self.forked.contains(account))
+        });
         let directories: BTreeSet<String> = listed.iter().filter_map(directory).map(str::to_owned).collect();
         if !self.in_order(listed).await?.none_gone {
             for directory in directories {

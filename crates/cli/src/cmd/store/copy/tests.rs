@@ -59,6 +59,7 @@ impl World {
             from: self.from.clone(),
             to: self.to.clone(),
             summary: Summary::default(),
+            forked: BTreeSet::new(),
             bar: ProgressBar::hidden(),
         };
         let meanwhile = std::pin::pin!(async {
