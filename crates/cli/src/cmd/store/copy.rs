@@ -123,8 +123,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     let from = open(&config, &args.from, Purpose::Read).await?;
     let to = open(&config, &args.to, Purpose::Change).await?;
     let summary = Summary { from: args.from.clone(), to: args.to.clone(), ..Summary::default() };
-    let mut copy =
-        Copy { verify: args.verify, from, to, summary, forked: BTreeSet::new(), bar: progress(global) };
+    let mut copy = Copy { verify: args.verify, summary, bar: progress(global), ..Copy::new(from, to) };
     let done = if args.account.is_empty() {
         copy.everything().await
     } else {
@@ -184,6 +183,11 @@ async fn open(config: &Config, store: &str, purpose: Purpose) -> Result<Store> {
 }
 
 impl Copy {
+    fn new(from: Store, to: Store) -> Self {
+        let (summary, forked, bar) = (Summary::default(), BTreeSet::new(), ProgressBar::hidden());
+        Copy { verify: false, from, to, summary, forked, bar }
+    }
+
     async fn everything(&mut self) -> Result<()> {
         let roots = self.from.names_below("").await?;
         let records: Vec<&String> =

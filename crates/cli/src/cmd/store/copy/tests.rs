@@ -54,14 +54,7 @@ impl World {
 
     /// Copies, with `meanwhile` at the moment of `held`; whether that came.
     async fn copy_while(&self, mut held: Held, meanwhile: impl Future<Output = ()>) -> (bool, Summary) {
-        let mut copy = Copy {
-            verify: false,
-            from: self.from.clone(),
-            to: self.to.clone(),
-            summary: Summary::default(),
-            forked: BTreeSet::new(),
-            bar: ProgressBar::hidden(),
-        };
+        let mut copy = Copy::new(self.from.clone(), self.to.clone());
         let meanwhile = std::pin::pin!(async {
             held.reached().await;
             meanwhile.await;

@@ -16,7 +16,7 @@ async fn copy_of(from: &[&str], to: &[(&str, &str)]) -> Copy {
         stores[at].put(&Path::from(format!("acct/{ID}/{path}")), text.to_owned().into()).await.unwrap();
     }
     let [from, to] = stores.map(|store| Store::over(store));
-    Copy { verify: false, from, to, summary: Summary::default(), bar: ProgressBar::hidden() }
+    Copy::new(from, to)
 }
 
 async fn there(copy: &Copy, kind: &str) -> Vec<String> {
