@@ -6,6 +6,19 @@ use std::time::Duration;
 
 /// Plaintext bytes in one sealed chunk of a message object.
 pub const CHUNK_BYTES: usize = 64 * 1024;
+/// Rows of the local store that are looked up in its indexes when a server starts, the newest: what it writes next comes after them.
+pub const NEWEST_ROWS: usize = 50_000;
+/// How long a server looks at the indexes of the local store while it starts; what is left then is for `sealpost check`.
+pub const DATABASE_START_TIME: Duration = Duration::from_secs(10);
+/// How long `sealpost check` looks at the database of the local store; then it says so and goes on.
+pub const DATABASE_CHECK_TIME: Duration = Duration::from_secs(6 * 3600);
+/// What is said of a damaged database, in lines.
+pub const DATABASE_FINDINGS: usize = 100;
+/// Lost objects that a repair of the local store names; all are counted.
+pub const REPAIR_NAMED: usize = 10_000;
+/// Bytes of a local store's disk that are kept for expunging and removing, the default of the setting `store.reserve`: twice what the
+/// write-ahead log grows to, so that it can be copied into the database first.
+pub const STORE_RESERVE_BYTES: u64 = 32 * 1024 * 1024;
 /// Objects up to this many sealed bytes live in the local backend's database; larger ones are files.
 pub const INLINE_OBJECT_BYTES: usize = 64 * 1024;
 /// Bytes of blocks on their way into the cache of a remote store; who reads more waits for the disk a moment, or does not keep it.
@@ -89,8 +102,14 @@ pub const KNOWN_ACCOUNTS: usize = 4096;
 /// Such addresses of one account.
 pub const KNOWN_ADDRESSES: usize = 16;
 
+/// How far the clock may be past the newest time that is known before nothing is removed for good any more.
+pub const CLOCK_AHEAD: Duration = Duration::from_secs(30 * 86_400);
+/// How often the time is noted while a server runs.
+pub const CLOCK_NOTED: Duration = Duration::from_secs(60 * 60);
 /// Different errors that one place in the program logs within an hour; more are counted.
 pub const LOGGED_ERRORS: usize = 1000;
+/// Warnings that one place in the program logs within an hour; more are counted. Failed logins have bounds of their own.
+pub const LOGGED_WARNINGS: usize = 1000;
 /// Bytes of lines of the log that wait for standard error; a line beyond them is lost and counted.
 pub const LOG_QUEUE_BYTES: usize = 1024 * 1024;
 

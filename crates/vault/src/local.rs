@@ -13,9 +13,13 @@ mod failure;
 mod files;
 mod frozen;
 mod reader;
+mod repair;
+mod reserve;
 mod schema;
 mod shared;
 mod shrink;
+mod sound;
+mod unsound;
 mod upload;
 mod writer;
 
@@ -36,8 +40,9 @@ use object_store::{
     GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
+use rusqlite::OptionalExtension;
 use sealpost_base::limits::INLINE_OBJECT_BYTES;
-use sealpost_base::{Clock, Result, SystemClock};
+use sealpost_base::{Clock, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -46,13 +51,18 @@ pub(crate) use failure::Damaged;
 use failure::{blocking, cannot_open, generic, unsupported};
 use files::Files;
 pub(crate) use reader::Parts;
-use reader::{Found, LIST_ROWS, Readers, Row};
+use reader::{Found, Page, Readers, Row};
 pub use reader::{Mark, Newer};
+pub use repair::{Remedy, Repaired};
+pub(crate) use reserve::Frees;
+use reserve::Reserve;
 use schema::Access;
 pub(crate) use schema::path as database;
 pub(crate) use shared::Shared;
+pub use sound::{Extent, Inspection};
+use unsound::Unsound;
 use upload::LocalUpload;
-use writer::{Body, Mode, Outcome, Writer};
+use writer::{Body, Guards, Mode, Outcome, Writer};
 
 /// Objects in a directory of this machine.
 pub struct LocalStore {
@@ -65,6 +75,10 @@ pub struct LocalStore {
     _silent: Option<watch::Sender<u64>>,
     counters: Arc<Counters>,
     database: PathBuf,
+    access: Access,
+    unsound: Arc<Unsound>,
+    reserve: Arc<Reserve>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Default)]
@@ -87,10 +101,27 @@ impl LocalStore {
         let database = schema::create(dir)?;
         let counters = Arc::new(Counters::default());
         let (ring, changes) = watch::channel(0);
-        let readers = Readers::start(&database, Access::Read, &files)?;
-        let writer = Writer::start(database.clone(), files.clone(), clock.clone(), counters.clone(), ring)?;
-        files::sweep_aside(files.clone(), database.clone(), clock);
-        Ok(LocalStore { files, readers, writer: Some(writer), changes, _silent: None, counters, database })
+        let (access, unsound) = (Access::Read, Unsound::new(counters.metrics.clone()));
+        let readers = Readers::start(&database, access, &files, &unsound)?;
+        let reserve = Arc::new(Reserve::of(dir));
+        let guards = Guards { unsound: unsound.clone(), reserve: reserve.clone() };
+        let (kept, counted) = (files.clone(), counters.clone());
+        let writer = Some(Writer::start(database.clone(), kept, clock.clone(), counted, ring, guards)?);
+        files::sweep_aside(files.clone(), database.clone(), clock.clone());
+        let _silent = None;
+        Ok(LocalStore {
+            files,
+            readers,
+            writer,
+            changes,
+            _silent,
+            counters,
+            database,
+            access,
+            unsound,
+            reserve,
+            clock,
+        })
     }
 
     /// Opens the store in `dir` as it is, where nothing can be written: a read-only mount, or a directory that this user may only
@@ -106,10 +137,61 @@ impl LocalStore {
     fn open_frozen(dir: &FilePath) -> Result<Self> {
         let files = Arc::new(Files::existing(dir).map_err(|e| cannot_open(dir, e))?);
         let (database, access) = schema::existing(dir)?;
-        let readers = Readers::start(&database, access, &files)?;
+        let (counters, clock) = (Arc::<Counters>::default(), Arc::new(SystemClock::new()));
+        let unsound = Unsound::new(counters.metrics.clone());
+        let readers = Readers::start(&database, access, &files, &unsound)?;
         let (silent, changes) = watch::channel(0);
-        let counters = Arc::default();
-        Ok(LocalStore { files, readers, writer: None, changes, _silent: Some(silent), counters, database })
+        let (writer, _silent, reserve) = (None, Some(silent), Arc::new(Reserve::of(dir)));
+        Ok(LocalStore {
+            files,
+            readers,
+            writer,
+            changes,
+            _silent,
+            counters,
+            database,
+            access,
+            unsound,
+            reserve,
+            clock,
+        })
+    }
+
+    /// Looks whether the database is what was written, for at most `time`.
+    ///
+    /// # Errors
+    /// If it cannot be looked at now.
+    pub(crate) async fn inspect(&self, extent: Extent, time: Duration) -> object_store::Result<Inspection> {
+        let (database, access) = (self.database.clone(), self.access);
+        let inspect = move || {
+            let connection = schema::connect(&database, access)?;
+            sound::inspect(&connection, extent, time)
+        };
+        spawn_blocking(inspect).await?.map_err(generic)
+    }
+
+    /// When an object that is still there was written last.
+    pub(crate) async fn written_last(&self) -> object_store::Result<Option<Timestamp>> {
+        let (database, access) = (self.database.clone(), self.access);
+        let look = move || {
+            let connection = schema::connect(&database, access)?;
+            let newest = "SELECT modified FROM objects ORDER BY id DESC LIMIT 1";
+            connection.query_row(newest, [], |row| row.get(0).map(Timestamp)).optional()
+        };
+        spawn_blocking(look).await?.map_err(generic)
+    }
+
+    /// If that is damage, this instance writes nothing any more.
+    pub(crate) fn write_only_if_sound(&self, found: &Inspection) {
+        found.damage.iter().for_each(|what| self.unsound.found(what.clone()));
+    }
+
+    /// Repairs the database in `dir`, which no process has open. Blocks the thread.
+    ///
+    /// # Errors
+    /// As the error says; the database is as it was then.
+    pub(crate) fn repair(dir: &FilePath) -> Result<Repaired> {
+        repair::repair(dir, SystemClock::new().now())
     }
 
     /// The directory that it is in.
@@ -179,8 +261,35 @@ impl LocalStore {
         self.counters.metrics.clone()
     }
 
-    async fn put_body(&self, path: &Path, body: Body, mode: Mode) -> object_store::Result<PutResult> {
-        match self.writer()?.put(path.to_string(), body, mode).await? {
+    /// Keeps so many bytes of the disk for what frees room; 0: none.
+    pub(crate) async fn keep_reserve(&self, bytes: u64) -> object_store::Result<()> {
+        self.writer()?;
+        let reserve = self.reserve.clone();
+        blocking(move || reserve.keep(bytes)).await
+    }
+
+    /// Whether what is kept for removing is in use.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        self.reserve.is_spent()
+    }
+
+    /// Does something that writes a file, unless what room there is is kept for removing.
+    async fn write_file<T: Send + 'static>(
+        &self,
+        write: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> object_store::Result<T> {
+        let (reserve, now) = (self.reserve.clone(), self.clock.monotonic());
+        blocking(move || reserve.admit(now).and_then(|()| write())).await
+    }
+
+    async fn put_body(
+        &self,
+        path: &Path,
+        body: Body,
+        mode: Mode,
+        frees: bool,
+    ) -> object_store::Result<PutResult> {
+        match self.writer()?.put(path.to_string(), body, mode, frees).await? {
             Outcome::Done => Ok(PutResult { e_tag: None, version: None }),
             Outcome::Exists => Err(object_store::Error::AlreadyExists {
                 path: path.to_string(),
@@ -196,7 +305,7 @@ impl LocalStore {
             return Ok(Body::Inline(Bytes::from(payload)));
         }
         let (files, counters) = (self.files.clone(), self.counters.clone());
-        blocking(move || {
+        self.write_file(move || {
             let mut file = files.create()?;
             for segment in &payload {
                 file.append(segment)?;
@@ -218,7 +327,7 @@ impl LocalStore {
                 blocking(move || files.link(&name, row.size)).await?
             }
         };
-        self.put_body(to, body, mode).await.map(drop)
+        self.put_body(to, body, mode, false).await.map(drop)
     }
 
     /// The beginning of objects that become durable together.
@@ -234,7 +343,7 @@ impl LocalStore {
     ) -> object_store::Result<()> {
         self.writer()?;
         let together = together.clone();
-        blocking(move || together.add(objects)).await
+        self.write_file(move || together.add(objects)).await
     }
 
     /// Creates all objects that were added, in one transaction, except for those that are there.
@@ -289,8 +398,9 @@ impl ObjectStore for LocalStore {
             PutMode::Overwrite => Mode::Overwrite,
             PutMode::Update(_) => return Err(unsupported("conditional update: objects are written once")),
         };
+        let frees = options.extensions.get::<Frees>().is_some();
         let body = self.body(payload).await?;
-        self.put_body(location, body, mode).await
+        self.put_body(location, body, mode, frees).await
     }
 
     async fn put_multipart_opts(
@@ -298,10 +408,10 @@ impl ObjectStore for LocalStore {
         location: &Path,
         _: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        let (files, writer) = (self.files.clone(), self.writer()?.clone());
-        let file = blocking(move || files.create()).await?;
-        let counters = self.counters.clone();
-        Ok(Box::new(LocalUpload::new(location.to_string(), file, writer, counters)))
+        self.writer()?;
+        let files = self.files.clone();
+        let file = self.write_file(move || files.create()).await?;
+        Ok(Box::new(LocalUpload::new(location.to_string(), file, self)?))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
@@ -401,16 +511,21 @@ impl LocalStore {
             let (readers, high) = (readers.clone(), high.clone());
             async move {
                 let Some(after) = after else { return Ok(None) };
-                let rows = readers.list(after, high).await?;
-                let next =
-                    (rows.len() == LIST_ROWS).then(|| rows.last().map(|(path, _)| path.clone())).flatten();
+                let Page { rows, more } = readers.list(after, high).await?;
+                let next = more.then(|| rows.last().map(|(path, _)| path.clone())).flatten();
                 Ok::<_, object_store::Error>(Some((rows, next)))
             }
         });
+        let (unsound, now) = (self.unsound.clone(), self.clock.now());
+        let listed = move |(path, mut row): (String, Row)| {
+            // Nobody writes in the future, and whoever removes what is old would go by it.
+            row.modified = row.modified.min(now);
+            let location =
+                Path::parse(&path).map_err(|_| unsound.found(format!("{path:?} is no path"))).ok()?;
+            Some(Ok(meta(location, &row)))
+        };
         pages
-            .map_ok(|rows| {
-                stream::iter(rows.into_iter().map(|(path, row)| Ok(meta(Path::parse(path)?, &row))))
-            })
+            .map_ok(move |rows| stream::iter(rows.into_iter().filter_map(listed.clone()).collect::<Vec<_>>()))
             .try_flatten()
             .boxed()
     }

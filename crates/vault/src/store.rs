@@ -17,6 +17,7 @@ use std::error::Error as StdError;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -29,8 +30,8 @@ use sealpost_base::{Clock, Error, Result, SystemClock, Timestamp};
 use tokio::sync::watch;
 
 use crate::cache::Cache;
-use crate::local::{Damaged, LocalStore, Parts};
-pub use crate::local::{Mark, Newer};
+use crate::local::{Damaged, Frees, LocalStore, Parts};
+pub use crate::local::{Extent, Inspection, Mark, Newer, Remedy, Repaired};
 use crate::remote::Remote;
 use crate::{Sealed, StoreMetrics};
 pub use agree::MARKS;
@@ -41,7 +42,17 @@ pub(crate) use upload::Upload;
 
 /// A handle on an object store; cloning shares it.
 #[derive(Clone)]
-pub struct Store(Arc<Shared>);
+pub struct Store(Arc<Shared>, Room);
+
+/// What writes may use of a local disk.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Room {
+    /// All but what is kept for removing.
+    #[default]
+    Ordinary,
+    /// That too: what is written frees room.
+    Reserve,
+}
 
 struct Shared {
     objects: Arc<dyn ObjectStore>,
@@ -114,6 +125,29 @@ pub struct StoreStats {
 }
 
 impl Store {
+    /// The same store for writes that free room, such as the log entry of an expunge: on a full disk they may use what is kept for
+    /// that.
+    #[must_use]
+    pub fn freeing(&self) -> Self {
+        Store(self.0.clone(), Room::Reserve)
+    }
+
+    /// Keeps so many bytes of a local store's disk for what frees room; 0: none.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub async fn keep_reserve(&self, bytes: u64) -> Result<()> {
+        match self.0.local.clone() {
+            Some(local) => local.keep_reserve(bytes).await.map_err(|e| error("the reserve on the disk", e)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a local store's disk is full, and what is kept for removing is in use.
+    pub fn is_disk_full(&self) -> bool {
+        self.0.local.as_ref().is_some_and(|local| local.is_disk_full())
+    }
+
     /// Its cache, if it has one and objects of that path are kept there.
     fn cache_for(&self, path: &str) -> Option<&Cache> {
         self.0.cache.as_ref().filter(|_| Cache::covers(path))
@@ -141,7 +175,10 @@ impl Store {
     pub async fn put_new(&self, path: &str, object: Sealed) -> Result<Put> {
         let location = location(path)?;
         let size = object.len() as u64;
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let mut options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        if self.1 == Room::Reserve {
+            options.extensions.insert(Frees);
+        }
         let bytes = object.into_bytes();
         let payload = PutPayload::from_bytes(bytes.clone());
         let put = self.0.objects.put_opts(&location, payload, options);
@@ -354,6 +391,35 @@ impl Store {
         }
     }
 
+    /// Looks whether the local store's database is what was written, for at most `time`; of other backends nothing is said.
+    ///
+    /// # Errors
+    /// What the store says if it cannot be looked at.
+    pub async fn inspect(&self, extent: Extent, time: Duration) -> Result<Inspection> {
+        match &self.0.local {
+            Some(local) => local.inspect(extent, time).await.map_err(|e| error("the database", e)),
+            None => Ok(Inspection::default()),
+        }
+    }
+
+    /// Writes nothing any more if that is damage: where an index hides rows, what is written might lie beside what is there.
+    pub fn write_only_if_sound(&self, found: &Inspection) {
+        if let Some(local) = &self.0.local {
+            local.write_only_if_sound(found);
+        }
+    }
+
+    /// Repairs the database of the local store in `dir`, which no process has open.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `Conflict` if a process has it open; `Corrupt` if nothing of it can be read; `Retry` for what the
+    /// disk says. Everything is as it was then.
+    pub async fn repair(dir: &std::path::Path) -> Result<Repaired> {
+        let dir = dir.to_owned();
+        let repaired = tokio::task::spawn_blocking(move || LocalStore::repair(&dir)).await;
+        repaired.map_err(|e| Error::internal("the repair panicked").with_source(e))?
+    }
+
     /// Counts the changes that others made to the store, as far as the backend can tell: the local one sees commits
     /// of other processes within a fifth of a second, the others never ring.
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -375,6 +441,18 @@ impl Store {
     pub async fn newer(&self, mark: Mark) -> Result<Option<Newer>> {
         match &self.0.local {
             Some(local) => local.newer(mark).await.map(Some).map_err(|e| error("what is new", e)),
+            None => Ok(None),
+        }
+    }
+
+    /// When an object was written last, by the store's clock; `None` from an empty store, and from a backend that cannot tell without a
+    /// listing of everything.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn written_last(&self) -> Result<Option<Timestamp>> {
+        match &self.0.local {
+            Some(local) => local.written_last().await.map_err(|e| error("what was written last", e)),
             None => Ok(None),
         }
     }

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 const STORE: &str = "local";
 
 /// An object whose bytes are not there although its row is, or a row that SQLite cannot read: damage, not absence.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Damaged(pub String);
 
 impl fmt::Display for Damaged {
@@ -33,6 +33,15 @@ pub(super) struct Failure {
 impl Failure {
     pub fn new(what: &'static str, why: Box<dyn StdError + Send + Sync>) -> Self {
         Failure { what, why: why.into() }
+    }
+}
+
+impl From<Failure> for object_store::Error {
+    fn from(failure: Failure) -> Self {
+        match failure.why.downcast_ref::<Damaged>() {
+            Some(damaged) => generic(damaged.clone()),
+            None => generic(failure),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files of large objects: `objects/xx/yyyy…`, named at random, written once, never renamed after they are named by
 //! a row.
 
+use std::error::Error as StdError;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
@@ -8,14 +9,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use sealpost_base::{Clock, Random, SystemRandom, Timestamp};
 
 use crate::local::schema::{self, Access};
 use crate::local::shared;
+use crate::local::sound::{self, Extent};
 use crate::local::writer::Body;
 use crate::owner::{self, Owner};
 
@@ -23,6 +26,11 @@ use crate::owner::{self, Owner};
 const ORPHAN_SECONDS: i64 = 60 * 60;
 /// Time between two sweeps of one store, however often it is opened.
 const SWEEP_SECONDS: i64 = 24 * 60 * 60;
+/// How long a sweep compares indexes before it removes anything.
+const SWEEP_TIME: Duration = Duration::from_secs(60 * 60);
+
+/// Reads of more bytes than this look first whether the file has so many.
+const LARGE_READ: usize = 1024 * 1024;
 
 /// The directory of large objects.
 pub(super) struct Files {
@@ -84,6 +92,10 @@ impl Files {
         let start = start.saturating_add(offset.unwrap_or(0));
         let path = self.path(file);
         let file = File::open(&path).map_err(|e| owner::explained(&path, e))?;
+        // A row that is damaged may say any size, and memory is not taken for bytes that are not there.
+        if length > LARGE_READ && file.metadata()?.len() < start.saturating_add(length as u64) {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
             // Into memory that nobody had to fill before, and as much as there is at once.
@@ -248,6 +260,8 @@ pub(super) fn sweep(
         return Ok(0);
     }
     let mut removed = 0;
+    // Asked before the first file is touched, and only then.
+    let mut is_listed = false;
     for directory in std::fs::read_dir(&files.objects)? {
         let directory = directory?;
         let Ok(entries) = std::fs::read_dir(directory.path()) else { continue };
@@ -260,12 +274,14 @@ pub(super) fn sweep(
             );
             let Some(size) = settled(&entry, now)? else { continue };
             if !shared::has_rows(&connection, &name)? {
+                require_listed(&connection, files, &mut is_listed)?;
                 files.remove(&name);
                 removed += 1;
                 continue;
             }
             let gaps = shared::gaps(&connection, &name, size)?;
             if !gaps.is_empty() {
+                require_listed(&connection, files, &mut is_listed)?;
                 files.punch(&name, &gaps);
             }
         }
@@ -275,6 +291,43 @@ pub(super) fn sweep(
         [now.seconds()],
     )?;
     Ok(removed)
+}
+
+/// Before a file without a row is removed: an index that hides rows, or a row with a wrong name of its file, makes it look as if
+/// a file had none. Nothing is removed then: a repair may give it back its row.
+fn require_listed(
+    connection: &Connection,
+    files: &Files,
+    is_listed: &mut bool,
+) -> Result<(), Box<dyn StdError + Send + Sync>> {
+    if *is_listed {
+        return Ok(());
+    }
+    let found = sound::inspect(connection, Extent::Listed, SWEEP_TIME)?;
+    if let Some(damage) = found.damage.first() {
+        return Err(format!(
+            "the database is damaged, and no file is removed (sealpost store repair): {damage}"
+        )
+        .into());
+    }
+    if found.unfinished {
+        return Err("the indexes could not be compared in time, and no file is removed".into());
+    }
+    let mut named = connection.prepare("SELECT file FROM objects NOT INDEXED WHERE file IS NOT NULL")?;
+    let mut rows = named.query([])?;
+    let mut last = String::new();
+    while let Some(row) = rows.next()? {
+        let (file, _) = shared::place(row.get_ref(0)?.as_str()?);
+        if file != last && !files.path(file).exists() {
+            return Err(
+                format!("the file {file} of an object is missing, and no other file is removed").into()
+            );
+        }
+        last.clear();
+        last.push_str(file);
+    }
+    *is_listed = true;
+    Ok(())
 }
 
 /// The size of a file that has had its rows for long, or never will: age is looked at before rows are.

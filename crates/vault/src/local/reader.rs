@@ -21,8 +21,9 @@ use tokio::sync::oneshot;
 
 use crate::local::failure::{Damaged, Failure, generic, not_found};
 use crate::local::files::Files;
-use crate::local::schema::{self, Access, HEAD_BYTES};
+use crate::local::schema::{self, Access};
 use crate::local::shared;
+use crate::local::unsound::Unsound;
 
 /// Reader threads. Reads that wait for a disk are few, so more would only cost memory.
 const THREADS: usize = 3;
@@ -68,13 +69,21 @@ pub(super) struct Found {
     pub bytes: Bytes,
 }
 
+/// A page of a listing.
+pub(super) struct Page {
+    /// Paths and rows, ascending.
+    pub rows: Vec<(String, Row)>,
+    /// There may be more after the last one.
+    pub more: bool,
+}
+
 type Reply<T> = oneshot::Sender<object_store::Result<T>>;
 
 enum Request {
     Get { path: String, range: Option<GetRange>, head: bool, reply: Reply<Found> },
     GetMany { wanted: Vec<(String, Range<u64>)>, taker: Box<dyn Taker> },
     Last { after: String, before: String, reply: Reply<Option<(String, Bytes)>> },
-    List { after: String, before: Option<String>, reply: Reply<Vec<(String, Row)>> },
+    List { after: String, before: Option<String>, reply: Reply<Page> },
     Newer { mark: Mark, reply: Reply<Newer> },
 }
 
@@ -133,7 +142,12 @@ impl Drop for Handle {
 
 impl Readers {
     /// Starts the threads.
-    pub fn start(database: &FilePath, access: Access, files: &Arc<Files>) -> Result<Self> {
+    pub fn start(
+        database: &FilePath,
+        access: Access,
+        files: &Arc<Files>,
+        unsound: &Arc<Unsound>,
+    ) -> Result<Self> {
         let queue = Arc::new(Queue::default());
         let handle = Handle(queue.clone());
         for _ in 0..THREADS {
@@ -142,6 +156,7 @@ impl Readers {
                 database: database.to_owned(),
                 access,
                 files: files.clone(),
+                unsound: unsound.clone(),
                 connection: None,
             };
             std::thread::Builder::new()
@@ -173,11 +188,7 @@ impl Readers {
     }
 
     /// Objects after the path `after` and before `before`, sorted; [`LIST_ROWS`] of them at most.
-    pub async fn list(
-        &self,
-        after: String,
-        before: Option<String>,
-    ) -> object_store::Result<Vec<(String, Row)>> {
+    pub async fn list(&self, after: String, before: Option<String>) -> object_store::Result<Page> {
         self.ask(|reply| Request::List { after, before, reply }).await
     }
 
@@ -221,6 +232,7 @@ struct Reader {
     database: PathBuf,
     access: Access,
     files: Arc<Files>,
+    unsound: Arc<Unsound>,
     connection: Option<Connection>,
 }
 
@@ -288,9 +300,9 @@ impl Reader {
                     let _ = reply.send(newer);
                 }
                 Request::List { after, before, reply } => {
-                    let rows = list(connection, &after, before.as_deref()).map_err(failed);
-                    sound &= rows.is_ok();
-                    let _ = reply.send(rows);
+                    let page = list(connection, &after, before.as_deref(), &self.unsound).map_err(failed);
+                    sound &= page.is_ok();
+                    let _ = reply.send(page);
                 }
             }
         }
@@ -332,7 +344,7 @@ impl Reader {
         }
         let range = resolve(range, row.size)?;
         let bytes = match &row.file {
-            None => inline(connection, &row, first, range).map_err(failed)?,
+            None => inline(connection, &row, first, range)?,
             Some(name) => match self.files.read(name, range.start, (range.end - range.start) as usize) {
                 Ok(bytes) => match shared::place(name) {
                     // Deleted, and the file has others.
@@ -405,20 +417,25 @@ fn inline(
     row: &Row,
     head: Option<Vec<u8>>,
     range: Range<u64>,
-) -> rusqlite::Result<Vec<u8>> {
+) -> object_store::Result<Vec<u8>> {
     let mut bytes = head.unwrap_or_default();
     let (start, end) = (range.start as usize, range.end as usize);
     if end > bytes.len() {
-        let mut query = connection.prepare_cached("SELECT rest FROM objects WHERE id = ?1")?;
-        query.query_row([row.id], |found| {
-            if let Some(rest) = found.get_ref(0)?.as_blob_or_null()? {
-                bytes.reserve_exact(rest.len());
-                bytes.extend_from_slice(rest);
-            }
-            Ok(())
-        })?;
+        let mut read = || {
+            let mut query = connection.prepare_cached("SELECT rest FROM objects WHERE id = ?1")?;
+            query.query_row([row.id], |found| {
+                if let Some(rest) = found.get_ref(0)?.as_blob_or_null()? {
+                    bytes.reserve_exact(rest.len());
+                    bytes.extend_from_slice(rest);
+                }
+                Ok(())
+            })
+        };
+        read().map_err(failed)?;
     }
-    debug_assert!(bytes.len() >= HEAD_BYTES || bytes.len() as u64 == row.size);
+    if bytes.len() < end {
+        return Err(generic(Damaged(format!("its row has {} bytes and not {}", bytes.len(), row.size))));
+    }
     bytes.truncate(end);
     bytes.drain(..start.min(bytes.len()));
     Ok(bytes)
@@ -432,23 +449,45 @@ fn resolve(range: Option<GetRange>, size: u64) -> object_store::Result<Range<u64
         Some(GetRange::Suffix(length)) => size.saturating_sub(length)..size,
     };
     if range.start > range.end {
-        return Err(generic(format!("a range from {} of an object of {size} bytes", range.start)));
+        let why = format!("a range from {} of an object of {size} bytes", range.start);
+        return Err(generic(Damaged(why)));
     }
     Ok(range)
 }
 
-fn list(connection: &Connection, after: &str, before: Option<&str>) -> rusqlite::Result<Vec<(String, Row)>> {
+/// A row that cannot be listed hides no other. The index is not believed either: it may be damaged, and a listing that goes
+/// back would never end.
+fn list(
+    connection: &Connection,
+    after: &str,
+    before: Option<&str>,
+    unsound: &Unsound,
+) -> rusqlite::Result<Page> {
     // Plain bounds, so that the index ends the walk too, and not only the limit. The limit is no parameter: SQLite
     // plans by its value, and would prepare the statement anew for every listing.
     let mut query = connection.prepare_cached(&format!(
         "SELECT id, size, modified, path FROM objects WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT {LIST_ROWS}"
     ))?;
     let before = before.unwrap_or(AFTER_ALL_PATHS);
-    let rows = query.query_map([after, before], |row| {
-        let found = Row { id: row.get(0)?, size: row.get(1)?, modified: Timestamp(row.get(2)?), file: None };
-        Ok((row.get(3)?, found))
-    })?;
-    rows.collect()
+    let mut found = query.query([after, before])?;
+    let (mut rows, mut count) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        count += 1;
+        let Ok(path) = row.get_ref(3)?.as_str() else {
+            unsound.found(format!("an index has a path that is no text, after {after}"));
+            continue;
+        };
+        let last = rows.last().map_or(after, |(path, _): &(String, Row)| path.as_str());
+        if path <= last {
+            unsound.found(format!("an index is out of order: {path} comes after {last}"));
+            continue;
+        }
+        // Damaged, it is as young as can be: nothing that is young is removed.
+        let (size, modified) = (row.get(1).unwrap_or(0), row.get(2).unwrap_or(i64::MAX));
+        let path = path.to_owned();
+        rows.push((path, Row { id: row.get(0)?, size, modified: Timestamp(modified), file: None }));
+    }
+    Ok(Page { more: count == LIST_ROWS, rows })
 }
 
 /// SQLite gives a new row a number above all others. So as long as the marked row is there, whatever is new is behind it.

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const FILE: &str = "objects.sqlite";
 const VERSION: i64 = 1;
 /// That of a database with rows of which several are in one file. It has the same tables; programs that do not know of such rows
 /// must leave it alone.
-const SHARES_FILES: i64 = 2;
+pub(super) const SHARES_FILES: i64 = 2;
 /// "SPst" in `PRAGMA application_id`, so that `file` can tell what the database is.
 const APPLICATION_ID: i64 = 0x5350_7374;
 /// Bytes of an object kept before the rest of it in its row. SQLite reads a row's columns from the front, so what
@@ -74,10 +75,19 @@ pub(super) fn create(dir: &Path) -> Result<PathBuf> {
         .map_err(|e| owner::explained(&path, e))
         .and_then(|()| File::open(dir)?.sync_all())
         .map_err(|e| cannot_open(&path, e.into()))?;
-    let mut connection =
-        connect(&path, Access::Write).map_err(|e| cannot_open(&path, explained(&path, e)))?;
-    let version = prepare(&mut connection).map_err(|e| cannot_open(&path, explained(&path, e)))?;
-    known_version(&path, version)
+    loop {
+        let file = inode(&path);
+        let mut connection = connect(&path, Access::Write).map_err(|e| unusable(&path, e))?;
+        let version = prepare(&mut connection).map_err(|e| unusable(&path, e))?;
+        // A repair that this has waited for may have put a new database in the place of the one that was opened.
+        if inode(&path) == file {
+            return known_version(&path, version);
+        }
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|metadata| metadata.ino())
 }
 
 /// The path of the database in `dir`, of which nothing can be written, and how it is opened.
@@ -85,7 +95,7 @@ pub(super) fn existing(dir: &Path) -> Result<(PathBuf, Access)> {
     let path = path(dir);
     let frozen = frozen::look(&path).map_err(|e| cannot_open(&path, owner::explained(&path, e).into()))?;
     let access = Access::Frozen(frozen);
-    let failed = |e| cannot_open(&path, explained(&path, e));
+    let failed = |e| unusable(&path, e);
     let connection = connect(&path, access).map_err(failed)?;
     let version = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     Ok((known_version(&path, version)?, access))
@@ -105,6 +115,18 @@ fn cannot_open(path: &Path, e: Box<dyn StdError + Send + Sync>) -> Error {
     Error::retry(format!("opening {}", path.display())).with_source(e)
 }
 
+/// Why the database cannot be opened. Damage does not go away.
+fn unusable(path: &Path, e: rusqlite::Error) -> Error {
+    if is_damage(&e) {
+        let why = format!(
+            "{} is damaged: sealpost store repair makes a new one of what can be read",
+            path.display()
+        );
+        return Error::corrupt(why).with_source(e);
+    }
+    cannot_open(path, explained(path, e))
+}
+
 /// An error of SQLite's; if the reason is a permission, one that names the file and its owner.
 pub(super) fn explained(database: &Path, e: rusqlite::Error) -> Box<dyn StdError + Send + Sync> {
     use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
@@ -122,13 +144,23 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let mut version = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == 0 {
-        transaction.execute_batch(TABLES)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", VERSION)?;
+        make_tables(&transaction)?;
         version = VERSION;
     }
     transaction.commit()?;
     Ok(version)
+}
+
+/// Creates the tables in an empty database.
+pub(super) fn make_tables(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(TABLES)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    set_version(connection, false)
+}
+
+/// Says of which version the database is.
+pub(super) fn set_version(connection: &Connection, shares_files: bool) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "user_version", if shares_files { SHARES_FILES } else { VERSION })
 }
 
 /// Says that there are rows of which several are in one file: within the transaction that brings the first of them.
@@ -189,10 +221,18 @@ pub(super) fn is_read_only(e: &rusqlite::Error) -> bool {
     e.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly)
 }
 
-/// Whether SQLite found its own file damaged.
+/// Whether SQLite found its own file damaged, or what it read there is none of what was written.
 pub(super) fn is_damage(e: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(e.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    match e {
+        // A column with what this program never wrote there.
+        FromSqlConversionFailure(..)
+        | IntegralValueOutOfRange(..)
+        | InvalidColumnType(..)
+        | Utf8Error(..) => true,
+        e => matches!(e.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)),
+    }
 }
 
 fn wait_for_lock(tries: i32) -> bool {

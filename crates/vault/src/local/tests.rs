@@ -525,3 +525,77 @@ fn puts_a_hundred() {
         std::fs::write(dir.join(format!("{}.created", std::process::id())), created.to_string()).unwrap();
     });
 }
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that cannot run here has to say so")]
+fn what_frees_room_goes_on_when_the_disk_is_full() {
+    if !may_mount() {
+        eprintln!("not tested: mounting is not allowed here");
+        return;
+    }
+    where_it_may_mount("local::tests::on_a_full_disk");
+}
+
+#[test]
+#[ignore = "started by what_frees_room_goes_on_when_the_disk_is_full, where it may mount"]
+fn on_a_full_disk() {
+    const RESERVE: u64 = 20 * 1024 * 1024;
+    let dir = std::env::current_dir().unwrap().join("disk");
+    std::fs::create_dir(&dir).unwrap();
+    run("mount", &["-t", "tmpfs", "-o", "size=64m", "tmpfs", dir.to_str().unwrap()]);
+    let reserve = dir.join("reserve");
+    let reserved = || std::fs::metadata(&reserve).unwrap().len();
+    block_on(async {
+        let store = open(&dir).await;
+        store.keep_reserve(RESERVE).await.unwrap();
+        assert_eq!(reserved(), RESERVE);
+        let mut count = 0;
+        while let Ok(put) = store.put_new(&format!("d/{count:04}"), sealed(30_000, count)).await {
+            assert_eq!(put, Put::Created);
+            count += 1;
+        }
+        // Somebody else takes what is left, to the last byte.
+        let mut other = std::fs::File::create(dir.join("other")).unwrap();
+        while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
+        for n in 0..20 {
+            assert_eq!(
+                store.put_new(&format!("d/x{n}"), sealed(30_000, 1)).await.unwrap_err().kind(),
+                Kind::Retry
+            );
+        }
+        assert_eq!(store.put_new("large", sealed(LARGE, 3)).await.unwrap_err().kind(), Kind::Retry);
+        assert_eq!((reserved(), store.is_disk_full()), (RESERVE, false), "mail does not touch it");
+
+        // Another process removes, as a command line does.
+        let (freeing, command) = (store.freeing(), open(&dir).await);
+        for n in 0..200 {
+            freeing.put_new(&format!("expunged/{n}"), sealed(400, 1)).await.unwrap();
+            command.delete(&format!("d/{n:04}")).await.unwrap();
+        }
+        assert_eq!((reserved(), store.is_disk_full(), command.is_disk_full()), (0, true, true));
+        for store in [&store, &command] {
+            assert_eq!(store.put_new("d/y", sealed(30_000, 1)).await.unwrap_err().kind(), Kind::Retry);
+            assert_eq!(store.put_new("large", sealed(LARGE, 3)).await.unwrap_err().kind(), Kind::Retry);
+        }
+        for n in 200..count {
+            assert_eq!(store.read(&format!("d/{n:04}")).await.unwrap(), sealed(30_000, n).as_ref());
+        }
+        // What is removed leaves its room inside of the database.
+        for n in 200..count {
+            command.delete(&format!("d/{n:04}")).await.unwrap();
+        }
+        let again = async {
+            while store.put_new("d/y", sealed(30_000, 1)).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), again).await.unwrap();
+        assert!(!store.is_disk_full() && (RESERVE / 4..=RESERVE).contains(&reserved()), "{}", reserved());
+        for n in 0..count / 2 {
+            assert_eq!(store.put_new(&format!("e/{n:04}"), sealed(30_000, n)).await.unwrap(), Put::Created);
+        }
+        drop(other);
+        std::fs::remove_file(dir.join("other")).unwrap();
+    });
+    run("umount", &["-l", dir.to_str().unwrap()]);
+}

@@ -8,11 +8,13 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use futures::FutureExt;
 use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
+use sealpost_base::Clock;
 
-use crate::local::Counters;
 use crate::local::failure::{blocking, generic};
 use crate::local::files::NewFile;
+use crate::local::reserve::Reserve;
 use crate::local::writer::{Mode, Writer};
+use crate::local::{Counters, LocalStore};
 
 /// Parts go to a temporary file, which becomes the object at the end, or nothing if this is dropped before.
 pub(super) struct LocalUpload {
@@ -20,11 +22,15 @@ pub(super) struct LocalUpload {
     file: Option<NewFile>,
     writer: Writer,
     counters: Arc<Counters>,
+    reserve: Arc<Reserve>,
+    clock: Arc<dyn Clock>,
 }
 
 impl LocalUpload {
-    pub fn new(path: String, file: NewFile, writer: Writer, counters: Arc<Counters>) -> Self {
-        LocalUpload { path, file: Some(file), writer, counters }
+    pub fn new(path: String, file: NewFile, store: &LocalStore) -> object_store::Result<Self> {
+        let (writer, counters) = (store.writer()?.clone(), store.counters.clone());
+        let (reserve, clock) = (store.reserve.clone(), store.clock.clone());
+        Ok(LocalUpload { path, file: Some(file), writer, counters, reserve, clock })
     }
 }
 
@@ -41,7 +47,9 @@ impl MultipartUpload for LocalUpload {
             return async { Err(generic("the upload has ended")) }.boxed();
         };
         let (file, mut offset) = file.reserve(payload.content_length());
+        let (reserve, now) = (self.reserve.clone(), self.clock.monotonic());
         let write = move || {
+            reserve.admit(now)?;
             for segment in &payload {
                 file.write_all_at(segment, offset)?;
                 offset += segment.len() as u64;
@@ -55,7 +63,7 @@ impl MultipartUpload for LocalUpload {
         let file = self.file.take().ok_or_else(|| generic("the upload has ended"))?;
         self.counters.file_syncs.fetch_add(2, Ordering::Relaxed);
         let body = blocking(move || file.keep()).await?;
-        self.writer.put(self.path.clone(), body, Mode::Overwrite).await?;
+        self.writer.put(self.path.clone(), body, Mode::Overwrite, false).await?;
         Ok(PutResult { e_tag: None, version: None })
     }
 

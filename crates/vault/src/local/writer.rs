@@ -4,6 +4,7 @@
 //! who wait are told to try again; the connection is then opened anew, so that the store recovers when the disk
 //! does.
 
+use std::error::Error as StdError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +19,10 @@ use tokio::sync::{oneshot, watch};
 use crate::local::Counters;
 use crate::local::failure::{Failure, generic};
 use crate::local::files::Files;
+use crate::local::reserve::Reserve;
 use crate::local::schema::{self, Access, HEAD_BYTES};
 use crate::local::shared;
+use crate::local::unsound::Unsound;
 
 /// How often the thread looks for commits of other processes.
 const POLL: Duration = Duration::from_millis(200);
@@ -31,6 +34,8 @@ const BATCH_BYTES: u64 = 8 * 1024 * 1024;
 const GATHER: Duration = Duration::from_micros(500);
 /// Bytes written after which the write-ahead log is copied into the database.
 const CHECKPOINT_BYTES: u64 = 16 * 1024 * 1024;
+/// The same while the disk is full.
+const CHECKPOINT_BYTES_FULL: u64 = 2 * 1024 * 1024;
 /// A log that grew to this (readers kept it from being reused) is emptied, waiting for readers if need be.
 const TRUNCATE_BYTES: u64 = 128 * 1024 * 1024;
 
@@ -56,8 +61,18 @@ pub(super) enum Outcome {
     Exists,
 }
 
+/// What is looked at before anything is written.
+pub(super) struct Guards {
+    /// Whether the database is what was written.
+    pub unsound: Arc<Unsound>,
+    /// What of the disk is kept for removing.
+    pub reserve: Arc<Reserve>,
+}
+
 struct Job {
     change: Change,
+    /// It may use what is kept for removing.
+    frees: bool,
     reply: oneshot::Sender<std::result::Result<Outcome, Failure>>,
 }
 
@@ -81,6 +96,7 @@ impl Writer {
         clock: Arc<dyn Clock>,
         counters: Arc<Counters>,
         ring: watch::Sender<u64>,
+        guards: Guards,
     ) -> Result<Self> {
         let (sender, queue) = mpsc::channel();
         let mut thread = Thread {
@@ -90,6 +106,7 @@ impl Writer {
             clock,
             counters,
             ring,
+            guards,
             connection: None,
             seen: None,
             looked: Duration::ZERO,
@@ -106,26 +123,32 @@ impl Writer {
     }
 
     /// Writes one object; durable when it returns.
-    pub async fn put(&self, path: String, body: Body, mode: Mode) -> object_store::Result<Outcome> {
-        self.ask(Change::Put(path, body, mode)).await
+    pub async fn put(
+        &self,
+        path: String,
+        body: Body,
+        mode: Mode,
+        frees: bool,
+    ) -> object_store::Result<Outcome> {
+        self.ask(Change::Put(path, body, mode), frees).await
     }
 
     /// Creates objects, all in one transaction; durable when it returns. `Exists`: some were there, and stay as they are.
     pub async fn put_all(&self, objects: Vec<(String, Body)>) -> object_store::Result<Outcome> {
-        self.ask(Change::PutAll(objects)).await
+        self.ask(Change::PutAll(objects), false).await
     }
 
     /// Removes objects, all in one transaction.
     pub async fn delete(&self, paths: Vec<String>) -> object_store::Result<()> {
-        self.ask(Change::Delete(paths)).await.map(drop)
+        self.ask(Change::Delete(paths), true).await.map(drop)
     }
 
-    async fn ask(&self, change: Change) -> object_store::Result<Outcome> {
+    async fn ask(&self, change: Change, frees: bool) -> object_store::Result<Outcome> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.0.send(Job { change, reply });
+        let sent = self.0.send(Job { change, frees, reply });
         sent.map_err(|_| generic("the writer thread ended"))?;
         let outcome = answer.await.map_err(|_| generic("the writer thread ended"))?;
-        outcome.map_err(generic)
+        outcome.map_err(Into::into)
     }
 }
 
@@ -136,6 +159,7 @@ struct Thread {
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
     ring: watch::Sender<u64>,
+    guards: Guards,
     connection: Option<Connection>,
     /// The last `data_version`, which changes when another connection commits.
     seen: Option<i64>,
@@ -155,6 +179,9 @@ impl Thread {
         loop {
             let waited = self.queue.recv_timeout(POLL);
             self.look();
+            if self.guards.reserve.is_spent() {
+                self.look_inside();
+            }
             match waited {
                 Ok(first) => {
                     let batch = self.gather(first);
@@ -186,6 +213,16 @@ impl Thread {
     }
 
     fn commit(&mut self, batch: Vec<Job>) {
+        if let Some(damaged) = self.guards.unsound.why() {
+            return fail(batch, &Failure::new("commit", damaged.into()));
+        }
+        let batch = match self.guards.reserve.admit(self.clock.monotonic()) {
+            Ok(()) => batch,
+            Err(full) => keep_freeing(batch, full.into()),
+        };
+        if batch.is_empty() {
+            return;
+        }
         let (now, began) = (self.clock.now(), self.clock.monotonic());
         let mut applied = self.transact(&batch, now);
         if applied.as_ref().is_err_and(schema::is_read_only) {
@@ -200,16 +237,62 @@ impl Thread {
                 metrics.commit_jobs.observe(batch.len() as u64);
                 self.answer(batch, applied);
             }
+            Err(e)
+                if self.is_full(&e) && batch.iter().any(|job| job.frees) && self.guards.reserve.release() =>
+            {
+                self.connection = None;
+                let freeing = keep_freeing(batch, schema::explained(&self.database, e));
+                // Once: there is nothing to release any more.
+                self.commit(freeing);
+                self.shorten();
+            }
             Err(e) => {
                 tracing::warn!(error = %e, writes = batch.len(), "a commit failed");
                 if !schema::is_busy(&e) {
                     self.connection = None;
                 }
+                if self.is_full(&e) {
+                    self.shorten();
+                }
                 // Files of failed writes stay: the commit may have reached the disk, and the sweep tells.
-                let failure = Failure::new("commit", schema::explained(&self.database, e));
-                batch.into_iter().for_each(|job| drop(job.reply.send(Err(failure.clone()))));
+                fail(batch, &Failure::new("commit", schema::explained(&self.database, e)));
             }
         }
+    }
+
+    /// Whether the disk is full. Where SQLite shares memory it says so in other words.
+    fn is_full(&self, e: &rusqlite::Error) -> bool {
+        use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+        match e.sqlite_error_code() {
+            Some(DiskFull) => true,
+            Some(SystemIoFailure) => self.guards.reserve.is_disk_full(),
+            _ => false,
+        }
+    }
+
+    /// Gives the room that the write-ahead log takes back to a full disk.
+    fn shorten(&mut self) {
+        if !self.has_room_to_checkpoint() {
+            return;
+        }
+        let Ok(connection) = self.connected() else { return };
+        if let Err(e) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+            tracing::debug!(error = %e, "the write-ahead log keeps its room");
+        }
+    }
+
+    /// Whether the disk has room for what the database grows by when the write-ahead log is copied into it. It gets that back only at the
+    /// end; what does not get there has used up what is left.
+    fn has_room_to_checkpoint(&mut self) -> bool {
+        let size = std::fs::metadata(&self.database).map_or(0, |metadata| metadata.len());
+        let pages = self.connected().and_then(|connection| {
+            connection.query_row(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+                [],
+                |row| row.get::<_, u64>(0),
+            )
+        });
+        pages.is_ok_and(|pages| self.guards.reserve.has_room(pages.saturating_sub(size)))
     }
 
     fn transact(&mut self, batch: &[Job], now: Timestamp) -> rusqlite::Result<Vec<Applied>> {
@@ -267,15 +350,29 @@ impl Thread {
         }
     }
 
+    /// How much of the database is free, which other processes may have brought about.
+    fn look_inside(&mut self) {
+        let free = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size";
+        let free = self.connected().and_then(|connection| connection.query_row(free, [], |row| row.get(0)));
+        self.guards.reserve.is_free_inside(free.unwrap_or(0));
+    }
+
     /// Copies the write-ahead log into the database when it has grown. A failure costs nothing but space: the log
     /// keeps everything, and the next commit tries again.
     fn checkpoint(&mut self) {
-        if self.unchecked < CHECKPOINT_BYTES {
+        // What is left of a full disk does not go to the log.
+        let is_full = self.guards.reserve.is_spent();
+        let room = if is_full { CHECKPOINT_BYTES_FULL } else { CHECKPOINT_BYTES };
+        if self.unchecked < room || is_full && !self.has_room_to_checkpoint() {
             return;
         }
         let log = self.database.with_extension("sqlite-wal");
         let grown = std::fs::metadata(log).is_ok_and(|m| m.len() > TRUNCATE_BYTES);
-        let pragma = if grown { "PRAGMA wal_checkpoint(TRUNCATE)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
+        let pragma = if grown || is_full {
+            "PRAGMA wal_checkpoint(TRUNCATE)"
+        } else {
+            "PRAGMA wal_checkpoint(PASSIVE)"
+        };
         let Ok(connection) = self.connected() else { return };
         match connection.query_row(pragma, [], |_| Ok(())) {
             Ok(()) => {
@@ -334,6 +431,17 @@ impl Body {
             Body::File { .. } => 0,
         }
     }
+}
+
+fn fail(batch: Vec<Job>, failure: &Failure) {
+    batch.into_iter().for_each(|job| drop(job.reply.send(Err(failure.clone()))));
+}
+
+/// Those jobs that free room; the others fail.
+fn keep_freeing(batch: Vec<Job>, full: Box<dyn StdError + Send + Sync>) -> Vec<Job> {
+    let (freeing, others) = batch.into_iter().partition(|job| job.frees);
+    fail(others, &Failure::new("commit", full));
+    freeing
 }
 
 /// Applies the whole batch and commits it. Dropped on an error, the transaction is rolled back.

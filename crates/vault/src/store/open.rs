@@ -9,7 +9,7 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Clock, Error, Random, Result, SystemClock};
 use tokio::sync::watch;
 
-use super::{Appends, Backend, Shared, Store};
+use super::{Appends, Backend, Room, Shared, Store};
 use crate::cache::Cache;
 use crate::local::LocalStore;
 use crate::probe::{self, Conditions};
@@ -161,7 +161,7 @@ impl Store {
         let (puts, bytes) = (0.into(), 0.into());
         let appends = backend.appends;
         let (remote, cache) = (None, None);
-        Store(Arc::new(Shared {
+        let shared = Shared {
             objects,
             local,
             remote,
@@ -175,6 +175,7 @@ impl Store {
             bytes,
             metrics,
             clock,
-        }))
+        };
+        Store(Arc::new(shared), Room::Ordinary)
     }
 }

@@ -1,0 +1,227 @@
+//! Room on the disk that is kept for removing.
+//!
+//! Where a disk is full, nothing can be expunged: that is written down first. So a file of zeros in the directory of the
+//! store keeps some room. What frees room (removals, and log entries that expunge or delete) may use it: when the disk is full the file is
+//! emptied. From then on everything else is told that the disk is full, until there is room enough to make the file
+//! anew. All processes that have the store open see the same file, so they agree about that.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::owner;
+
+/// The file in the directory of the store.
+const FILE: &str = "reserve";
+/// Room is looked for again after this.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// A disk with less room than this is full, whatever the error is called.
+const FULL_BYTES: u64 = 1024 * 1024;
+/// Zeros written at a time where the file system gives out no room without them.
+const ZEROS: usize = 64 * 1024;
+
+/// Marks a write that frees room: in the options that go through an object store to this one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frees;
+
+/// The reserve of a store.
+pub(super) struct Reserve {
+    directory: PathBuf,
+    /// How much is kept; 0: as the file says, if there is one.
+    bytes: AtomicU64,
+    /// Bytes of the database that are free for what comes.
+    inside: AtomicU64,
+    looked: Mutex<Option<Duration>>,
+}
+
+impl Reserve {
+    /// That of the store in `directory`, as another process may have made it.
+    pub fn of(directory: &Path) -> Self {
+        Reserve {
+            directory: directory.to_owned(),
+            bytes: 0.into(),
+            inside: 0.into(),
+            looked: Mutex::default(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    /// Keeps so many bytes from now on; 0: none. A disk that is full now is no error: they are kept when there is room.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn keep(&self, bytes: u64) -> io::Result<()> {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        if bytes == 0 {
+            return match std::fs::remove_file(self.path()) {
+                Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+                _ => Ok(()),
+            };
+        }
+        owner::ensure(&self.path()).map_err(|e| owner::explained(&self.path(), e))?;
+        match self.make(bytes) {
+            Err(e) if is_full(&e) => {
+                tracing::warn!(bytes, "the disk is full: mail is refused for now, and can be removed");
+                Ok(())
+            }
+            made => made,
+        }
+    }
+
+    /// Whether it was used, and is not there again.
+    pub fn is_spent(&self) -> bool {
+        std::fs::metadata(self.path()).is_ok_and(|metadata| metadata.len() == 0)
+    }
+
+    /// Whether there is something to use.
+    pub fn is_whole(&self) -> bool {
+        std::fs::metadata(self.path()).is_ok_and(|metadata| metadata.len() > 0)
+    }
+
+    /// Before something is written that frees nothing. If the reserve was used it is made anew, if there is room.
+    ///
+    /// # Errors
+    /// `StorageFull` if there is none.
+    pub fn admit(&self, now: Duration) -> io::Result<()> {
+        if !self.is_spent() {
+            return Ok(());
+        }
+        let full =
+            || io::Error::new(ErrorKind::StorageFull, "the disk is full: what is left is kept for removing");
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            if looked.is_some_and(|looked| now.saturating_sub(looked) < BETWEEN_LOOKS) {
+                return Err(full());
+            }
+            *looked = Some(now);
+        }
+        let bytes = match self.bytes.load(Ordering::Relaxed) {
+            0 => sealpost_base::limits::STORE_RESERVE_BYTES,
+            bytes => bytes,
+        };
+        let room = self.room_to_keep(bytes)?.ok_or_else(full)?;
+        self.make(room).map_err(|e| if is_full(&e) { full() } else { e })?;
+        tracing::info!(bytes = room, "there is room for mail again");
+        Ok(())
+    }
+
+    /// How much can be kept again while mail is taken: all of it, or, where what was removed has left its room inside of the database, a part,
+    /// so that something is left for the write-ahead log.
+    fn room_to_keep(&self, bytes: u64) -> io::Result<Option<u64>> {
+        let free = self.free()?;
+        Ok(match self.inside.load(Ordering::Relaxed) {
+            _ if free >= bytes.saturating_add(FULL_BYTES) => Some(bytes),
+            inside if inside >= bytes && free >= bytes / 2 => Some(free - free / 2),
+            _ => None,
+        })
+    }
+
+    /// So much of the database is free for what comes.
+    pub fn is_free_inside(&self, bytes: u64) {
+        self.inside.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives the room up, for what frees room; whether there was any.
+    pub fn release(&self) -> bool {
+        if !self.is_whole() {
+            return false;
+        }
+        let released = OpenOptions::new().write(true).open(self.path()).and_then(|file| file.set_len(0));
+        match released {
+            Ok(()) => tracing::warn!("the disk is full: mail is refused, and can be removed"),
+            Err(ref error) => tracing::error!(%error, "the reserve on the disk cannot be used"),
+        }
+        released.is_ok()
+    }
+
+    /// Whether the disk has hardly any room, for errors that do not say so.
+    pub fn is_disk_full(&self) -> bool {
+        self.free().is_ok_and(|free| free < FULL_BYTES)
+    }
+
+    /// Whether the disk has room for so much, and a little more.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.free().is_ok_and(|free| free >= bytes.saturating_add(FULL_BYTES))
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(&self.directory)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
+    fn make(&self, bytes: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.path())?;
+        let before = file.metadata()?.len();
+        if before >= bytes {
+            return file.set_len(bytes);
+        }
+        // What was there stays if there is not enough for all of it.
+        allocate(&file, bytes).inspect_err(|_| drop(file.set_len(before)))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    use rustix::io::Errno;
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, bytes),
+        allocated => Ok(allocated?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    write_zeros(file, bytes)
+}
+
+fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {
+    file.rewind()?;
+    let zeros = vec![0; ZEROS];
+    let mut left = bytes;
+    while left > 0 {
+        let step = left.min(ZEROS as u64);
+        file.write_all(&zeros[..step as usize])?;
+        left -= step;
+    }
+    file.sync_data()
+}
+
+fn is_full(e: &io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_released_is_kept_again_when_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::of(dir.path());
+        assert!(!reserve.is_spent() && !reserve.release(), "nobody keeps any");
+        reserve.admit(Duration::ZERO).unwrap();
+        reserve.keep(100_000).unwrap();
+        assert!(reserve.is_whole());
+        // Another process sees the same.
+        let other = Reserve::of(dir.path());
+        assert!(other.release() && reserve.is_spent() && !reserve.release());
+        reserve.admit(Duration::ZERO).unwrap();
+        assert!(reserve.is_whole(), "there is room");
+        reserve.keep(50_000).unwrap();
+        assert_eq!(std::fs::metadata(reserve.path()).unwrap().len(), 50_000);
+        reserve.keep(0).unwrap();
+        assert!(!reserve.path().exists());
+        // More than any disk has.
+        reserve.keep(i64::MAX as u64 / 4).unwrap();
+        assert!(reserve.is_spent());
+        assert_eq!(reserve.admit(Duration::ZERO).unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+}

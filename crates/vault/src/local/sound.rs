@@ -1,0 +1,246 @@
+//! Whether the database is what was written: what SQLite finds, and whether its indexes list what the table has.
+//!
+//! One flipped bit in an index hides rows: a listing ends too early, and a path that is taken seems to be free, so the next
+//! append would be acknowledged beside the log. Nothing but a comparison shows that, because each page is well-formed. So whoever
+//! serves looks at the indexes and the newest rows at the start ([`Extent::Newest`]), and `check` compares everything
+//! ([`Extent::Whole`]). Neither runs for longer than a time that is set before, whatever the file contains.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sealpost_base::limits::{DATABASE_FINDINGS, NEWEST_ROWS};
+
+use super::schema;
+
+/// The index of paths, which SQLite made for `UNIQUE`.
+const PATHS: &str = "sqlite_autoindex_objects_1";
+/// The index of files.
+const FILES: &str = "objects_file";
+
+/// How much is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The order of the indexes, and the newest rows: where the next ones are written.
+    Newest,
+    /// Whether the indexes list each row, and nothing else.
+    Listed,
+    /// Everything.
+    Whole,
+}
+
+/// What was found of a local store's database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// What is wrong, one line each; [`DATABASE_FINDINGS`] at most.
+    pub damage: Vec<String>,
+    /// The time was over before everything was looked at.
+    pub unfinished: bool,
+    /// Rows of the table that were looked at.
+    pub rows: u64,
+}
+
+impl Inspection {
+    /// Whether nothing was found.
+    pub fn is_sound(&self) -> bool {
+        self.damage.is_empty()
+    }
+
+    fn found(&mut self, what: impl Into<String>) {
+        if self.damage.len() < DATABASE_FINDINGS {
+            self.damage.push(what.into());
+        }
+    }
+
+    /// Takes what a step says of itself: the time was over, or SQLite could not go on.
+    fn take(&mut self, step: &str, done: rusqlite::Result<()>) {
+        match done {
+            Ok(()) => {}
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) => {
+                self.unfinished = true;
+            }
+            Err(e) => self.found(format!("{step}: {e}")),
+        }
+    }
+}
+
+/// Looks at a database for at most `time`. Blocks the thread.
+///
+/// # Errors
+/// If it cannot be looked at for another reason than damage, such as another process that has locked it.
+pub(super) fn inspect(
+    connection: &Connection,
+    extent: Extent,
+    time: Duration,
+) -> rusqlite::Result<Inspection> {
+    // Whether it can be read at all.
+    match connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())).optional() {
+        Err(e) if !schema::is_damage(&e) => return Err(e),
+        Err(e) => return Ok(Inspection { damage: vec![e.to_string()], ..Inspection::default() }),
+        Ok(_) => {}
+    }
+    // What others write meanwhile is not seen: all counts are of one moment.
+    connection.execute_batch("BEGIN")?;
+    let found = look(connection, extent, time);
+    // If that fails the connection is of no more use, and is not used again.
+    let _ = connection.execute_batch("ROLLBACK");
+    Ok(found)
+}
+
+/// As [`inspect`], within the transaction that there is.
+pub(super) fn look(connection: &Connection, extent: Extent, time: Duration) -> Inspection {
+    within(connection, time, || match extent {
+        Extent::Newest => newest(connection),
+        Extent::Listed => {
+            let mut found = Inspection::default();
+            listed(connection, &mut found);
+            found
+        }
+        Extent::Whole => {
+            let mut found = Inspection::default();
+            let step = integrity(connection, &mut found);
+            found.take("integrity_check", step);
+            listed(connection, &mut found);
+            found
+        }
+    })
+}
+
+/// The index of a column.
+pub(super) fn index_of(column: &str) -> &'static str {
+    if column == "file" { FILES } else { PATHS }
+}
+
+/// Does `work`, and interrupts what SQLite does in it when the time is over.
+fn within<T>(connection: &Connection, time: Duration, work: impl FnOnce() -> T) -> T {
+    let handle = connection.get_interrupt_handle();
+    let (done, wait) = mpsc::channel::<()>();
+    let watch = std::thread::Builder::new().name("sealpost-time".into()).spawn(move || {
+        let mut left = time;
+        // A statement that begins after an interrupt runs: it is said again.
+        while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(left) {
+            handle.interrupt();
+            left = Duration::from_millis(10);
+        }
+    });
+    let made = work();
+    drop(done);
+    if let Ok(watch) = watch {
+        let _ = watch.join();
+    }
+    made
+}
+
+fn newest(connection: &Connection) -> Inspection {
+    let mut found = Inspection::default();
+    for (index, column) in [(PATHS, "path"), (FILES, "file")] {
+        let step = is_ascending(connection, index, column, &mut found).map(drop);
+        found.take(index, step);
+    }
+    let rows = format!("SELECT id, path, file FROM objects NOT INDEXED ORDER BY id DESC LIMIT {NEWEST_ROWS}");
+    let step = are_listed(connection, &rows, &mut found);
+    found.take("the newest objects", step);
+    found
+}
+
+fn listed(connection: &Connection, found: &mut Inspection) {
+    let mut counts = Vec::new();
+    for (index, column) in [(PATHS, "path"), (FILES, "file")] {
+        match is_ascending(connection, index, column, found) {
+            Ok(count) => counts.push((index, column, count)),
+            Err(e) => found.take(index, Err(e)),
+        }
+    }
+    let rows = "SELECT id, path, file FROM objects NOT INDEXED ORDER BY id";
+    if let Err(e) = are_listed(connection, rows, found) {
+        return found.take("the objects", Err(e));
+    }
+    for (index, column, count) in counts {
+        let sql = format!("SELECT count({column}) FROM objects NOT INDEXED");
+        match connection.query_row(&sql, [], |row| row.get::<_, u64>(0)) {
+            Ok(rows) if rows == count => {}
+            Ok(rows) => found.found(format!("{index} lists {count} of {rows} objects")),
+            Err(e) => found.take(index, Err(e)),
+        }
+    }
+}
+
+fn integrity(connection: &Connection, found: &mut Inspection) -> rusqlite::Result<()> {
+    let mut check = connection.prepare(&format!("PRAGMA integrity_check({DATABASE_FINDINGS})"))?;
+    let mut lines = check.query([])?;
+    while let Some(line) = lines.next()? {
+        let line: String = line.get(0)?;
+        if line != "ok" {
+            // One line may be several.
+            line.lines().filter(|line| !line.starts_with("***")).for_each(|line| found.found(line));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an index is in order from its first entry to its last, so that whatever is looked for in it is found if it is there;
+/// counts the entries.
+fn is_ascending(
+    connection: &Connection,
+    index: &str,
+    column: &str,
+    found: &mut Inspection,
+) -> rusqlite::Result<u64> {
+    let mut walk = connection.prepare(&format!(
+        "SELECT {column} FROM objects INDEXED BY {index} WHERE {column} IS NOT NULL ORDER BY {column}"
+    ))?;
+    let mut entries = walk.query([])?;
+    let (mut before, mut count) = (Vec::new(), 0);
+    while let Some(entry) = entries.next()? {
+        let value = entry.get_ref(0)?;
+        let Ok(value) = value.as_bytes() else {
+            found.found(format!("{index}: entry {count} is no text"));
+            continue;
+        };
+        if count > 0 && value <= before.as_slice() {
+            let (here, before) = (String::from_utf8_lossy(value), String::from_utf8_lossy(&before));
+            found.found(format!("{index} is out of order: {here} comes after {before}"));
+        }
+        before.clear();
+        before.extend_from_slice(value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Whether the indexes have each of these rows where it is looked for.
+fn are_listed(connection: &Connection, rows: &str, found: &mut Inspection) -> rusqlite::Result<()> {
+    let mut rows = connection.prepare(rows)?;
+    let mut by_path =
+        connection.prepare(&format!("SELECT id FROM objects INDEXED BY {PATHS} WHERE path = ?1"))?;
+    let mut by_file =
+        connection.prepare(&format!("SELECT id FROM objects INDEXED BY {FILES} WHERE file = ?1"))?;
+    let mut rows = rows.query([])?;
+    let (mut hidden, mut first) = (0u64, None);
+    while let Some(row) = rows.next()? {
+        found.rows += 1;
+        let id = row.get_ref(0)?.as_i64().unwrap_or(-1);
+        let Ok(path) = row.get_ref(1)?.as_str() else {
+            found.found(format!("the path of object {id} is no text"));
+            continue;
+        };
+        let mut is_listed = is_at(&mut by_path, path, id)?;
+        match row.get_ref(2)?.as_str_or_null() {
+            Ok(Some(file)) => is_listed &= is_at(&mut by_file, file, id)?,
+            Ok(None) => {}
+            Err(_) => found.found(format!("the file of {path} is no text")),
+        }
+        if !is_listed {
+            hidden += 1;
+            first.get_or_insert_with(|| path.to_owned());
+        }
+    }
+    if let Some(first) = first {
+        found.found(format!("{hidden} objects are there and an index does not list them, the first {first}"));
+    }
+    Ok(())
+}
+
+fn is_at(look: &mut rusqlite::Statement<'_>, value: &str, id: i64) -> rusqlite::Result<bool> {
+    Ok(look.query_row(params![value], |row| row.get::<_, i64>(0)).optional()? == Some(id))
+}
