@@ -16,6 +16,7 @@ mod ballot;
 mod chain;
 mod checkpoint;
 mod log;
+mod lost;
 mod metrics;
 #[cfg(test)]
 mod misled;
@@ -30,6 +31,7 @@ pub use chain::Chain;
 use chain::Marks;
 pub use checkpoint::{Checkpoint, ChunkRef};
 pub use log::{Append, Content, Entry, Seal};
+use lost::Lost;
 pub use metrics::JournalMetrics;
 use sealpost_base::{AccountId, Clock, Position, Random};
 use sealpost_vault::{Hash, Store};
@@ -64,6 +66,8 @@ pub struct Journal {
     chain: Chain,
     /// Up to where nothing was trimmed when it was looked last.
     seen: Arc<Seen>,
+    /// Where an append lost last, and how often in a row.
+    lost: Arc<Lost>,
     metrics: Arc<JournalMetrics>,
 }
 
@@ -73,7 +77,8 @@ impl Journal {
         // Ballots are where the manifests are: one listing tells of both.
         let folder = |name: &str| format!("acct/{account}/{name}");
         let chain = Chain::new(store.clone(), folder("log"), folder("manifest"), random.clone());
-        Journal { store, account, random, chain, seen: Arc::default(), metrics: Arc::default() }
+        let (seen, lost, metrics) = (Arc::default(), Arc::default(), Arc::default());
+        Journal { store, account, random, chain, seen, lost, metrics }
     }
 
     /// The same, for whoever appends often: it is not asked before an entry whether the log was trimmed there if it was
@@ -87,6 +92,12 @@ impl Journal {
     #[must_use]
     pub fn counted(self, metrics: Arc<JournalMetrics>) -> Self {
         Journal { metrics, ..self }
+    }
+
+    /// The same, for entries that free room: on a full disk they may use what is kept for that.
+    #[must_use]
+    pub fn freeing(&self) -> Self {
+        Journal { store: self.store.freeing(), ..self.clone() }
     }
 
     /// Whose log this is.

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::chain::order::{last_of, leading_to};
 use crate::chain::{Found, lacks_its_end};
+use crate::lost::Loss;
 use crate::{Ballot, Journal, Place, Tail};
 
 /// How often an append is repeated when it is unknown whether it took effect.
@@ -103,10 +104,40 @@ impl Journal {
         };
         match appended {
             Append::Done(_) => self.metrics.appended.increment(),
-            Append::Lost => self.metrics.lost.increment(),
+            Append::Lost => {
+                self.metrics.lost.increment();
+                self.lost_at(position).await?;
+            }
             Append::Trimmed => {}
         }
         Ok(appended)
+    }
+
+    /// Whoever loses reads on in the log and comes again, unless there is nothing to read on to.
+    ///
+    /// # Errors
+    /// `Corrupt` if what is at `position` was not listed for several rounds; what the store says.
+    async fn lost_at(&self, position: Position) -> Result<()> {
+        let loss = self.lost.at(position);
+        if loss == Loss::First {
+            return Ok(());
+        }
+        let listed = self.chain.list(Position(position.0.saturating_sub(1))).await?;
+        if listed.iter().any(|place| place.position >= position) {
+            self.lost.forget();
+            return Ok(());
+        }
+        match loss {
+            Loss::First => {}
+            Loss::Doubtful(round) => self.chain.wait(round).await,
+            Loss::Last => {
+                let path = self.log_path(position);
+                return Err(Error::corrupt(format!(
+                    "{path} is there, and no listing shows it: nothing is appended; \"sealpost check\" says what is wrong with the store"
+                )));
+            }
+        }
+        Ok(())
     }
 
     async fn append_conditionally(&self, after: Position, sealed: Sealed) -> Result<Append> {

@@ -91,6 +91,34 @@ async fn what_is_appended_is_read_back_in_order() {
     assert_eq!(w.read(tail).await, ["three"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_append_that_loses_to_an_entry_no_listing_shows_ends() {
+    let inner = Arc::new(InMemory::new());
+    let plan = Plan { late: 1000, ..Plan::default() };
+    let (sound, hiding) = (Store::over(inner.clone()), Store::over(Arc::new(Faulty::new(inner, plan, 1))));
+    let w = world();
+    let on = |store| Journal::new(store, ACCOUNT, Arc::new(SeededRandom::new(3)));
+    let (writer, blind) = (on(sound), on(hiding));
+    let seal = || Seal::Owner(&w.keys);
+    assert!(matches!(writer.append(&Tail::EMPTY, seal(), b"one").await.unwrap(), Append::Done(_)));
+    let (mut known, mut lost) = (Tail::EMPTY, 0);
+    let error = loop {
+        match blind.append(&known, seal(), b"two").await {
+            Ok(Append::Lost) => known = blind.tail(known).await.unwrap(),
+            Ok(other) => panic!("{other:?}"),
+            Err(e) => break e,
+        }
+        lost += 1;
+        assert!(lost < 100, "it goes on for ever");
+    };
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    assert!(error.to_string().contains("/log/0000000000000001"), "{error}");
+    // It is not appended behind it either, and who sees what is there goes on.
+    let end = writer.tail(Tail::EMPTY).await.unwrap();
+    assert_eq!(end.position, Position(1));
+    assert!(matches!(writer.append(&end, seal(), b"two").await.unwrap(), Append::Done(_)));
+}
+
 #[tokio::test]
 async fn deliveries_need_only_the_public_key() {
     let w = world();
