@@ -341,7 +341,13 @@ impl Account {
             let Some((batch, plaintext)) = change else {
                 return Ok(Committed { value, position: self.state().position(), applied: Vec::new() });
             };
-            match self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await {
+            let appended = match batch.events.iter().all(Event::frees_room) {
+                true => {
+                    self.head.journal.freeing().append(&work.tail, Seal::Owner(&self.keys), &plaintext).await
+                }
+                false => self.head.journal.append(&work.tail, Seal::Owner(&self.keys), &plaintext).await,
+            };
+            match appended {
                 Ok(Append::Done(tail)) => {
                     // Before there is anything to wait for: who gives up then has told the others.
                     self.head.appended(&mut known, tail);

@@ -11,6 +11,7 @@ mod turns;
 mod watch;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ struct Shared {
     /// Sealed structures that came with deliveries.
     delivered: Cache<Bytes>,
     metrics: AccountMetrics,
+    /// Nothing is removed for good: the clock is not believed.
+    keeps_all: AtomicBool,
     /// What this process appends.
     appended: broadcast::Sender<(AccountId, Position)>,
     polls: Polls,
@@ -163,6 +166,7 @@ impl Accounts {
             loaded: Mutex::default(),
             kept: Mutex::default(),
             metrics: AccountMetrics::default(),
+            keeps_all: AtomicBool::new(false),
             appended: broadcast::Sender::new(limits::APPENDED_QUEUE),
             polls: Polls::default(),
             bodies: OnceLock::new(),
@@ -170,6 +174,16 @@ impl Accounts {
         tokio::spawn(watch::watch(Arc::downgrade(&accounts.0)));
         tokio::spawn(poll::poll(Arc::downgrade(&accounts.0)));
         accounts
+    }
+
+    /// Whether what was expunged, and what no event refers to, is removed for good when its time is over; not while the clock is not
+    /// believed.
+    pub fn remove_for_good(&self, on: bool) {
+        self.0.keeps_all.store(!on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.0.keeps_all.load(Ordering::Relaxed)
     }
 
     /// The account with that root key: loaded if it is not, then shared. What other nodes appended may be missing for as long

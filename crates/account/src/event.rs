@@ -323,6 +323,24 @@ impl fmt::Debug for Message {
     }
 }
 
+impl Event {
+    /// Whether it is one that mail goes away by, now or when its owner goes on: on a full disk those may use what is kept for that.
+    pub fn frees_room(&self) -> bool {
+        match self {
+            Event::Expunged { .. }
+            | Event::MailboxDeleted { .. }
+            | Event::Purged { .. }
+            | Event::ObjectRemoved { .. }
+            // Clients move to the trash what they remove.
+            | Event::Moved { .. } => true,
+            Event::FlagsStored { action: FlagAction::Add | FlagAction::Replace, flags, .. } => {
+                flags.system.contains(SystemFlags::DELETED)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// How [`Event::FlagsStored`] changes flags (RFC 3501 §6.4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]

@@ -10,6 +10,7 @@ use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
 use crate::auth::Authenticator;
+use crate::clock_watch::ClockWatch;
 use crate::failed_logins::FailedLogins;
 use crate::health::Health;
 use crate::imap::{Appends, Compressions, Leftovers, LongCommands, Orders, Results, UrlMarks};
@@ -81,6 +82,8 @@ pub struct Context {
     pub settings: Settings,
     /// Whether the accept loops are alive.
     pub health: Health,
+    /// Whether the clock is believed.
+    pub clock_watch: Arc<ClockWatch>,
     /// Tells when to end.
     pub shutdown: Shutdown,
     /// Where everything is, for temporary objects.
@@ -138,6 +141,7 @@ impl Context {
             started: clock.now(),
             clock,
             random,
+            clock_watch: Arc::new(ClockWatch::new(settings.data.as_deref())),
             settings,
             health: Health::default(),
             shutdown: Shutdown::new(),

@@ -23,7 +23,7 @@ use crate::metrics::Protocol;
 use crate::throttle::Network;
 
 /// What the lines are logged as: `contrib/fail2ban` looks for it.
-const TARGET: &str = "sealpost::logins";
+pub const TARGET: &str = "sealpost::logins";
 /// Lines of one network: so many at once, then one in this time.
 const OF_NETWORK: Rate = Rate { burst: 20, period: Duration::from_secs(10) };
 /// Lines of all of them.

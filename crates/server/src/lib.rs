@@ -9,6 +9,7 @@
 pub mod admin;
 pub mod auth;
 pub mod bus;
+pub mod clock_watch;
 pub mod context;
 pub mod failed_logins;
 pub mod files;

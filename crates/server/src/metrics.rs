@@ -63,6 +63,8 @@ pub struct LogMetrics {
     pub lost: Counter,
     /// Errors: damage, or mistakes in this program. Those whose line was not written again are among them.
     pub errors: Counter,
+    /// Errors and warnings that were not written: the same one was within the hour, or too many of their kind were.
+    pub repeated: Counter,
 }
 
 /// What the sessions of one protocol count.

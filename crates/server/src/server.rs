@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use sealpost_base::limits::{CONNECTION_BYTES, OPERATOR_CONNECTIONS};
+use sealpost_base::limits::{CONNECTION_BYTES, DATABASE_START_TIME, OPERATOR_CONNECTIONS};
 use sealpost_base::{Clock, Error, MemoryDivision, Random, Result, Timestamp};
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
+use sealpost_vault::store::Extent;
 use tokio::task::JoinSet;
 
 use crate::bus::Ears;
@@ -78,7 +79,10 @@ impl Server {
         if tls.is_none() && !(listen.smtps.is_empty() && listen.imaps.is_empty()) {
             return Err(Error::invalid("listening with TLS needs a certificate"));
         }
+        look_at_database(&store).await;
         let ctx = Arc::new(Context::new(settings, store, key, tls.as_deref(), clock, random)?);
+        let written = written_last(&ctx.store).await;
+        watch_clock(&ctx, Some(written)).await;
         let mut connections = ctx.settings.connections;
         let room = crate::files::room_for_connections();
         if room < connections.total {
@@ -185,6 +189,42 @@ impl Server {
     }
 }
 
+/// Whether the database of a local store lists what it has, before anything is written there. Damage is no reason to serve nothing:
+/// what can be read is read, and what comes is told to come again after a repair.
+async fn look_at_database(store: &Store) {
+    match store.inspect(Extent::Newest, DATABASE_START_TIME).await {
+        Ok(found) => {
+            store.write_only_if_sound(&found);
+            if found.unfinished {
+                tracing::info!(
+                    objects = found.rows,
+                    "not all of the database was looked at; sealpost check does that"
+                );
+            }
+        }
+        Err(error) => tracing::warn!(%error, "cannot look whether the database is sound"),
+    }
+}
+
+/// When something was written to the store last, if that can be told.
+async fn written_last(store: &Store) -> Option<Timestamp> {
+    store.written_last().await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell when the store was written last");
+        None
+    })
+}
+
+/// Looks at the clock, for the first time when the server begins; nothing is removed for good while it is not believed.
+async fn watch_clock(ctx: &Context, begins: Option<Option<Timestamp>>) {
+    let (watch, now) = (ctx.clock_watch.clone(), ctx.clock.now());
+    let look = move || match begins {
+        Some(written) => watch.begin(now, written),
+        None => watch.look(now),
+    };
+    let is_believed = tokio::task::spawn_blocking(look).await.unwrap_or(false);
+    ctx.accounts.remove_for_good(is_believed);
+}
+
 /// One line, in bytes.
 fn log_memory(memory: &MemoryDivision) {
     let MemoryDivision { bound, process, connections, accounts, caches, work } = *memory;
@@ -260,15 +300,21 @@ fn serve_imap(stream: Stream, ctx: Arc<Context>) -> BoxFuture<'static, ()> {
     crate::imap::serve(stream, ctx).boxed()
 }
 
-async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
+async fn sweep_spool(ctx: &Context) {
     // What a server that was killed had spooled cannot be opened any more; another one running now has nothing that old.
     match sealpost_vault::spool::sweep(&ctx.store, before(ctx.clock.now(), SPOOL_AGE)).await {
         Ok(0) => {}
         Ok(objects) => tracing::info!(objects, "spooled messages of an earlier run were removed"),
         Err(e) => tracing::warn!(error = %e, "cannot look for spooled messages of an earlier run"),
     }
+}
+
+async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
+    if !ctx.clock_watch.is_doubted() {
+        sweep_spool(&ctx).await;
+    }
     for minute in 0u64.. {
-        if minute.is_multiple_of(RETIREMENT_PERIODS) {
+        if minute.is_multiple_of(RETIREMENT_PERIODS) && !ctx.clock_watch.is_doubted() {
             let removed_before = before(ctx.clock.now(), ctx.settings.retention);
             match ctx.directory.delete_expired(removed_before).await {
                 Ok(0) => {}
@@ -280,6 +326,7 @@ async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
             () = ctx.shutdown.wait() => return,
             () = tokio::time::sleep(HOUSEKEEPING_PERIOD) => {}
         }
+        watch_clock(&ctx, None).await;
         ctx.auth.sweep();
         ctx.failed_logins.sweep();
         let Some(tls) = tls.clone() else { continue };

@@ -53,6 +53,8 @@ pub struct Settings {
     pub login: Login,
     /// The bus between nodes.
     pub bus: Bus,
+    /// The data directory, for what a server notes there of itself; none: nothing is noted.
+    pub data: Option<PathBuf>,
 }
 
 /// Where to listen. Each kind may have several addresses, or none; port 0 takes any free port.
@@ -255,6 +257,7 @@ impl Default for Settings {
             timeouts: Timeouts::default(),
             login: Login::default(),
             bus: Bus::default(),
+            data: None,
         }
     }
 }

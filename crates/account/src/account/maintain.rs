@@ -107,7 +107,7 @@ impl Account {
         if due {
             self.checkpoint().await?;
         }
-        if due && self.collection_is_due(&*self.work.lock().await) {
+        if due && !self.accounts.keeps_all() && self.collection_is_due(&*self.work.lock().await) {
             self.collect_garbage().await?;
             self.work.lock().await.since_collection = 0;
         } else {
@@ -149,6 +149,9 @@ impl Account {
 
     /// Ends the grace period of what was expunged long enough ago, and removes the objects that leaves without use.
     async fn purge(&self) -> Result<usize> {
+        if self.accounts.keeps_all() {
+            return Ok(0);
+        }
         let before = self.grace_ends();
         let decide = |state: &AccountState| {
             let over = state.graveyard().next().is_some_and(|oldest| oldest.at < before);
@@ -181,6 +184,9 @@ impl Account {
     pub async fn collect_garbage_by(&self, most: usize) -> Result<Maintenance> {
         if self.is_damaged() {
             return Err(sealpost_base::Error::corrupt("the account is damaged: nothing is removed from it"));
+        }
+        if self.accounts.keeps_all() {
+            return Ok(Maintenance::default());
         }
         let purged = self.purge().await?;
         let memory = self.accounts.budget().acquire(most.saturating_mul(COLLECTED_BYTES)).await;
@@ -278,6 +284,30 @@ mod tests {
     use super::super::NOT_COLLECTED;
     use super::*;
     use crate::accounts::Accounts;
+
+    #[tokio::test]
+    async fn nothing_is_removed_by_a_clock_that_is_not_believed() {
+        let (store, clock) = (Store::memory(), Arc::new(FakeClock::new(Timestamp(0))));
+        let random = Arc::new(SeededRandom::new(1));
+        let root = RootKey::generate(&*random);
+        let accounts = Accounts::new(store.clone(), clock.clone(), random, Budget::new(64 << 20));
+        let account = accounts.open(AccountId([1; 16]), &root).await.unwrap();
+        let mut ingest = accounts.ingest(AccountId([1; 16])).await.unwrap();
+        ingest.write(b"Subject: x\r\n\r\n").await.unwrap();
+        let stored = ingest.finish().await.unwrap();
+        let inbox = account.state().inbox().id();
+        let new = super::super::NewMessage { stored, flags: Arc::default(), received: Timestamp(0) };
+        let (_, uids) = account.append(inbox, vec![new]).await.unwrap();
+        let expunged =
+            Event::Expunged { mailbox: inbox, uids: sealpost_base::UidSet::range(uids[0], uids[0]) };
+        account.commit(|_| Ok((vec![expunged.clone()], ()))).await.unwrap();
+        clock.advance(Duration::from_secs(40 * 86_400));
+        accounts.remove_for_good(false);
+        assert_eq!(account.collect_garbage().await.unwrap(), Maintenance::default());
+        assert_eq!(account.state().graveyard().count(), 1);
+        accounts.remove_for_good(true);
+        assert_eq!(account.collect_garbage().await.unwrap().purged, 1);
+    }
 
     #[tokio::test]
     async fn what_was_filled_just_now_is_not_looked_through() {

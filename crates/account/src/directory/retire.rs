@@ -41,6 +41,17 @@ impl Directory {
         Ok(deleted)
     }
 
+    /// Deletes a removed account for good now, whenever it was removed, and says how many objects that were.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such account, `Conflict` if it was not removed; whatever the store says. What is left then is
+    /// deleted the next time, or by a server.
+    pub async fn purge_now(&self, name: &super::AccountName) -> Result<usize> {
+        let found = self.newest_account(name).await?;
+        let purged = found.filter(|record| record.purged).map(|record| record.id);
+        self.retire(name, purged, Timestamp(i64::MAX)).await
+    }
+
     async fn retire(
         &self,
         name: &super::AccountName,

@@ -3,7 +3,7 @@
 //! A record `shares/{owner's id}/{share's id}/{version:016x}`, written before the share. It names no mailbox and no
 //! reader, and holds no key but the public one.
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use minicbor::{Decode, Encode};
 use sealpost_base::{AccountId, Error, Result, Timestamp};
 use sealpost_vault::PublicKey;
@@ -13,6 +13,8 @@ use super::Directory;
 const ROOT: &str = "shares";
 /// Entries that a share's log begins with: its UIDVALIDITY; what it is, and who may do what.
 const FIRST_ENTRIES: usize = 2;
+/// Objects removed by one transaction.
+const DELETED_TOGETHER: usize = 256;
 
 /// What is recorded about a share.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -131,11 +133,13 @@ impl Directory {
     }
 
     pub(super) async fn delete_below(&self, prefix: &str) -> Result<usize> {
-        let mut listed = self.versions.store().list(prefix, None);
+        let store = self.versions.store();
+        let mut listed = store.list(prefix, None).try_chunks(DELETED_TOGETHER);
         let mut deleted = 0;
-        while let Some(object) = listed.next().await {
-            self.versions.store().delete(&object?.path).await?;
-            deleted += 1;
+        while let Some(objects) = listed.next().await {
+            let paths: Vec<_> = objects.map_err(|e| e.1)?.into_iter().map(|object| object.path).collect();
+            deleted += paths.len();
+            store.delete_in_order(paths).await?;
         }
         Ok(deleted)
     }

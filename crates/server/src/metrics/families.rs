@@ -285,6 +285,16 @@ const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "sealpost_log_lines_repeated",
+        Counter,
+        "",
+        "",
+        "Errors and warnings that were not written: the same error was within the hour, or too many lines of their kind were.",
+        |v, s| {
+            s.number(&[], v.ctx.metrics.log.get().map_or(0, |log| log.repeated.read()));
+        }
+    ),
+    family!(
         "sealpost_log_lines_lost",
         Counter,
         "",
@@ -586,6 +596,36 @@ const FAMILIES: &[Family] = &[
     family!("sealpost_store_failures", Counter, "", "", "Operations of the store that failed.", |v, s| {
         s.number(&[], v.ctx.store.metrics().failures.read());
     }),
+    family!(
+        "sealpost_store_damage",
+        Counter,
+        "",
+        "",
+        "Signs of damage in the local store's database: nothing is written any more until `sealpost store repair`.",
+        |v, s| {
+            s.number(&[], v.ctx.store.metrics().damage.read());
+        }
+    ),
+    family!(
+        "sealpost_store_disk_full",
+        Gauge,
+        "",
+        "",
+        "1 while the disk of the local store is full: mail is refused for now, and what is left is kept for removing.",
+        |v, s| {
+            s.number(&[], v.ctx.store.is_disk_full().into());
+        }
+    ),
+    family!(
+        "sealpost_clock_doubted",
+        Gauge,
+        "",
+        "",
+        "1 while the clock is far past the newest time that is known: nothing is removed for good until it is set or confirmed.",
+        |v, s| {
+            s.number(&[], v.ctx.clock_watch.is_doubted().into());
+        }
+    ),
     family!(
         "sealpost_store_requests",
         Counter,

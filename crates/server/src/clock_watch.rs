@@ -1,0 +1,181 @@
+//! Whether the clock can be believed by whoever removes for good.
+//!
+//! A clock that is years ahead makes everything old that was expunged or removed lately. So the server notes the time while it runs,
+//! and a clock further past the newest time that is known than [`CLOCK_AHEAD`] is not believed: the server serves, and
+//! removes nothing for good, until the clock is set or the operator says that it is right (`sealpost store confirm-clock`). A server that
+//! was off for as long cannot be told from that, and waits for the operator too.
+
+use std::io::{Read, Result, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sealpost_base::limits::{CLOCK_AHEAD, CLOCK_NOTED};
+use sealpost_base::{Timestamp, limits};
+use sealpost_vault::owner;
+
+/// The file in the data directory.
+const FILE: &str = "clock";
+/// Digits of a time, with a line end.
+const TEXT_BYTES: u64 = 24;
+
+/// What is known of the time.
+pub struct ClockWatch {
+    file: Option<PathBuf>,
+    state: Mutex<State>,
+    doubted: AtomicBool,
+}
+
+struct State {
+    /// The newest time that is known; the beginning of time if none is.
+    newest: Timestamp,
+    /// What the file says.
+    noted: Timestamp,
+}
+
+impl ClockWatch {
+    /// Nothing is known yet. What will be is kept in `directory`, if there is one.
+    pub fn new(directory: Option<&Path>) -> Self {
+        let state = State { newest: UNKNOWN, noted: UNKNOWN };
+        let file = directory.map(|directory| directory.join(FILE));
+        ClockWatch { file, state: Mutex::new(state), doubted: AtomicBool::new(false) }
+    }
+
+    /// The server begins; `written` is when something was written to the store last, if that is known. Whether the clock is believed.
+    pub fn begin(&self, now: Timestamp, written: Option<Timestamp>) -> bool {
+        self.lock().newest = written.unwrap_or(UNKNOWN);
+        self.look(now)
+    }
+
+    /// Looks at the clock, and notes the time if it is believed; whether it is. Blocks the thread for a moment.
+    pub fn look(&self, now: Timestamp) -> bool {
+        let mut state = self.lock();
+        if let Some(noted) = self.file.as_deref().and_then(noted) {
+            state.noted = noted;
+            state.newest = state.newest.max(noted);
+        }
+        let ahead = now.since(state.newest);
+        if state.newest != UNKNOWN && ahead > CLOCK_AHEAD {
+            if !self.doubted.swap(true, Ordering::Relaxed) {
+                tracing::error!(
+                    days = ahead.as_secs() / 86_400,
+                    "the clock is far past the last time that is known: nothing is removed for good until it is set, or \
+                     confirmed if it is right and the server was off for so long (sealpost store confirm-clock)"
+                );
+            }
+            return false;
+        }
+        state.newest = state.newest.max(now);
+        if let Some(file) = self.file.as_deref().filter(|_| now.since(state.noted) >= CLOCK_NOTED) {
+            match note(file, now) {
+                Ok(()) => state.noted = now,
+                // A full disk: it is tried again, and what was noted before counts for as long.
+                Err(error) => tracing::debug!(%error, "the time was not noted"),
+            }
+        }
+        if self.doubted.swap(false, Ordering::Relaxed) {
+            tracing::info!("the clock is believed: what is old is removed again");
+        }
+        true
+    }
+
+    /// Whether the clock is not believed.
+    pub fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const UNKNOWN: Timestamp = Timestamp(i64::MIN);
+
+/// The operator says that the clock is right. A server of that data directory goes by it within a minute.
+///
+/// # Errors
+/// What the file system says.
+pub fn confirm(directory: &Path, now: Timestamp) -> Result<()> {
+    note(&directory.join(FILE), now)
+}
+
+/// When the time was noted last in that data directory.
+pub fn noted_in(directory: &Path) -> Option<Timestamp> {
+    noted(&directory.join(FILE))
+}
+
+fn noted(file: &Path) -> Option<Timestamp> {
+    let mut text = String::new();
+    std::fs::File::open(file).ok()?.take(TEXT_BYTES).read_to_string(&mut text).ok()?;
+    // Without its end it was being written when the machine stopped.
+    text.strip_suffix('\n')?.parse().ok().map(Timestamp)
+}
+
+fn note(path: &Path, now: Timestamp) -> Result<()> {
+    let mut file = owner::open_or_create(path).map_err(|e| owner::explained(path, e))?;
+    file.rewind()?;
+    // As long as it was, so that it is whole at any moment but the one in which it is written.
+    file.write_all(format!("{:015}\n", now.0.max(0)).as_bytes())?;
+    file.set_len(16)?;
+    file.sync_all()
+}
+
+const _: () = assert!(limits::CLOCK_AHEAD.as_secs() > limits::CLOCK_NOTED.as_secs());
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const DAY: i64 = 86_400_000;
+
+    #[test]
+    fn a_clock_far_ahead_is_not_believed_until_it_is_set_or_confirmed() {
+        let dir = tempfile::tempdir().unwrap();
+        let today = Timestamp(1_700_000_000_000);
+        let after = |days: i64| Timestamp(today.0 + days * DAY);
+        let begin = |now, written| {
+            let watch = ClockWatch::new(Some(dir.path()));
+            (watch.begin(now, written), watch)
+        };
+        assert!(begin(today, None).0, "nothing is known");
+        assert_eq!(noted_in(dir.path()), Some(today));
+        assert!(begin(after(30), None).0, "the server was off for a while");
+        let (believed, watch) = begin(after(61), Some(today));
+        assert!(!believed && watch.is_doubted());
+        assert_eq!(noted_in(dir.path()), Some(after(30)), "what is not believed is not noted");
+        // It is set.
+        assert!(watch.look(after(31)) && !watch.is_doubted());
+        // It jumps while the server runs.
+        assert!(!watch.look(after(4000)));
+        confirm(dir.path(), after(4000)).unwrap();
+        assert!(watch.look(Timestamp(after(4000).0 + 60_000)) && !watch.is_doubted());
+        assert!(begin(after(4001), None).0);
+    }
+
+    #[test]
+    fn without_a_note_the_newest_object_tells_the_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = ClockWatch::new(Some(dir.path()));
+        assert!(!watch.begin(Timestamp(40 * DAY), Some(Timestamp(DAY))));
+        assert_eq!(noted_in(dir.path()), None);
+        // Half a note is none.
+        std::fs::write(dir.path().join(FILE), b"00000003").unwrap();
+        assert!(!watch.look(Timestamp(40 * DAY)));
+        let nowhere = ClockWatch::new(None);
+        assert!(nowhere.begin(Timestamp(0), None) && !nowhere.look(Timestamp(40 * DAY)));
+    }
+
+    #[test]
+    fn the_time_is_noted_seldom() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = ClockWatch::new(Some(dir.path()));
+        let at = |time: Duration| Timestamp(time.as_millis() as i64);
+        assert!(watch.begin(at(Duration::ZERO), None));
+        assert!(watch.look(at(CLOCK_NOTED / 2)));
+        assert_eq!(noted_in(dir.path()), Some(Timestamp(0)));
+        assert!(watch.look(at(CLOCK_NOTED)));
+        assert_eq!(noted_in(dir.path()), Some(at(CLOCK_NOTED)));
+    }
+}
