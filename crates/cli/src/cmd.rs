@@ -45,7 +45,7 @@ pub enum Command {
     Check(check::Args),
     /// Say how much there is
     Stats(stats::Args),
-    /// Find out what a store can do; copy one, for backup or to move it
+    /// Find out what a store can do; copy one, for backup or to move it; repair one
     Store(store::Args),
     /// Watch what the server is doing
     Top(top::Args),

@@ -110,7 +110,7 @@ fn tell(note: Note) {
         Note::TooMany { file, line } => tracing::error!(
             file,
             line,
-            "more errors of this kind are counted and not written for an hour; sealpost check names what is damaged"
+            "more lines of this kind are counted and not written for an hour; sealpost check names what is damaged"
         ),
     }
 }

@@ -140,13 +140,19 @@ impl Place {
         let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let key = ServerKey::load_or_create(&dir.join(KEY_FILE), &*random).with_context(opened)?;
-        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone()).on_host(
-            &settings.hostname,
-            settings.domain.as_deref(),
-            settings.postmaster.as_deref(),
-        )?;
+        let directory = Directory::new(store.clone(), key.clone(), clock.clone(), random.clone());
+        let directory = on_host(directory, &settings)?;
         let budget = settings.memory.budget();
         Ok(Place { dir: dir.to_owned(), store, key, directory, settings, clock, random, budget })
+    }
+
+    /// The same directory, for what frees room: on a full disk it may use what is kept for that.
+    ///
+    /// # Errors
+    /// What the configuration says.
+    pub fn freeing_directory(&self) -> Result<Directory> {
+        let (store, clock, random) = (self.store.freeing(), self.clock.clone(), self.random.clone());
+        on_host(Directory::new(store, self.key.clone(), clock, random), &self.settings)
     }
 
     /// The account that a command line means by `name`.
@@ -205,6 +211,10 @@ impl Told {
             warn(format_args!("servers were not told, and find it out within five minutes: {error}"));
         }
     }
+}
+
+fn on_host(directory: Directory, settings: &Settings) -> Result<Directory> {
+    Ok(directory.on_host(&settings.hostname, settings.domain.as_deref(), settings.postmaster.as_deref())?)
 }
 
 /// A new key over old records would lock everybody out, and hide that the old one is missing.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use sealpost_base::limits::STORE_RESERVE_BYTES;
 use sealpost_base::{SystemClock, SystemRandom};
 use sealpost_vault::{Addressing, Azure, Credentials, Gcs, Patience, S3, Store, owner};
 use tokio::time::timeout;
@@ -37,6 +38,8 @@ pub struct StoreConfig {
     pub timeout: Duration,
     /// What the cache of a bucket may take on the disk, in bytes; 0: there is none.
     pub cache: u64,
+    /// What a local store keeps of its disk for removing, in bytes; 0: nothing.
+    pub reserve: u64,
 }
 
 /// What a store is opened for.
@@ -62,6 +65,7 @@ impl Default for StoreConfig {
             requests,
             timeout,
             cache: 2 << 30,
+            reserve: STORE_RESERVE_BYTES,
         }
     }
 }
@@ -180,7 +184,11 @@ impl StoreConfig {
         match self.directory(data) {
             Some(dir) => {
                 let opened = || format!("the data directory {}", dir.display());
-                local(&dir, purpose).await.with_context(opened)
+                let store = local(&dir, purpose).await.with_context(opened)?;
+                if purpose == Purpose::Serve {
+                    store.keep_reserve(self.reserve).await.with_context(opened)?;
+                }
+                Ok(store)
             }
             None if purpose != Purpose::Serve => self.at(&self.url, purpose).await,
             None if self.cache == 0 => {
@@ -200,7 +208,7 @@ impl StoreConfig {
     /// As [`StoreConfig::open`].
     pub async fn at(&self, url: &str, purpose: Purpose) -> Result<Store> {
         let store = self.unused(url, purpose).await?.agreed().await;
-        store.with_context(|| format!("the store {url}"))
+        store.with_context(|| format!("the store {url}")).map_err(|e| self.explained(url, e))
     }
 
     /// As [`StoreConfig::at`], for whoever only looks what it does.

@@ -4,6 +4,7 @@
 //! key, and neither has this command.
 
 mod passwd;
+mod purge;
 mod quota;
 mod undelete;
 pub(super) mod unlock;
@@ -54,6 +55,8 @@ enum Command {
     Resume(NameArgs),
     /// Remove an account; it can be brought back for some days (see `undelete`)
     Remove(NameArgs),
+    /// Delete a removed account for good, before its time is over
+    Purge(purge::Args),
     /// Bring back a removed account, or an account's expunged messages
     Undelete(undelete::Args),
     /// Make, list and revoke app passwords
@@ -98,6 +101,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         Command::Suspend(args) => suspend(args, global).await,
         Command::Resume(args) => resume(args, global).await,
         Command::Remove(args) => remove(args, global).await,
+        Command::Purge(args) => purge::run(args, global).await,
         Command::Undelete(args) => undelete::run(args, global).await,
         Command::Token(args) => token::run(args, global).await,
         Command::Recovery(args) => recovery::run(args, global).await,
@@ -240,7 +244,7 @@ async fn remove(args: NameArgs, global: &Global) -> Result<ExitCode> {
     let place = Place::open(global).await?;
     let name = place.account_name(&args.name)?;
     let account = place.directory.get(&name).await?.id;
-    place.directory.remove(&name).await?;
+    place.freeing_directory()?.remove(&name).await?;
     place.tell_of_record(account).await;
     let days = place.settings.retention.as_secs() / 86_400;
     let useless_aliases = alias::useless_without(&place, name.address()).await?;

@@ -5,8 +5,10 @@
 //! ends as it should. With it, everything: seals, checkpoints against the log, UID rules, and structure and text of
 //! every message against its bytes. It works while the server runs: what changes under it is looked at again.
 
+mod database;
 mod log;
 mod messages;
+mod names;
 mod objects;
 mod owners;
 mod records;
@@ -62,6 +64,7 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         (None, false) => None,
     };
     let mut report = Report::new(global.output(), place.clock.clone());
+    database::check(&place, args.account.is_empty(), &mut report).await?;
     let records = wanted(&place, &args.account, &mut report).await?;
     for record in &records {
         report.begin(&record.name.to_string());
@@ -69,14 +72,19 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
         account(&place, record, root, &mut report).await?;
     }
     if args.account.is_empty() {
-        let mut ids: BTreeSet<_> = records.iter().map(|record| record.id).collect();
-        let shares = report.note(At::Account, place.directory.shares().await);
-        ids.extend(shares.unwrap_or_default().iter().map(|share| share.share));
-        objects::unclaimed(&place, &ids, &mut report).await?;
+        beside_accounts(&place, &records, &mut report).await?;
         owners::check(&place, &mut report);
     }
     let sound = report.finish()?;
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// What there is that belongs to none of these accounts.
+async fn beside_accounts(place: &Place, records: &[AccountRecord], report: &mut Report) -> Result<()> {
+    let mut ids: BTreeSet<_> = records.iter().map(|record| record.id).collect();
+    let shares = report.note(At::Account, place.directory.shares().await);
+    ids.extend(shares.unwrap_or_default().iter().map(|share| share.share));
+    objects::unclaimed(place, &ids, report).await
 }
 
 /// The records of the accounts to check; all records and aliases are checked on the way if all accounts are.
@@ -205,3 +213,6 @@ async fn log_of(place: &Place, log: Log, report: &mut Report) -> Result<Option<A
     messages::report_missing(log.id, &missing, now.as_ref().unwrap_or(&state), report);
     Ok(Some(state))
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,6 +100,7 @@ pub async fn start(place: &Place) -> Result<Server> {
     let (mut settings, store, key) = (place.settings.clone(), place.store.clone(), place.key.clone());
     settings.listen.admin = Some(place.dir.clone());
     settings.bus.node = Some(place.dir.clone());
+    settings.data = Some(place.dir.clone());
     let started = Server::start(settings, store, key, place.clock.clone(), place.random.clone()).await;
     let server = started.map_err(|e| match e.kind() {
         Kind::Invalid => named(e),

@@ -1,7 +1,9 @@
 //! `sealpost store`: the store itself, whatever is in it.
 
+mod confirm_clock;
 mod copy;
 mod probe;
+mod repair;
 
 use std::process::ExitCode;
 
@@ -23,12 +25,18 @@ enum Command {
     Probe(probe::Args),
     /// Copy a store, or accounts of it, into another one while the server runs: to move, to back up, to restore
     Copy(copy::Args),
+    /// Make the damaged database of a local store sound again, while no server runs
+    Repair(repair::Args),
+    /// Say that the clock is right, after which a server removes again for good what is old
+    ConfirmClock(confirm_clock::Args),
 }
 
 /// Does it.
 pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     match args.command {
+        Command::ConfirmClock(args) => confirm_clock::run(args, global).await,
         Command::Copy(args) => copy::run(args, global).await,
         Command::Probe(args) => probe::run(args, global).await,
+        Command::Repair(args) => repair::run(args, global).await,
     }
 }

@@ -193,6 +193,12 @@ pub const KEYS: &[Key] = &[
         "What the cache of a bucket may take on the disk, in `cache` in the data directory: at least 64MiB; \"0\" turns it off and removes it. It holds sealed objects that were read or written lately, and may be removed while the server is stopped."
     ),
     key!(
+        "store.reserve",
+        Size,
+        store.reserve,
+        "What is kept of the disk of a local store for expunging and removing, in the file `reserve` beside it; \"0\": nothing. When the disk is full mail is refused for now, and what is left is used for nothing else until there is room again."
+    ),
+    key!(
         "listen.smtp",
         Addresses,
         settings.listen.smtp,

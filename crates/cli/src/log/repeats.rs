@@ -4,6 +4,10 @@
 //! more would add a line each time. So a line of level `ERROR` is not written again within an hour, whoever is about to write it, and
 //! a place in the program writes a bounded number of different ones in that time: an account with a hundred thousand damaged
 //! messages must not fill the disk. `sealpost check` names them all.
+//!
+//! Warnings may be worth repeating, as what they tell of may go away. But clients bring them about too, with each command that fails, so of
+//! those a place writes a bounded number as well. Lines of failed logins have a bound of their own, because other programs count
+//! them (`sealpost_server::failed_logins`).
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sealpost_base::Clock;
-use sealpost_base::limits::LOGGED_ERRORS;
+use sealpost_base::limits::{LOGGED_ERRORS, LOGGED_WARNINGS};
+use sealpost_server::failed_logins;
 use sealpost_server::metrics::LogMetrics;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
@@ -40,6 +45,14 @@ struct Lines {
     /// When the first of them was written.
     since: Duration,
     written: HashSet<u64>,
+    /// Warnings, which may be the same.
+    warnings: usize,
+}
+
+impl Lines {
+    fn from(since: Duration) -> Self {
+        Lines { since, written: HashSet::new(), warnings: 0 }
+    }
 }
 
 /// What becomes of a line.
@@ -60,34 +73,56 @@ impl Repeats {
         Repeats { metrics, clock, queue, random: RandomState::new(), places: Mutex::default() }
     }
 
-    fn judge(&self, place: Identifier, line: u64) -> Verdict {
+    /// An error, known by its `line`, or a warning.
+    fn judge(&self, place: Identifier, line: Option<u64>) -> Verdict {
         let now = self.clock.monotonic();
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = places.entry(place).or_insert_with(|| Lines { since: now, written: HashSet::new() });
+        let lines = places.entry(place).or_insert_with(|| Lines::from(now));
         if now.saturating_sub(lines.since) >= PERIOD {
-            *lines = Lines { since: now, written: HashSet::new() };
+            *lines = Lines::from(now);
         }
-        match lines.written.len() {
-            _ if lines.written.contains(&line) => Verdict::Repeated,
-            n if n > LOGGED_ERRORS => Verdict::TooMany,
-            n => {
-                lines.written.insert(line);
-                if n == LOGGED_ERRORS { Verdict::First } else { Verdict::Write }
-            }
+        let Some(line) = line else {
+            lines.warnings += 1;
+            return verdict(lines.warnings - 1, LOGGED_WARNINGS);
+        };
+        if lines.written.contains(&line) {
+            return Verdict::Repeated;
         }
+        let verdict = verdict(lines.written.len(), LOGGED_ERRORS);
+        if verdict != Verdict::TooMany {
+            lines.written.insert(line);
+        }
+        verdict
+    }
+}
+
+/// Of one more line after so many.
+fn verdict(before: usize, most: usize) -> Verdict {
+    match before {
+        n if n < most => Verdict::Write,
+        n if n == most => Verdict::First,
+        _ => Verdict::TooMany,
     }
 }
 
 impl<S: Subscriber> Layer<S> for Repeats {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let place = event.metadata();
-        if *place.level() != Level::ERROR {
+        let is_error = *place.level() == Level::ERROR;
+        if !is_error && (*place.level() != Level::WARN || place.target() == failed_logins::TARGET) {
             return true;
         }
-        self.metrics.errors.increment();
-        let mut line = Line(self.random.build_hasher());
-        event.record(&mut line);
-        match self.judge(place.callsite(), line.0.finish()) {
+        let line = is_error.then(|| {
+            self.metrics.errors.increment();
+            let mut line = Line(self.random.build_hasher());
+            event.record(&mut line);
+            line.0.finish()
+        });
+        let verdict = self.judge(place.callsite(), line);
+        if verdict != Verdict::Write {
+            self.metrics.repeated.increment();
+        }
+        match verdict {
             Verdict::Write => true,
             Verdict::First => {
                 self.queue.note(Note::TooMany {
@@ -166,7 +201,7 @@ mod tests {
             let text = written();
             let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
             assert_eq!((count("object 1"), count("object 2"), count("again")), (1, 1, 1000));
-            assert_eq!(metrics.errors.read(), 2000);
+            assert_eq!((metrics.errors.read(), metrics.repeated.read()), (2000, 1998));
             clock.advance(PERIOD);
             read(1);
             assert!(written().contains("object 1"));
@@ -174,7 +209,14 @@ mod tests {
             assert_eq!(written().lines().count(), LOGGED_ERRORS - 1, "no more than these");
             tracing::error!("something else");
             assert_eq!(written().lines().count(), 1);
+            for command in 0..10 * LOGGED_WARNINGS {
+                tracing::warn!(command, "a command failed for now");
+                tracing::warn!(target: failed_logins::TARGET, command, "login failed");
+            }
+            let text = written();
+            let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+            assert_eq!((count("for now"), count("login failed")), (LOGGED_WARNINGS, 10 * LOGGED_WARNINGS));
         });
-        assert!(matches!(NOTED.lock().unwrap()[..], [Note::TooMany { .. }]));
+        assert!(matches!(NOTED.lock().unwrap()[..], [Note::TooMany { .. }, Note::TooMany { .. }]));
     }
 }

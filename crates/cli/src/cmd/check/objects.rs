@@ -8,6 +8,7 @@ use sealpost_account::AccountState;
 use sealpost_base::{AccountId, Error, Kind, ObjectId};
 use sealpost_vault::{Listed, Store};
 
+use super::names;
 use super::report::{Place as At, Report};
 use crate::place::Place;
 
@@ -84,7 +85,7 @@ async fn footer(store: &Store, object: &Listed) -> sealpost_base::Result<()> {
     Ok(())
 }
 
-/// Counts the objects of accounts that no record names: what an interrupted deletion left, and is removed in time. A log that
+/// Names objects whose names say nothing, and counts those of accounts that no record names: what an interrupted deletion left, and is removed in time. A log that
 /// nobody can come to is none of that.
 ///
 /// # Errors
@@ -92,10 +93,18 @@ async fn footer(store: &Store, object: &Listed) -> sealpost_base::Result<()> {
 pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mut Report) -> Result<()> {
     report.end_accounts();
     let mut logs = BTreeSet::new();
-    let mut listed = place.store.list("acct", None);
+    let mut listed = place.store.list("", None);
     loop {
         match listed.try_next().await {
             Ok(Some(object)) => {
+                if !names::is_known(&object.path) {
+                    let problem = "nothing of Sealpost has such a name: it is not looked at, and may be an object whose name is damaged";
+                    report.found(At::Object(object.path), problem);
+                    continue;
+                }
+                if !object.path.starts_with("acct/") {
+                    continue;
+                }
                 let mut parts = object.path.split('/').skip(1);
                 let id = parts.next().and_then(|id| id.parse::<AccountId>().ok());
                 if id.is_some_and(|id| claimed.contains(&id)) {
@@ -108,7 +117,7 @@ pub async fn unclaimed(place: &Place, claimed: &BTreeSet<AccountId>, report: &mu
             }
             Ok(None) => break,
             Err(e) => {
-                report.found(At::Object("acct".to_owned()), e.context("the objects cannot be listed"));
+                report.found(At::Object("the store".to_owned()), e.context("the objects cannot be listed"));
                 return Ok(());
             }
         }

@@ -145,6 +145,7 @@ pub struct Report {
     damaged: u64,
     unread: u64,
     without_key: Vec<String>,
+    repair: bool,
     /// How much was checked.
     pub totals: Totals,
 }
@@ -156,6 +157,8 @@ struct Whole<'a> {
     /// Those of them that are no damage: what could not be read.
     unread_count: u64,
     problems: &'a [Problem],
+    /// Whether `sealpost store repair` is needed.
+    needs_repair: bool,
     /// Accounts of which only what needs no key was checked.
     without_key: &'a [String],
     checked: &'a Totals,
@@ -176,6 +179,7 @@ impl Report {
             damaged: 0,
             unread: 0,
             without_key: Vec::new(),
+            repair: false,
             totals: Totals::default(),
         }
     }
@@ -184,6 +188,11 @@ impl Report {
     pub fn begin(&mut self, account: &str) {
         self.account = Some(account.to_owned());
         self.bar.set_message(account.to_owned());
+    }
+
+    /// What is wrong is something that a repair of the store mends.
+    pub fn advise_repair(&mut self) {
+        self.repair = true;
     }
 
     /// What is found from now on is no account's.
@@ -241,6 +250,12 @@ impl Report {
         }
     }
 
+    /// What was found so far.
+    #[cfg(test)]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
     /// Several things are wrong.
     pub fn take(&mut self, findings: Vec<Finding>) {
         findings.into_iter().for_each(|finding| self.found(finding.at, finding.trouble));
@@ -264,6 +279,7 @@ impl Report {
             problem_count,
             unread_count: self.unread,
             problems: &self.problems,
+            needs_repair: self.repair,
             without_key: &self.without_key,
             checked: &self.totals,
         };
@@ -332,6 +348,11 @@ impl Whole<'_> {
                 "{n} problems were found, and {m} of what there is could not be read, which is no damage"
             ),
         });
+        if self.needs_repair {
+            text.push_str(
+                "\nfirst of all the database itself has to be repaired: stop the server, and run sealpost store repair",
+            );
+        }
         if damaged > 0 {
             text.push_str(
                 "\nwhat is missing comes back from a backup, as far as that has it: sealpost store copy BACKUP STORE. \

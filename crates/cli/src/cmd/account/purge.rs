@@ -1,0 +1,53 @@
+//! `sealpost account purge`: deletes a removed account for good, before its time is over.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::NameArgs;
+use crate::exit::Usage;
+use crate::global::Global;
+use crate::place::Place;
+
+/// Arguments of `sealpost account purge`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "The account has to be removed first (sealpost account remove). Its keys are wiped, then its mail, and nothing \
+                        brings it back. The server may run. The room is free for new mail at once, also on a full disk; of the database \
+                        of a local store the file stays as large as it is.\n
+Examples:
+  sealpost account remove jane@example.org
+  sealpost account purge jane@example.org --now"
+)]
+pub struct Args {
+    #[command(flatten)]
+    account: NameArgs,
+    /// Delete it now. Without this nothing is done: removed accounts go by themselves when their time is over
+    #[arg(long)]
+    now: bool,
+}
+
+/// What was deleted.
+#[derive(Serialize)]
+struct Purged {
+    account: String,
+    done: &'static str,
+    objects: usize,
+}
+
+/// Runs it.
+pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
+    let place = Place::open(global).await?;
+    let name = place.account_name(&args.account.name)?;
+    if !args.now {
+        let days = place.settings.retention.as_secs() / 86_400;
+        let why =
+            format!("{name} is deleted {days} days after it was removed; --now deletes it at once, for good");
+        return Err(Usage(why).into());
+    }
+    let objects = place.freeing_directory()?.purge_now(&name).await?;
+    let purged = Purged { account: name.to_string(), done: "purged", objects };
+    global.output().done(&purged, |purged| format!("deleted {name} for good: {} objects", purged.objects))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,64 @@
+//! The names of objects. One flipped bit in a name takes an object away from where it belongs: what is of no account and no kind has
+//! to be named, or nobody would miss the last entry of a log.
+
+use sealpost_base::{AccountId, ObjectId};
+use sealpost_journal::{Ballot, Place};
+
+/// Folders at the top that others look through, or that hold nothing that lasts.
+const FOLDERS: [&str; 7] = ["accounts", "aliases", "shares", "usage", "spool", "probe", "store"];
+
+/// Whether something of Sealpost has such a name.
+pub fn is_known(path: &str) -> bool {
+    let mut parts = path.split('/');
+    let (top, rest) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
+    match (top, rest.as_slice()) {
+        ("acct", [id, kind, rest @ ..]) => id.parse::<AccountId>().is_ok() && is_of_kind(kind, rest),
+        (top, [_, ..]) => FOLDERS.contains(&top),
+        _ => false,
+    }
+}
+
+fn is_of_kind(kind: &str, rest: &[&str]) -> bool {
+    let is_position =
+        |name: &str| Place::parse(name).is_some_and(|place| place == Place::plain(place.position));
+    match (kind, rest) {
+        ("log", [name]) => Place::parse(name).is_some(),
+        ("manifest", [name]) => is_position(name) || Ballot::of_file(name).is_some(),
+        ("snap", [position, _]) => is_position(position),
+        ("msg" | "thin", [name]) => name.parse::<ObjectId>().is_ok(),
+        ("idx", ["summary" | "text", _]) | ("pack", ["message" | "structure", _]) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_flipped_bit_is_not_known() {
+        let id = "0123456789abcdef0123456789abcdef";
+        for known in [
+            format!("acct/{id}/log/0000000000000001"),
+            format!("acct/{id}/snap/0000000000000001/mailboxes"),
+            format!("acct/{id}/msg/{id}"),
+            format!("acct/{id}/idx/summary/x"),
+            "accounts/jane@example.org/0000000000000001".to_owned(),
+            "store/appends/conditional".to_owned(),
+        ] {
+            assert!(is_known(&known), "{known}");
+        }
+        for strange in [
+            format!("acct/{id}/log/000000000000000!"),
+            format!("acct/{id}/mog/0000000000000001"),
+            format!("acct/{id}x/log/0000000000000001"),
+            format!("acct/{id}/log0000000000000001"),
+            format!("acct/{id}/msg/{id}/x"),
+            format!("aCct/{id}/log/0000000000000001"),
+            format!("salvaged/7/acct/{id}/log/0000000000000001"),
+            "alone".to_owned(),
+        ] {
+            assert!(!is_known(&strange), "{strange}");
+        }
+    }
+}
