@@ -146,9 +146,9 @@ impl Reserve {
         self.free().is_ok_and(|free| free < FULL_BYTES)
     }
 
-    /// Whether the disk has room for so much, and a little more.
+    /// Whether the disk has room for so much, and a little more if it is anything.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.free().is_ok_and(|free| free >= bytes.saturating_add(FULL_BYTES))
+        bytes == 0 || self.free().is_ok_and(|free| free >= bytes.saturating_add(FULL_BYTES))
     }
 
     fn free(&self) -> io::Result<u64> {

@@ -566,8 +566,15 @@ fn on_a_full_disk() {
         assert_eq!(store.put_new("large", sealed(LARGE, 3)).await.unwrap_err().kind(), Kind::Retry);
         assert_eq!((reserved(), store.is_disk_full()), (RESERVE, false), "mail does not touch it");
 
+        while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
+
         // Another process removes, as a command line does.
         let (freeing, command) = (store.freeing(), open(&dir).await);
+        freeing.put_new("expunged/first", sealed(400, 1)).await.unwrap();
+        // The reserve is given up, and somebody else takes half of it and what the write-ahead log gave back.
+        while rustix::fs::statvfs(&dir).unwrap().f_bavail * 4096 > RESERVE / 4 * 3 {
+            std::io::Write::write_all(&mut other, &[1; 4096]).unwrap();
+        }
         for n in 0..200 {
             freeing.put_new(&format!("expunged/{n}"), sealed(400, 1)).await.unwrap();
             command.delete(&format!("d/{n:04}")).await.unwrap();

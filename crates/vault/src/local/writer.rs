@@ -220,9 +220,14 @@ impl Thread {
             Ok(()) => batch,
             Err(full) => keep_freeing(batch, full.into()),
         };
-        if batch.is_empty() {
-            return;
+        if !batch.is_empty() {
+            self.attempt(batch, true);
         }
+    }
+
+    /// Commits. What finds the disk full is tried once more if that gives room: to what frees some from the reserve, to the others from the
+    /// write-ahead log.
+    fn attempt(&mut self, batch: Vec<Job>, first: bool) {
         let (now, began) = (self.clock.now(), self.clock.monotonic());
         let mut applied = self.transact(&batch, now);
         if applied.as_ref().is_err_and(schema::is_read_only) {
@@ -240,19 +245,15 @@ impl Thread {
             Err(e)
                 if self.is_full(&e) && batch.iter().any(|job| job.frees) && self.guards.reserve.release() =>
             {
-                self.connection = None;
                 let freeing = keep_freeing(batch, schema::explained(&self.database, e));
-                // Once: there is nothing to release any more.
-                self.commit(freeing);
+                self.attempt(freeing, false);
                 self.shorten();
             }
+            Err(e) if first && self.is_full(&e) && self.shorten() => self.attempt(batch, false),
             Err(e) => {
                 tracing::warn!(error = %e, writes = batch.len(), "a commit failed");
                 if !schema::is_busy(&e) {
                     self.connection = None;
-                }
-                if self.is_full(&e) {
-                    self.shorten();
                 }
                 // Files of failed writes stay: the commit may have reached the disk, and the sweep tells.
                 fail(batch, &Failure::new("commit", schema::explained(&self.database, e)));
@@ -270,14 +271,20 @@ impl Thread {
         }
     }
 
-    /// Gives the room that the write-ahead log takes back to a full disk.
-    fn shorten(&mut self) {
+    /// Gives the room that the write-ahead log takes back to a full disk; whether that could be done.
+    fn shorten(&mut self) -> bool {
+        self.connection = None;
         if !self.has_room_to_checkpoint() {
-            return;
+            return false;
         }
-        let Ok(connection) = self.connected() else { return };
-        if let Err(e) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
-            tracing::debug!(error = %e, "the write-ahead log keeps its room");
+        let Ok(connection) = self.connected() else { return false };
+        // The first column is 1 if readers kept it from being done.
+        match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)) {
+            Ok(busy) => busy == 0,
+            Err(e) => {
+                tracing::debug!(error = %e, "the write-ahead log keeps its room");
+                false
+            }
         }
     }
 
