@@ -128,7 +128,7 @@ class Server:
             file.write(
                 'directory = "data"\n'
                 'hostname = "mail.example.org"\n'
-                '[listen]\nsmtp = []\nsmtps = []\nlmtp = []\nimaps = []\nmetrics = []\nimap = ["127.0.0.1:0"]\n'
+                '[listen]\nsmtp = []\nsmtps = []\nlmtp = []\nimaps = []\nimap = ["127.0.0.1:0"]\n'
                 '[login]\nremember = "0"\n'
             )
         self.password = os.path.join(self.home.name, "password")

@@ -93,11 +93,14 @@ impl Files {
         let path = self.path(file);
         let file = File::open(&path).map_err(|e| owner::explained(&path, e))?;
         // A row that is damaged may say any size, and memory is not taken for bytes that are not there.
-        if length > LARGE_READ && file.metadata()?.len() < start.saturating_add(length as u64) {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        let mut bytes = Vec::with_capacity(length);
+        let is_there =
+            length <= LARGE_READ || file.metadata()?.len() >= start.saturating_add(length as u64);
+        let step = if is_there { length } else { LARGE_READ };
+        let mut bytes = Vec::with_capacity(step);
         while bytes.len() < length {
+            if bytes.len() == bytes.capacity() {
+                bytes.reserve_exact(step.min(length - bytes.len()));
+            }
             // Into memory that nobody had to fill before, and as much as there is at once.
             let at = start + bytes.len() as u64;
             match rustix::io::pread(&file, spare_capacity(&mut bytes), at) {

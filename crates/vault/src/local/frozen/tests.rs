@@ -6,7 +6,6 @@ use std::path::Path;
 use sealpost_base::Kind;
 
 use super::*;
-use crate::local::schema;
 use crate::local::tests::{block_on, may_mount, run, sealed, where_it_may_mount};
 use crate::local::{INLINE_OBJECT_BYTES, LocalStore};
 use crate::{Put, Store};
@@ -87,12 +86,10 @@ fn a_store_is_read_as_its_server_left_it() {
     });
 }
 
-/// SQLite removes its log when the last connection of the threads is closed. Of two that are closed at the same moment each may take the
-/// other for one that stays; a third finds that out.
+/// SQLite removes its log when the last connection of the threads is closed.
 async fn settled(dir: &Path) {
     let gone = async {
         while dir.join("objects.sqlite-wal").exists() {
-            drop(schema::connect(&schema::path(dir), schema::Access::Write));
             tokio::task::yield_now().await;
         }
     };
