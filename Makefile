@@ -137,6 +137,10 @@ memory: build ## A 1 GiB message in and out below 64 MiB, and clients that stall
 bench: ## Measure beside Dovecot and write docs/benchmarks.md (ARGS="--only LMTP --runs 3" writes nothing)
 	@bench/run.sh $(ARGS)
 
+.PHONY: guessing
+guessing: build ## Right logins while 0, 100 and 700 addresses guess passwords (ARGS="--addresses 0,700 --seconds 30")
+	@bench/guessing.py --sealpost "$(RELEASE)/sealpost" $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Fuzz one target: make fuzz TARGET=mime_scanner SECONDS=300
 	@fuzz/run.sh $(and $(TARGET),"$(TARGET)" "$(SECONDS)" $(ARGS))

@@ -309,18 +309,26 @@ async fn sweep_spool(ctx: &Context) {
     }
 }
 
+/// Deletes the accounts whose time is over since they were removed, if the clock that says so is believed.
+async fn delete_expired(ctx: &Context) {
+    if ctx.clock_watch.is_doubted() {
+        return;
+    }
+    let removed_before = before(ctx.clock.now(), ctx.settings.retention);
+    match ctx.directory.delete_expired(removed_before).await {
+        Ok(0) => {}
+        Ok(accounts) => tracing::info!(accounts, "removed accounts were deleted for good"),
+        Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts"),
+    }
+}
+
 async fn keep_house(ctx: Arc<Context>, tls: Option<Arc<Tls>>) {
     if !ctx.clock_watch.is_doubted() {
         sweep_spool(&ctx).await;
     }
     for minute in 0u64.. {
-        if minute.is_multiple_of(RETIREMENT_PERIODS) && !ctx.clock_watch.is_doubted() {
-            let removed_before = before(ctx.clock.now(), ctx.settings.retention);
-            match ctx.directory.delete_expired(removed_before).await {
-                Ok(0) => {}
-                Ok(accounts) => tracing::info!(accounts, "removed accounts were deleted for good"),
-                Err(e) => tracing::warn!(error = %e, "cannot look for removed accounts"),
-            }
+        if minute.is_multiple_of(RETIREMENT_PERIODS) {
+            delete_expired(&ctx).await;
         }
         tokio::select! {
             () = ctx.shutdown.wait() => return,

@@ -1,7 +1,7 @@
 //! The whole server on free ports of this machine: greetings, TLS, and how it stops.
 
 use rustls::pki_types::ServerName;
-use sealpost_base::{Kind, SeededRandom, SystemClock};
+use sealpost_base::{FakeClock, Kind, SeededRandom, SystemClock};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -76,6 +76,41 @@ async fn every_service_greets_and_says_goodbye() {
     let (cut_off, _) = tokio::join!(server.stop(Duration::from_secs(10)), goodbyes);
     assert_eq!(cut_off, 0);
     assert!(!socket.exists());
+}
+
+#[tokio::test]
+async fn a_clock_that_is_years_ahead_deletes_no_account_until_it_is_confirmed() {
+    use sealpost_account::directory::{NewAccount, Role, Secret};
+    let data = tempfile::tempdir().unwrap();
+    let clock = Arc::new(FakeClock::new(Timestamp(1_700_000_000_000)));
+    let random = Arc::new(SeededRandom::new(1));
+    let (key, store) = (ServerKey::generate(&*random), Store::memory());
+    let start = async || {
+        let settings = Settings { data: Some(data.path().to_owned()), ..Settings::default() };
+        Server::start(settings, store.clone(), key.clone(), clock.clone(), random.clone()).await.unwrap()
+    };
+    let server = start().await;
+    let directory = server.context().directory.clone();
+    let name = directory.account_name("jane@example.org").unwrap();
+    let password = Secret::new(b"one and two").unwrap();
+    directory.create(&name, NewAccount { password, quota: None, role: Role::User }).await.unwrap();
+    directory.remove(&name).await.unwrap();
+    server.stop(Duration::ZERO).await;
+
+    clock.advance(Duration::from_secs(10 * 365 * 86_400));
+    let server = start().await;
+    let ctx = server.context();
+    assert!(ctx.clock_watch.is_doubted());
+    delete_expired(ctx).await;
+    directory.undelete(&name).await.unwrap();
+    directory.remove(&name).await.unwrap();
+    clock.advance(ctx.settings.retention + Duration::from_secs(1));
+    delete_expired(ctx).await;
+    crate::clock_watch::confirm(data.path(), clock.now()).unwrap();
+    watch_clock(ctx, None).await;
+    delete_expired(ctx).await;
+    assert!(directory.undelete(&name).await.is_err(), "its time was over, and the clock is right");
+    server.stop(Duration::ZERO).await;
 }
 
 #[tokio::test]

@@ -244,3 +244,27 @@ fn are_listed(connection: &Connection, rows: &str, found: &mut Inspection) -> ru
 fn is_at(look: &mut rusqlite::Statement<'_>, value: &str, id: i64) -> rusqlite::Result<bool> {
     Ok(look.query_row(params![value], |row| row.get::<_, i64>(0)).optional()? == Some(id))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_interrupted() {
+        let connection = Connection::open_in_memory().unwrap();
+        let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
+        let step = within(&connection, Duration::from_millis(1), || {
+            connection.query_row(endless, [], |_| Ok(()))
+        });
+        let mut found = Inspection::default();
+        found.take("a step", step);
+        assert!(found.unfinished && found.is_sound(), "that is no damage: {found:?}");
+    }
+
+    #[test]
+    fn so_many_things_are_named_and_no_more() {
+        let mut found = Inspection::default();
+        (0..2 * DATABASE_FINDINGS).for_each(|n| found.found(format!("row {n}")));
+        assert_eq!(found.damage.len(), DATABASE_FINDINGS);
+    }
+}
