@@ -14,6 +14,7 @@
 //! An extension touches: [`capability`] (its name), the command's file, and [`view`] if it is about what sessions are
 //! told of each other's changes.
 
+mod access;
 mod acl;
 mod append;
 mod append_limit;

@@ -17,7 +17,7 @@ use sealpost_imap::types::{AString, Code, Correlator, SortCriterion, Status};
 
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::room_for;
+use super::room::reserve;
 use super::search::area::Area;
 use super::search::key::Query;
 use super::search::run::Match;
@@ -144,7 +144,7 @@ impl Session {
             let changed: UidSet = mailbox.changed_since(since).map(|row| row.uid).collect();
             changed.intersection(view.uids()).union(arrived)
         };
-        let _room = room_for(&self.ctx.accounts, &[&changed]).await.map_err(|_| End::Crowded)?;
+        let _room = reserve(&self.ctx.accounts, &[&changed]).await.map_err(|_| End::Crowded)?;
         let mut kept = Vec::with_capacity(contexts.list.len());
         for mut context in contexts.list {
             match self.update(&mut context, &changed).await {

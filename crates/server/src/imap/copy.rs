@@ -15,7 +15,7 @@ use super::flags;
 use super::place::Place;
 use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::room_for;
+use super::room::reserve;
 use super::session::Session;
 use super::targets;
 
@@ -71,7 +71,7 @@ impl Session {
             return self.put_between(targets, uid, &to, kind).await;
         }
         // The log entry has them, and the answer has both them and their new UIDs.
-        let _memory = room_for(&self.ctx.accounts, &[targets; 6]).await?;
+        let _memory = reserve(&self.ctx.accounts, &[targets; 6]).await?;
         let room = match kind {
             Kind::Copy => Some(self.room_at(&to).await?),
             Kind::Move => None,

@@ -31,7 +31,7 @@ use super::connection::End;
 use super::flags;
 use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::room_for;
+use super::room::reserve;
 use super::session::Session;
 use super::targets::{self, Cursor};
 use super::tell::Telling;
@@ -110,10 +110,10 @@ impl Session {
         }
         if marks {
             // Those that are marked are some of them, and told of as long as the command takes.
-            telling.room = room_for(&self.ctx.accounts, &[&targets, &targets]).await?;
+            telling.room = reserve(&self.ctx.accounts, &[&targets, &targets]).await?;
             telling.known = self.mark_seen(&targets).await?;
         } else {
-            telling.room = room_for(&self.ctx.accounts, &[&targets]).await?;
+            telling.room = reserve(&self.ctx.accounts, &[&targets]).await?;
         }
         let packs = self.packs_for(&plan)?;
         let mut part = match changed_since {

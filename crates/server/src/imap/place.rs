@@ -15,9 +15,10 @@ use sealpost_account::rights::Rights;
 use sealpost_account::share::{self, About, Link};
 use sealpost_account::state::Mailbox as State;
 use sealpost_account::{Account, AccountState, ops};
-use sealpost_base::{AccountId, Error, Kind, MailboxId};
+use sealpost_base::{Error, Kind, MailboxId};
 use sealpost_imap::types::{Code, Mailbox};
 
+use super::access::Access;
 use super::reply::{Failure, Reply};
 use super::session::Session;
 
@@ -32,20 +33,6 @@ const ANY: Rights = Rights::LOOKUP
 /// Rights of which one is enough to open a mailbox read-write (RFC 4314 §5.2): all flags are shared.
 const WRITES: Rights =
     Rights::INSERT.with(Rights::EXPUNGE).with(Rights::SEEN).with(Rights::WRITE).with(Rights::DELETE_MESSAGES);
-
-/// As whom a mailbox is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    /// It is in the log of whoever logged in.
-    Own,
-    /// It is a share.
-    Share {
-        /// The account of whoever logged in.
-        user: AccountId,
-        /// The share is that account's.
-        owner: bool,
-    },
-}
 
 /// A mailbox, in the log where its messages are.
 #[derive(Clone)]
@@ -213,21 +200,6 @@ impl Place {
     /// `NotFound` if it was deleted since the name was looked up.
     pub(super) fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a State, Error> {
         state.mailbox(self.mailbox).ok_or_else(|| Error::new(Kind::NotFound, "the mailbox is gone"))
-    }
-}
-
-impl Access {
-    /// The rights in that state of the mailbox's log.
-    pub(super) fn rights(self, state: &AccountState) -> Rights {
-        match self {
-            Access::Own => Rights::ALL,
-            Access::Share { user, owner } => match state.about() {
-                Some(_) => state.rights_of(user),
-                // What a share says about itself may be damaged; its owner reads what is left.
-                None if owner => Rights::ALL,
-                None => Rights::NONE,
-            },
-        }
     }
 }
 

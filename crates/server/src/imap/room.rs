@@ -1,81 +1,83 @@
-//! Room for the sets of messages that a session holds while its client takes what is told of them: part of the room for accounts; and
-//! what a session that holds accounts does not wait for while others wait for theirs.
+//! Memory for the UID sets that a session holds while its client takes a response, and waiting for memory while the
+//! session holds loaded accounts.
+//!
+//! UID sets count as account memory. A session that waits for other memory keeps the accounts it has loaded; it stops
+//! waiting once others have waited long for account memory.
 
 use std::time::Duration;
 
 use sealpost_account::{Accounts, Charge};
-use sealpost_base::UidSet;
-use sealpost_imap::types::Code;
+use sealpost_base::{Error, Result, UidSet};
 use tokio::time::{sleep, timeout};
 
-use super::reply::Reply;
-use super::view::SMALL_VIEW;
+/// UID sets up to this size are part of what a connection takes anyway, in bytes.
+pub(super) const SMALL_SETS: usize = 16 * 1024;
 
-/// How often room is asked for, and how long after each time.
-const ROUNDS: usize = 10;
-const ROUND: Duration = Duration::from_millis(100);
+/// How often [`reserve`] tries again, and the pause before each attempt.
+const ATTEMPTS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a session that holds accounts waits for memory while others have waited long for their room.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long [`unless_pressed`] waits before it looks whether others have waited long for account memory.
+const UNPRESSED: Duration = Duration::from_secs(2);
 
-/// There is no room now.
+/// There is not enough account memory now.
 #[derive(Debug)]
-pub(super) struct NoRoom;
+pub(super) struct NoMemory;
 
-/// Room for so many sets; `None` if they are small. While there is none, accounts that were asked to let go of some get the
-/// time for it.
+/// Reserves account memory for these sets; `None` if they are small. Tries again for a second, in which accounts that were
+/// asked to give some back can do so.
 ///
 /// # Errors
-/// `NO [LIMIT]` if there is none after that either.
-pub(super) async fn room_for(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>, Reply> {
-    draw(accounts, bytes_of(sets)).await
+/// `Limit` if there is not enough after that either.
+pub(super) async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>> {
+    reserve_bytes(accounts, bytes_of(sets)).await
 }
 
-/// What so many sets take.
+/// What these sets take, in bytes.
 pub(super) fn bytes_of(sets: &[&UidSet]) -> usize {
     let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
     ranges * UidSet::RANGE_BYTES
 }
 
-/// As [`room_for`], for sets of so many bytes.
+/// As [`reserve`], for sets that take `bytes`.
 ///
 /// # Errors
-/// As [`room_for`].
-pub(super) async fn draw(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, Reply> {
-    for _ in 0..ROUNDS {
-        match draw_at_once(accounts, bytes) {
-            Ok(room) => return Ok(room),
-            Err(NoRoom) => sleep(ROUND).await,
+/// As [`reserve`].
+pub(super) async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>> {
+    for _ in 0..ATTEMPTS {
+        match try_reserve(accounts, bytes) {
+            Ok(reserved) => return Ok(reserved),
+            Err(NoMemory) => sleep(PAUSE).await,
         }
     }
-    draw_at_once(accounts, bytes)
-        .map_err(|NoRoom| Reply::no(Code::Limit, "no memory for so many messages with gaps between them now"))
+    try_reserve(accounts, bytes)
+        .map_err(|NoMemory| Error::limit("not enough memory for this message set; retry with fewer messages"))
 }
 
-/// As [`draw`], for whoever must not wait.
+/// As [`reserve_bytes`], for callers that must not wait.
 ///
 /// # Errors
-/// If there is none now.
-pub(super) fn draw_at_once(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, NoRoom> {
-    if bytes <= SMALL_VIEW { Ok(None) } else { accounts.charge(bytes).ok_or(NoRoom).map(Some) }
+/// If there is not enough now.
+pub(super) fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, NoMemory> {
+    if bytes <= SMALL_SETS { Ok(None) } else { accounts.charge(bytes).ok_or(NoMemory).map(Some) }
 }
 
-/// Waits for memory, and not for long while others wait for the room of accounts, of which this session holds one: `None` then.
-/// `pressed` says whether somebody has waited for that for long.
+/// Waits for memory while the session holds loaded accounts: `None` once `pressed` says that others have waited long for
+/// account memory.
 pub(super) async fn unless_pressed<T>(
     pressed: impl Fn() -> bool,
-    drawing: impl Future<Output = T>,
+    acquiring: impl Future<Output = T>,
 ) -> Option<T> {
-    tokio::pin!(drawing);
-    let mut patience = PATIENCE;
+    tokio::pin!(acquiring);
+    let mut pause = UNPRESSED;
     loop {
-        if let Ok(drawn) = timeout(patience, &mut drawing).await {
-            return Some(drawn);
+        if let Ok(acquired) = timeout(pause, &mut acquiring).await {
+            return Some(acquired);
         }
         if pressed() {
             return None;
         }
-        patience = ROUND;
+        pause = PAUSE;
     }
 }
 
@@ -103,16 +105,16 @@ mod tests {
         let many = [&gaps];
         let held = accounts.charge(1 << 20).unwrap();
         let later = async {
-            sleep(ROUND * 3).await;
+            sleep(PAUSE * 3).await;
             drop(held);
         };
-        let (found, ()) = tokio::join!(room_for(&accounts, &many), later);
+        let (found, ()) = tokio::join!(reserve(&accounts, &many), later);
         let found = found.unwrap_or_else(|_| panic!("there is room now")).expect("they are much");
         assert_eq!(found.bytes(), 5000 * UidSet::RANGE_BYTES);
         let held = accounts.charge((1 << 20) - found.bytes()).unwrap();
-        assert!(room_for(&accounts, &many).await.is_err());
+        assert!(reserve(&accounts, &many).await.is_err());
         let few = UidSet::new();
-        assert!(matches!(room_for(&accounts, &[&few]).await, Ok(None)), "they take none");
+        assert!(matches!(reserve(&accounts, &[&few]).await, Ok(None)), "they take none");
         drop(held);
     }
 
@@ -120,12 +122,12 @@ mod tests {
     async fn who_holds_accounts_waits_for_memory_until_others_want_them() {
         let pressed = std::cell::Cell::new(false);
         let drawing = async {
-            sleep(PATIENCE * 10).await;
+            sleep(UNPRESSED * 10).await;
             1
         };
         assert_eq!(unless_pressed(|| pressed.get(), drawing).await, Some(1), "nobody wants them");
         let pressing = async {
-            sleep(PATIENCE * 3).await;
+            sleep(UNPRESSED * 3).await;
             pressed.set(true);
         };
         let (drawn, ()) =

@@ -10,7 +10,7 @@ use super::object_id;
 use super::place::Place;
 use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
-use super::room::room_for;
+use super::room::reserve;
 use super::session::Session;
 use super::tell::first_recent;
 use super::urlauth;
@@ -49,7 +49,7 @@ impl Session {
         if !view.weigh(&self.ctx.accounts) {
             return Err(Reply::no(Code::Limit, "no memory for a mailbox with so many gaps now").into());
         }
-        let _room = room_for(&self.ctx.accounts, &[&missed.vanished, &missed.asked]).await?;
+        let _room = reserve(&self.ctx.accounts, &[&missed.vanished, &missed.asked]).await?;
         let dialect = self.dialect;
         flags.tell(&mut self.connection).await?;
         let out = self.connection.out();

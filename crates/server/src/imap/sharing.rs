@@ -13,7 +13,8 @@ use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_vault::{AccountKeys, RootKey};
 
-use super::place::{Access, Place};
+use super::access::Access;
+use super::place::Place;
 use super::quota::over_quota;
 use super::reply::{Failure, Reply};
 use super::session::Session;

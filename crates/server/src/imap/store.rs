@@ -11,7 +11,7 @@ use sealpost_imap::types::{Code, Store};
 use super::condstore::{Condition, named};
 use super::flags;
 use super::reply::{Outcome, Reply};
-use super::room::{NoRoom, bytes_of, draw, draw_at_once};
+use super::room::{NoMemory, bytes_of, reserve_bytes, try_reserve};
 use super::session::Session;
 use super::targets;
 use super::tell::Telling;
@@ -84,9 +84,9 @@ impl Asked {
         let bytes = bytes_of(&sets);
         let room = match drawn.take().filter(|drawn| drawn.bytes() >= bytes) {
             Some(drawn) => Some(drawn),
-            None => match draw_at_once(accounts, bytes) {
+            None => match try_reserve(accounts, bytes) {
                 Ok(room) => room,
-                Err(NoRoom) => return Ok((Vec::new(), Err(bytes))),
+                Err(NoMemory) => return Ok((Vec::new(), Err(bytes))),
             },
         };
         Ok((events, Ok(Found { foreign, present, changing: changed, passing, modified, room })))
@@ -112,7 +112,7 @@ impl Session {
             match committed.value {
                 Ok(found) => break (found, committed.position),
                 // Not while the account is held for the decision.
-                Err(bytes) => drawn = draw(&accounts, bytes).await?,
+                Err(bytes) => drawn = reserve_bytes(&accounts, bytes).await?,
             }
         };
         let Asked { targets, condition, .. } = asked;

@@ -13,7 +13,7 @@ use super::connection::End;
 use super::flags;
 use super::notify::Selected;
 use super::reply::{Failure, Reply};
-use super::room::room_for;
+use super::room::reserve;
 use super::session::Session;
 use super::view::{Changes, Told, View};
 
@@ -127,7 +127,7 @@ impl Session {
         // The numbers of those that are gone are a set too.
         self.weigh_view()?;
         let sets = [&changes.expunged, &changes.expunged, &changes.arrived];
-        let _room = room_for(&self.ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
+        let _room = reserve(&self.ctx.accounts, &sets).await.map_err(|_| End::Crowded)?;
         // RFC 5267 §4.3.4: before the expunges, while the numbers mean what they did.
         self.tell_gone(gone).await?;
         if changes.is_empty() && telling.flags.is_empty() && telling.modseqs.is_empty() {

@@ -13,10 +13,11 @@ use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 
+use super::access::Access;
 use super::changed::{self, Part};
 use super::contexts::{Contexts, Update};
 use super::flags::Listed;
-use super::place::Access;
+use super::room::SMALL_SETS;
 
 /// The selected mailbox as the client knows it.
 ///
@@ -55,9 +56,6 @@ pub(super) struct View<A = Arc<Account>> {
     /// Room for all of this, if it is much.
     charge: Option<Charge>,
 }
-
-/// A view up to this size is part of what a connection takes anyway, in bytes; and likewise the sets of a command.
-pub(super) const SMALL_VIEW: usize = 16 * 1024;
 
 /// Rights that a client which asked to look only does not use.
 const CHANGES: Rights = Rights::SEEN.with(Rights::WRITE).with(Rights::DELETE_MESSAGES).with(Rights::EXPUNGE);
@@ -139,7 +137,7 @@ impl View {
         let sets = [&self.uids, &self.recent, &self.saved].map(UidSet::range_count);
         let ranges = sets.iter().sum::<usize>() + self.contexts.ranges();
         let bytes = ranges * UidSet::RANGE_BYTES;
-        if bytes <= SMALL_VIEW {
+        if bytes <= SMALL_SETS {
             self.charge = None;
             return true;
         }

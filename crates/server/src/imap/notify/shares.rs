@@ -11,7 +11,7 @@ use sealpost_base::{AccountId, MailboxId, Position, limits};
 
 use super::groups::{Groups, Wanted};
 use super::known::{Entry, Event, Overflow, of_messages};
-use crate::imap::place::Access;
+use crate::imap::access::Access;
 use crate::imap::session::Session;
 use crate::imap::tell::is_own;
 

@@ -1,0 +1,34 @@
+//! As whom a user reaches a mailbox: as the owner of its log, or through a share.
+
+use sealpost_account::AccountState;
+use sealpost_account::rights::Rights;
+use sealpost_base::AccountId;
+
+/// As whom a user reaches a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It is in the log of whoever logged in.
+    Own,
+    /// It is a share.
+    Share {
+        /// The account of whoever logged in.
+        user: AccountId,
+        /// The share is that account's.
+        owner: bool,
+    },
+}
+
+impl Access {
+    /// The rights in that state of the mailbox's log.
+    pub(super) fn rights(self, state: &AccountState) -> Rights {
+        match self {
+            Access::Own => Rights::ALL,
+            Access::Share { user, owner } => match state.about() {
+                Some(_) => state.rights_of(user),
+                // What a share says about itself may be damaged; its owner reads what is left.
+                None if owner => Rights::ALL,
+                None => Rights::NONE,
+            },
+        }
+    }
+}
