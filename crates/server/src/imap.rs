@@ -14,7 +14,6 @@
 //! An extension touches: [`capability`] (its name), the command's file, and [`view`] if it is about what sessions are
 //! told of each other's changes.
 
-mod access;
 mod acl;
 mod append;
 mod append_limit;
@@ -50,7 +49,6 @@ mod qresync;
 mod quota;
 mod replace;
 mod reply;
-mod room;
 mod sasl;
 mod search;
 mod select;

@@ -8,8 +8,8 @@ use sealpost_account::acl::Acl;
 use sealpost_account::directory::{AccountName, AccountRecord};
 use sealpost_account::rights::Rights;
 use sealpost_imap::types::{AString, AclCommand, AclData, Code, Mailbox, Response};
+use sealpost_mailbox::Access;
 
-use super::access::Access;
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use sealpost_account::state::Mailbox;
 use sealpost_base::{Position, Uid, UidSet, limits};
 use sealpost_imap::types::{AString, Code, Correlator, SortCriterion, Status};
+use sealpost_mailbox::memory::reserve;
 
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::reserve;
 use super::search::area::Area;
 use super::search::key::Query;
 use super::search::run::Match;

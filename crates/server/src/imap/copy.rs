@@ -10,12 +10,12 @@ use sealpost_account::state::{AccountState, Mailbox as State};
 use sealpost_account::{Applied, FlagAction, Flags, SystemFlags};
 use sealpost_base::{Uid, UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
+use sealpost_mailbox::memory::reserve;
 
 use super::flags;
 use super::place::Place;
 use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::reserve;
 use super::session::Session;
 use super::targets;
 

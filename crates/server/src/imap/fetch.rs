@@ -24,6 +24,7 @@ use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
+use sealpost_mailbox::memory::reserve;
 use tokio::task::yield_now;
 
 use super::changed::{self, Part};
@@ -31,7 +32,6 @@ use super::connection::End;
 use super::flags;
 use super::qresync;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::reserve;
 use super::session::Session;
 use super::targets::{self, Cursor};
 use super::tell::Telling;

@@ -6,8 +6,8 @@ use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{AccountState, Applied, SpecialUse, SpecialUses, metadata, ops};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
+use sealpost_mailbox::Access;
 
-use super::access::Access;
 use super::object_id;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;

@@ -13,11 +13,11 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, SpecialUses, ops};
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
+use sealpost_mailbox::memory::unless_pressed;
 
 use super::filters;
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
-use super::room::unless_pressed;
 use super::session::Session;
 
 pub(super) use watch::Watch;

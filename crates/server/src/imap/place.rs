@@ -17,8 +17,8 @@ use sealpost_account::state::Mailbox as State;
 use sealpost_account::{Account, AccountState, ops};
 use sealpost_base::{Error, Kind, MailboxId};
 use sealpost_imap::types::{Code, Mailbox};
+use sealpost_mailbox::Access;
 
-use super::access::Access;
 use super::reply::{Failure, Reply};
 use super::session::Session;
 

@@ -12,8 +12,8 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{Error, Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
+use sealpost_mailbox::Access;
 
-use super::access::Access;
 use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;

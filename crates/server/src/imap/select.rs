@@ -4,13 +4,13 @@ use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{SystemFlags, ops};
 use sealpost_imap::types::{Code, Mailbox, QResync, Response, SelectParameter, Status};
+use sealpost_mailbox::memory::reserve;
 
 use super::flags::Listed;
 use super::object_id;
 use super::place::Place;
 use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
-use super::room::reserve;
 use super::session::Session;
 use super::tell::first_recent;
 use super::urlauth;

@@ -11,9 +11,9 @@ use sealpost_account::share::{self, About, Link};
 use sealpost_account::{Account, Offer, ops, usage};
 use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_imap::types::{Code, Mailbox};
+use sealpost_mailbox::Access;
 use sealpost_vault::{AccountKeys, RootKey};
 
-use super::access::Access;
 use super::place::Place;
 use super::quota::over_quota;
 use super::reply::{Failure, Reply};

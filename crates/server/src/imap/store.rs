@@ -7,11 +7,11 @@ use sealpost_account::state::{AccountState, FlagRoom, FlagSetId, Mailbox};
 use sealpost_account::{Accounts, Charge, FlagAction, Flags};
 use sealpost_base::{Error, UidSet};
 use sealpost_imap::types::{Code, Store};
+use sealpost_mailbox::memory::{NoMemory, bytes_of, reserve_bytes, try_reserve};
 
 use super::condstore::{Condition, named};
 use super::flags;
 use super::reply::{Outcome, Reply};
-use super::room::{NoMemory, bytes_of, reserve_bytes, try_reserve};
 use super::session::Session;
 use super::targets;
 use super::tell::Telling;

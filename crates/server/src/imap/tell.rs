@@ -6,6 +6,7 @@ use sealpost_account::event::Event;
 use sealpost_account::{AccountState, Charge};
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Response, Status};
+use sealpost_mailbox::memory::reserve;
 use tokio::task::yield_now;
 
 use super::changed;
@@ -13,7 +14,6 @@ use super::connection::End;
 use super::flags;
 use super::notify::Selected;
 use super::reply::{Failure, Reply};
-use super::room::reserve;
 use super::session::Session;
 use super::view::{Changes, Told, View};
 

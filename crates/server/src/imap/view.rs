@@ -12,12 +12,12 @@ use sealpost_account::rights::Rights;
 use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
+use sealpost_mailbox::Access;
+use sealpost_mailbox::memory::SMALL_SETS;
 
-use super::access::Access;
 use super::changed::{self, Part};
 use super::contexts::{Contexts, Update};
 use super::flags::Listed;
-use super::room::SMALL_SETS;
 
 /// The selected mailbox as the client knows it.
 ///

@@ -19,6 +19,7 @@ use futures::future::{BoxFuture, MaybeDone, join_all, maybe_done};
 use sealpost_account::{Account, PackReads};
 use sealpost_base::{Budget, Permit, Result, limits};
 use sealpost_imap::types::Code;
+use sealpost_mailbox::memory::unless_pressed;
 use sealpost_mime::Structure;
 use sealpost_vault::message::{MessageReader, READER_BYTES};
 use tokio::task::JoinHandle;
@@ -28,7 +29,6 @@ use super::items::Plan;
 use super::octets::{Opened, Reads};
 use crate::imap::connection::End;
 use crate::imap::reply::{Failure, Reply};
-use crate::imap::room::unless_pressed;
 
 /// Messages whose octets are read ahead, if they are small.
 const AHEAD_OCTETS: usize = 12;

@@ -8,10 +8,10 @@ use sealpost_account::rights::Rights;
 use sealpost_account::share::Link;
 use sealpost_account::{Account, AccountState, Accounts, Bell, Ticket};
 use sealpost_base::{AccountId, MailboxId, Position, limits};
+use sealpost_mailbox::Access;
 
 use super::groups::{Groups, Wanted};
 use super::known::{Entry, Event, Overflow, of_messages};
-use crate::imap::access::Access;
 use crate::imap::session::Session;
 use crate::imap::tell::is_own;
 

@@ -7,8 +7,8 @@ use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState};
 use sealpost_base::{MailboxId, Uid, UidSet, UidValidity};
 use sealpost_imap::types::SequenceSet;
+use sealpost_mailbox::Access;
 
-use crate::imap::access::Access;
 use crate::imap::connection::End;
 use crate::imap::targets;
 use crate::imap::view::View;

@@ -15,6 +15,7 @@ use sealpost_account::summary::{Parts, ReadOrder, ShortText};
 use sealpost_account::{Account, AccountState, Message};
 use sealpost_base::{Budget, Kind, Result, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Status};
+use sealpost_mailbox::memory::unless_pressed;
 use sealpost_vault::message::READER_BYTES;
 use tokio::task::JoinSet;
 
@@ -25,7 +26,6 @@ use super::key::Query;
 use super::scan;
 use crate::imap::connection::End;
 use crate::imap::reply::{Failure, Reply};
-use crate::imap::room::unless_pressed;
 use crate::imap::session::Session;
 use crate::imap::targets::Cursor;
 

@@ -6,7 +6,7 @@ use sealpost_base::AccountId;
 
 /// As whom a user reaches a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub enum Access {
     /// It is in the log of whoever logged in.
     Own,
     /// It is a share.
@@ -20,7 +20,7 @@ pub(super) enum Access {
 
 impl Access {
     /// The rights in that state of the mailbox's log.
-    pub(super) fn rights(self, state: &AccountState) -> Rights {
+    pub fn rights(self, state: &AccountState) -> Rights {
         match self {
             Access::Own => Rights::ALL,
             Access::Share { user, owner } => match state.about() {

@@ -11,7 +11,7 @@ use sealpost_base::{Error, Result, UidSet};
 use tokio::time::{sleep, timeout};
 
 /// UID sets up to this size are part of what a connection takes anyway, in bytes.
-pub(super) const SMALL_SETS: usize = 16 * 1024;
+pub const SMALL_SETS: usize = 16 * 1024;
 
 /// How often [`reserve`] tries again, and the pause before each attempt.
 const ATTEMPTS: usize = 10;
@@ -22,19 +22,19 @@ const UNPRESSED: Duration = Duration::from_secs(2);
 
 /// There is not enough account memory now.
 #[derive(Debug)]
-pub(super) struct NoMemory;
+pub struct NoMemory;
 
 /// Reserves account memory for these sets; `None` if they are small. Tries again for a second, in which accounts that were
 /// asked to give some back can do so.
 ///
 /// # Errors
 /// `Limit` if there is not enough after that either.
-pub(super) async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>> {
+pub async fn reserve(accounts: &Accounts, sets: &[&UidSet]) -> Result<Option<Charge>> {
     reserve_bytes(accounts, bytes_of(sets)).await
 }
 
 /// What these sets take, in bytes.
-pub(super) fn bytes_of(sets: &[&UidSet]) -> usize {
+pub fn bytes_of(sets: &[&UidSet]) -> usize {
     let ranges: usize = sets.iter().map(|set| set.range_count()).sum();
     ranges * UidSet::RANGE_BYTES
 }
@@ -43,7 +43,7 @@ pub(super) fn bytes_of(sets: &[&UidSet]) -> usize {
 ///
 /// # Errors
 /// As [`reserve`].
-pub(super) async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>> {
+pub async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>> {
     for _ in 0..ATTEMPTS {
         match try_reserve(accounts, bytes) {
             Ok(reserved) => return Ok(reserved),
@@ -58,16 +58,13 @@ pub(super) async fn reserve_bytes(accounts: &Accounts, bytes: usize) -> Result<O
 ///
 /// # Errors
 /// If there is not enough now.
-pub(super) fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, NoMemory> {
+pub fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, NoMemory> {
     if bytes <= SMALL_SETS { Ok(None) } else { accounts.charge(bytes).ok_or(NoMemory).map(Some) }
 }
 
 /// Waits for memory while the session holds loaded accounts: `None` once `pressed` says that others have waited long for
 /// account memory.
-pub(super) async fn unless_pressed<T>(
-    pressed: impl Fn() -> bool,
-    acquiring: impl Future<Output = T>,
-) -> Option<T> {
+pub async fn unless_pressed<T>(pressed: impl Fn() -> bool, acquiring: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(acquiring);
     let mut pause = UNPRESSED;
     loop {
