@@ -13,7 +13,7 @@ use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
 use crate::failed_logins::FailedLogins;
 use crate::health::Health;
-use crate::imap::{Appends, Compressions, Leftovers, LongCommands, Orders, Results, UrlMarks};
+use crate::imap::{Appends, Compressions, Engine, Leftovers, LongCommands, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;
@@ -46,10 +46,8 @@ pub struct Context {
     pub(crate) turns: AllTurns,
     /// Turns of all that name recipients.
     pub(crate) recipient_turns: Seat,
-    /// Turns to hold much of it while waiting for more: SORT and THREAD.
-    pub sorting: Arc<tokio::sync::Semaphore>,
-    /// How mailboxes were sorted lately.
-    pub(crate) orders: Arc<Orders>,
+    /// Searches, sorts and threads messages.
+    pub search: Engine,
     /// What part of it messages with several recipients may hold while they wait for more.
     pub fanout: Fanout,
     /// What part of it the recipients of messages that come may take.
@@ -62,8 +60,6 @@ pub struct Context {
     pub long_commands: LongCommands,
     /// What part of the budget long values of metadata may hold while they are sent.
     pub long_values: Budget,
-    /// What part of the budget the results of searches may hold.
-    pub results: Results,
     /// What part of it APPEND may hold for messages that are stored and not placed yet.
     pub appends: Appends,
     /// When it was looked at what is left of accounts' shared mailboxes.
@@ -114,6 +110,7 @@ impl Context {
         )?;
         let auth =
             Authenticator::new(directory.clone(), &settings.login, budget.clone(), clock.clone(), &*random)?;
+        let search = Engine::new(accounts.clone(), &budget, settings.memory.orders());
         Ok(Context {
             hostname: settings.hostname.clone(),
             accounts,
@@ -124,15 +121,13 @@ impl Context {
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),
             recipient_turns: Seat::shared(),
-            sorting: crate::imap::sorting_turns(),
-            orders: Arc::new(Orders::new(settings.memory.orders())),
+            search,
             fanout: Fanout::of(&budget),
             envelopes: crate::smtp::envelopes(&budget),
             url_marks,
             compressions: Compressions::of(&budget),
             long_commands: LongCommands::of(&budget),
             long_values: crate::imap::long_values(&budget),
-            results: Results::of(&budget),
             appends: Appends::of(&budget),
             leftovers: Leftovers::default(),
             budget,

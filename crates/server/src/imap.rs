@@ -77,15 +77,9 @@ pub use deflate::Compressions;
 pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
 pub(crate) use metadata::long_values;
-pub use search::found::Results;
+pub use search::engine::Engine;
 pub use sharing::Leftovers;
 
-/// The turns that sessions take to sort and thread.
-pub(crate) fn sorting_turns() -> Arc<tokio::sync::Semaphore> {
-    sort::turns()
-}
-
-pub(crate) use sort::orders::Orders;
 pub(crate) use urlauth::UrlMarks;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.

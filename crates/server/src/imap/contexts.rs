@@ -12,16 +12,17 @@ mod updates;
 use std::sync::Arc;
 
 use sealpost_account::state::Mailbox;
-use sealpost_base::{Position, Uid, UidSet, limits};
-use sealpost_imap::types::{AString, Code, Correlator, SortCriterion, Status};
+use sealpost_base::{Position, Timestamp, Uid, UidSet, limits};
+use sealpost_imap::types::{AString, Code, Correlator, Status};
 use sealpost_mailbox::memory::reserve;
 
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
-use super::search::area::Area;
-use super::search::key::Query;
-use super::search::run::Match;
+use super::search::matches::Match;
+use super::search::numbered::NumberedScope;
+use super::search::query::Query;
 use super::session::Session;
+use super::sort::keys::Comparator;
 use results::Results;
 use updates::Pairs;
 
@@ -60,9 +61,11 @@ pub(super) struct Wanted<'a> {
     /// What was found, ascending by UID or as it was sorted.
     pub(super) found: &'a [Match],
     /// How it was sorted.
-    pub(super) criteria: Option<Vec<SortCriterion>>,
+    pub(super) comparators: Option<Vec<Comparator>>,
     /// The position of the mailbox's log before the search began.
     pub(super) position: Position,
+    /// From when its ages were counted.
+    pub(super) now: Timestamp,
 }
 
 impl Session {
@@ -81,16 +84,15 @@ impl Session {
     /// From now on the client is told of changes to the result; if there is no room for that, it is told so
     /// (RFC 5267 §4.3.1).
     pub(super) fn keep_up_to_date(&mut self, wanted: Wanted<'_>) {
-        let now = self.ctx.clock.now().seconds();
         let Some(view) = &mut self.view else { return };
         let contexts = &mut view.contexts;
-        let results = match wanted.criteria {
+        let results = match wanted.comparators {
             None => {
                 let mut uids: Vec<Uid> = wanted.found.iter().map(|found| found.uid).collect();
                 uids.sort_unstable();
                 Results::Set(uids.into_iter().collect())
             }
-            Some(criteria) => Results::Sorted { criteria, list: wanted.found.to_vec() },
+            Some(comparators) => Results::Sorted { comparators, list: wanted.found.to_vec() },
         };
         if !contexts.have_room(&results) {
             return self.no_update(&wanted.correlator, "there are too many searches to be kept up to date");
@@ -98,8 +100,8 @@ impl Session {
         if contexts.list.is_empty() {
             contexts.position = wanted.position;
         }
-        let Wanted { correlator, uid, query, .. } = wanted;
-        contexts.list.push(Context { correlator, uid, query, looked: now, results });
+        let Wanted { correlator, uid, query, now, .. } = wanted;
+        contexts.list.push(Context { correlator, uid, query, looked: now.seconds(), results });
     }
 
     /// CANCELUPDATE. Tags that are not in use are passed over: no updates come for them either way.
@@ -164,21 +166,22 @@ impl Session {
     }
 
     async fn update(&mut self, context: &mut Context, changed: &UidSet) -> Result<(), Failure> {
-        let uids = self.to_look_at(context, changed)?;
+        let now = self.ctx.clock.now();
+        let uids = self.to_look_at(context, changed, now.seconds())?;
         if uids.is_empty() {
             return Ok(());
         }
-        let area = Area { uids, ..Area::selected(self.view()?) };
-        let found = self.find(&area, &context.query).await?;
+        let scope = NumberedScope::among(self.view()?, uids);
+        let found = self.find(&scope, &context.query, now).await?;
         let matching: UidSet = found.iter().map(|found| found.uid).collect();
-        let goes = area.uids.difference(&matching);
+        let goes = scope.mailbox().uids.difference(&matching);
         let (goes, comes) = match &mut context.results {
             Results::Set(set) => {
                 let (goes, comes) = (goes.intersection(set), matching.difference(set));
                 *set = set.difference(&goes).union(&comes);
                 (updates::unplaced(goes.iter()), updates::unplaced(comes.iter()))
             }
-            Results::Sorted { criteria, list } => {
+            Results::Sorted { comparators, list } => {
                 let removed = updates::removals(list, |uid| goes.contains(uid));
                 list.retain(|found| !goes.contains(found.uid));
                 let old: UidSet = results::uids(list);
@@ -189,12 +192,12 @@ impl Session {
                 if new.is_empty() {
                     (removed, Vec::new())
                 } else {
-                    let whole = Area::selected(self.view()?);
+                    let whole = NumberedScope::selected(self.view()?);
                     // Not many more than were searched for: what is kept has an end.
                     let all = new.map(|new| results::together(list, new));
-                    let all = self.sorted(&whole, all, criteria).await?;
+                    let all = self.sorted(&whole, all, comparators).await?;
                     let (removed, comes) = results::placed(removed, list, &all, &old);
-                    *list = all.into_parts().0;
+                    *list = all.into_list();
                     (removed, comes)
                 }
             }
@@ -206,15 +209,10 @@ impl Session {
     }
 
     /// The messages that may have come to the result or gone from it.
-    fn to_look_at(&self, context: &mut Context, changed: &UidSet) -> Result<UidSet, Failure> {
+    fn to_look_at(&self, context: &mut Context, changed: &UidSet, now: i64) -> Result<UidSet, Failure> {
         let view = self.view()?;
         let state = view.account().state();
-        let now = self.ctx.clock.now().seconds();
         let before = std::mem::replace(&mut context.looked, now);
-        // Nobody else has it: searches that used it are over.
-        if let Some(query) = Arc::get_mut(&mut context.query) {
-            query.refresh(&state, now);
-        }
         let ages = context.query.ages();
         if ages.is_empty() || now == before {
             return Ok(changed.clone());
@@ -245,12 +243,12 @@ impl Session {
 }
 
 impl Contexts {
-    /// Whether one more may be kept up to date.
     /// How many ranges all results take.
     pub(super) fn ranges(&self) -> usize {
         self.list.iter().map(|context| context.results.ranges()).sum()
     }
 
+    /// Whether one more may be kept up to date.
     fn have_room(&self, results: &Results) -> bool {
         self.list.len() < limits::IMAP_CONTEXTS
             && self.ranges() + results.ranges() <= limits::IMAP_CONTEXT_RANGES
@@ -295,6 +293,7 @@ impl Contexts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::imap::search::scope::MailboxIndex;
 
     fn scattered(n: usize) -> impl Iterator<Item = Uid> {
         (1..=n as u32).filter_map(|n| Uid::new(n * 2))
@@ -304,8 +303,9 @@ mod tests {
     fn results_are_bounded() {
         let set = |n: usize| Results::Set(scattered(n).collect());
         let list = |n: usize| {
-            let list = scattered(n).map(|uid| Match { uid, relevancy: 100 }).collect();
-            Results::Sorted { criteria: Vec::new(), list }
+            let found = |uid| Match { mailbox: MailboxIndex::FIRST, uid, relevance: 100 };
+            let list = scattered(n).map(found).collect();
+            Results::Sorted { comparators: Vec::new(), list }
         };
         let none = Contexts::default();
         assert!(none.have_room(&set(limits::IMAP_CONTEXT_RANGES)));

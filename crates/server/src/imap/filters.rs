@@ -13,7 +13,7 @@ use sealpost_imap::parse;
 use sealpost_imap::types::{Atom, Code, Entry, Search, SearchKey};
 
 use super::reply::Reply;
-use super::search::key::Charset;
+use super::search::charset::Charset;
 use super::session::Session;
 use super::uid_only;
 use crate::settings::Settings;

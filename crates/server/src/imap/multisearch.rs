@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sealpost_account::rights::Rights;
 use sealpost_account::{ops, share};
-use sealpost_base::{AccountId, MailboxId};
+use sealpost_base::{AccountId, MailboxId, Timestamp};
 use sealpost_imap::types::{
     Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
 };
@@ -15,9 +15,9 @@ use super::connection::End;
 use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator};
-use super::search::area::Area;
-use super::search::found::Found;
-use super::search::key::Query;
+use super::search::matches::Matches;
+use super::search::numbered::NumberedScope;
+use super::search::query::Query;
 use super::session::Session;
 
 /// A mailbox that is to be searched.
@@ -58,12 +58,14 @@ impl Session {
             searched.push((view.account().id(), view.mailbox()));
         }
         for target in self.targets(&sources)? {
-            let Some(area) = self.area_of(&target).await? else { continue };
+            let Some(scope) = self.scope_of(&target).await? else { continue };
             // RFC 7377 §2.2: a mailbox that is meant twice is searched once.
-            if !searched.contains(&(area.account.id(), area.mailbox)) {
-                searched.push((area.account.id(), area.mailbox));
-                let correlator = of_mailbox(tag, &area, Some(target.name));
-                match self.search_one(&search, &returns, &area, Some(&correlator)).await {
+            let mailbox = (scope.mailbox().account.id(), scope.mailbox().mailbox);
+            if !searched.contains(&mailbox) {
+                searched.push(mailbox);
+                let correlator = of_mailbox(tag, &scope, Some(target.name));
+                let now = self.ctx.clock.now();
+                match self.search_one(&search, &returns, &scope, Some(&correlator), now).await {
                     // That one is gone meanwhile, or may not be read any more: as if it had been so before.
                     Ok(_) | Err(Failure::End(End::MailboxGone)) => {}
                     Err(failure) => return Err(failure),
@@ -83,17 +85,26 @@ impl Session {
         answered: bool,
     ) -> Result<(), Failure> {
         let name = self.selected_name().await?;
-        let area = Area::selected(self.view()?);
-        let correlator = of_mailbox(tag, &area, name);
+        let scope = NumberedScope::selected(self.view()?);
+        let correlator = of_mailbox(tag, &scope, name);
         if returns.update {
             self.check_context(&correlator)?;
         }
-        let position = area.account.state().position();
-        let (query, found) =
-            self.search_one(search, returns, &area, Some(&correlator).filter(|_| answered)).await?;
+        let position = scope.mailbox().account.state().position();
+        let now = self.ctx.clock.now();
+        let answers = Some(&correlator).filter(|_| answered);
+        let (query, found) = self.search_one(search, returns, &scope, answers, now).await?;
         if returns.update {
             let found = &*found;
-            self.keep_up_to_date(Wanted { correlator, uid: true, query, found, criteria: None, position });
+            self.keep_up_to_date(Wanted {
+                correlator,
+                uid: true,
+                query,
+                found,
+                comparators: None,
+                position,
+                now,
+            });
         }
         Ok(())
     }
@@ -103,12 +114,13 @@ impl Session {
         &mut self,
         search: &Search,
         returns: &Returns,
-        area: &Area,
+        scope: &NumberedScope,
         correlator: Option<&Correlator>,
-    ) -> Result<(Arc<Query>, Found), Failure> {
-        let query = self.query(search, area)?;
-        let matches = self.find(area, &query).await?;
-        let answer = Answer { area, matches: &matches, uid: true, modseq: query.asks_for_modseq() };
+        now: Timestamp,
+    ) -> Result<(Arc<Query>, Matches), Failure> {
+        let query = self.query(search, scope)?;
+        let matches = self.find(scope, &query, now).await?;
+        let answer = Answer { scope, matches: &matches, uid: true, modseq: query.asks_for_modseq() };
         if let Some(correlator) = correlator.filter(|_| !matches.is_empty() && !returns.is_silent()) {
             answer.write(&mut self.connection, correlator, returns).await?;
         }
@@ -117,7 +129,7 @@ impl Session {
     }
 
     /// The messages of a mailbox; `None` if it is not there, or not for this user (RFC 7377 §2.2).
-    async fn area_of(&self, target: &Target) -> Result<Option<Area>, Failure> {
+    async fn scope_of(&self, target: &Target) -> Result<Option<NumberedScope>, Failure> {
         let place = match self.place(&target.name).await {
             Ok(place) => place,
             Err(Failure::Reply(reply)) if reply.code != Some(Code::Unavailable) => return Ok(None),
@@ -130,7 +142,7 @@ impl Session {
         let state = place.account.state();
         Ok(state
             .mailbox(place.mailbox)
-            .map(|mailbox| Area::whole(place.account.clone(), place.access, mailbox)))
+            .map(|mailbox| NumberedScope::whole(place.account.clone(), place.access, mailbox)))
     }
 
     /// The mailboxes that the sources name, each once, in their order.
@@ -216,8 +228,8 @@ impl Session {
 }
 
 /// RFC 7377 §2.1: every response says of which mailbox it is.
-fn of_mailbox(tag: &Tag, area: &Area, mailbox: Option<Mailbox>) -> Correlator {
-    Correlator { mailbox, uid_validity: Some(area.uid_validity.0.get()), ..correlator(tag) }
+fn of_mailbox(tag: &Tag, scope: &NumberedScope, mailbox: Option<Mailbox>) -> Correlator {
+    Correlator { mailbox, uid_validity: Some(scope.mailbox().uid_validity.0.get()), ..correlator(tag) }
 }
 
 /// Whether mail may be delivered there (RFC 5465 §6.3): deliveries go to the inbox unless they name another mailbox, which

@@ -11,6 +11,8 @@ use sealpost_imap::types::{Atom, Code, Status, Tag};
 use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, End};
+use super::search::engine::Engine;
+use super::search::progress;
 use super::session::Session;
 
 /// Between two of them, and before the first.
@@ -125,7 +127,44 @@ async fn beside<T>(
     }
 }
 
+/// A session's side of long work that others do for it: its client is told of the progress meanwhile.
+pub(super) struct Reporter<'a> {
+    connection: &'a mut Connection,
+    progress: &'a mut Progress,
+}
+
+impl progress::Progress for Reporter<'_> {
+    type Interruption = End;
+
+    async fn await_with_progress<T: Send>(&mut self, work: impl Future<Output = T> + Send) -> Result<T, End> {
+        self.progress.during(self.connection, work).await
+    }
+
+    async fn acquire_with_progress<T: Send>(
+        &mut self,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<T, End> {
+        self.progress.during_with(self.connection, work, HELD).await
+    }
+
+    async fn report_progress(&mut self, done: usize, goal: usize) -> Result<(), End> {
+        self.progress.reach(done, goal);
+        self.progress.tell_if_due(self.connection).await
+    }
+
+    async fn yield_or_shutdown(&mut self) -> Result<(), End> {
+        tokio::task::yield_now().await;
+        if self.connection.is_stopping() { Err(End::Shutdown) } else { Ok(()) }
+    }
+}
+
 impl Session {
+    /// The search engine, and what tells this session's client how far it is.
+    pub(super) fn search_engine(&mut self) -> (&Engine, Reporter<'_>) {
+        let reporter = Reporter { connection: &mut self.connection, progress: &mut self.progress };
+        (&self.ctx.search, reporter)
+    }
+
     /// `done` of `goal` steps of the command are behind us; tells the client if it is time.
     pub(super) async fn advance(&mut self, done: usize, goal: usize) -> Result<(), End> {
         self.progress.reach(done, goal);
@@ -135,12 +174,6 @@ impl Session {
     /// Waits for `work`, and tells the client meanwhile.
     pub(super) async fn patiently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         self.progress.during(&mut self.connection, work).await
-    }
-
-    /// The same for a turn that others wait for, or what is taken while one is held: the client loses it if it does not take for
-    /// long what it was told meanwhile.
-    pub(super) async fn in_turn<T>(&mut self, turn: impl Future<Output = T>) -> Result<T, End> {
-        self.progress.during_with(&mut self.connection, turn, HELD).await
     }
 }
 

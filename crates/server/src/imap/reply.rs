@@ -6,6 +6,7 @@ use sealpost_base::{Error, Kind};
 use sealpost_imap::types::{Code, Status};
 
 use super::connection::End;
+use super::search::progress;
 
 /// How a command is completed: the tagged response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +105,19 @@ impl From<End> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Reply(Reply::from_error(&error))
+    }
+}
+
+impl From<progress::Failure<End>> for Failure {
+    fn from(failure: progress::Failure<End>) -> Self {
+        match failure {
+            progress::Failure::Interrupted(end) => Failure::End(end),
+            // What the engine says of memory and messages names nothing of the store.
+            progress::Failure::Error(error) if error.kind() == Kind::Retry => {
+                Failure::Reply(Reply::no(Code::Unavailable, error.to_string()))
+            }
+            progress::Failure::Error(error) => error.into(),
+        }
     }
 }
 

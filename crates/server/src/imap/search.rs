@@ -1,29 +1,41 @@
 //! SEARCH (RFC 3501 §6.4.4, RFC 4731), and what SORT, THREAD and ESEARCH share with it.
 //!
-//! A search is made ready ([`key`]), run over an [`area`] ([`run`]) and answered ([`answer`]). Its result can be kept as `$`
-//! (RFC 5182), a set of UIDs in the session's view.
+//! A command is translated ([`compile`]), run by the search engine over a [`numbered`] scope, and answered ([`answer`]). Its
+//! result can be kept as `$` (RFC 5182), a set of UIDs in the session's view.
 
 pub(super) mod answer;
-pub(super) mod area;
+pub(super) mod charset;
 mod compile;
+mod criterion;
+pub(super) mod engine;
 mod evaluate;
-pub(super) mod found;
+pub(super) mod find;
 mod fuzzy;
-pub(super) mod key;
-pub(super) mod run;
+pub(super) mod matches;
+pub(super) mod numbered;
+pub(super) mod progress;
+pub(super) mod query;
 mod scan;
+pub(super) mod scope;
+pub(super) mod summaries;
 
 use std::sync::Arc;
 
-use sealpost_base::UidSet;
+use sealpost_base::{Timestamp, UidSet};
 use sealpost_imap::types::{Code, Search, Status, Tag};
 
+use super::connection::End;
 use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use answer::{Answer, Returns, correlator};
-use area::Area;
-use key::Query;
+use charset::Charset;
+use compile::Translator;
+use find::Placement;
+use matches::Matches;
+use numbered::NumberedScope;
+use query::Query;
+use scope::MailboxIndex;
 
 impl Session {
     /// SEARCH.
@@ -34,7 +46,7 @@ impl Session {
     }
 
     async fn search_selected(&mut self, tag: &Tag, search: Search) -> Outcome {
-        let area = Area::selected(self.view()?);
+        let scope = NumberedScope::selected(self.view()?);
         self.may_name_charset(&search)?;
         let search = self.with_filters(search)?;
         let returns = Returns::of(&search)?;
@@ -42,11 +54,12 @@ impl Session {
         if returns.is_some_and(|returns| returns.update) {
             self.check_context(&correlator)?;
         }
-        let position = area.account.state().position();
-        let query = self.query(&search, &area)?;
-        let matches = self.find(&area, &query).await?;
+        let position = scope.mailbox().account.state().position();
+        let query = self.query(&search, &scope)?;
+        let now = self.ctx.clock.now();
+        let matches = self.find(&scope, &query, now).await?;
         let answer =
-            Answer { area: &area, matches: &matches, uid: search.uid, modseq: query.asks_for_modseq() };
+            Answer { scope: &scope, matches: &matches, uid: search.uid, modseq: query.asks_for_modseq() };
         // RFC 9051 §6.4.4: there is no SEARCH response any more, and without RETURN it is as with (ALL).
         let returns = returns.or_else(|| self.dialect.rev2().then(Returns::all));
         let Some(returns) = returns else {
@@ -58,7 +71,7 @@ impl Session {
         }
         if returns.update {
             let (uid, found) = (search.uid, &*matches);
-            self.keep_up_to_date(Wanted { correlator, uid, query, found, criteria: None, position });
+            self.keep_up_to_date(Wanted { correlator, uid, query, found, comparators: None, position, now });
         }
         self.save_result(&answer, &returns)?;
         Ok(Reply::ok("SEARCH completed"))
@@ -81,7 +94,7 @@ impl Session {
     /// # Errors
     /// `BAD` for another one.
     pub(super) fn may_sort_in_charset(&self, search: &Search) -> Result<(), Reply> {
-        let is_utf8 = key::Charset::is_utf8(search.charset.as_ref());
+        let is_utf8 = Charset::is_utf8(search.charset.as_ref());
         if self.dialect.utf8_accept() && !is_utf8 {
             return Err(Reply::bad("no CHARSET but UTF-8 after ENABLE UTF8=ACCEPT"));
         }
@@ -91,16 +104,47 @@ impl Session {
     /// Makes a search ready.
     ///
     /// # Errors
-    /// `NO [BADCHARSET]` for a charset that is not known.
-    pub(super) fn query(&self, search: &Search, area: &Area) -> Result<Arc<Query>, Failure> {
-        let Some(charset) = key::Charset::named(search.charset.as_ref()) else {
+    /// `NO [BADCHARSET]` for a charset that is not known; `NO [LIMIT]` for too many strings that are matched fuzzily.
+    pub(super) fn query(&self, search: &Search, scope: &NumberedScope) -> Result<Arc<Query>, Failure> {
+        let Some(charset) = Charset::named(search.charset.as_ref()) else {
             // Hundreds of names are known. A list of them is optional, and one that has only some of them is wrong
             // (RFC 3501 §7.1, RFC 9051 §7.1).
             let code = Code::BadCharset(Vec::new());
             return Err(Reply::no(code, "charset not known; UTF-8 always is").into());
         };
-        let now = self.ctx.clock.now();
-        Ok(Arc::new(Query::new(&search.keys, area, &area.account.state(), &charset, now)?))
+        let criterion = Translator { scope, charset: &charset }.all(&search.keys)?;
+        Ok(Arc::new(Query::new(&criterion)?))
+    }
+
+    /// The messages of the scope that match, ascending by UID. Tells the client which are damaged.
+    ///
+    /// # Errors
+    /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the memory; the end of
+    /// the session, or of the mailbox.
+    pub(super) async fn find(
+        &mut self,
+        scope: &NumberedScope,
+        query: &Arc<Query>,
+        now: Timestamp,
+    ) -> Result<Matches, Failure> {
+        let (engine, mut progress) = self.search_engine();
+        let found = engine.find(scope.scope(), query, now, &mut progress).await?;
+        none_gone(&found.gone)?;
+        if found.unavailable {
+            return Err(Reply::no(Code::Unavailable, "some messages cannot be read now").into());
+        }
+        self.tell_damaged(&found.damaged, "was not searched").await?;
+        Ok(found.matches)
+    }
+
+    /// Tells the client which messages are damaged, and what that means for them.
+    pub(super) async fn tell_damaged(&mut self, damaged: &[Placement], meaning: &str) -> Result<(), End> {
+        for Placement { uid, .. } in damaged {
+            let text = format!("message UID {uid} is damaged and {meaning}");
+            self.connection.out().status(None, Status::No, Some(&Code::Corruption), &text);
+            self.connection.relieve().await?;
+        }
+        Ok(())
     }
 
     /// From now on `$` stands for the result, if SAVE was asked for.
@@ -140,4 +184,12 @@ impl Session {
             }
         }
     }
+}
+
+/// Whether the mailbox that was searched is still there (RFC 2180 §3.3).
+///
+/// # Errors
+/// `MailboxGone` if not.
+pub(super) fn none_gone(gone: &[MailboxIndex]) -> Result<(), End> {
+    if gone.is_empty() { Ok(()) } else { Err(End::MailboxGone) }
 }

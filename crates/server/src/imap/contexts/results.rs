@@ -1,17 +1,17 @@
 //! A result that is kept up to date, as the client has it.
 
 use sealpost_base::{Uid, UidSet, limits};
-use sealpost_imap::types::SortCriterion;
 
 use super::updates::{self, Pairs};
-use crate::imap::search::run::Match;
+use crate::imap::search::matches::Match;
+use crate::imap::sort::keys::Comparator;
 
 /// A result as the client has it.
 pub(super) enum Results {
     /// In the order of the mailbox.
     Set(UidSet),
     /// In another order.
-    Sorted { criteria: Vec<SortCriterion>, list: Vec<Match> },
+    Sorted { comparators: Vec<Comparator>, list: Vec<Match> },
 }
 
 impl Results {
@@ -61,11 +61,16 @@ pub(super) fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::imap::search::scope::MailboxIndex;
 
     #[test]
     fn a_list_in_another_order_than_before_is_told_anew() {
         let list = |uids: &[u32]| -> Vec<Match> {
-            uids.iter().filter_map(|n| Some(Match { uid: Uid::new(*n)?, relevancy: 100 })).collect()
+            uids.iter()
+                .filter_map(|n| {
+                    Some(Match { mailbox: MailboxIndex::FIRST, uid: Uid::new(*n)?, relevance: 100 })
+                })
+                .collect()
         };
         let uids = |numbers: &[u32]| numbers.iter().filter_map(|n| Uid::new(*n)).collect::<Vec<_>>();
         let old: UidSet = uids(&[1, 2, 3]).into_iter().collect();

@@ -4,7 +4,7 @@
 use sealpost_base::Uid;
 use sealpost_imap::types::SequenceSet;
 
-use crate::imap::search::run::Match;
+use crate::imap::search::matches::Match;
 
 /// Pairs in one response: lines that clients can take.
 const PAIRS: usize = 200;
@@ -86,9 +86,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::imap::search::scope::MailboxIndex;
 
     fn list(uids: &[u32]) -> Vec<Match> {
-        uids.iter().map(|n| Match { uid: Uid::new(*n).unwrap(), relevancy: 100 }).collect()
+        let found =
+            |n: &u32| Uid::new(*n).map(|uid| Match { mailbox: MailboxIndex::FIRST, uid, relevance: 100 });
+        uids.iter().filter_map(found).collect()
     }
 
     /// A client that does what it is told.

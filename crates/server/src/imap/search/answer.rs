@@ -6,8 +6,8 @@ use sealpost_imap::types::{
     AString, Code, Correlator, PartialRange, Search, SearchData, SearchKey, SearchReturn, Tag,
 };
 
-use super::area::Area;
-use super::run::Match;
+use super::matches::Match;
+use super::numbered::NumberedScope;
 use crate::imap::connection::{Connection, End};
 use crate::imap::reply::Reply;
 
@@ -89,7 +89,7 @@ pub(in crate::imap) fn is_fuzzy(keys: &[SearchKey]) -> bool {
 
 /// A result in its order: by UID, or as it was sorted.
 pub(in crate::imap) struct Answer<'a> {
-    pub(in crate::imap) area: &'a Area,
+    pub(in crate::imap) scope: &'a NumberedScope,
     pub(in crate::imap) matches: &'a [Match],
     /// Whether UIDs are told.
     pub(in crate::imap) uid: bool,
@@ -171,7 +171,7 @@ impl Answer<'_> {
         if returns.relevancy {
             connection.out().raw(b" RELEVANCY ").open();
             for (i, found) in window.iter().enumerate() {
-                connection.out().raw(if i > 0 { " " } else { "" }).number(u64::from(found.relevancy));
+                connection.out().raw(if i > 0 { " " } else { "" }).number(u64::from(found.relevance));
                 connection.relieve().await?;
             }
             connection.out().close();
@@ -210,8 +210,8 @@ impl Answer<'_> {
         if !self.modseq {
             return None;
         }
-        let state = self.area.account.state();
-        let mailbox = self.area.mailbox_in(&state).ok()?;
+        let state = self.scope.mailbox().account.state();
+        let mailbox = self.scope.mailbox_in(&state).ok()?;
         let modseq = |found: &Match| mailbox.row(found.uid).map(|row| row.modseq);
         match returns.told(self.matches.len()) {
             None => self.matches.iter().filter_map(modseq).max(),
@@ -220,7 +220,7 @@ impl Answer<'_> {
     }
 
     fn number(&self, uid: Uid) -> Option<u32> {
-        if self.uid { Some(uid.get()) } else { self.area.number(uid) }
+        if self.uid { Some(uid.get()) } else { self.scope.number(uid) }
     }
 }
 

@@ -9,15 +9,16 @@ use sealpost_account::summary::{ShortText, Summary};
 use sealpost_base::{ObjectId, Timestamp, Uid};
 use sealpost_mime::{Envelope, Text};
 
-use super::area::Area;
-use super::key::{Key, Pattern, Query, Scope};
+use super::criterion::TextPart;
+use super::query::{Bound, Key, Pattern};
+use super::scope::MailboxScope;
 
 /// What the row of a message says.
-pub(super) struct Columns {
+pub(crate) struct RowFields {
     uid: Uid,
     modseq: u64,
     flags: FlagSet,
-    recent: bool,
+    marked: bool,
     received: Timestamp,
     saved_day: i64,
     object: ObjectId,
@@ -26,10 +27,10 @@ pub(super) struct Columns {
 
 /// Whether a message matches: 0 if not, else how well, from 1 to 100. It is 100 unless FUZZY was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verdict(pub(super) u8);
+pub(crate) struct Relevance(pub(super) u8);
 
 /// What else is known of a message.
-pub(super) struct Knowledge {
+pub(crate) struct KnownFields {
     /// The day in the Date field, if the structure is known.
     sent_day: Option<Option<i64>>,
     /// The thread, if the structure is known.
@@ -48,14 +49,14 @@ pub(super) struct Knowledge {
     scanned: bool,
 }
 
-impl Columns {
-    /// The columns of a row.
-    pub(super) fn new(row: &Row, flags: &FlagSet, message: &Message, area: &Area) -> Self {
-        Columns {
+impl RowFields {
+    /// What a row says.
+    pub(crate) fn new(row: &Row, flags: &FlagSet, message: &Message, mailbox: &MailboxScope) -> Self {
+        RowFields {
             uid: row.uid,
             modseq: row.modseq.0,
             flags: flags.clone(),
-            recent: area.recent.contains(row.uid),
+            marked: mailbox.marked.contains(row.uid),
             received: message.received,
             saved_day: day(row.saved),
             object: message.first_object(),
@@ -64,19 +65,19 @@ impl Columns {
     }
 
     /// The day of INTERNALDATE in UTC, which is the zone that it is told in.
-    pub(super) fn received_day(&self) -> i64 {
+    pub(crate) fn received_day(&self) -> i64 {
         day(self.received)
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 }
 
-impl Knowledge {
+impl KnownFields {
     /// Nothing but the row.
-    pub(super) fn none() -> Self {
-        Knowledge {
+    pub(crate) fn none() -> Self {
+        KnownFields {
             sent_day: None,
             thread: None,
             text: None,
@@ -89,37 +90,37 @@ impl Knowledge {
     }
 
     /// The summary is known, with its headers.
-    pub(super) fn learn_summary(&mut self, summary: Summary) {
+    pub(crate) fn learn_summary(&mut self, summary: Summary) {
         self.sent_day = Some(summary.sent_day());
         self.summary = Some(summary);
     }
 
     /// The Date field's day; `None` if it is not known, `Some(None)` if there is none.
-    pub(super) fn sent(&self) -> Option<Option<i64>> {
+    pub(crate) fn sent(&self) -> Option<Option<i64>> {
         self.sent_day
     }
 
     /// The stored text, if it is known.
-    pub(super) fn text(&self) -> Option<&Text> {
+    pub(crate) fn text(&self) -> Option<&Text> {
         self.text.as_ref()
     }
 
     /// The summary, if it is known.
-    pub(super) fn summary(&self) -> Option<&Summary> {
+    pub(crate) fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
     /// Whether the pattern is in the message, if the message itself was looked through.
-    pub(super) fn found_in_message(&self, number: usize) -> Option<bool> {
+    pub(crate) fn found_in_message(&self, number: usize) -> Option<bool> {
         if self.scanned { self.patterns.borrow().get(number).copied().flatten() } else { None }
     }
 
     /// The score of a fuzzy key that was found out before.
-    pub(super) fn known_score(&self, number: usize) -> Option<u8> {
+    pub(crate) fn known_score(&self, number: usize) -> Option<u8> {
         self.scores.borrow().get(number).copied().flatten()
     }
 
-    pub(super) fn learn_score(&self, number: usize, score: u8) {
+    pub(crate) fn learn_score(&self, number: usize, score: u8) {
         let mut scores = self.scores.borrow_mut();
         if scores.len() <= number {
             scores.resize(number + 1, None);
@@ -128,18 +129,18 @@ impl Knowledge {
     }
 
     /// The envelope of the message is known.
-    pub(super) fn learn_envelope(&mut self, envelope: &Envelope, message: &Message) {
+    pub(crate) fn learn_envelope(&mut self, envelope: &Envelope, message: &Message) {
         self.sent_day = Some(envelope.sent_day());
         self.thread = Some(ThreadId::of(envelope, message));
     }
 
     /// The stored text is known.
-    pub(super) fn learn_text(&mut self, text: Text) {
+    pub(crate) fn learn_text(&mut self, text: Text) {
         self.text = Some(text);
     }
 
     /// The stored text is known from a segment: with its headers, or nothing asks for them.
-    pub(super) fn learn_short_text(&mut self, text: ShortText, headers: bool) {
+    pub(crate) fn learn_short_text(&mut self, text: ShortText, headers: bool) {
         if !text.is_long() {
             self.sent_day = Some(text.sent_day());
         }
@@ -147,7 +148,7 @@ impl Knowledge {
     }
 
     /// Every pattern is decided.
-    pub(super) fn learn_patterns(&mut self, found: Vec<bool>) {
+    pub(crate) fn learn_patterns(&mut self, found: Vec<bool>) {
         self.text = None;
         self.scanned = true;
         *self.patterns.borrow_mut() = found.into_iter().map(Some).collect();
@@ -176,70 +177,72 @@ impl Knowledge {
     }
 }
 
-impl Query {
+impl Bound {
     /// Whether the message matches; `None` if more has to be known.
-    pub(super) fn decide(&self, columns: &Columns, known: &Knowledge) -> Option<Verdict> {
-        if !self.key(&self.root, columns, known)? {
-            return Some(Verdict(0));
+    pub(crate) fn decide(&self, row: &RowFields, known: &KnownFields) -> Option<Relevance> {
+        if !self.key(&self.query.root, row, known)? {
+            return Some(Relevance(0));
         }
-        if self.fuzzy.is_empty() {
-            return Some(Verdict(100));
+        if self.query.fuzzy.is_empty() {
+            return Some(Relevance(100));
         }
         // RFC 6203 §4: the mean of what was matched fuzzily. What decided nothing need not be known.
-        let scores = (0..self.fuzzy.len()).filter_map(|number| self.score(number, columns, known));
+        let scores = (0..self.query.fuzzy.len()).filter_map(|number| self.score(number, row, known));
         let (sum, count) = scores
             .filter(|score| *score > 0)
             .fold((0, 0), |(sum, n), score| (sum + usize::from(score), n + 1));
-        Some(Verdict(sum.checked_div(count).map_or(100, |mean| mean.max(1) as u8)))
+        Some(Relevance(sum.checked_div(count).map_or(100, |mean| mean.max(1) as u8)))
     }
 
-    pub(super) fn key(&self, key: &Key, columns: &Columns, known: &Knowledge) -> Option<bool> {
+    pub(crate) fn key(&self, key: &Key, row: &RowFields, known: &KnownFields) -> Option<bool> {
         match key {
             Key::Always(value) => Some(*value),
-            Key::Uids(uids) => Some(uids.contains(columns.uid)),
-            Key::ModSeq(modseq) => Some(columns.modseq >= *modseq),
-            Key::System(flags) => Some(columns.flags.system.contains(*flags)),
-            Key::Keyword(keyword) => Some(columns.flags.has(*keyword)),
-            Key::Recent => Some(columns.recent),
-            Key::Saved(days) => Some(days.contain(columns.saved_day)),
-            Key::Email(object) => Some(columns.object == *object),
+            Key::Uids(mailbox, uids) => Some(*mailbox == self.mailbox && uids.contains(row.uid)),
+            Key::ChangedSince(modseq) => Some(row.modseq >= *modseq),
+            Key::Flags(flags) => Some(row.flags.system.contains(*flags)),
+            Key::Keyword(number) => Some(self.has_keyword(&row.flags, *number)),
+            Key::Marked => Some(row.marked),
+            Key::Saved(days) => Some(days.contain(row.saved_day)),
+            Key::Email(object) => Some(row.object == *object),
             Key::Thread(thread) => known.thread.map(|found| found == *thread),
-            Key::Received(days) => Some(days.contain(columns.received_day())),
-            Key::Older(age) => Some(columns.received.seconds() <= self.now - age),
-            Key::Younger(age) => Some(columns.received.seconds() >= self.now - age),
-            Key::Unborn(_) => Some(false),
-            Key::Fuzzy(number) => self.score(*number, columns, known).map(|score| score > 0),
-            Key::Larger(size) => Some(columns.size > *size),
-            Key::Smaller(size) => Some(columns.size < *size),
+            Key::Received(days) => Some(days.contain(row.received_day())),
+            Key::Older(age) => Some(row.received.seconds() <= self.now - age),
+            Key::Younger(age) => Some(row.received.seconds() >= self.now - age),
+            Key::Fuzzy(number) => self.score(*number, row, known).map(|score| score > 0),
+            Key::Larger(size) => Some(row.size > *size),
+            Key::Smaller(size) => Some(row.size < *size),
             Key::Sent(days) => known.sent_day.map(|day| day.is_some_and(|day| days.contain(day))),
-            Key::Pattern(number) => known.pattern(*number, &self.patterns[*number]),
-            Key::Not(key) => self.key(key, columns, known).map(|value| !value),
-            Key::All(keys) => every(keys.iter().map(|key| self.key(key, columns, known)), true),
-            Key::Any(keys) => every(keys.iter().map(|key| self.key(key, columns, known)), false),
+            Key::Pattern(number) => known.pattern(*number, &self.query.patterns[*number]),
+            Key::Not(key) => self.key(key, row, known).map(|value| !value),
+            Key::All(keys) => every(keys.iter().map(|key| self.key(key, row, known)), true),
+            Key::Any(keys) => every(keys.iter().map(|key| self.key(key, row, known)), false),
         }
     }
 
     /// Whether messages with these flags match, whatever else they are; `None` if more has to be known.
-    pub(super) fn decide_by_flags(&self, flags: &FlagSet) -> Option<Verdict> {
-        let matches = of_flags(&self.root, flags)?;
-        match (matches, self.fuzzy.is_empty()) {
-            (false, _) => Some(Verdict(0)),
-            (true, true) => Some(Verdict(100)),
+    pub(crate) fn decide_by_flags(&self, flags: &FlagSet) -> Option<Relevance> {
+        let matches = self.of_flags(&self.query.root, flags)?;
+        match (matches, self.query.fuzzy.is_empty()) {
+            (false, _) => Some(Relevance(0)),
+            (true, true) => Some(Relevance(100)),
             (true, false) => None,
         }
     }
-}
 
-fn of_flags(key: &Key, flags: &FlagSet) -> Option<bool> {
-    match key {
-        Key::Always(value) => Some(*value),
-        Key::System(wanted) => Some(flags.system.contains(*wanted)),
-        Key::Keyword(keyword) => Some(flags.has(*keyword)),
-        Key::Unborn(_) => Some(false),
-        Key::Not(key) => of_flags(key, flags).map(|value| !value),
-        Key::All(keys) => every(keys.iter().map(|key| of_flags(key, flags)), true),
-        Key::Any(keys) => every(keys.iter().map(|key| of_flags(key, flags)), false),
-        _ => None,
+    fn of_flags(&self, key: &Key, flags: &FlagSet) -> Option<bool> {
+        match key {
+            Key::Always(value) => Some(*value),
+            Key::Flags(wanted) => Some(flags.system.contains(*wanted)),
+            Key::Keyword(number) => Some(self.has_keyword(flags, *number)),
+            Key::Not(key) => self.of_flags(key, flags).map(|value| !value),
+            Key::All(keys) => every(keys.iter().map(|key| self.of_flags(key, flags)), true),
+            Key::Any(keys) => every(keys.iter().map(|key| self.of_flags(key, flags)), false),
+            _ => None,
+        }
+    }
+
+    fn has_keyword(&self, flags: &FlagSet, number: usize) -> bool {
+        self.keywords[number].is_some_and(|keyword| flags.has(keyword))
     }
 }
 
@@ -265,12 +268,12 @@ impl Pattern {
     /// Whether the lines of a summary hold the string; `None` if it may be elsewhere.
     fn find_in_summary(&self, summary: &Summary) -> Option<bool> {
         let headers = summary.headers();
-        match &self.scope {
-            Scope::Field(name) if Summary::has_field(name) => {
+        match &self.part {
+            TextPart::Field(name) if Summary::has_field(name) => {
                 let found = self.find_field(name, headers);
                 if found || summary.headers_complete() { Some(found) } else { None }
             }
-            Scope::Anywhere => self.finder.find(headers.as_bytes()).map(|_| true),
+            TextPart::Anywhere => self.finder.find(headers.as_bytes()).map(|_| true),
             _ => None,
         }
     }
@@ -284,10 +287,10 @@ impl Pattern {
     fn find(&self, headers: &str, body: &str, truncated: bool) -> Option<bool> {
         // Headers come first: with any body behind them they are complete.
         let headers_complete = !truncated || !body.is_empty();
-        let (found, complete) = match &self.scope {
-            Scope::Field(name) => (self.find_field(name, headers), headers_complete),
-            Scope::Body => (self.finder.find(body.as_bytes()).is_some(), !truncated),
-            Scope::Anywhere => {
+        let (found, complete) = match &self.part {
+            TextPart::Field(name) => (self.find_field(name, headers), headers_complete),
+            TextPart::Body => (self.finder.find(body.as_bytes()).is_some(), !truncated),
+            TextPart::Anywhere => {
                 let header = self.finder.find(headers.as_bytes()).is_some();
                 (header || self.finder.find(body.as_bytes()).is_some(), !truncated)
             }

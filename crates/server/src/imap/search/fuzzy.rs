@@ -14,8 +14,9 @@ use sealpost_account::summary::Summary;
 use sealpost_base::limits;
 use sealpost_mime::{Text, fold};
 
-use super::evaluate::{Columns, Knowledge};
-use super::key::{Days, Key, Query, Scope};
+use super::criterion::{Days, TextPart};
+use super::evaluate::{KnownFields, RowFields};
+use super::query::{Bound, Key};
 
 /// How many days a date may be missed by.
 const DAYS: u64 = 7;
@@ -26,7 +27,7 @@ const WORD_BYTES: usize = 64;
 
 /// A key to be matched fuzzily.
 #[derive(Debug)]
-pub(super) enum Fuzzy {
+pub(crate) enum Fuzzy {
     /// There is no "about" this.
     Exact(Key),
     /// Words somewhere.
@@ -47,8 +48,8 @@ pub(super) enum Fuzzy {
 
 /// Words that are looked for.
 #[derive(Debug)]
-pub(super) struct Words {
-    scope: Scope,
+pub(crate) struct Words {
+    part: TextPart,
     words: Vec<Word>,
     /// The pattern of the same string, for messages whose text is not at hand.
     exact: usize,
@@ -60,35 +61,24 @@ struct Word {
     chars: Vec<char>,
 }
 
-impl Fuzzy {
-    /// Calls `f` with each key that is matched exactly.
-    pub(super) fn each_key(&mut self, f: &mut impl FnMut(&mut Key)) {
-        match self {
-            Fuzzy::Exact(key) => f(key),
-            Fuzzy::All(parts) | Fuzzy::Any(parts) => parts.iter_mut().for_each(|part| part.each_key(f)),
-            _ => {}
-        }
-    }
-}
-
 impl Words {
     /// The words of a folded string; `None` if it has none.
-    pub(super) fn new(scope: Scope, folded: &str, exact: usize) -> Option<Self> {
+    pub(crate) fn new(part: TextPart, folded: &str, exact: usize) -> Option<Self> {
         let mut words: Vec<Word> = Vec::new();
         fold::words(folded, |word| {
             if words.len() < limits::FUZZY_WORDS && !words.iter().any(|known| known.text == word) {
                 words.push(Word { text: word.to_owned(), chars: word.chars().collect() });
             }
         });
-        (!words.is_empty()).then_some(Words { scope, words, exact })
+        (!words.is_empty()).then_some(Words { part, words, exact })
     }
 
     fn score(&self, text: &Text) -> u8 {
         let mut best = Best::new(&self.words);
-        match &self.scope {
-            Scope::Field(name) => best.look_into_field(name, &text.headers),
-            Scope::Body => best.look(&text.body, 100),
-            Scope::Anywhere => {
+        match &self.part {
+            TextPart::Field(name) => best.look_into_field(name, &text.headers),
+            TextPart::Body => best.look(&text.body, 100),
+            TextPart::Anywhere => {
                 best.look(&text.headers, 100);
                 best.look(&text.body, 80);
             }
@@ -98,8 +88,8 @@ impl Words {
 
     /// The same by the lines of a summary; `None` if what is looked for may be elsewhere.
     fn score_in_summary(&self, summary: &Summary) -> Option<u8> {
-        match &self.scope {
-            Scope::Field(name) if Summary::has_field(name) && summary.headers_complete() => {
+        match &self.part {
+            TextPart::Field(name) if Summary::has_field(name) && summary.headers_complete() => {
                 let mut best = Best::new(&self.words);
                 best.look_into_field(name, summary.headers());
                 Some(best.score())
@@ -231,35 +221,33 @@ fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
     Some(rows[1][b.len()]).filter(|distance| *distance <= most)
 }
 
-impl Query {
+impl Bound {
     /// How well a message matches the fuzzy key of that number; `None` if more has to be known.
-    pub(super) fn score(&self, number: usize, columns: &Columns, known: &Knowledge) -> Option<u8> {
+    pub(crate) fn score(&self, number: usize, row: &RowFields, known: &KnownFields) -> Option<u8> {
         if let Some(score) = known.known_score(number) {
             return Some(score);
         }
-        let score = self.fuzzily(&self.fuzzy[number], columns, known)?;
+        let score = self.fuzzily(&self.query.fuzzy[number], row, known)?;
         known.learn_score(number, score);
         Some(score)
     }
 
-    fn fuzzily(&self, fuzzy: &Fuzzy, columns: &Columns, known: &Knowledge) -> Option<u8> {
+    fn fuzzily(&self, fuzzy: &Fuzzy, row: &RowFields, known: &KnownFields) -> Option<u8> {
         Some(match fuzzy {
-            Fuzzy::Exact(key) => 100 * u8::from(self.key(key, columns, known)?),
+            Fuzzy::Exact(key) => 100 * u8::from(self.key(key, row, known)?),
             Fuzzy::Words(words) => match (known.text(), known.summary()) {
                 (Some(text), _) => words.score(text),
                 (None, Some(summary)) => words.score_in_summary(summary)?,
                 (None, None) => 100 * u8::from(known.found_in_message(words.exact)?),
             },
-            Fuzzy::Received(days) => near(days.distance(columns.received_day()), DAYS),
+            Fuzzy::Received(days) => near(days.distance(row.received_day()), DAYS),
             Fuzzy::Sent(days) => known.sent()?.map_or(0, |day| near(days.distance(day), DAYS)),
-            Fuzzy::Larger(size) => {
-                near(size.saturating_add(1).saturating_sub(columns.size()), size / SIZE_PART)
-            }
+            Fuzzy::Larger(size) => near(size.saturating_add(1).saturating_sub(row.size()), size / SIZE_PART),
             Fuzzy::Smaller(size) => {
-                near(columns.size().saturating_add(1).saturating_sub(*size), size / SIZE_PART)
+                near(row.size().saturating_add(1).saturating_sub(*size), size / SIZE_PART)
             }
             Fuzzy::All(parts) => {
-                let scores = parts.iter().map(|part| self.fuzzily(part, columns, known));
+                let scores = parts.iter().map(|part| self.fuzzily(part, row, known));
                 // One that is known not to match decides.
                 let scores: Vec<Option<u8>> = scores.collect();
                 if scores.contains(&Some(0)) {
@@ -269,7 +257,7 @@ impl Query {
                 }
             }
             Fuzzy::Any(parts) => {
-                let scores = parts.iter().map(|part| self.fuzzily(part, columns, known));
+                let scores = parts.iter().map(|part| self.fuzzily(part, row, known));
                 scores.collect::<Option<Vec<u8>>>()?.into_iter().max().unwrap_or(0)
             }
         })
@@ -289,14 +277,14 @@ fn near(missing: u64, most: u64) -> u8 {
 mod tests {
     use super::*;
 
-    fn score(scope: Scope, search: &str, headers: &str, body: &str) -> u8 {
-        let words = Words::new(scope, &fold(search), 0).unwrap();
+    fn score(part: TextPart, search: &str, headers: &str, body: &str) -> u8 {
+        let words = Words::new(part, &fold(search), 0).unwrap();
         let headers = headers.lines().map(|line| fold(line) + "\n").collect();
         words.score(&Text { headers, body: fold(body), truncated: false })
     }
 
     fn body(search: &str, text: &str) -> u8 {
-        score(Scope::Body, search, "", text)
+        score(TextPart::Body, search, "", text)
     }
 
     #[test]
@@ -317,11 +305,11 @@ mod tests {
 
     #[test]
     fn where_a_word_is_found_counts() {
-        let field = |name: &str, text: &str| score(Scope::Field("subject".into()), name, text, "x");
+        let field = |name: &str, text: &str| score(TextPart::Field("subject".into()), name, text, "x");
         assert_eq!(field("x", "from: x\nsubject: y\n"), 0);
         assert_eq!(field("y", "from: x\nsubject: y\n"), 100);
-        assert_eq!(score(Scope::Anywhere, "x", "subject: x\n", ""), 100);
-        assert_eq!(score(Scope::Anywhere, "x", "", "x"), 80);
+        assert_eq!(score(TextPart::Anywhere, "x", "subject: x\n", ""), 100);
+        assert_eq!(score(TextPart::Anywhere, "x", "", "x"), 80);
     }
 
     #[test]
@@ -349,9 +337,9 @@ mod tests {
     #[test]
     fn more_words_than_are_looked_for() {
         let many: String = (0..limits::FUZZY_WORDS + 5).map(|i| format!("w{i:04} ")).collect();
-        let words = Words::new(Scope::Body, &many, 0).unwrap();
+        let words = Words::new(TextPart::Body, &many, 0).unwrap();
         assert_eq!(words.words.len(), limits::FUZZY_WORDS);
-        assert!(Words::new(Scope::Body, " .- ", 0).is_none());
+        assert!(Words::new(TextPart::Body, " .- ", 0).is_none());
         let hostile = format!("{} {}", "x".repeat(100_000), "xy".repeat(50));
         assert_eq!(body("yyyyyyyyyy", &hostile), 0);
         assert_eq!(body(&"q".repeat(1000), &hostile), 0);

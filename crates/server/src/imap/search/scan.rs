@@ -7,29 +7,30 @@ use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Result};
 use sealpost_mime::{Scanner, TextSink};
 
-use super::evaluate::{Columns, Knowledge, Verdict};
-use super::key::{Query, Scope};
-use super::run::Candidate;
+use super::criterion::TextPart;
+use super::evaluate::{KnownFields, Relevance, RowFields};
+use super::find::Candidate;
+use super::query::{Bound, Query};
 
 /// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
 const NAME_BYTES: usize = 1024;
 /// Stored texts that are read together, as they are stored; one at least.
-pub(super) const TEXTS_BYTES: usize = 256 * 1024;
+pub(crate) const TEXTS_BYTES: usize = 256 * 1024;
 
 /// Which of the messages match, by what is stored with each; `None` where only the message itself can tell. Their texts are
 /// read together, as many as fit into [`TEXTS_BYTES`].
-pub(super) async fn by_stored_texts(
+pub(crate) async fn by_stored_texts(
     account: &Account,
-    query: &Query,
+    bound: &Bound,
     group: Vec<Candidate>,
-) -> Vec<(Candidate, Result<Option<Verdict>>)> {
+) -> Vec<(Candidate, Result<Option<Relevance>>)> {
     let mut done = Vec::new();
     let mut asked = Vec::new();
     for candidate in group {
-        let mut known = Knowledge::none();
-        match learn_envelope(account, query, &candidate, &mut known).await {
-            Ok(()) => match query.decide(&candidate.columns, &known) {
-                None if !query.patterns.is_empty() => asked.push((candidate, known)),
+        let mut known = KnownFields::none();
+        match learn_envelope(account, &bound.query, &candidate, &mut known).await {
+            Ok(()) => match bound.decide(&candidate.row, &known) {
+                None if !bound.query.patterns.is_empty() => asked.push((candidate, known)),
                 decided => done.push((candidate, Ok(decided))),
             },
             Err(e) => done.push((candidate, Err(e))),
@@ -45,18 +46,18 @@ pub(super) async fn by_stored_texts(
             bytes += text_bytes(candidate);
             batch.extend(rest.next());
         }
-        let (candidates, mut known): (Vec<Candidate>, Vec<Knowledge>) = batch.into_iter().unzip();
+        let (candidates, mut known): (Vec<Candidate>, Vec<KnownFields>) = batch.into_iter().unzip();
         let messages: Vec<&Message> = candidates.iter().map(|candidate| &candidate.message).collect();
         let mut verdicts = Vec::new();
         account
             .texts(&messages, |at, text| {
                 // Taken, so that the text goes as soon as it was looked at.
-                let mut known = std::mem::replace(&mut known[at], Knowledge::none());
+                let mut known = std::mem::replace(&mut known[at], KnownFields::none());
                 verdicts.push(readable(text).map(|text| {
                     if let Some(text) = text {
                         known.learn_text(text);
                     }
-                    query.decide(&candidates[at].columns, &known)
+                    bound.decide(&candidates[at].row, &known)
                 }));
             })
             .await;
@@ -75,7 +76,7 @@ async fn learn_envelope(
     account: &Account,
     query: &Query,
     candidate: &Candidate,
-    known: &mut Knowledge,
+    known: &mut KnownFields,
 ) -> Result<()> {
     if query.asks_for_structure()
         && let Some(structure) = readable(account.structure(&candidate.message).await)?
@@ -90,16 +91,16 @@ async fn learn_envelope(
 ///
 /// # Errors
 /// What reading says.
-pub(super) async fn by_message(
+pub(crate) async fn by_message(
     account: &Account,
-    query: &Arc<Query>,
-    columns: &Columns,
+    bound: &Bound,
+    row: &RowFields,
     message: &Message,
-) -> Result<Verdict> {
-    let mut known = Knowledge::none();
-    scan(account, query, message, &mut known).await?;
-    query
-        .decide(columns, &known)
+) -> Result<Relevance> {
+    let mut known = KnownFields::none();
+    scan(account, &bound.query, message, &mut known).await?;
+    bound
+        .decide(row, &known)
         .ok_or_else(|| Error::internal("a search was not decided by everything there is"))
 }
 
@@ -113,7 +114,12 @@ fn readable<T>(read: Result<T>) -> Result<Option<T>> {
 }
 
 /// Reads the whole message, as a stream, and looks for every pattern in all of its text.
-async fn scan(account: &Account, query: &Arc<Query>, message: &Message, known: &mut Knowledge) -> Result<()> {
+async fn scan(
+    account: &Account,
+    query: &Arc<Query>,
+    message: &Message,
+    known: &mut KnownFields,
+) -> Result<()> {
     let mut scanner = Scanner::with_sink(Matcher::new(query.clone()));
     let mut raw = account.reader(message).raw(0..message.size());
     while let Some(piece) = raw.next().await {
@@ -175,7 +181,7 @@ impl Matcher {
         let Some(value) = &self.field.value else { return };
         for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
             if !*found
-                && let Scope::Field(name) = &pattern.scope
+                && let TextPart::Field(name) = &pattern.part
                 && name.as_bytes() == self.field.name
             {
                 *found = pattern.finder.find(value).is_some();
@@ -216,7 +222,7 @@ impl TextSink for Matcher {
     fn header(&mut self, folded_line: &str) {
         self.header.extend_from_slice(folded_line.as_bytes());
         for (pattern, found) in self.query.patterns.iter().zip(&mut self.found) {
-            if pattern.scope == Scope::Anywhere && !*found {
+            if pattern.part == TextPart::Anywhere && !*found {
                 *found = pattern.finder.find(&self.header).is_some();
             }
         }
@@ -243,7 +249,7 @@ impl TextSink for Matcher {
 fn look_into_text(query: &Query, found: &mut [bool], passed: &mut Vec<u8>, keep: usize, piece: &str) {
     passed.extend_from_slice(piece.as_bytes());
     for (pattern, found) in query.patterns.iter().zip(found) {
-        if matches!(pattern.scope, Scope::Anywhere | Scope::Body) && !*found {
+        if matches!(pattern.part, TextPart::Anywhere | TextPart::Body) && !*found {
             *found = pattern.finder.find(passed).is_some();
         }
     }

@@ -8,30 +8,53 @@ use std::cmp::Ordering;
 
 use sealpost_account::summary::{Parts, Summary, SummaryAddress};
 use sealpost_base::limits;
-use sealpost_imap::types::{SortCriterion, SortKey};
 use sealpost_mime::collate;
 use sealpost_mime::header::subject;
 
 use super::strings::Strings;
+use crate::imap::search::summaries::{SortRow, sent};
 
 /// About what the string of a key takes, for asking for memory.
 const STRING_BYTES: usize = 200;
 /// However little memory there is, so much of each string is compared.
 const LEAST_BYTES: usize = 16;
 
-/// What is known of a message without its summary.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::imap) struct Row {
-    /// INTERNALDATE in seconds since 1970.
-    pub(in crate::imap) received: i64,
-    /// Octets.
-    pub(in crate::imap) size: u64,
-    /// From 1 to 100.
-    pub(in crate::imap) relevancy: u8,
+/// One criterion of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Comparator {
+    /// What is compared.
+    pub key: SortKey,
+    /// The largest comes first.
+    pub descending: bool,
+}
+
+/// What messages are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SortKey {
+    /// When the message was received: INTERNALDATE.
+    Received,
+    /// The Date field; INTERNALDATE where there is none.
+    Sent,
+    /// Bytes.
+    Size,
+    /// How well a fuzzy search matches; the best first.
+    Relevance,
+    /// The base subject (RFC 5256 §2.1).
+    Subject,
+    /// The mailbox part of the first From address.
+    From,
+    /// The same of To.
+    To,
+    /// The same of Cc.
+    Cc,
+    /// The name of the first From address, or the address if there is none (RFC 5957 §3).
+    DisplayFrom,
+    /// The same of To.
+    DisplayTo,
 }
 
 /// The keys of the messages to be sorted.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     columns: Vec<Column>,
     /// Which message each row is of.
     rows: Vec<u32>,
@@ -47,7 +70,7 @@ pub(super) struct Keys {
 /// One key of all messages.
 struct Column {
     key: SortKey,
-    reverse: bool,
+    descending: bool,
     values: Values,
 }
 
@@ -73,21 +96,21 @@ impl Ranked<'_> {
 
 impl Keys {
     /// How much memory the keys of so many messages may take.
-    pub(super) fn bytes(messages: usize, criteria: &[SortCriterion]) -> usize {
+    pub(crate) fn bytes(messages: usize, criteria: &[Comparator]) -> usize {
         let per_message: usize =
             criteria.iter().map(|c| if is_string(c.key) { STRING_BYTES } else { 8 }).sum();
         messages.saturating_mul(per_message + 32)
     }
 
     /// No keys yet; together they take at most about `bytes`.
-    pub(super) fn new(criteria: &[SortCriterion], bytes: usize) -> Self {
-        let column = |SortCriterion { reverse, key }| {
+    pub(crate) fn new(criteria: &[Comparator], bytes: usize) -> Self {
+        let column = |Comparator { key, descending }| {
             let values = if is_string(key) {
                 Values::Strings(Strings::default())
             } else {
                 Values::Numbers(Vec::new())
             };
-            Column { key, reverse, values }
+            Column { key, descending, values }
         };
         let columns = distinct(criteria).into_iter().map(column).collect();
         let room = bytes.min(u32::MAX as usize);
@@ -95,21 +118,21 @@ impl Keys {
     }
 
     /// Which parts of the summaries are needed; `None`: none at all.
-    pub(super) fn parts(&self) -> Option<Parts> {
+    pub(crate) fn parts(&self) -> Option<Parts> {
         let keys = || self.columns.iter().map(|column| column.key);
         if keys().any(is_string) {
             return Some(Parts::FIELDS);
         }
-        keys().any(|key| key == SortKey::Date).then_some(Parts::DATE)
+        keys().any(|key| key == SortKey::Sent).then_some(Parts::DATE)
     }
 
     /// Whether the keys are those of so many messages, and nothing was left out of them for lack of memory.
-    pub(super) fn are_whole(&self, messages: usize) -> bool {
+    pub(crate) fn are_whole(&self, messages: usize) -> bool {
         self.rows.len() == messages && self.most == limits::SORT_KEY_BYTES
     }
 
     /// Adds the keys of a message.
-    pub(super) fn push(&mut self, at: usize, row: Row, summary: Option<&Summary>) {
+    pub(crate) fn push(&mut self, at: usize, row: SortRow, summary: Option<&Summary>) {
         self.rows.push(at as u32);
         for column in &mut self.columns {
             match &mut column.values {
@@ -140,9 +163,9 @@ impl Keys {
     }
 
     /// The messages, sorted.
-    pub(super) fn order(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn order(&self) -> impl Iterator<Item = usize> {
         let columns: Vec<(Ranked<'_>, bool)> =
-            self.columns.iter().map(|column| (column.ranked(), column.reverse)).collect();
+            self.columns.iter().map(|column| (column.ranked(), column.descending)).collect();
         let directed = |value: i64, reverse: bool| if reverse { !value } else { value };
         let first =
             |row| columns.first().map_or(0, |(ranked, reverse)| directed(ranked.value(row), *reverse));
@@ -175,8 +198,8 @@ impl Column {
 }
 
 /// The criteria without those that compare what was compared before, and is equal then.
-pub(super) fn distinct(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
-    let mut distinct: Vec<SortCriterion> = Vec::new();
+pub(crate) fn distinct(criteria: &[Comparator]) -> Vec<Comparator> {
+    let mut distinct: Vec<Comparator> = Vec::new();
     for criterion in criteria {
         if distinct.iter().all(|before| before.key != criterion.key) {
             distinct.push(*criterion);
@@ -186,22 +209,17 @@ pub(super) fn distinct(criteria: &[SortCriterion]) -> Vec<SortCriterion> {
 }
 
 fn is_string(key: SortKey) -> bool {
-    !matches!(key, SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy)
+    !matches!(key, SortKey::Received | SortKey::Sent | SortKey::Size | SortKey::Relevance)
 }
 
-fn number(key: SortKey, row: Row, summary: Option<&Summary>) -> i64 {
+fn number(key: SortKey, row: SortRow, summary: Option<&Summary>) -> i64 {
     match key {
         SortKey::Size => i64::try_from(row.size).unwrap_or(i64::MAX),
-        SortKey::Date => sent(row, summary),
+        SortKey::Sent => sent(row, summary),
         // RFC 6203 §6: the highest score first.
-        SortKey::Relevancy => 100 - i64::from(row.relevancy),
+        SortKey::Relevance => 100 - i64::from(row.relevance),
         _ => row.received,
     }
-}
-
-/// The sent date in UTC; INTERNALDATE if there is none (RFC 5256 §2.2).
-pub(in crate::imap) fn sent(row: Row, summary: Option<&Summary>) -> i64 {
-    summary.and_then(Summary::sent).map_or(row.received, |sent| sent.seconds)
 }
 
 fn string(key: SortKey, summary: &Summary, most: usize, out: &mut Vec<u8>) {
@@ -214,7 +232,7 @@ fn string(key: SortKey, summary: &Summary, most: usize, out: &mut Vec<u8>) {
         SortKey::Cc => mailbox(summary.cc().next(), most, out),
         SortKey::DisplayFrom => display(summary.from().next(), most, out),
         SortKey::DisplayTo => display(summary.to().next(), most, out),
-        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Relevancy => {}
+        SortKey::Received | SortKey::Sent | SortKey::Size | SortKey::Relevance => {}
     }
 }
 
@@ -250,11 +268,13 @@ mod tests {
     }
 
     fn order(criteria: &[(SortKey, bool)], mails: &[(&str, i64, u64)], bytes: usize) -> Vec<usize> {
-        let criteria: Vec<_> =
-            criteria.iter().map(|(key, reverse)| SortCriterion { key: *key, reverse: *reverse }).collect();
+        let criteria: Vec<_> = criteria
+            .iter()
+            .map(|(key, descending)| Comparator { key: *key, descending: *descending })
+            .collect();
         let mut keys = Keys::new(&criteria, bytes);
         for (at, (mail, received, size)) in mails.iter().enumerate() {
-            let row = Row { received: *received, size: *size, relevancy: 100 };
+            let row = SortRow { received: *received, size: *size, relevance: 100 };
             keys.push(at, row, Some(&summary(mail)));
         }
         keys.order().collect()
@@ -273,9 +293,9 @@ mod tests {
             ("Subject: (fwd)\r\n\r\n", 4, 40),
         ];
         let by = |key| order(&[(key, false)], &mails, 1 << 20);
-        assert_eq!(by(SortKey::Arrival), [2, 1, 0, 3]);
+        assert_eq!(by(SortKey::Received), [2, 1, 0, 3]);
         assert_eq!(by(SortKey::Size), [2, 1, 0, 3]);
-        assert_eq!(by(SortKey::Date), [1, 2, 0, 3], "by arrival where there is no date, then as they are");
+        assert_eq!(by(SortKey::Sent), [1, 2, 0, 3], "by arrival where there is no date, then as they are");
         assert_eq!(by(SortKey::From), [3, 2, 1, 0]);
         assert_eq!(by(SortKey::DisplayFrom), [3, 1, 2, 0]);
         assert_eq!(by(SortKey::To), [3, 2, 0, 1], "the name of a group is its mailbox");

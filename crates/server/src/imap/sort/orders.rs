@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use sealpost_account::Cache;
 use sealpost_base::{AccountId, MailboxId, UidSet, UidValidity};
-use sealpost_imap::types::{SortCriterion, SortKey};
 
-use super::keys;
-use crate::imap::search::area::Area;
-use crate::imap::search::run::Match;
+use super::keys::{self, Comparator, SortKey};
+use crate::imap::search::matches::Match;
+use crate::imap::search::scope::{MailboxScope, Scope};
 
 /// What a range of UIDs takes at most, in bytes.
 const RANGE_BYTES: usize = 24;
@@ -23,17 +22,17 @@ pub(crate) struct Orders(Cache<Order, Key>);
 
 /// What was sorted, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(crate) struct Key {
     /// Whose log the mailbox is in.
     account: AccountId,
     mailbox: MailboxId,
     uid_validity: UidValidity,
-    criteria: Box<[SortCriterion]>,
+    comparators: Box<[Comparator]>,
 }
 
 /// Messages in an order.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(crate) struct Order {
     uids: UidSet,
     /// The n-th message in the order is this one of `uids`, from 0.
     ranks: Box<[u32]>,
@@ -45,25 +44,25 @@ impl Orders {
         Orders(Cache::new(bytes))
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Order>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Order>> {
         self.0.get(key)
     }
 
-    pub(super) fn keep(&self, key: Key, order: Order) {
+    pub(crate) fn keep(&self, key: Key, order: Order) {
         let bytes = order.bytes();
         self.0.put(key, Arc::new(order), bytes);
     }
 }
 
 impl Key {
-    /// `None` if that order changes.
-    pub(super) fn of(area: &Area, criteria: &[SortCriterion]) -> Option<Self> {
-        let Area { account, mailbox, uid_validity, .. } = area;
-        criteria.iter().all(|criterion| is_lasting(criterion.key)).then(|| Key {
+    /// `None` if that order changes, or is one of several mailboxes.
+    pub(crate) fn of(scope: Scope<'_>, comparators: &[Comparator]) -> Option<Self> {
+        let MailboxScope { account, mailbox, uid_validity, .. } = scope.only()?;
+        comparators.iter().all(|comparator| is_lasting(comparator.key)).then(|| Key {
             account: account.id(),
             mailbox: *mailbox,
             uid_validity: *uid_validity,
-            criteria: keys::distinct(criteria).into(),
+            comparators: keys::distinct(comparators).into(),
         })
     }
 }
@@ -71,31 +70,31 @@ impl Key {
 /// Whether it is the message that has it, and not the search or what was done to the message.
 fn is_lasting(key: SortKey) -> bool {
     match key {
-        SortKey::Arrival | SortKey::Date | SortKey::Size | SortKey::Subject => true,
+        SortKey::Received | SortKey::Sent | SortKey::Size | SortKey::Subject => true,
         SortKey::From | SortKey::To | SortKey::Cc | SortKey::DisplayFrom | SortKey::DisplayTo => true,
-        SortKey::Relevancy => false,
+        SortKey::Relevance => false,
     }
 }
 
 impl Order {
     /// `found`, which ascends by UID; each of `ranks` is the index of one of them.
-    pub(super) fn new(found: &[Match], ranks: Vec<u32>) -> Self {
+    pub(crate) fn new(found: &[Match], ranks: Vec<u32>) -> Self {
         Order { uids: found.iter().map(|found| found.uid).collect(), ranks: ranks.into() }
     }
 
     /// What it takes, in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.uids.range_count() * RANGE_BYTES + self.ranks.len() * size_of::<u32>()
     }
 
     /// What [`Order::sort`] takes meanwhile for so many messages, in bytes.
-    pub(super) fn work_bytes(&self, found: usize) -> usize {
+    pub(crate) fn work_bytes(&self, found: usize) -> usize {
         self.ranks.len() * size_of::<u32>() + found * size_of::<Match>()
     }
 
     /// `found`, which ascends by UID, in this order; `None` if one of them has no place in it. Takes time in proportion to
     /// what is kept.
-    pub(super) fn sort(&self, found: &[Match]) -> Option<Vec<Match>> {
+    pub(crate) fn sort(&self, found: &[Match]) -> Option<Vec<Match>> {
         // Where in `found` each message of the order is: there is none at the end.
         let mut places = vec![u32::MAX; self.ranks.len()];
         let mut next = 0;
@@ -122,9 +121,12 @@ mod tests {
     use sealpost_base::{SeededRandom, Uid};
 
     use super::*;
+    use crate::imap::search::scope::MailboxIndex;
 
     fn matches(uids: impl IntoIterator<Item = u32>) -> Vec<Match> {
-        uids.into_iter().map(|n| Match { uid: Uid::new(n).unwrap(), relevancy: 100 }).collect()
+        uids.into_iter()
+            .map(|n| Match { mailbox: MailboxIndex::FIRST, uid: Uid::new(n).unwrap(), relevance: 100 })
+            .collect()
     }
 
     /// Sorted by `value`; equal ones by UID.
@@ -150,8 +152,8 @@ mod tests {
             let kept = order(&whole, value);
             let mut part = whole.clone();
             part.retain(|_| random.below(3) > 0);
-            part.iter_mut().for_each(|one| one.relevancy = random.below(100) as u8);
-            assert_eq!(kept.sort(&part), Some(sorted(&part, value)), "relevancy is that of the search");
+            part.iter_mut().for_each(|one| one.relevance = random.below(100) as u8);
+            assert_eq!(kept.sort(&part), Some(sorted(&part, value)), "relevance is that of the search");
             assert_eq!(kept.sort(&whole), Some(sorted(&whole, value)));
             let other = some(2);
             let known = other.iter().all(|one| whole.contains(one));
@@ -167,7 +169,7 @@ mod tests {
             account: AccountId([1; 16]),
             mailbox: MailboxId(mailbox),
             uid_validity: UidValidity(NonZeroU32::MIN),
-            criteria: [SortCriterion { reverse: false, key: SortKey::Size }].into(),
+            comparators: [Comparator { key: SortKey::Size, descending: false }].into(),
         };
         let orders = Orders::new(130_000);
         for mailbox in 0..20 {

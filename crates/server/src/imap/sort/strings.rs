@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The strings of some rows.
 #[derive(Default)]
-pub(super) struct Strings {
+pub(crate) struct Strings {
     /// The number of each row's string.
     rows: Vec<u32>,
     ends: Vec<u32>,
@@ -21,7 +21,7 @@ const STRING_BYTES: usize = 24;
 
 impl Strings {
     /// The string of the next row. Says how much more memory it takes.
-    pub(super) fn push(&mut self, string: &[u8]) -> usize {
+    pub(crate) fn push(&mut self, string: &[u8]) -> usize {
         let hash = self.hasher.hash_one(string);
         if let Some(number) = self.known.get(&hash).copied().filter(|number| self.string(*number) == string) {
             self.rows.push(number);
@@ -36,7 +36,7 @@ impl Strings {
     }
 
     /// Keeps `most` octets of each string. Says how much memory they take now.
-    pub(super) fn shorten(&mut self, most: usize) -> usize {
+    pub(crate) fn shorten(&mut self, most: usize) -> usize {
         let (mut start, mut to) = (0, 0);
         for end in &mut self.ends {
             let kept = (*end as usize - start).min(most);
@@ -53,7 +53,7 @@ impl Strings {
     }
 
     /// The rank of each row's string among all; equal strings have the same.
-    pub(super) fn ranks(&self) -> Vec<u32> {
+    pub(crate) fn ranks(&self) -> Vec<u32> {
         let mut order: Vec<(u64, u32)> =
             (0..self.ends.len() as u32).map(|number| (beginning(self.string(number)), number)).collect();
         // The beginnings stand together in memory and decide most comparisons.

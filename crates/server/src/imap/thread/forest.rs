@@ -1,11 +1,11 @@
-//! Trees of messages, however deep, and their way onto the wire. Nothing here recurses.
+//! Trees of messages, however deep. Nothing here recurses.
 
 /// No node, or no message.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Threads: trees whose nodes are messages, but for roots that only hold together the siblings below them.
 #[derive(Debug)]
-pub(super) struct Forest {
+pub struct Forest {
     /// Which message a node is; [`NONE`] for one that is not there.
     messages: Vec<u32>,
     /// The first child of each node, and its last one.
@@ -16,40 +16,40 @@ pub(super) struct Forest {
     roots: Vec<u32>,
 }
 
-/// A piece of a THREAD response.
+/// A step on the way through all threads. Messages that follow on each other without a step between them are each the
+/// parent of the next one; what is opened after a message is a branch below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// `(`
+pub enum Step {
+    /// A thread begins, or a branch of one.
     Open,
-    /// `)`
+    /// It ends.
     Close,
-    /// A space.
-    Space,
-    /// The number of that message.
+    /// The message of that index.
     Message(u32),
 }
 
-/// What is still to be written.
+/// What is still to be gone through.
 #[derive(Clone, Copy)]
 enum Todo {
-    Write(Step),
-    /// A node in parentheses.
+    /// The end of a branch.
+    Close,
+    /// A node as a branch of its own.
     Thread(u32),
-    /// A node and its next siblings, each in parentheses.
+    /// A node and its next siblings, each as a branch.
     Siblings(u32),
-    /// A node and what is below it, without parentheses.
+    /// A node and what is below it.
     Members(u32),
 }
 
 impl Forest {
     /// No nodes yet, and room for so many.
-    pub(super) fn with_capacity(nodes: usize) -> Self {
+    pub(crate) fn with_capacity(nodes: usize) -> Self {
         let room = || Vec::with_capacity(nodes);
         Forest { messages: room(), first: room(), last: room(), next: room(), roots: Vec::new() }
     }
 
     /// Adds a node without children; [`NONE`] for a message that is not there.
-    pub(super) fn node(&mut self, message: u32) -> u32 {
+    pub(crate) fn node(&mut self, message: u32) -> u32 {
         self.messages.push(message);
         self.first.push(NONE);
         self.last.push(NONE);
@@ -58,7 +58,7 @@ impl Forest {
     }
 
     /// Makes a node, which must be the child of no other, the last child of `parent`.
-    pub(super) fn append(&mut self, parent: u32, child: u32) {
+    pub(crate) fn append(&mut self, parent: u32, child: u32) {
         match self.last[parent as usize] {
             NONE => self.first[parent as usize] = child,
             last => self.next[last as usize] = child,
@@ -67,21 +67,20 @@ impl Forest {
     }
 
     /// These are the threads, in this order.
-    pub(super) fn set_roots(&mut self, roots: Vec<u32>) {
+    pub(crate) fn set_roots(&mut self, roots: Vec<u32>) {
         self.roots = roots;
     }
 
-    /// The response, piece by piece: `thread-data = "THREAD" [SP 1*thread-list]`, `thread-list = "(" (thread-members /
-    /// thread-nested) ")"` (RFC 5256 §5).
-    pub(super) fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+    /// The way through all threads, as RFC 5256 §5 nests them.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         let mut todo: Vec<Todo> = Vec::new();
         let mut roots = self.roots.iter();
         std::iter::from_fn(move || {
             loop {
                 match todo.pop().or_else(|| roots.next().map(|root| Todo::Thread(*root)))? {
-                    Todo::Write(step) => return Some(step),
+                    Todo::Close => return Some(Step::Close),
                     Todo::Thread(node) => {
-                        todo.extend([Todo::Write(Step::Close), Todo::Members(node)]);
+                        todo.extend([Todo::Close, Todo::Members(node)]);
                         return Some(Step::Open);
                     }
                     Todo::Siblings(node) => {
@@ -100,16 +99,13 @@ impl Forest {
         })
     }
 
-    /// `thread-members = nz-number *(SP nz-number) [SP thread-nested]`
+    /// A node's message, if it has one; puts what is below it on the way.
     fn member(&self, node: u32, todo: &mut Vec<Todo>) -> Option<Step> {
         let child = self.first[node as usize];
         let message = self.messages[node as usize];
         if child != NONE {
             let only = self.next[child as usize] == NONE;
             todo.push(if only { Todo::Members(child) } else { Todo::Siblings(child) });
-            if message != NONE {
-                todo.push(Todo::Write(Step::Space));
-            }
         }
         (message != NONE).then_some(Step::Message(message))
     }

@@ -12,7 +12,7 @@ use hashbrown::hash_table::Entry;
 use sealpost_base::limits;
 
 use super::forest::{Forest, NONE};
-use super::{Item, Short};
+use super::run::{Item, Short};
 
 /// Bytes that a dummy takes.
 const DUMMY_BYTES: usize = 36;
@@ -20,25 +20,25 @@ const DUMMY_BYTES: usize = 36;
 const STEPS_PER_MESSAGE: usize = 512;
 
 /// Messages, and which is the parent of which: steps 1 and 2.
-pub(super) struct Links {
+pub(crate) struct Links {
     /// The nodes that stand for an identifier, found by it.
-    pub(super) ids: HashTable<u32>,
+    pub(crate) ids: HashTable<u32>,
     /// The identifier of each node; `None` for a message that has none, or one that an earlier message has.
-    pub(super) id: Vec<Option<Short>>,
+    pub(crate) id: Vec<Option<Short>>,
     /// The parent of each node, and how many children it has.
-    pub(super) parent: Vec<u32>,
-    pub(super) children: Vec<u32>,
+    pub(crate) parent: Vec<u32>,
+    pub(crate) children: Vec<u32>,
     /// Which message a node is, in the order in which they were added; [`NONE`] for a dummy.
-    pub(super) message: Vec<u32>,
+    pub(crate) message: Vec<u32>,
     messages: u32,
     /// How many dummies there may still be.
-    pub(super) dummies_left: usize,
+    pub(crate) dummies_left: usize,
     steps_left: usize,
 }
 
 impl Links {
     /// No messages yet of so many; for dummies there are `bytes`. Nothing grows later, since growing takes thrice the memory.
-    pub(super) fn new(messages: usize, bytes: usize) -> Self {
+    pub(crate) fn new(messages: usize, bytes: usize) -> Self {
         let dummies = bytes / DUMMY_BYTES;
         let nodes = messages + dummies;
         Links {
@@ -54,7 +54,7 @@ impl Links {
     }
 
     /// Step 1: adds the next message in the order of the mailbox, with its identifier and its references.
-    pub(super) fn add(&mut self, id: Option<Short>, references: &[Short]) {
+    pub(crate) fn add(&mut self, id: Option<Short>, references: &[Short]) {
         self.steps_left += STEPS_PER_MESSAGE;
         let node = self.claim(id);
         // A message that refers to itself says nothing by it. Of very many references, the last ones are the nearest.
@@ -89,7 +89,7 @@ impl Links {
     }
 
     /// The node of an identifier that is referred to; a dummy if no message has it so far.
-    pub(super) fn reference(&mut self, id: Short) -> Option<u32> {
+    pub(crate) fn reference(&mut self, id: Short) -> Option<u32> {
         if let Some(node) = self.find(id) {
             return Some(node);
         }
@@ -146,7 +146,7 @@ impl Links {
     }
 
     /// Steps 2 to 6, with what is known of each message, in the order in which they were added.
-    pub(super) fn thread(self, items: &[Item]) -> Forest {
+    pub(crate) fn thread(self, items: &[Item]) -> Forest {
         let Links { ids, id, parent, children, message, .. } = self;
         drop((ids, id, children));
         let above = parents(parent, &message);

@@ -3,7 +3,10 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use sealpost_base::limits;
 
-use super::*;
+use super::forest::{Forest, Step};
+use super::ordered;
+use super::references::Links;
+use super::run::{Item, MESSAGE_BYTES, Short, room};
 
 /// A message as far as threading goes: identifier, references, subject, date.
 #[derive(Debug, Clone)]
@@ -24,17 +27,20 @@ fn items(mails: &[Mail]) -> Vec<Item> {
     mails.iter().enumerate().map(item).collect()
 }
 
-/// As it is written, messages numbered from 1.
+/// As RFC 5256 §5 writes it, messages numbered from 1.
 fn written(forest: &Forest) -> String {
-    forest
-        .steps()
-        .map(|step| match step {
-            Step::Open => "(".to_owned(),
-            Step::Close => ")".to_owned(),
-            Step::Space => " ".to_owned(),
-            Step::Message(at) => (at + 1).to_string(),
-        })
-        .collect()
+    let mut written = String::new();
+    for step in forest.steps() {
+        if step != Step::Close && written.ends_with(|last: char| last.is_ascii_digit()) {
+            written.push(' ');
+        }
+        match step {
+            Step::Open => written.push('('),
+            Step::Close => written.push(')'),
+            Step::Message(at) => written.push_str(&(at + 1).to_string()),
+        }
+    }
+    written
 }
 
 fn references_within(mails: &[Mail], bytes: usize) -> String {

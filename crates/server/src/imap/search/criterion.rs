@@ -1,0 +1,119 @@
+//! What a search asks for, in words of no protocol. Each protocol translates its own search into these.
+
+use sealpost_account::SystemFlags;
+use sealpost_account::object_id::ThreadId;
+use sealpost_base::{ObjectId, UidSet};
+
+use super::scope::MailboxIndex;
+
+/// What a message has to be like.
+///
+/// Criteria nest; how deep they may is the translator's to bound.
+#[derive(Debug, Clone)]
+pub enum Criterion {
+    /// Every message matches, or none.
+    Always(bool),
+    /// The message is in this mailbox of the scope, with one of these UIDs.
+    Uids(MailboxIndex, UidSet),
+    /// The caller marked the message: it is in `MailboxScope::marked`.
+    Marked,
+    /// All of these flags are set.
+    Flags(SystemFlags),
+    /// The keyword of this name, in any case, is set.
+    Keyword(String),
+    /// It changed at this mod-sequence or later.
+    ChangedSince(u64),
+    /// It was received on one of these days.
+    Received(Days),
+    /// It was received at least so many seconds ago.
+    OlderThan(u32),
+    /// It was received at most so many seconds ago.
+    YoungerThan(u32),
+    /// It was put into its mailbox on one of these days.
+    Saved(Days),
+    /// Its Date field is on one of these days.
+    Sent(Days),
+    /// It has more than so many bytes.
+    Larger(u64),
+    /// It has fewer than so many bytes.
+    Smaller(u64),
+    /// It is this message, in whatever mailbox.
+    Email(ObjectId),
+    /// It belongs to this thread.
+    Thread(ThreadId),
+    /// Its text has this string, compared as texts are stored: folded.
+    Text(TextPart, String),
+    /// About this (see [`super::fuzzy`]).
+    Fuzzy(Box<Criterion>),
+    /// Not this.
+    Not(Box<Criterion>),
+    /// All of these.
+    All(Vec<Criterion>),
+    /// One of these.
+    Any(Vec<Criterion>),
+}
+
+/// Where a string is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextPart {
+    /// In the values of the header fields of this name.
+    Field(String),
+    /// In the text of the message.
+    Body,
+    /// In header and text.
+    Anywhere,
+}
+
+/// Days since 1970 in UTC, from the first to the one before the last.
+#[derive(Debug, Clone, Copy)]
+pub struct Days {
+    /// The first of them.
+    pub from: i64,
+    /// The first one after them.
+    pub to: i64,
+}
+
+impl Days {
+    /// All days before that one.
+    pub fn before(day: i64) -> Self {
+        Days { from: i64::MIN, to: day }
+    }
+
+    /// That day.
+    pub fn on(day: i64) -> Self {
+        Days { from: day, to: day + 1 }
+    }
+
+    /// That day and all after it.
+    pub fn since(day: i64) -> Self {
+        Days { from: day, to: i64::MAX }
+    }
+
+    /// Whether the day is one of them.
+    pub(crate) fn contain(self, day: i64) -> bool {
+        (self.from..self.to).contains(&day)
+    }
+
+    /// How many days it is from there to the nearest of them.
+    pub(crate) fn distance(self, day: i64) -> u64 {
+        if day < self.from {
+            self.from.abs_diff(day)
+        } else {
+            day.saturating_add(1).max(self.to).abs_diff(self.to)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_this_far_away() {
+        let days = Days { from: 10, to: 12 };
+        let distances: Vec<u64> = (8..15).map(|day| days.distance(day)).collect();
+        assert_eq!(distances, [2, 1, 0, 0, 1, 2, 3]);
+        assert_eq!(Days::before(12).distance(-5), 0);
+        assert_eq!(Days::since(10).distance(11), 0);
+    }
+}

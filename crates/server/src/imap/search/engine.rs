@@ -1,0 +1,37 @@
+//! What all searches of a process share: the memory for results, the turns to sort, and the last orders.
+
+use std::sync::Arc;
+
+use sealpost_account::Accounts;
+use sealpost_base::Budget;
+use tokio::sync::Semaphore;
+
+use super::matches::ResultMemory;
+use crate::imap::sort::orders::Orders;
+
+/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it each, and
+/// waits for the second one while it has the first. Less than all of it, so that somebody can always go on.
+const SORTING: usize = 3;
+
+/// Searches, sorts and threads messages. One for a process.
+pub struct Engine {
+    pub(crate) accounts: Accounts,
+    pub(crate) budget: Budget,
+    pub(crate) results: ResultMemory,
+    /// Permits to hold much of the budget while waiting for more.
+    pub(crate) sorting: Arc<Semaphore>,
+    pub(crate) orders: Arc<Orders>,
+}
+
+impl Engine {
+    /// For a process with that budget; the orders of mailboxes that are kept take about `orders` bytes.
+    pub fn new(accounts: Accounts, budget: &Budget, orders: usize) -> Self {
+        Engine {
+            accounts,
+            budget: budget.clone(),
+            results: ResultMemory::of(budget),
+            sorting: Arc::new(Semaphore::new(SORTING)),
+            orders: Arc::new(Orders::new(orders)),
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Searching a scope, one mailbox after the other.
+//!
+//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers); the
+//! summaries (Date and the common header fields), thousands at a time; what is stored with the message (structure and
+//! folded text), from segments of texts, and one by one where there is none; and the message itself, read as a stream, if its
+//! stored text is cut off. The last two run in several tasks at once, with a bounded number of messages each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sealpost_account::state::{FlagSetId, Mailbox, Row};
+use sealpost_account::summary::{Parts, ReadOrder, ShortText};
+use sealpost_account::{Account, AccountState, Message};
+use sealpost_base::{Budget, Error, Kind, Result, Timestamp, Uid, UidSet, limits};
+use sealpost_mailbox::memory::unless_pressed;
+use sealpost_vault::message::READER_BYTES;
+use tokio::task::JoinSet;
+
+use super::engine::Engine;
+use super::evaluate::{KnownFields, Relevance, RowFields};
+use super::matches::{Match, Matches, ResultPermit, TooLarge};
+use super::progress::{Failure, Progress};
+use super::query::{Bound, Query};
+use super::scan;
+use super::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
+
+/// Rows looked at while the account's state is held, of a search for little.
+const BATCH_ROWS: usize = 512;
+/// Batches of rows that nothing is read for, before others have a turn.
+const BATCHES_OF_ROWS: usize = 16;
+/// Rows of a batch in a search for whatever much.
+const BATCH_ROWS_LEAST: usize = 8;
+/// Messages that one task reads.
+const GROUP_MESSAGES: usize = 64;
+/// Tasks that read at once.
+const TASKS: usize = 4;
+/// Memory of one task: the texts it reads at once, of which one is open, or a stream of a message.
+const TASK_BYTES: usize = scan::TEXTS_BYTES + 4 * limits::TEXT_BYTES;
+/// Up to so many undecided messages are read one by one and not in the segments of the summaries.
+const FEW: usize = 8;
+/// The same if only their texts can say no: that many are opened about as quickly as a segment.
+const FEW_TEXTS: usize = 32;
+
+/// Up to so many undecided messages have their texts read one by one.
+const MANY: usize = 128;
+
+/// What a search found.
+#[derive(Default)]
+pub struct Findings {
+    /// The messages that match, by mailbox and UID.
+    pub matches: Matches,
+    /// Messages that could not be searched, because they are damaged.
+    pub damaged: Vec<Placement>,
+    /// Some messages could not be read for now.
+    pub unavailable: bool,
+    /// Mailboxes that went away, or may not be read any more: nothing of them is among the matches.
+    pub gone: Vec<MailboxIndex>,
+}
+
+/// A message in a mailbox of the scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// In which mailbox.
+    pub mailbox: MailboxIndex,
+    /// Its UID there.
+    pub uid: Uid,
+}
+
+/// A message that its row does not decide.
+pub(crate) struct Candidate {
+    pub(crate) uid: Uid,
+    pub(crate) row: RowFields,
+    pub(crate) message: Message,
+}
+
+/// Why the search of a mailbox ends early.
+enum Stop<I> {
+    Gone,
+    Interrupted(I),
+}
+
+impl<I> From<MailboxGone> for Stop<I> {
+    fn from(MailboxGone: MailboxGone) -> Self {
+        Stop::Gone
+    }
+}
+
+impl Engine {
+    /// The messages of the scope that match, by mailbox and UID. Ages are counted from `now`.
+    ///
+    /// # Errors
+    /// `Retry` if there is no memory for the result now, `Limit` if the scope is too large for it; what `progress` says.
+    pub async fn find<P: Progress>(
+        &self,
+        scope: Scope<'_>,
+        query: &Arc<Query>,
+        now: Timestamp,
+        progress: &mut P,
+    ) -> Result<Findings, Failure<P::Interruption>> {
+        let goal = scope.messages();
+        let memory = self.acquire_for(goal, progress).await?;
+        let (mut found, mut list, mut done) = (Findings::default(), Vec::new(), 0);
+        for (index, mailbox) in scope.mailboxes() {
+            let bound = Arc::new(query.bind(index, &mailbox.account.state(), now));
+            let (budget, outcome) = (&self.budget, Outcome::new(index));
+            let mut search =
+                MailboxSearch { budget, mailbox, bound, progress: &mut *progress, done, goal, outcome };
+            match search.run().await {
+                Ok(()) => search.outcome.add_to(&mut found, &mut list),
+                Err(Stop::Gone) => found.gone.push(index),
+                Err(Stop::Interrupted(interruption)) => return Err(Failure::Interrupted(interruption)),
+            }
+            done += mailbox.uids.len();
+        }
+        list.sort_unstable();
+        found.matches = Matches::new(list, memory);
+        Ok(found)
+    }
+
+    async fn acquire_for<P: Progress>(
+        &self,
+        messages: usize,
+        progress: &mut P,
+    ) -> Result<Option<ResultPermit>, Failure<P::Interruption>> {
+        let acquiring = unless_pressed(|| self.accounts.are_pressed(), self.results.acquire(messages));
+        let permit = progress.await_with_progress(acquiring).await.map_err(Failure::Interrupted)?;
+        let permit = permit.ok_or_else(|| Failure::Error(Error::retry("no memory to search with now")))?;
+        permit.map_err(|TooLarge| {
+            let text = "the mailbox is too large to be searched with the memory of this server";
+            Failure::Error(Error::limit(text))
+        })
+    }
+}
+
+/// The search of one mailbox of the scope.
+struct MailboxSearch<'a, P> {
+    budget: &'a Budget,
+    mailbox: &'a MailboxScope,
+    bound: Arc<Bound>,
+    progress: &'a mut P,
+    /// Messages of mailboxes before this one, and of all.
+    done: usize,
+    goal: usize,
+    outcome: Outcome,
+}
+
+/// What was found in one mailbox.
+struct Outcome {
+    mailbox: MailboxIndex,
+    matches: Vec<Match>,
+    damaged: Vec<Uid>,
+    unavailable: bool,
+}
+
+impl<P: Progress> MailboxSearch<'_, P> {
+    async fn run(&mut self) -> Result<(), Stop<P::Interruption>> {
+        let query = self.bound.query.clone();
+        let mut undecided = self.by_rows().await?;
+        let mut texts = query.asks_for_texts();
+        // What is looked for in all of a text is mostly not in its header.
+        if undecided.len() > MANY
+            && !query.asks_for_fields()
+            && let Some(headers) = texts.take()
+        {
+            undecided = self.by_texts(undecided, headers).await?;
+        }
+        // That a string which is looked for everywhere is not there, headers do not say.
+        let few = if query.asks_for_fields() { FEW } else { FEW_TEXTS };
+        if undecided.len() > few && query.asks_for_headers() {
+            undecided = self.by_summaries(undecided).await?;
+        }
+        if undecided.len() > MANY
+            && let Some(headers) = texts
+        {
+            undecided = self.by_texts(undecided, headers).await?;
+        }
+        self.by_reading(undecided).await
+    }
+
+    /// Decides by the rows alone where that is possible; the others.
+    async fn by_rows(&mut self) -> Result<UidSet, Stop<P::Interruption>> {
+        let mailbox = self.mailbox;
+        let mut undecided = UidSet::new();
+        let mut next = mailbox.uids.first();
+        for batch in 0usize.. {
+            let Some(first) = next else { break };
+            if batch.is_multiple_of(BATCHES_OF_ROWS) {
+                self.yield_or_shutdown().await?;
+            }
+            mailbox.account.settled().await;
+            let state = mailbox.account.state();
+            // Another state may have other sets of the same numbers.
+            let mut decided = ByFlags::default();
+            let mut rows = rows(mailbox, mailbox.mailbox_in(&state)?, first);
+            for row in rows.by_ref().take(BATCH_ROWS) {
+                let relevance = decided.get(&self.bound, &state, row.flags).or_else(|| {
+                    let message = state.message(row.message)?;
+                    let fields = RowFields::new(&row, state.flags(row.flags), &message, mailbox);
+                    self.bound.decide(&fields, &KnownFields::none())
+                });
+                match relevance {
+                    Some(relevance) => self.outcome.note(row.uid, Ok(relevance)),
+                    None => undecided.push(row.uid),
+                }
+            }
+            next = rows.next().map(|row| row.uid);
+        }
+        Ok(undecided)
+    }
+
+    /// Decides by the summaries where that is possible; the others.
+    async fn by_summaries(&mut self, undecided: UidSet) -> Result<UidSet, Stop<P::Interruption>> {
+        let mailbox = self.mailbox;
+        let mut decided = UidSet::new();
+        let (uids, at_once) = (undecided.clone(), batch_rows(&self.bound.query));
+        let mut stream =
+            mailbox.account.summaries(mailbox.mailbox, uids, ReadOrder::Stored, Parts::HEADERS, at_once);
+        self.report(undecided.len()).await?;
+        while let Some(batch) = self.await_with_progress(stream.next()).await? {
+            self.yield_or_shutdown().await?;
+            self.report(undecided.len() - decided.len()).await?;
+            // A summary that cannot be made leaves the message to be read.
+            let batch: Vec<_> =
+                batch.into_iter().filter_map(|(uid, summary)| Some((uid, summary.ok()?))).collect();
+            let uids: Vec<Uid> = batch.iter().map(|(uid, _)| *uid).collect();
+            let state = mailbox.account.state();
+            let mut summaries = batch.into_iter();
+            for (uid, row, _) in candidates(mailbox, &state, &uids)? {
+                let Some((_, summary)) = summaries.find(|(known, _)| *known == uid) else { break };
+                let mut known = KnownFields::none();
+                known.learn_summary(summary);
+                if let Some(relevance) = self.bound.decide(&row, &known) {
+                    self.outcome.note(uid, Ok(relevance));
+                    decided.push(uid);
+                }
+            }
+        }
+        Ok(undecided.difference(&decided))
+    }
+
+    /// Decides by the texts that segments have, thousands at a time, where that is possible; the others. First by the short
+    /// ones and by what the others cannot hold, then by those others that are left if they are many.
+    async fn by_texts(&mut self, undecided: UidSet, headers: bool) -> Result<UidSet, Stop<P::Interruption>> {
+        let MailboxScope { account, mailbox, .. } = self.mailbox;
+        let at_once = batch_rows(&self.bound.query);
+        let short = account.short_texts(*mailbox, undecided.clone(), headers, at_once);
+        let undecided = self.by_texts_of(undecided, headers, short).await?;
+        if undecided.len() <= MANY {
+            return Ok(undecided);
+        }
+        let longer = account.longer_texts(*mailbox, undecided.clone(), headers, at_once);
+        self.by_texts_of(undecided, headers, longer).await
+    }
+
+    async fn by_texts_of(
+        &mut self,
+        undecided: UidSet,
+        headers: bool,
+        mut stream: BoxStream<'static, Vec<(Uid, ShortText)>>,
+    ) -> Result<UidSet, Stop<P::Interruption>> {
+        let mailbox = self.mailbox;
+        let mut decided = UidSet::new();
+        self.report(undecided.len()).await?;
+        while let Some(batch) = self.await_with_progress(stream.next()).await? {
+            self.yield_or_shutdown().await?;
+            self.report(undecided.len() - decided.len()).await?;
+            let uids: Vec<Uid> = batch.iter().map(|(uid, _)| *uid).collect();
+            let state = mailbox.account.state();
+            let mut texts = batch.into_iter();
+            for (uid, row, _) in candidates(mailbox, &state, &uids)? {
+                let Some((_, text)) = texts.find(|(known, _)| *known == uid) else { break };
+                let mut known = KnownFields::none();
+                known.learn_short_text(text, headers);
+                if let Some(relevance) = self.bound.decide(&row, &known) {
+                    self.outcome.note(uid, Ok(relevance));
+                    decided.push(uid);
+                }
+            }
+        }
+        Ok(undecided.difference(&decided))
+    }
+
+    /// Decides the rest, by what is stored with the messages and by the messages.
+    async fn by_reading(&mut self, undecided: UidSet) -> Result<(), Stop<P::Interruption>> {
+        let mut tasks = JoinSet::new();
+        let mut left = undecided.len();
+        self.report(left).await?;
+        let mut uids = undecided.iter();
+        loop {
+            let group: Vec<Uid> = uids.by_ref().take(GROUP_MESSAGES).collect();
+            if group.is_empty() {
+                break;
+            }
+            self.yield_or_shutdown().await?;
+            let group = candidates(self.mailbox, &self.mailbox.account.state(), &group)?
+                .map(|(uid, row, message)| Candidate { uid, row, message })
+                .collect();
+            if tasks.len() >= TASKS {
+                self.join(&mut tasks).await?;
+                left = left.saturating_sub(GROUP_MESSAGES);
+                self.report(left).await?;
+            }
+            let account = self.mailbox.account.clone();
+            tasks.spawn(search_group(account, self.bound.clone(), self.budget.clone(), group));
+        }
+        while !tasks.is_empty() {
+            self.join(&mut tasks).await?;
+        }
+        Ok(())
+    }
+
+    async fn join(&mut self, tasks: &mut JoinSet<Outcome>) -> Result<(), Stop<P::Interruption>> {
+        match self.await_with_progress(tasks.join_next()).await? {
+            Some(Ok(outcome)) => self.outcome.extend(outcome),
+            Some(Err(e)) => {
+                tracing::error!(error = %e, "a search task failed");
+                self.outcome.unavailable = true;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// So many of the mailbox are left.
+    async fn report(&mut self, left: usize) -> Result<(), Stop<P::Interruption>> {
+        let done = self.done + self.mailbox.uids.len().saturating_sub(left);
+        self.progress.report_progress(done, self.goal).await.map_err(Stop::Interrupted)
+    }
+
+    async fn await_with_progress<T: Send>(
+        &mut self,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<T, Stop<P::Interruption>> {
+        self.progress.await_with_progress(work).await.map_err(Stop::Interrupted)
+    }
+
+    async fn yield_or_shutdown(&mut self) -> Result<(), Stop<P::Interruption>> {
+        self.progress.yield_or_shutdown().await.map_err(Stop::Interrupted)
+    }
+}
+
+/// What flags alone decide, once for each set of them in a state.
+#[derive(Default)]
+struct ByFlags {
+    known: HashMap<FlagSetId, Option<Relevance>>,
+    last: Option<(FlagSetId, Option<Relevance>)>,
+}
+
+impl ByFlags {
+    fn get(&mut self, bound: &Bound, state: &AccountState, flags: FlagSetId) -> Option<Relevance> {
+        // Mostly the next message has the flags of the one before.
+        if let Some((last, relevance)) = self.last
+            && last == flags
+        {
+            return relevance;
+        }
+        let decide = || bound.decide_by_flags(state.flags(flags));
+        let relevance = *self.known.entry(flags).or_insert_with(decide);
+        self.last = Some((flags, relevance));
+        relevance
+    }
+}
+
+/// The rows of the messages searched that are still there, from that UID on.
+fn rows<'a>(scope: &'a MailboxScope, mailbox: &'a Mailbox, first: Uid) -> impl Iterator<Item = Row> + 'a {
+    scope.uids.ranges_from(first).flat_map(move |(from, to)| mailbox.rows(from.max(first)..=to))
+}
+
+/// Messages whose texts are looked at before others have a turn: the fewer the more is looked for in each.
+fn batch_rows(query: &Query) -> usize {
+    (BATCH_ROWS / (1 + query.patterns.len() / 16)).max(BATCH_ROWS_LEAST)
+}
+
+/// Those of the messages that are still there. One that was expunged meanwhile matches nothing (RFC 2180 §4.3).
+fn candidates<'a>(
+    scope: &'a MailboxScope,
+    state: &'a AccountState,
+    uids: &'a [Uid],
+) -> Result<impl Iterator<Item = (Uid, RowFields, Message)>, MailboxGone> {
+    let mailbox = scope.mailbox_in(state)?;
+    Ok(uids.iter().filter_map(move |uid| {
+        let row = mailbox.row(*uid)?;
+        let message = state.message(row.message)?;
+        Some((row.uid, RowFields::new(&row, state.flags(row.flags), &message, scope), message))
+    }))
+}
+
+async fn search_group(
+    account: Arc<Account>,
+    bound: Arc<Bound>,
+    budget: Budget,
+    group: Vec<Candidate>,
+) -> Outcome {
+    let _permit = budget.acquire(TASK_BYTES.max(READER_BYTES)).await;
+    let mut found = Outcome::new(bound.mailbox);
+    let mut undecided = Vec::new();
+    for (candidate, decided) in scan::by_stored_texts(&account, &bound, group).await {
+        match decided.transpose() {
+            Some(decided) => found.note(candidate.uid, decided),
+            None => undecided.push(candidate),
+        }
+    }
+    for candidate in undecided {
+        let decided = scan::by_message(&account, &bound, &candidate.row, &candidate.message).await;
+        found.note(candidate.uid, decided);
+    }
+    found
+}
+
+impl Outcome {
+    fn new(mailbox: MailboxIndex) -> Self {
+        Outcome { mailbox, matches: Vec::new(), damaged: Vec::new(), unavailable: false }
+    }
+
+    fn note(&mut self, uid: Uid, decided: Result<Relevance>) {
+        match decided {
+            Ok(Relevance(0)) => {}
+            Ok(Relevance(relevance)) => self.matches.push(Match { mailbox: self.mailbox, uid, relevance }),
+            Err(error) => {
+                tracing::error!(%uid, %error, "a message could not be searched");
+                match error.kind() {
+                    Kind::Corrupt | Kind::NotFound => self.damaged.push(uid),
+                    _ => self.unavailable = true,
+                }
+            }
+        }
+    }
+
+    fn extend(&mut self, other: Outcome) {
+        self.matches.extend(other.matches);
+        self.damaged.extend(other.damaged);
+        self.unavailable |= other.unavailable;
+    }
+
+    /// Adds this to what was found in other mailboxes. The first one is taken as it is, without a copy.
+    fn add_to(self, found: &mut Findings, matches: &mut Vec<Match>) {
+        let Outcome { mailbox, matches: list, damaged, unavailable } = self;
+        if matches.is_empty() {
+            *matches = list
+        } else {
+            matches.extend(list)
+        }
+        found.damaged.extend(damaged.into_iter().map(|uid| Placement { mailbox, uid }));
+        found.unavailable |= unavailable;
+    }
+}

@@ -1,0 +1,114 @@
+//! What a search covers: one mailbox, several, or a whole account with the shared mailboxes it has links to.
+
+use std::sync::Arc;
+
+use sealpost_account::rights::Rights;
+use sealpost_account::state::Mailbox;
+use sealpost_account::{Account, AccountState};
+use sealpost_base::{Error, MailboxId, Result, UidSet, UidValidity};
+use sealpost_mailbox::Access;
+
+/// Which mailbox of a [`Scope`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MailboxIndex(pub u16);
+
+/// The mailboxes that a search covers.
+#[derive(Clone, Copy)]
+pub struct Scope<'a>(&'a [MailboxScope]);
+
+/// A mailbox of a [`Scope`], and which of its messages are searched.
+#[derive(Clone)]
+pub struct MailboxScope {
+    /// In whose log the mailbox is.
+    pub account: Arc<Account>,
+    /// What the right to read it comes from.
+    pub access: Access,
+    /// The mailbox there.
+    pub mailbox: MailboxId,
+    /// Another UIDVALIDITY is another mailbox.
+    pub uid_validity: UidValidity,
+    /// The messages that are searched.
+    pub uids: UidSet,
+    /// The messages that `Criterion::Marked` asks for; the caller says what that means.
+    pub marked: UidSet,
+}
+
+/// A mailbox of the scope was deleted, its UIDs mean something else now, or the user may not read it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailboxGone;
+
+impl MailboxIndex {
+    /// The first mailbox, and the only one if there is one.
+    pub const FIRST: MailboxIndex = MailboxIndex(0);
+}
+
+impl<'a> Scope<'a> {
+    /// One mailbox.
+    pub fn one(mailbox: &'a MailboxScope) -> Self {
+        Scope(std::slice::from_ref(mailbox))
+    }
+
+    /// Several mailboxes, each of which is named once.
+    ///
+    /// # Errors
+    /// `Limit` if there are more than a [`MailboxIndex`] can number.
+    pub fn several(mailboxes: &'a [MailboxScope]) -> Result<Self> {
+        if mailboxes.len() > usize::from(u16::MAX) + 1 {
+            return Err(Error::limit("too many mailboxes to search at once"));
+        }
+        Ok(Scope(mailboxes))
+    }
+
+    /// The mailboxes, in their order.
+    pub fn mailboxes(self) -> impl ExactSizeIterator<Item = (MailboxIndex, &'a MailboxScope)> {
+        self.0.iter().enumerate().map(|(at, mailbox)| (MailboxIndex(at as u16), mailbox))
+    }
+
+    /// The mailbox of that index; `None` for an index of another scope.
+    pub fn mailbox(self, index: MailboxIndex) -> Option<&'a MailboxScope> {
+        self.0.get(usize::from(index.0))
+    }
+
+    /// The mailbox, if the scope is a single one.
+    pub fn only(self) -> Option<&'a MailboxScope> {
+        if let [mailbox] = self.0 { Some(mailbox) } else { None }
+    }
+
+    /// How many messages are searched.
+    pub fn messages(self) -> usize {
+        self.0.iter().map(|mailbox| mailbox.uids.len()).sum()
+    }
+}
+
+impl MailboxScope {
+    /// Every mailbox of an account that holds messages itself. The mailboxes that its links lead to are in logs of their
+    /// own: the caller adds those that the user may read.
+    pub fn all_of(account: &Arc<Account>) -> Vec<Self> {
+        let state = account.state();
+        let own = state.mailboxes().filter(|mailbox| mailbox.link().is_none());
+        own.map(|mailbox| MailboxScope::whole(account.clone(), Access::Own, mailbox)).collect()
+    }
+
+    /// All messages that a mailbox has now.
+    pub fn whole(account: Arc<Account>, access: Access, mailbox: &Mailbox) -> Self {
+        MailboxScope {
+            account,
+            access,
+            mailbox: mailbox.id(),
+            uid_validity: mailbox.uid_validity(),
+            uids: mailbox.uids(),
+            marked: UidSet::new(),
+        }
+    }
+
+    /// The mailbox in that state.
+    ///
+    /// # Errors
+    /// If it was deleted, its UIDs mean something else now, or it may not be read any more (RFC 4314 §5.1.1).
+    pub fn mailbox_in<'a>(&self, state: &'a AccountState) -> Result<&'a Mailbox, MailboxGone> {
+        let readable = self.access.rights(state).contains(Rights::READ);
+        let mailbox =
+            state.mailbox(self.mailbox).filter(|m| readable && m.uid_validity() == self.uid_validity);
+        mailbox.ok_or(MailboxGone)
+    }
+}

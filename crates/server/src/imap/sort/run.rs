@@ -1,0 +1,111 @@
+//! Sorting what a search found: an order that is known already ([`orders`]), or one pass over the summaries, in which only
+//! the keys are kept ([`keys`]), and a sort of indices. Memory for the keys is acquired before they are made.
+
+use sealpost_base::Error;
+
+use super::keys::{Comparator, Keys};
+use super::orders::{Key, Order};
+use crate::imap::search::engine::Engine;
+use crate::imap::search::find::Placement;
+use crate::imap::search::matches::{Match, Matches};
+use crate::imap::search::progress::{Failure, Progress};
+use crate::imap::search::scope::{MailboxIndex, MailboxScope, Scope};
+use crate::imap::search::summaries::{SortRow, with_summaries};
+
+/// What a message takes while it is sorted, besides its key: its number in the order, and its place in the new one.
+const SORTED_BYTES: usize = size_of::<u32>() + size_of::<Match>();
+/// So many are sorted right here, more on a thread of their own.
+const FEW: usize = 2048;
+
+/// What was found, in an order.
+#[derive(Default)]
+pub struct Sorted {
+    /// The messages.
+    pub matches: Matches,
+    /// Messages that are damaged, and have no place in the order that means anything.
+    pub damaged: Vec<Placement>,
+    /// Mailboxes that went away, or may not be read any more: nothing of them is left.
+    pub gone: Vec<MailboxIndex>,
+}
+
+impl Engine {
+    /// What was found in the scope, which is in the order of mailbox and UID, in the order of the comparators. Messages that
+    /// are equal stay in the order of mailbox and UID (RFC 5256 §3).
+    ///
+    /// # Errors
+    /// `Retry` if messages cannot be read for now; what `progress` says.
+    pub async fn sort<P: Progress>(
+        &self,
+        scope: Scope<'_>,
+        found: Matches,
+        comparators: &[Comparator],
+        progress: &mut P,
+    ) -> Result<Sorted, Failure<P::Interruption>> {
+        let key = Key::of(scope, comparators);
+        if let Some(sorted) = self.sorted_before(&found, key.as_ref(), progress).await? {
+            let gone = gone(scope);
+            let sorted = if gone.is_empty() { sorted } else { Vec::new() };
+            return Ok(Sorted { matches: found.map(|_| sorted), damaged: Vec::new(), gone });
+        }
+        // Few at a time: they hold memory while they wait for more of it, the part of the summaries.
+        let turn = progress.acquire_with_progress(self.sorting.clone().acquire_owned()).await;
+        let turn = turn.map_err(Failure::Interrupted)?;
+        let besides = found.len() * SORTED_BYTES;
+        let wanted = Keys::bytes(found.len(), comparators).saturating_add(besides);
+        let permit = progress.acquire_with_progress(self.budget.acquire(wanted)).await;
+        let permit = permit.map_err(Failure::Interrupted)?;
+        let mut keys = Keys::new(comparators, permit.bytes().saturating_sub(besides));
+        let (parts, mut incomplete) = (keys.parts(), false);
+        let missing = with_summaries(scope, &found, parts, progress, |at, row: SortRow, summary| {
+            incomplete |= parts.is_some() && summary.is_none();
+            keys.push(at, row, summary);
+        })
+        .await?;
+        let few = found.len() <= FEW;
+        let is_most = found.len() > scope.messages() / 2;
+        let keeps = is_most && !incomplete && missing.gone.is_empty() && keys.are_whole(found.len());
+        let (key, orders) = (key.filter(|_| keeps), self.orders.clone());
+        let gone = missing.gone.clone();
+        let (found, memory) = found.into_parts();
+        let sort = move || {
+            let order: Vec<u32> = keys.order().map(|at| at as u32).collect();
+            let mut sorted: Vec<Match> = order.iter().map(|at| found[*at as usize]).collect();
+            if !gone.is_empty() {
+                sorted.retain(|found| !gone.contains(&found.mailbox));
+            }
+            if let Some(key) = key {
+                orders.keep(key, Order::new(&found, order));
+            }
+            drop((found, permit, turn));
+            Matches::from_parts(sorted, memory)
+        };
+        let matches = if few {
+            sort()
+        } else {
+            let sorted = progress.await_with_progress(tokio::task::spawn_blocking(sort)).await;
+            sorted
+                .map_err(Failure::Interrupted)?
+                .map_err(|error| Failure::Error(Error::internal("sorting failed").with_source(error)))?
+        };
+        Ok(Sorted { matches, damaged: missing.damaged, gone: missing.gone })
+    }
+
+    /// The messages in an order that is kept, if one knows all of them.
+    async fn sorted_before<P: Progress>(
+        &self,
+        found: &[Match],
+        key: Option<&Key>,
+        progress: &mut P,
+    ) -> Result<Option<Vec<Match>>, Failure<P::Interruption>> {
+        let Some(order) = key.and_then(|key| self.orders.get(key)) else { return Ok(None) };
+        let acquiring = self.budget.acquire(order.work_bytes(found.len()));
+        let _permit = progress.await_with_progress(acquiring).await.map_err(Failure::Interrupted)?;
+        Ok(order.sort(found))
+    }
+}
+
+/// The mailboxes of the scope that went away.
+fn gone(scope: Scope<'_>) -> Vec<MailboxIndex> {
+    let is_gone = |mailbox: &MailboxScope| mailbox.mailbox_in(&mailbox.account.state()).is_err();
+    scope.mailboxes().filter(|(_, mailbox)| is_gone(mailbox)).map(|(index, _)| index).collect()
+}

@@ -1,0 +1,158 @@
+//! Threads of what a search found: one pass over the summaries, and one of two algorithms over what was kept of them: a few
+//! numbers and hashes a message, never a header (RFC 5256).
+
+use std::num::NonZeroU64;
+
+use sealpost_account::summary::{Parts, Summary};
+use sealpost_base::{Error, Permit};
+use sealpost_mime::collate;
+use sealpost_mime::header::subject;
+use sealpost_vault::Hash;
+
+use super::forest::Forest;
+use super::ordered;
+use super::references::Links;
+use crate::imap::search::engine::Engine;
+use crate::imap::search::find::Placement;
+use crate::imap::search::matches::Match;
+use crate::imap::search::progress::{Failure, Progress};
+use crate::imap::search::scope::{MailboxIndex, Scope};
+use crate::imap::search::summaries::{SortRow, sent, with_summaries};
+
+/// What a message takes while it is threaded, at most.
+pub(crate) const MESSAGE_BYTES: usize = 56;
+/// What is asked for besides, for messages that are referred to and are not there.
+const REFERENCE_BYTES: usize = 512;
+
+/// How threads are made (RFC 5256 §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// One thread for each base subject.
+    OrderedSubject,
+    /// By Message-ID, References and In-Reply-To.
+    References,
+}
+
+/// The threads of what was found.
+pub struct Threads {
+    /// Trees of indices into what was found.
+    pub forest: Forest,
+    /// Messages that are damaged: nothing is known of their subjects and references.
+    pub damaged: Vec<Placement>,
+    /// Mailboxes that went away, or may not be read any more: their messages are not to be shown.
+    pub gone: Vec<MailboxIndex>,
+    /// The memory for the forest.
+    _permit: Permit,
+}
+
+/// What threading knows of a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item {
+    /// Which of the messages that were found it is.
+    pub(crate) at: u32,
+    /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
+    pub(crate) sent: i64,
+    /// Its base subject, as the comparator compares it; `None` if that is empty.
+    pub(crate) subject: Option<Short>,
+    /// It is a reply or a forward, as its subject has it (RFC 5256 §3).
+    pub(crate) is_reply: bool,
+}
+
+impl Item {
+    pub(crate) fn new(at: usize, sent: i64, subject: &str) -> Self {
+        let base = subject::base(subject);
+        let mut key = Vec::new();
+        collate::key(&base.text, usize::MAX / 2, &mut key);
+        let subject = (!key.is_empty()).then(|| Short::of(&key));
+        Item { at: at as u32, sent, subject, is_reply: base.reply }
+    }
+
+    /// By which it is found in a table of subjects.
+    pub(crate) fn subject_hash(&self) -> u64 {
+        self.subject.map_or(0, Short::get)
+    }
+}
+
+/// The first 64 bits of a hash. Of a million strings two share them by chance in one mailbox out of thirty million, and nobody finds
+/// a string that shares them with a given one; who makes two strings that share them has confused only their own messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Short(NonZeroU64);
+
+impl Short {
+    pub(crate) fn of(octets: &[u8]) -> Self {
+        let mut first = [0; 8];
+        first.copy_from_slice(&Hash::of(octets).0[..8]);
+        Short(NonZeroU64::new(u64::from_be_bytes(first)).unwrap_or(NonZeroU64::MIN))
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl Engine {
+    /// The threads of what was found in the scope, which is in the order of mailbox and UID.
+    ///
+    /// # Errors
+    /// `Retry` if messages cannot be read for now, `Limit` if there are too many for the memory; what `progress` says.
+    pub async fn thread<P: Progress>(
+        &self,
+        scope: Scope<'_>,
+        found: &[Match],
+        algorithm: Algorithm,
+        progress: &mut P,
+    ) -> Result<Threads, Failure<P::Interruption>> {
+        // Few at a time, as with sorting.
+        let turn = progress.acquire_with_progress(self.sorting.clone().acquire_owned()).await;
+        let turn = turn.map_err(Failure::Interrupted)?;
+        let wanted = found.len().saturating_mul(MESSAGE_BYTES + REFERENCE_BYTES) + REFERENCE_BYTES * 1024;
+        let permit = progress.acquire_with_progress(self.budget.acquire(wanted)).await;
+        let permit = permit.map_err(Failure::Interrupted)?;
+        let Some(for_references) = room(permit.bytes(), found.len()) else {
+            return Err(Failure::Error(Error::limit("too many messages to be threaded at once")));
+        };
+        let with_ids = algorithm == Algorithm::References;
+        let parts = if with_ids { Parts::FIELDS | Parts::IDS } else { Parts::FIELDS };
+        let mut items = Vec::with_capacity(found.len());
+        let mut links = Links::new(found.len(), for_references);
+        let missing = with_summaries(scope, found, Some(parts), progress, |at, row, summary| {
+            let item = item(at, row, summary);
+            items.push(item);
+            if with_ids {
+                link(&mut links, summary);
+            }
+        })
+        .await?;
+        let thread = move || {
+            let forest = if with_ids { links.thread(&items) } else { ordered::thread(&mut items) };
+            drop((items, turn));
+            (forest, permit)
+        };
+        let threaded = progress.await_with_progress(tokio::task::spawn_blocking(thread)).await;
+        let (forest, permit) = threaded
+            .map_err(Failure::Interrupted)?
+            .map_err(|error| Failure::Error(Error::internal("threading failed").with_source(error)))?;
+        Ok(Threads { forest, damaged: missing.damaged, gone: missing.gone, _permit: permit })
+    }
+}
+
+/// What of so many bytes is left for messages that are only referred to; `None` if they are too few for the others.
+pub(crate) fn room(bytes: usize, messages: usize) -> Option<usize> {
+    bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
+}
+
+fn item(at: usize, row: SortRow, summary: Option<&Summary>) -> Item {
+    Item::new(at, sent(row, summary), summary.and_then(Summary::subject).unwrap_or_default())
+}
+
+/// The references of a message: those of References, or else the first of In-Reply-To (RFC 5256 §3).
+fn link(links: &mut Links, summary: Option<&Summary>) {
+    let id = summary.and_then(Summary::message_id).map(|id| Short::of(id.as_bytes()));
+    let mut references: Vec<Short> =
+        summary.into_iter().flat_map(Summary::references).map(|id| Short::of(id.as_bytes())).collect();
+    if references.is_empty() {
+        let parent = summary.and_then(|summary| summary.in_reply_to().next());
+        references.extend(parent.map(|id| Short::of(id.as_bytes())));
+    }
+    links.add(id, &references);
+}
