@@ -6,6 +6,7 @@ use rustls::ServerConfig;
 use sealpost_account::directory::Directory;
 use sealpost_account::{Accounts, Options};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
+use sealpost_search::Engine;
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
 
@@ -13,7 +14,7 @@ use crate::auth::Authenticator;
 use crate::clock_watch::ClockWatch;
 use crate::failed_logins::FailedLogins;
 use crate::health::Health;
-use crate::imap::{Appends, Compressions, Engine, Leftovers, LongCommands, UrlMarks};
+use crate::imap::{Appends, Compressions, Leftovers, LongCommands, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
 use crate::quota::Book;

@@ -77,9 +77,7 @@ pub use deflate::Compressions;
 pub use filters::StoredSearch;
 pub use long_commands::LongCommands;
 pub(crate) use metadata::long_values;
-pub use search::engine::Engine;
 pub use sharing::Leftovers;
-
 pub(crate) use urlauth::UrlMarks;
 
 /// Serves one IMAP connection until it ends, TLS already spoken if the listener demands it.

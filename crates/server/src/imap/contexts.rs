@@ -15,14 +15,12 @@ use sealpost_account::state::Mailbox;
 use sealpost_base::{Position, Timestamp, Uid, UidSet, limits};
 use sealpost_imap::types::{AString, Code, Correlator, Status};
 use sealpost_mailbox::memory::reserve;
+use sealpost_search::{Comparator, Match, Query};
 
 use super::connection::End;
 use super::reply::{Failure, Outcome, Reply};
-use super::search::matches::Match;
 use super::search::numbered::NumberedScope;
-use super::search::query::Query;
 use super::session::Session;
-use super::sort::keys::Comparator;
 use results::Results;
 use updates::Pairs;
 
@@ -292,8 +290,9 @@ impl Contexts {
 
 #[cfg(test)]
 mod tests {
+    use sealpost_search::MailboxIndex;
+
     use super::*;
-    use crate::imap::search::scope::MailboxIndex;
 
     fn scattered(n: usize) -> impl Iterator<Item = Uid> {
         (1..=n as u32).filter_map(|n| Uid::new(n * 2))

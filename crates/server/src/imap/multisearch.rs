@@ -10,14 +10,13 @@ use sealpost_base::{AccountId, MailboxId, Timestamp};
 use sealpost_imap::types::{
     Code, Correlator, HIERARCHY_DELIMITER, Mailbox, MailboxFilter, MultiSearch, Search, Tag,
 };
+use sealpost_search::{Matches, Query};
 
 use super::connection::End;
 use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator};
-use super::search::matches::Matches;
 use super::search::numbered::NumberedScope;
-use super::search::query::Query;
 use super::session::Session;
 
 /// A mailbox that is to be searched.

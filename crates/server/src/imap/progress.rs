@@ -8,11 +8,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use sealpost_imap::types::{Atom, Code, Status, Tag};
+use sealpost_search::Engine;
 use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, End};
-use super::search::engine::Engine;
-use super::search::progress;
 use super::session::Session;
 
 /// Between two of them, and before the first.
@@ -133,7 +132,7 @@ pub(super) struct Reporter<'a> {
     progress: &'a mut Progress,
 }
 
-impl progress::Progress for Reporter<'_> {
+impl sealpost_search::Progress for Reporter<'_> {
     type Interruption = End;
 
     async fn await_with_progress<T: Send>(&mut self, work: impl Future<Output = T> + Send) -> Result<T, End> {

@@ -6,7 +6,6 @@ use sealpost_base::{Error, Kind};
 use sealpost_imap::types::{Code, Status};
 
 use super::connection::End;
-use super::search::progress;
 
 /// How a command is completed: the tagged response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,15 +107,15 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<progress::Failure<End>> for Failure {
-    fn from(failure: progress::Failure<End>) -> Self {
+impl From<sealpost_search::Failure<End>> for Failure {
+    fn from(failure: sealpost_search::Failure<End>) -> Self {
         match failure {
-            progress::Failure::Interrupted(end) => Failure::End(end),
+            sealpost_search::Failure::Interrupted(end) => Failure::End(end),
             // What the engine says of memory and messages names nothing of the store.
-            progress::Failure::Error(error) if error.kind() == Kind::Retry => {
+            sealpost_search::Failure::Error(error) if error.kind() == Kind::Retry => {
                 Failure::Reply(Reply::no(Code::Unavailable, error.to_string()))
             }
-            progress::Failure::Error(error) => error.into(),
+            sealpost_search::Failure::Error(error) => error.into(),
         }
     }
 }

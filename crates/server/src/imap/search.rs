@@ -6,23 +6,13 @@
 pub(super) mod answer;
 pub(super) mod charset;
 mod compile;
-mod criterion;
-pub(super) mod engine;
-mod evaluate;
-pub(super) mod find;
-mod fuzzy;
-pub(super) mod matches;
 pub(super) mod numbered;
-pub(super) mod progress;
-pub(super) mod query;
-mod scan;
-pub(super) mod scope;
-pub(super) mod summaries;
 
 use std::sync::Arc;
 
 use sealpost_base::{Timestamp, UidSet};
 use sealpost_imap::types::{Code, Search, Status, Tag};
+use sealpost_search::{MailboxIndex, Matches, Placement, Query};
 
 use super::connection::End;
 use super::contexts::Wanted;
@@ -31,11 +21,7 @@ use super::session::Session;
 use answer::{Answer, Returns, correlator};
 use charset::Charset;
 use compile::Translator;
-use find::Placement;
-use matches::Matches;
 use numbered::NumberedScope;
-use query::Query;
-use scope::MailboxIndex;
 
 impl Session {
     /// SEARCH.

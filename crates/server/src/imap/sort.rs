@@ -1,20 +1,14 @@
 //! SORT (RFC 5256), with RETURN (ESORT, RFC 5267 §3) and the keys of SORT=DISPLAY (RFC 5957): a search, then an order.
 
-pub(super) mod keys;
-pub(super) mod orders;
-pub(super) mod run;
-mod strings;
-
 use sealpost_imap::types::{Sort, SortCriterion, SortKey as Key, Tag};
+use sealpost_search::{Comparator, Matches, SortKey};
 
 use super::contexts::Wanted;
 use super::reply::{Failure, Outcome, Reply};
 use super::search::answer::{Answer, Returns, correlator, is_fuzzy};
-use super::search::matches::Matches;
 use super::search::none_gone;
 use super::search::numbered::NumberedScope;
 use super::session::Session;
-use keys::{Comparator, SortKey};
 
 impl Session {
     /// SORT.

@@ -1,21 +1,12 @@
 //! THREAD (RFC 5256): a search, its threads, and their way onto the wire.
 
-pub(super) mod forest;
-mod ordered;
-mod references;
-pub(super) mod run;
-#[cfg(test)]
-mod tests;
-
 use sealpost_imap::types::{Thread, ThreadAlgorithm};
+use sealpost_search::{Algorithm, Forest, Match, Step};
 
 use super::reply::{Failure, Outcome, Reply};
-use super::search::matches::Match;
 use super::search::none_gone;
 use super::search::numbered::NumberedScope;
 use super::session::Session;
-use forest::{Forest, Step};
-use run::Algorithm;
 
 impl Session {
     /// THREAD.

@@ -1,10 +1,9 @@
 //! A result that is kept up to date, as the client has it.
 
 use sealpost_base::{Uid, UidSet, limits};
+use sealpost_search::{Comparator, Match};
 
 use super::updates::{self, Pairs};
-use crate::imap::search::matches::Match;
-use crate::imap::sort::keys::Comparator;
 
 /// A result as the client has it.
 pub(super) enum Results {
@@ -60,8 +59,9 @@ pub(super) fn placed(mut removed: Pairs, before: &[Match], all: &[Match], old: &
 
 #[cfg(test)]
 mod tests {
+    use sealpost_search::MailboxIndex;
+
     use super::*;
-    use crate::imap::search::scope::MailboxIndex;
 
     #[test]
     fn a_list_in_another_order_than_before_is_told_anew() {

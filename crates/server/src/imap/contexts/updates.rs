@@ -3,8 +3,7 @@
 
 use sealpost_base::Uid;
 use sealpost_imap::types::SequenceSet;
-
-use crate::imap::search::matches::Match;
+use sealpost_search::Match;
 
 /// Pairs in one response: lines that clients can take.
 const PAIRS: usize = 200;
@@ -85,8 +84,9 @@ pub(super) fn responses(
 mod tests {
     use proptest::prelude::*;
 
+    use sealpost_search::MailboxIndex;
+
     use super::*;
-    use crate::imap::search::scope::MailboxIndex;
 
     fn list(uids: &[u32]) -> Vec<Match> {
         let found =

@@ -5,8 +5,8 @@ use sealpost_base::{ModSeq, Uid, UidSet, limits};
 use sealpost_imap::types::{
     AString, Code, Correlator, PartialRange, Search, SearchData, SearchKey, SearchReturn, Tag,
 };
+use sealpost_search::Match;
 
-use super::matches::Match;
 use super::numbered::NumberedScope;
 use crate::imap::connection::{Connection, End};
 use crate::imap::reply::Reply;

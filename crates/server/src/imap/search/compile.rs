@@ -7,11 +7,10 @@ use sealpost_account::SystemFlags;
 use sealpost_account::object_id::{ThreadId, object_of};
 use sealpost_imap::types::{AString, Date, Flag, SearchKey};
 use sealpost_mime::fold;
+use sealpost_search::{Criterion, Days, MailboxIndex, TextPart};
 
 use super::charset::Charset;
-use super::criterion::{Criterion, Days, TextPart};
 use super::numbered::NumberedScope;
-use super::scope::MailboxIndex;
 use crate::imap::reply::Reply;
 
 /// Translates the keys of a search of that scope.

@@ -7,8 +7,8 @@ use sealpost_account::{Account, AccountState};
 use sealpost_base::{Uid, UidSet};
 use sealpost_imap::types::SequenceSet;
 use sealpost_mailbox::Access;
+use sealpost_search::{MailboxScope, Scope};
 
-use super::scope::{MailboxScope, Scope};
 use crate::imap::connection::End;
 use crate::imap::targets;
 use crate::imap::view::View;

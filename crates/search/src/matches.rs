@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sealpost_base::{Budget, Permit, Uid};
 use tokio::sync::Mutex;
 
-use super::scope::MailboxIndex;
+use crate::scope::MailboxIndex;
 
 /// What all results that are held together may take: what is common, divided by this.
 const SHARE: usize = 8;

@@ -1,6 +1,12 @@
 //! Threads of what a search found: one pass over the summaries, and one of two algorithms over what was kept of them: a few
 //! numbers and hashes a message, never a header (RFC 5256).
 
+mod forest;
+mod ordered;
+mod references;
+#[cfg(test)]
+mod tests;
+
 use std::num::NonZeroU64;
 
 use sealpost_account::summary::{Parts, Summary};
@@ -9,18 +15,17 @@ use sealpost_mime::collate;
 use sealpost_mime::header::subject;
 use sealpost_vault::Hash;
 
-use super::forest::Forest;
-use super::ordered;
-use super::references::Links;
-use crate::imap::search::engine::Engine;
-use crate::imap::search::find::Placement;
-use crate::imap::search::matches::Match;
-use crate::imap::search::progress::{Failure, Progress};
-use crate::imap::search::scope::{MailboxIndex, Scope};
-use crate::imap::search::summaries::{SortRow, sent, with_summaries};
+use crate::engine::Engine;
+use crate::find::Placement;
+use crate::matches::Match;
+use crate::progress::{Failure, Progress};
+use crate::scope::{MailboxIndex, Scope};
+use crate::summaries::{SortRow, sent, with_summaries};
+pub use forest::{Forest, Step};
+use references::Links;
 
 /// What a message takes while it is threaded, at most.
-pub(crate) const MESSAGE_BYTES: usize = 56;
+const MESSAGE_BYTES: usize = 56;
 /// What is asked for besides, for messages that are referred to and are not there.
 const REFERENCE_BYTES: usize = 512;
 
@@ -47,19 +52,19 @@ pub struct Threads {
 
 /// What threading knows of a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Item {
+struct Item {
     /// Which of the messages that were found it is.
-    pub(crate) at: u32,
+    at: u32,
     /// When it was sent, in seconds since 1970; when it arrived if that is not known (RFC 5256 §2.2).
-    pub(crate) sent: i64,
+    sent: i64,
     /// Its base subject, as the comparator compares it; `None` if that is empty.
-    pub(crate) subject: Option<Short>,
+    subject: Option<Short>,
     /// It is a reply or a forward, as its subject has it (RFC 5256 §3).
-    pub(crate) is_reply: bool,
+    is_reply: bool,
 }
 
 impl Item {
-    pub(crate) fn new(at: usize, sent: i64, subject: &str) -> Self {
+    fn new(at: usize, sent: i64, subject: &str) -> Self {
         let base = subject::base(subject);
         let mut key = Vec::new();
         collate::key(&base.text, usize::MAX / 2, &mut key);
@@ -68,7 +73,7 @@ impl Item {
     }
 
     /// By which it is found in a table of subjects.
-    pub(crate) fn subject_hash(&self) -> u64 {
+    fn subject_hash(&self) -> u64 {
         self.subject.map_or(0, Short::get)
     }
 }
@@ -76,16 +81,16 @@ impl Item {
 /// The first 64 bits of a hash. Of a million strings two share them by chance in one mailbox out of thirty million, and nobody finds
 /// a string that shares them with a given one; who makes two strings that share them has confused only their own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Short(NonZeroU64);
+struct Short(NonZeroU64);
 
 impl Short {
-    pub(crate) fn of(octets: &[u8]) -> Self {
+    fn of(octets: &[u8]) -> Self {
         let mut first = [0; 8];
         first.copy_from_slice(&Hash::of(octets).0[..8]);
         Short(NonZeroU64::new(u64::from_be_bytes(first)).unwrap_or(NonZeroU64::MIN))
     }
 
-    pub(crate) fn get(self) -> u64 {
+    fn get(self) -> u64 {
         self.0.get()
     }
 }
@@ -137,7 +142,7 @@ impl Engine {
 }
 
 /// What of so many bytes is left for messages that are only referred to; `None` if they are too few for the others.
-pub(crate) fn room(bytes: usize, messages: usize) -> Option<usize> {
+fn room(bytes: usize, messages: usize) -> Option<usize> {
     bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
 }
 

@@ -6,8 +6,8 @@ use sealpost_account::Accounts;
 use sealpost_base::Budget;
 use tokio::sync::Semaphore;
 
-use super::matches::ResultMemory;
-use crate::imap::sort::orders::Orders;
+use crate::matches::ResultMemory;
+use crate::sort::orders::Orders;
 
 /// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it each, and
 /// waits for the second one while it has the first. Less than all of it, so that somebody can always go on.

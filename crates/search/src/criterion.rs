@@ -4,7 +4,7 @@ use sealpost_account::SystemFlags;
 use sealpost_account::object_id::ThreadId;
 use sealpost_base::{ObjectId, UidSet};
 
-use super::scope::MailboxIndex;
+use crate::scope::MailboxIndex;
 
 /// What a message has to be like.
 ///
@@ -43,7 +43,7 @@ pub enum Criterion {
     Thread(ThreadId),
     /// Its text has this string, compared as texts are stored: folded.
     Text(TextPart, String),
-    /// About this (see [`super::fuzzy`]).
+    /// About this (see the module `fuzzy`).
     Fuzzy(Box<Criterion>),
     /// Not this.
     Not(Box<Criterion>),

@@ -10,9 +10,9 @@ use sealpost_account::{AccountState, SystemFlags};
 use sealpost_base::{Error, ObjectId, Result, Timestamp, UidSet, limits};
 use sealpost_mime::fold;
 
-use super::criterion::{Criterion, Days, TextPart};
-use super::fuzzy::{Fuzzy, Words};
-use super::scope::MailboxIndex;
+use crate::criterion::{Criterion, Days, TextPart};
+use crate::fuzzy::{Fuzzy, Words};
+use crate::scope::MailboxIndex;
 
 /// A search that is ready to run, any number of times.
 pub struct Query {

@@ -12,7 +12,7 @@ use hashbrown::hash_table::Entry;
 use sealpost_base::limits;
 
 use super::forest::{Forest, NONE};
-use super::run::{Item, Short};
+use super::{Item, Short};
 
 /// Bytes that a dummy takes.
 const DUMMY_BYTES: usize = 36;

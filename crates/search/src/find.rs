@@ -18,13 +18,13 @@ use sealpost_mailbox::memory::unless_pressed;
 use sealpost_vault::message::READER_BYTES;
 use tokio::task::JoinSet;
 
-use super::engine::Engine;
-use super::evaluate::{KnownFields, Relevance, RowFields};
-use super::matches::{Match, Matches, ResultPermit, TooLarge};
-use super::progress::{Failure, Progress};
-use super::query::{Bound, Query};
-use super::scan;
-use super::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
+use crate::engine::Engine;
+use crate::evaluate::{KnownFields, Relevance, RowFields};
+use crate::matches::{Match, Matches, ResultPermit, TooLarge};
+use crate::progress::{Failure, Progress};
+use crate::query::{Bound, Query};
+use crate::scan;
+use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
 /// Rows looked at while the account's state is held, of a search for little.
 const BATCH_ROWS: usize = 512;

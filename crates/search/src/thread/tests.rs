@@ -3,10 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use sealpost_base::limits;
 
-use super::forest::{Forest, Step};
-use super::ordered;
-use super::references::Links;
-use super::run::{Item, MESSAGE_BYTES, Short, room};
+use super::*;
 
 /// A message as far as threading goes: identifier, references, subject, date.
 #[derive(Debug, Clone)]

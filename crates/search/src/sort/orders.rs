@@ -11,8 +11,8 @@ use sealpost_account::Cache;
 use sealpost_base::{AccountId, MailboxId, UidSet, UidValidity};
 
 use super::keys::{self, Comparator, SortKey};
-use crate::imap::search::matches::Match;
-use crate::imap::search::scope::{MailboxScope, Scope};
+use crate::matches::Match;
+use crate::scope::{MailboxScope, Scope};
 
 /// What a range of UIDs takes at most, in bytes.
 const RANGE_BYTES: usize = 24;
@@ -121,7 +121,7 @@ mod tests {
     use sealpost_base::{SeededRandom, Uid};
 
     use super::*;
-    use crate::imap::search::scope::MailboxIndex;
+    use crate::scope::MailboxIndex;
 
     fn matches(uids: impl IntoIterator<Item = u32>) -> Vec<Match> {
         uids.into_iter()

@@ -5,10 +5,10 @@ use sealpost_account::summary::{Parts, ReadOrder, Summary};
 use sealpost_account::{AccountState, Mailbox};
 use sealpost_base::{Error, Kind, UidSet};
 
-use super::find::Placement;
-use super::matches::Match;
-use super::progress::{Failure, Progress};
-use super::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
+use crate::find::Placement;
+use crate::matches::Match;
+use crate::progress::{Failure, Progress};
+use crate::scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
 
 /// Summaries looked at while an account's state is held.
 const BATCH_ROWS: usize = 512;

@@ -7,10 +7,10 @@ use sealpost_account::{Account, Message};
 use sealpost_base::{Error, Result};
 use sealpost_mime::{Scanner, TextSink};
 
-use super::criterion::TextPart;
-use super::evaluate::{KnownFields, Relevance, RowFields};
-use super::find::Candidate;
-use super::query::{Bound, Query};
+use crate::criterion::TextPart;
+use crate::evaluate::{KnownFields, Relevance, RowFields};
+use crate::find::Candidate;
+use crate::query::{Bound, Query};
 
 /// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
 const NAME_BYTES: usize = 1024;

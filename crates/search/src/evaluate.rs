@@ -9,9 +9,9 @@ use sealpost_account::summary::{ShortText, Summary};
 use sealpost_base::{ObjectId, Timestamp, Uid};
 use sealpost_mime::{Envelope, Text};
 
-use super::criterion::TextPart;
-use super::query::{Bound, Key, Pattern};
-use super::scope::MailboxScope;
+use crate::criterion::TextPart;
+use crate::query::{Bound, Key, Pattern};
+use crate::scope::MailboxScope;
 
 /// What the row of a message says.
 pub(crate) struct RowFields {

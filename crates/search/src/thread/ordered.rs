@@ -3,8 +3,8 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use super::Item;
 use super::forest::Forest;
-use super::run::Item;
 
 /// Threads the messages, whose order is that of the mailbox.
 pub(crate) fn thread(items: &mut [Item]) -> Forest {

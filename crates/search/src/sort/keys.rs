@@ -12,7 +12,7 @@ use sealpost_mime::collate;
 use sealpost_mime::header::subject;
 
 use super::strings::Strings;
-use crate::imap::search::summaries::{SortRow, sent};
+use crate::summaries::{SortRow, sent};
 
 /// About what the string of a key takes, for asking for memory.
 const STRING_BYTES: usize = 200;

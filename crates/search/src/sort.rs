@@ -1,16 +1,21 @@
 //! Sorting what a search found: an order that is known already ([`orders`]), or one pass over the summaries, in which only
 //! the keys are kept ([`keys`]), and a sort of indices. Memory for the keys is acquired before they are made.
 
+mod keys;
+pub(crate) mod orders;
+mod strings;
+
 use sealpost_base::Error;
 
-use super::keys::{Comparator, Keys};
-use super::orders::{Key, Order};
-use crate::imap::search::engine::Engine;
-use crate::imap::search::find::Placement;
-use crate::imap::search::matches::{Match, Matches};
-use crate::imap::search::progress::{Failure, Progress};
-use crate::imap::search::scope::{MailboxIndex, MailboxScope, Scope};
-use crate::imap::search::summaries::{SortRow, with_summaries};
+use crate::engine::Engine;
+use crate::find::Placement;
+use crate::matches::{Match, Matches};
+use crate::progress::{Failure, Progress};
+use crate::scope::{MailboxIndex, MailboxScope, Scope};
+use crate::summaries::{SortRow, with_summaries};
+use keys::Keys;
+pub use keys::{Comparator, SortKey};
+use orders::{Key, Order};
 
 /// What a message takes while it is sorted, besides its key: its number in the order, and its place in the new one.
 const SORTED_BYTES: usize = size_of::<u32>() + size_of::<Match>();

@@ -14,9 +14,9 @@ use sealpost_account::summary::Summary;
 use sealpost_base::limits;
 use sealpost_mime::{Text, fold};
 
-use super::criterion::{Days, TextPart};
-use super::evaluate::{KnownFields, RowFields};
-use super::query::{Bound, Key};
+use crate::criterion::{Days, TextPart};
+use crate::evaluate::{KnownFields, RowFields};
+use crate::query::{Bound, Key};
 
 /// How many days a date may be missed by.
 const DAYS: u64 = 7;

@@ -1,0 +1,34 @@
+//! Search, sort and threads over mailboxes, without a word of any protocol.
+//!
+//! A protocol translates what its client asks for into a [`Criterion`], which becomes a [`Query`], and runs it with an
+//! [`Engine`] over a [`Scope`]: one mailbox, several, or all of an account. What is found can be sorted and threaded. Every
+//! step takes a [`Progress`], through which the caller keeps its client informed and ends the work. Nothing here writes to a
+//! client: damage, mailboxes that went away and what cannot be read now are in the findings.
+//!
+//! Reasons: `docs/decisions/0014-searching.md`, `docs/decisions/0059-one-search.md`.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod criterion;
+mod engine;
+mod evaluate;
+mod find;
+mod fuzzy;
+mod matches;
+mod progress;
+mod query;
+mod scan;
+mod scope;
+mod sort;
+mod summaries;
+mod thread;
+
+pub use criterion::{Criterion, Days, TextPart};
+pub use engine::Engine;
+pub use find::{Findings, Placement};
+pub use matches::{Match, Matches};
+pub use progress::{Failure, NoProgress, Progress};
+pub use query::Query;
+pub use scope::{MailboxGone, MailboxIndex, MailboxScope, Scope};
+pub use sort::{Comparator, SortKey, Sorted};
+pub use thread::{Algorithm, Forest, Step, Threads};
