@@ -89,12 +89,13 @@ test-crowd: test-binaries
 	@"$(DEBUG)/sealpost-bench" crowd --sealpost "$(DEBUG)/sealpost" $(CROWD_SHORT)
 
 .PHONY: lint
-lint: ## Formatting, clippy without warnings, lock files, no dead links in the documentation, RFC coverage and tables up to date
+lint: ## Formatting, clippy without warnings, lock files, no dead links in the documentation, crates within their walls, RFC coverage and tables up to date
 	@cargo fmt --all --check
 	@cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	@cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	@python3 tests/docs/check_links.py
 	@python3 tests/docs/rfc_coverage.py --check
+	@python3 tests/structure/dependencies.py
 	@python3 crates/mime/tables/make.py --check
 
 .PHONY: fmt

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Checks which crate may know which: the rules of ARCHITECTURE.md, "Crates".
+
+    tests/structure/dependencies.py
+
+Read are the manifests below crates/ and the Rust sources of each crate. A rule that is broken is reported with its file; so is
+a crate without a rule. Only the standard library is used.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# What each crate may depend on, directly. A new crate needs a line here, and one in ARCHITECTURE.md.
+MAY_USE = {
+    "base": "",
+    "mime": "base",
+    "imap": "base",
+    "smtp": "base",
+    "vault": "base",
+    "journal": "base vault",
+    "account": "base mime vault journal",
+    "mailbox": "base account",
+    "search": "base mime vault account mailbox",
+    "archive": "base mime imap vault account",
+    "server": "base mime imap smtp vault journal account mailbox search",
+    "bench": "base archive",
+    "cli": "base mime imap vault journal account archive bench server",
+    "sim": "base vault journal account",
+}
+
+# What tests of a crate may use besides.
+TESTS_MAY_USE = {
+    "mailbox": "vault",
+}
+
+# Formats and languages: no I/O and no runtime.
+PURE = ("base", "mime", "imap", "smtp")
+IO = ("async-trait", "futures", "hyper", "object_store", "rusqlite", "rustls", "tokio", "tokio-rustls")
+
+# Which sources may name the types of a wire protocol: the session, clients of foreign servers, and tests. Everything below
+# a session is for every protocol.
+WIRE = {
+    "sealpost_imap": ("imap/", "archive/", "bench/", "cli/", "server/src/imap.rs", "server/src/imap/", "server/tests/"),
+    "sealpost_smtp": ("smtp/", "bench/", "server/src/smtp.rs", "server/src/smtp/", "server/tests/"),
+}
+
+
+def dependencies(manifest):
+    """Names of the dependencies and of those of tests alone, of all targets."""
+    tables = [manifest, *manifest.get("target", {}).values()]
+    used = {name for table in tables for kind in ("dependencies", "build-dependencies") for name in table.get(kind, {})}
+    tested = {name for table in tables for name in table.get("dev-dependencies", {})}
+    return used, tested
+
+
+def own(names):
+    """The crates of this workspace among them."""
+    return {name.removeprefix("sealpost-") for name in names if name.startswith("sealpost-")}
+
+
+def check_manifest(crate, manifest):
+    """What a crate uses that it may not."""
+    if crate not in MAY_USE:
+        yield f"{crate} has no rule in tests/structure/dependencies.py"
+        return
+    used, tested = dependencies(manifest)
+    allowed = set(MAY_USE[crate].split())
+    for other in sorted(own(used) - allowed):
+        yield f"{crate} may not depend on {other}"
+    for other in sorted(own(tested) - allowed - set(TESTS_MAY_USE.get(crate, "").split()) - {crate}):
+        yield f"tests of {crate} may not depend on {other}"
+    if crate in PURE:
+        for name in sorted(used.intersection(IO)):
+            yield f"{crate} is without I/O and runtime, and may not depend on {name}"
+
+
+def check_source(path, text):
+    """The wire protocols that a source names and may not; `path` is below crates/."""
+    for name, places in WIRE.items():
+        if path.startswith(places):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.search(rf"\b{name}\b", line):
+                yield number, f"{name} is for sessions and clients of that protocol"
+
+
+def check_circles():
+    """The rules themselves must not allow a circle."""
+    below = {}
+
+    def closure(crate, path):
+        if crate in path:
+            yield f"the rules allow a circle: {' -> '.join((*path, crate))}"
+            return
+        for other in MAY_USE[crate].split():
+            yield from closure(other, (*path, crate))
+
+    for crate in MAY_USE:
+        below[crate] = list(closure(crate, ()))
+    return [problem for problems in below.values() for problem in problems]
+
+
+def check_this_check():
+    """Broken rules have to be found."""
+    broken = [
+        list(check_manifest("search", {"dependencies": {"sealpost-imap": {"workspace": True}}})),
+        list(check_manifest("journal", {"target": {"cfg(unix)": {"dependencies": {"sealpost-account": {}}}}})),
+        list(check_manifest("mime", {"dependencies": {"tokio": "1"}})),
+        list(check_manifest("vault", {"dev-dependencies": {"sealpost-account": {}}})),
+        list(check_manifest("newcomer", {})),
+        list(check_source("search/src/find.rs", "use sealpost_imap::types::Code;")),
+        list(check_source("server/src/quota.rs", "fn f() -> sealpost_smtp::Reply")),
+    ]
+    kept = [
+        list(check_manifest("search", {"dependencies": {"sealpost-mailbox": {}, "tokio": "1"}})),
+        list(check_source("server/src/imap/fetch.rs", "use sealpost_imap::types::Code;")),
+        list(check_source("search/src/find.rs", "use sealpost_imap_lookalike::x;")),
+    ]
+    return all(len(found) == 1 for found in broken) and not any(kept)
+
+
+def sources():
+    """Rust sources that git knows or would add, by their path below crates/."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", "crates/*.rs"]
+    names = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+    for name in sorted(set(names)):
+        if name and (ROOT / name).is_file():
+            yield name.removeprefix("crates/"), (ROOT / name).read_text()
+
+
+def main():
+    if not check_this_check():
+        sys.exit("dependencies: this check does not find what it should")
+    problems = check_circles()
+    crates = sorted(path.parent.name for path in (ROOT / "crates").glob("*/Cargo.toml"))
+    overview = (ROOT / "ARCHITECTURE.md").read_text()
+    for crate in crates:
+        manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+        problems += [f"crates/{crate}/Cargo.toml: {what}" for what in check_manifest(crate, manifest)]
+        if not re.search(rf"^      {crate}/ ", overview, re.MULTILINE):
+            problems.append(f"ARCHITECTURE.md: {crate} is not among the crates")
+    problems += [f"{crate} has a rule and is no crate" for crate in MAY_USE if crate not in crates]
+    for path, text in sources():
+        problems += [f"crates/{path}:{number}: {what}" for number, what in check_source(path, text)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"dependencies: {len(crates)} crates, {len(problems)} problems")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
