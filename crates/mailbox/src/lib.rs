@@ -6,6 +6,10 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod access;
+pub mod changes;
+pub mod copy;
+pub mod flag_change;
+pub mod flags;
 pub mod memory;
 
 pub use access::Access;

@@ -19,7 +19,6 @@ mod append;
 mod append_limit;
 mod between;
 mod capability;
-mod changed;
 mod compress;
 mod condstore;
 mod connection;

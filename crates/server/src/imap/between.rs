@@ -10,10 +10,11 @@ use sealpost_account::state::Mailbox as State;
 use sealpost_account::{Flags, Message, NewMessage, Unplaced, ops};
 use sealpost_base::{Error, Kind as ErrorKind, Uid, UidSet, limits};
 use sealpost_imap::types::Code;
+use sealpost_mailbox::copy::Kind;
+use sealpost_mailbox::flags;
 
 use super::connection::End;
-use super::copy::{Kind, check_all_there, copied};
-use super::flags;
+use super::copy::{check_all_there, copied};
 use super::place::Place;
 use super::reply::{Failure, Reply};
 use super::session::Session;

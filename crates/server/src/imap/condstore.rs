@@ -4,8 +4,6 @@
 //! where another flag changed than the one that is stored (RFC 7162 §3.1.12 would have it otherwise, and needs every
 //! session to keep every flag it told).
 
-use sealpost_account::state::{AccountState, Row};
-use sealpost_account::{FlagAction, Flags};
 use sealpost_base::{ModSeq, Position, UidSet};
 use sealpost_imap::types::{
     Code, CommandBody, FetchItem, FetchModifier, ReturnOption, SearchKey, SequenceSet, Status, StatusItem,
@@ -55,29 +53,10 @@ pub(super) fn asks_for_modseq(keys: &[SearchKey]) -> bool {
     keys.iter().any(|key| key.any(&|key| matches!(key, SearchKey::ModSeq { .. })))
 }
 
-/// The condition of a STORE.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Condition(ModSeq);
-
-impl Condition {
-    /// UNCHANGEDSINCE, if it is among the modifiers.
-    pub(super) fn of(modifiers: &[StoreModifier]) -> Option<Self> {
-        let StoreModifier::UnchangedSince(modseq) = modifiers.first()?;
-        Some(Condition(Position(*modseq)))
-    }
-
-    /// Whether that may be stored in the message (RFC 7162 §3.1.3).
-    pub(super) fn holds(self, state: &AccountState, row: &Row, action: FlagAction, flags: &Flags) -> bool {
-        if self.0 == ModSeq::ZERO {
-            // Example 8 there: 0 asks whether the items exist. System flags always do, a keyword does where it is set.
-            let set = state.flags(row.flags);
-            let has = |name: &String| state.keyword(name).is_some_and(|keyword| set.has(keyword));
-            return action != FlagAction::Replace
-                && flags.system == Default::default()
-                && !flags.keywords.iter().any(has);
-        }
-        row.modseq <= self.0
-    }
+/// UNCHANGEDSINCE, if it is among the modifiers of a STORE.
+pub(super) fn unchanged_since(modifiers: &[StoreModifier]) -> Option<ModSeq> {
+    let StoreModifier::UnchangedSince(modseq) = modifiers.first()?;
+    Some(Position(*modseq))
 }
 
 /// Messages as a command named them, for MODIFIED: UIDs, or the numbers they have (RFC 7162 §3.1.3).

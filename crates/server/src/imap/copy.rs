@@ -3,30 +3,20 @@
 
 use std::sync::Arc;
 
+use sealpost_account::Applied;
 use sealpost_account::directory::Usage;
-use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, Mailbox as State};
-use sealpost_account::{Applied, FlagAction, Flags, SystemFlags};
-use sealpost_base::{Uid, UidSet, UidValidity};
+use sealpost_base::{UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
+use sealpost_mailbox::copy::{self, Kind};
 use sealpost_mailbox::memory::reserve;
 
-use super::flags;
 use super::place::Place;
 use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
-
-/// Whether the messages stay where they were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// They do.
-    Copy,
-    /// They go (RFC 6851).
-    Move,
-}
 
 impl Session {
     /// COPY.
@@ -81,7 +71,15 @@ impl Session {
                 let Ok(source) = view.mailbox_in(state) else { return Ok((Vec::new(), Ok(0))) };
                 let decided = may_put(state, targets, source, uid, &to, room.as_ref());
                 let events = match &decided {
-                    Ok(count) if *count > 0 => events(state, targets, source, &to, kind, *count),
+                    Ok(count) if *count > 0 => copy::events(
+                        state,
+                        targets,
+                        source,
+                        to.mailbox,
+                        to.access.rights(state),
+                        kind,
+                        *count,
+                    ),
                     _ => Vec::new(),
                 };
                 Ok((events, decided))
@@ -104,7 +102,7 @@ fn may_put(
     if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
         return Err(Reply::try_create());
     }
-    let (count, bytes) = measure(state, source, targets);
+    let (count, bytes) = copy::measure(state, source, targets);
     check_all_there(targets, count, uid)?;
     if let Some(room) = room {
         room.check(state, Usage::of_messages(count as u64, bytes))?;
@@ -118,51 +116,6 @@ pub(super) fn check_all_there(targets: &UidSet, count: usize, uid: bool) -> Resu
         return Err(Reply::no(Code::ExpungeIssued, "some of the messages no longer exist"));
     }
     Ok(())
-}
-
-/// The events that place so many messages, without the flags that may not be set there (RFC 4314 §4).
-fn events(
-    state: &AccountState,
-    targets: &UidSet,
-    source: &State,
-    to: &Place,
-    kind: Kind,
-    count: u32,
-) -> Vec<Event> {
-    let (from, uids) = (source.id(), targets.clone());
-    let mut events = vec![match kind {
-        Kind::Copy => Event::Copied { from, uids, to: to.mailbox },
-        Kind::Move => Event::Moved { from, uids, to: to.mailbox },
-    }];
-    let Some(target) = state.mailbox(to.mailbox) else { return events };
-    let lost = flags_lost(state, source, to.access.rights(state));
-    let last = target.uid_next().get().checked_add(count - 1).and_then(Uid::new);
-    if let (true, Some(last)) = (lost != Flags::default(), last) {
-        events.push(Event::FlagsStored {
-            mailbox: to.mailbox,
-            uids: UidSet::range(target.uid_next(), last),
-            action: FlagAction::Remove,
-            flags: lost,
-            unchanged_since: None,
-        });
-    }
-    events
-}
-
-/// The flags of that mailbox's messages that these rights do not let somebody set.
-fn flags_lost(state: &AccountState, source: &State, rights: Rights) -> Flags {
-    let all = SystemFlags::NAMES.into_iter().fold(SystemFlags::NONE, |all, (flag, _)| all.with(flag));
-    let keywords = source.keywords().map(|id| state.keyword_name(id).to_owned()).collect();
-    let all = Flags { system: all, keywords };
-    let kept = flags::permitted(&all, rights);
-    let keywords = if kept.keywords.is_empty() { all.keywords } else { Vec::new() };
-    Flags { system: all.system.without(kept.system), keywords }
-}
-
-/// How many of the messages exist, and how many octets they have together.
-fn measure(state: &AccountState, mailbox: &State, uids: &UidSet) -> (usize, u64) {
-    let rows = uids.ranges().flat_map(|(first, last)| mailbox.rows(first..=last));
-    rows.fold((0, 0), |(count, bytes), row| (count + 1, bytes + state.message_size(row.message)))
 }
 
 /// COPYUID: both sets ascending, so that the n-th of one is the n-th of the other (RFC 4315 §3).

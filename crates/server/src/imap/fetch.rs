@@ -24,10 +24,11 @@ use sealpost_account::{MessageNumber, PackReads, Packed};
 use sealpost_base::{Error, Kind, ModSeq, Timestamp, Uid, UidSet};
 use sealpost_imap::types::{Code, DateTime, FetchItem, FetchModifier, PartialRange, SequenceSet, Status};
 use sealpost_imap::write::Writer;
+use sealpost_mailbox::changes::{self, Part};
+use sealpost_mailbox::flags::changing;
 use sealpost_mailbox::memory::reserve;
 use tokio::task::yield_now;
 
-use super::changed::{self, Part};
 use super::connection::End;
 use super::flags;
 use super::qresync;
@@ -207,7 +208,7 @@ impl Session {
         let view = self.view()?;
         let state = view.account().state();
         let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-        Ok(changed::part(mailbox.changed_since_from(since, from), |row| targets.contains(row.uid)))
+        Ok(changes::part(mailbox.changed_since_from(since, from), |row| targets.contains(row.uid)))
     }
 
     /// How many of the messages are gone.
@@ -230,7 +231,7 @@ impl Session {
                 return Ok((Vec::new(), UidSet::new()));
             }
             let m = state.mailbox(mailbox).ok_or_else(|| Error::not_found("the mailbox is gone"))?;
-            let (uids, _) = super::store::changing(state, m, targets, FlagAction::Add, &seen);
+            let (uids, _) = changing(state, m, targets, FlagAction::Add, &seen);
             let (action, flags) = (FlagAction::Add, seen.clone());
             let event =
                 Event::FlagsStored { mailbox, uids: uids.clone(), action, flags, unchanged_since: None };

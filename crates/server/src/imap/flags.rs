@@ -5,9 +5,10 @@ use std::sync::Arc;
 use sealpost_account::rights::Rights;
 use sealpost_account::state::{AccountState, FlagSetId, KeywordId, Mailbox};
 use sealpost_account::{Account, FlagAction, Flags, SystemFlags};
-use sealpost_base::{Error, limits};
+use sealpost_base::limits;
 use sealpost_imap::types::{Flag, StoreAction};
 use sealpost_imap::write::Writer;
+use sealpost_mailbox::flags::FLAG_RIGHTS;
 
 use super::connection::{Connection, End};
 use super::reply::Reply;
@@ -97,7 +98,7 @@ impl Listed {
     /// `* FLAGS (…)`
     pub(super) async fn tell(&self, connection: &mut Connection) -> Result<(), End> {
         connection.out().raw(b"* FLAGS ");
-        self.tell_names(connection, FLAGS, false).await?;
+        self.tell_names(connection, FLAG_RIGHTS, false).await?;
         connection.out().crlf();
         Ok(())
     }
@@ -147,55 +148,6 @@ const SYSTEM: [(&str, Rights); 5] = [
 ];
 /// Keywords whose names are written at once: some 4 KiB if all are as long as they may be.
 const LISTED_TOGETHER: usize = limits::IMAP_OUTPUT_FREE_BYTES / limits::KEYWORD_BYTES;
-
-/// Rights to all flags.
-const FLAGS: Rights = Rights::SEEN.with(Rights::DELETE_MESSAGES).with(Rights::WRITE);
-
-/// Those of the flags that these rights let somebody change, or set on a new message (RFC 4314 §4).
-pub(super) fn permitted(flags: &Flags, rights: Rights) -> Flags {
-    let (own, others) = (SystemFlags::SEEN.with(SystemFlags::DELETED), rights.contains(Rights::WRITE));
-    let mut system = if others { flags.system.without(own) } else { SystemFlags::NONE };
-    for (flag, right) in [(SystemFlags::SEEN, Rights::SEEN), (SystemFlags::DELETED, Rights::DELETE_MESSAGES)]
-    {
-        if flags.system.contains(flag) && rights.contains(right) {
-            system = system.with(flag);
-        }
-    }
-    Flags { system, keywords: if others { flags.keywords.clone() } else { Vec::new() } }
-}
-
-/// What STORE does with these rights: flags that may not be changed stay as they are (RFC 4314 §4).
-///
-/// # Errors
-/// `NO [NOPERM]` if it may change none of them.
-pub(super) fn steps(
-    action: FlagAction,
-    wanted: &Flags,
-    rights: Rights,
-    state: &AccountState,
-    mailbox: &Mailbox,
-) -> Result<Vec<(FlagAction, Flags)>, Error> {
-    if rights.contains(FLAGS) {
-        return Ok(vec![(action, wanted.clone())]);
-    }
-    let may = permitted(wanted, rights);
-    let none = may == Flags::default() && *wanted != Flags::default();
-    if none && action != FlagAction::Replace || !rights.intersects(FLAGS) {
-        return Err(Error::denied("you do not have the right to change these flags"));
-    }
-    if action != FlagAction::Replace {
-        return Ok(vec![(action, may)]);
-    }
-    let all = SystemFlags::NAMES.into_iter().fold(SystemFlags::NONE, |all, (flag, _)| all.with(flag));
-    let keywords = mailbox.keywords().map(|id| state.keyword_name(id).to_owned());
-    let others = permitted(&Flags { system: all, keywords: keywords.collect() }, rights);
-    let kept = |name: &String| may.keywords.iter().any(|k| k.eq_ignore_ascii_case(name));
-    let others = Flags {
-        system: others.system.without(may.system),
-        keywords: others.keywords.into_iter().filter(|name| !kept(name)).collect(),
-    };
-    Ok(vec![(FlagAction::Add, may), (FlagAction::Remove, others)])
-}
 
 #[cfg(test)]
 mod tests {

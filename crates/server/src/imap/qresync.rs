@@ -7,6 +7,7 @@
 use sealpost_account::state::Mailbox;
 use sealpost_base::{ModSeq, Position, Uid, UidSet};
 use sealpost_imap::types::{FetchModifier, QResync, SelectParameter, SequenceMatch, SequenceSet};
+use sealpost_mailbox::changes::vanished_since;
 
 use super::reply::Reply;
 use super::session::Session;
@@ -100,14 +101,6 @@ fn below_next(mailbox: &Mailbox, set: &SequenceSet) -> UidSet {
     let largest = mailbox.uid_next().get() - 1;
     let uid = |n: &u32| Uid::new(*n);
     UidSet::from_ranges(set.resolve(largest).iter().filter_map(|r| Some((uid(r.start())?, uid(r.end())?))))
-}
-
-fn vanished_since(mailbox: &Mailbox, since: ModSeq, asked: &UidSet) -> UidSet {
-    match mailbox.vanished_since(since) {
-        Some(vanished) => vanished.intersection(asked),
-        // Further back than the mailbox remembers (RFC 7162 §3.2.6): everything that is not there.
-        None => asked.difference(&mailbox.uids()),
-    }
 }
 
 /// The largest UID of which the client knows the right number. No number above the mailbox's size is right, so no more

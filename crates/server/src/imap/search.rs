@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use sealpost_base::{Timestamp, UidSet};
 use sealpost_imap::types::{Code, Search, Status, Tag};
+use sealpost_mailbox::changes::vanished_since;
 use sealpost_search::{MailboxIndex, Matches, Placement, Query};
 
 use super::connection::End;
@@ -160,10 +161,7 @@ impl Session {
         let account = view.account().clone();
         let state = account.state();
         if let Ok(mailbox) = view.mailbox_in(&state) {
-            let gone: UidSet = match mailbox.vanished_since(view.told_expunges()) {
-                Some(vanished) => vanished,
-                None => view.saved().difference(&mailbox.uids()),
-            };
+            let gone = vanished_since(mailbox, view.told_expunges(), view.saved());
             if !gone.is_empty() {
                 let left = view.saved().difference(&gone);
                 view.save(left);

@@ -6,10 +6,10 @@ use sealpost_account::event::Event;
 use sealpost_account::{AccountState, Charge};
 use sealpost_base::{AccountId, ModSeq, Position, Uid, UidSet, limits};
 use sealpost_imap::types::{Code, Response, Status};
+use sealpost_mailbox::changes;
 use sealpost_mailbox::memory::reserve;
 use tokio::task::yield_now;
 
-use super::changed;
 use super::connection::End;
 use super::flags;
 use super::notify::Selected;
@@ -289,7 +289,7 @@ impl Session {
             let part = {
                 let state = view.account().state();
                 let mailbox = view.mailbox_in(&state).map_err(|_| End::MailboxGone)?;
-                changed::part(mailbox.changed_since_from(since, from), |row| among.contains(row.uid))
+                changes::part(mailbox.changed_since_from(since, from), |row| among.contains(row.uid))
             };
             next = part.next;
             self.tell_rows(&part.uids, Items::Flags, true).await?;

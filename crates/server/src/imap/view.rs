@@ -13,9 +13,9 @@ use sealpost_account::state::Mailbox;
 use sealpost_account::{Account, AccountState, Accounts, Charge, Ticket};
 use sealpost_base::{MailboxId, ModSeq, Position, Uid, UidSet, UidValidity};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::changes::{self, Part};
 use sealpost_mailbox::memory::SMALL_SETS;
 
-use super::changed::{self, Part};
 use super::contexts::{Contexts, Update};
 use super::flags::Listed;
 
@@ -327,11 +327,7 @@ impl View {
 
     /// The messages of the view that are not there any more.
     fn gone(&self, mailbox: &Mailbox) -> UidSet {
-        match mailbox.vanished_since(self.told_expunges) {
-            Some(vanished) => vanished.intersection(&self.uids),
-            // Further back than the mailbox remembers: what is not there is gone.
-            None => self.uids.difference(&mailbox.uids()),
-        }
+        changes::vanished_since(mailbox, self.told_expunges, &self.uids)
     }
 
     /// Takes these out; the numbers they had, descending, so that each is right when it is told.
@@ -362,7 +358,7 @@ impl View {
         let changed = mailbox
             .changed_since_from(since, from)
             .take_while(|row| below.is_none_or(|below| row.uid < below));
-        changed::part(changed, |row| {
+        changes::part(changed, |row| {
             let is_new = row.modseq > known.position || !known.uids.contains(row.uid);
             is_new && self.uids.contains(row.uid)
         })

@@ -12,6 +12,7 @@ use sealpost_account::{Flags, Ingest, NewMessage, ops};
 use sealpost_base::{Timestamp, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
+use sealpost_mailbox::flags::permitted;
 use sealpost_mime::unbinary::Unbinary;
 
 use super::catenate::READ_BYTES;
@@ -96,7 +97,7 @@ impl Received {
             return Err(Reply::no(Code::Limit, text).into());
         }
         // RFC 4314 §4: flags that may not be set are left out, and nothing fails.
-        let flags = flags::permitted(&flags::from_wire(&message.flags)?, place.rights);
+        let flags = permitted(&flags::from_wire(&message.flags)?, place.rights);
         self.keyword_bytes += flags.keywords.iter().map(String::len).sum::<usize>();
         if self.keyword_bytes > limits::IMAP_APPEND_KEYWORD_BYTES {
             return Err(Reply::no(Code::Limit, "too many keywords in one command").into());
