@@ -66,7 +66,7 @@ impl Session {
         let octets = messages.messages().iter().map(|new| new.stored.size()).sum();
         let more = Usage::of_messages(messages.messages().len() as u64, octets).without(freed);
         let appending = place.account.append_noting(place.mailbox, messages, room.checking(freed));
-        match self.patiently(appending).await? {
+        match self.await_with_progress(appending).await? {
             Ok(placed) => {
                 self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
                 Ok(placed)

@@ -59,9 +59,9 @@ impl Session {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }
-            self.advance(new.messages().len(), goal).await?;
+            self.report_progress(new.messages().len(), goal).await?;
             let sealing = ctx.accounts.reseal(&account, &message, to.account.id());
-            let stored = self.patiently(sealing).await?.map_err(|error| unreadable(uid, error))?;
+            let stored = self.await_with_progress(sealing).await?.map_err(|error| unreadable(uid, error))?;
             new.push(NewMessage { stored, flags: flags.into(), received: message.received });
         }
         // Sealing takes a while: the right may be gone, and the room.

@@ -319,7 +319,7 @@ impl Session {
         let account = self.view()?.account().clone();
         packs.expect(rows.iter().map(|row| row.number)).await;
         let mut pipeline = Pipeline::new(account, plan.clone(), packs.clone(), rows);
-        while let Some(mut prepared) = self.patiently(pipeline.next()).await?? {
+        while let Some(mut prepared) = self.await_with_progress(pipeline.next()).await?? {
             if self.connection.is_stopping() {
                 return Err(End::Shutdown.into());
             }

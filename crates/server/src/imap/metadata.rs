@@ -194,7 +194,7 @@ impl Session {
     /// one that does not, while others wait for theirs, is cut off.
     async fn room_for_a_long_value(&mut self) -> Result<Permit, Failure> {
         let (room, accounts) = (self.ctx.long_values.acquire(LONG_VALUE_BYTES), self.ctx.accounts.clone());
-        let room = self.patiently(unless_pressed(|| accounts.are_pressed(), room)).await?;
+        let room = self.await_with_progress(unless_pressed(|| accounts.are_pressed(), room)).await?;
         room.ok_or_else(|| Reply::no(Code::Unavailable, "no memory to send long values with now").into())
     }
 

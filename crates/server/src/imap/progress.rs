@@ -1,8 +1,8 @@
 //! INPROGRESS (RFC 9585): a client that waits for a long command is told that it is still being worked on, and how far.
 //!
 //! Nothing is said during the first ten seconds, and then once in ten seconds (RFC 9585 §4 asks for restraint). Whatever
-//! waits within a command waits in [`Session::patiently`], or in [`Progress::during`] if it borrows from the session;
-//! loops call [`Session::advance`]. Only between responses: never when one has begun.
+//! waits within a command waits in [`Session::await_with_progress`], or in [`Progress::during`] if it borrows from the session;
+//! loops call [`Session::report_progress`]. Only between responses: never when one has begun.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -165,13 +165,13 @@ impl Session {
     }
 
     /// `done` of `goal` steps of the command are behind us; tells the client if it is time.
-    pub(super) async fn advance(&mut self, done: usize, goal: usize) -> Result<(), End> {
+    pub(super) async fn report_progress(&mut self, done: usize, goal: usize) -> Result<(), End> {
         self.progress.reach(done, goal);
         self.progress.tell_if_due(&mut self.connection).await
     }
 
     /// Waits for `work`, and tells the client meanwhile.
-    pub(super) async fn patiently<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+    pub(super) async fn await_with_progress<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         self.progress.during(&mut self.connection, work).await
     }
 }

@@ -70,7 +70,7 @@ impl Session {
                     if still { Ok(()) } else { Err(Error::not_found("the mailbox is another one now")) };
                 still.and_then(|()| check.as_ref().map_or(Ok(()), |check| check(state, more)))
             });
-            let replaced = self.patiently(replacing).await?;
+            let replaced = self.await_with_progress(replacing).await?;
             let replaced = replaced.map_err(|error| not_placed(&error, place, &room, more.without(freed)))?;
             let placed = replaced.ok_or_else(gone)?;
             self.own.extend(placed.alone.map(|at| (place.account.id(), at)));

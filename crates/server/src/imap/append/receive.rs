@@ -165,7 +165,7 @@ impl Received {
         let Some(incoming) = &mut self.current else { return Ok(()) };
         if incoming.ingest.is_none() {
             let beside = if incoming.catenate { READ_BYTES } else { 0 };
-            incoming.ingest = Some(session.patiently(place.account.ingest_beside(beside)).await??);
+            incoming.ingest = Some(session.await_with_progress(place.account.ingest_beside(beside)).await??);
         }
         Ok(())
     }
@@ -218,8 +218,8 @@ impl Received {
         let ingest = ingest.filter(|ingest| ingest.size() > 0).ok_or_else(nothing)?;
         let stored = self.done.finish(&place.account, ingest).await?;
         let flags = self.done.shared(flags);
-        session.patiently(self.done.push(NewMessage { stored, flags, received })).await??;
-        session.advance(self.done.len(), 0).await?;
+        session.await_with_progress(self.done.push(NewMessage { stored, flags, received })).await??;
+        session.report_progress(self.done.len(), 0).await?;
         // Encoding may have made it larger than was announced.
         let octets = self.done.octets();
         if octets > self.octets {
