@@ -11,5 +11,7 @@ pub mod copy;
 pub mod flag_change;
 pub mod flags;
 pub mod memory;
+pub mod resolve;
 
 pub use access::Access;
+pub use resolve::{ResolvedMailbox, User};

@@ -9,8 +9,8 @@ use sealpost_account::directory::{AccountName, AccountRecord};
 use sealpost_account::rights::Rights;
 use sealpost_imap::types::{AString, AclCommand, AclData, Code, Mailbox, Response};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
@@ -202,7 +202,7 @@ impl Session {
     /// Changes the list of a share, as one entry in its log, if the right to do so is still there.
     async fn change_acl(
         &self,
-        place: &Place,
+        place: &ResolvedMailbox,
         change: impl Fn(&mut Acl) -> sealpost_base::Result<()> + Send + Sync,
     ) -> Result<(), Failure> {
         let access = place.access;
@@ -249,7 +249,7 @@ impl Change {
 }
 
 /// Whether the mailbox is that account's.
-fn owns(place: &Place, record: &AccountRecord) -> bool {
+fn owns(place: &ResolvedMailbox, record: &AccountRecord) -> bool {
     match place.access {
         Access::Own => place.account.id() == record.id,
         Access::Share { user, owner } => match place.account.state().about() {

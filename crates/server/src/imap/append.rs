@@ -16,8 +16,8 @@ use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
 use sealpost_base::{Error, Kind, Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::place::Place;
 use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
@@ -57,11 +57,13 @@ impl Session {
     /// where its log ends. The command itself gives `freed` back.
     pub(super) async fn place_messages(
         &mut self,
-        place: &Place,
+        place: &ResolvedMailbox,
         messages: Unplaced,
         freed: Usage,
     ) -> Result<Placed, Failure> {
-        place.still_takes_messages()?;
+        if !place.still_takes_messages() {
+            return Err(Reply::try_create().into());
+        }
         let room = self.room_at(place).await?;
         let octets = messages.messages().iter().map(|new| new.stored.size()).sum();
         let more = Usage::of_messages(messages.messages().len() as u64, octets).without(freed);
@@ -77,7 +79,7 @@ impl Session {
 }
 
 /// Why messages could not be placed, in the words of the protocol.
-pub(super) fn not_placed(error: &Error, place: &Place, room: &Room, more: Usage) -> Failure {
+pub(super) fn not_placed(error: &Error, place: &ResolvedMailbox, room: &Room, more: Usage) -> Failure {
     match error.kind() {
         // The mailbox was deleted while the messages came in.
         Kind::NotFound => Reply::try_create().into(),

@@ -12,10 +12,10 @@ use sealpost_base::{Error, Kind as ErrorKind, Uid, UidSet, limits};
 use sealpost_imap::types::Code;
 use sealpost_mailbox::copy::Kind;
 use sealpost_mailbox::flags;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::connection::End;
 use super::copy::{check_all_there, copied};
-use super::place::Place;
 use super::reply::{Failure, Reply};
 use super::session::Session;
 
@@ -32,7 +32,7 @@ impl Session {
         &mut self,
         targets: &UidSet,
         uid: bool,
-        to: &Place,
+        to: &ResolvedMailbox,
         kind: Kind,
     ) -> Result<Option<Code>, Failure> {
         if targets.len() > limits::COPY_BETWEEN {

@@ -11,8 +11,8 @@ use sealpost_base::{UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
 use sealpost_mailbox::copy::{self, Kind};
 use sealpost_mailbox::memory::reserve;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::place::Place;
 use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
@@ -96,7 +96,7 @@ fn may_put(
     targets: &UidSet,
     source: &State,
     uid: bool,
-    to: &Place,
+    to: &ResolvedMailbox,
     room: Option<&Room>,
 ) -> Result<u32, Reply> {
     if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {

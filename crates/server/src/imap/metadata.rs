@@ -14,9 +14,9 @@ use sealpost_account::{Account, AccountState, SpecialUses, ops};
 use sealpost_base::{Budget, Permit, limits};
 use sealpost_imap::types::{Code, Depth, Entry, GetMetadata, Mailbox, MetadataCode, Response};
 use sealpost_mailbox::memory::unless_pressed;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::filters;
-use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
@@ -40,7 +40,7 @@ struct Source {
     private: Shelf,
     shared: Shelf,
     /// Where the mailbox is.
-    place: Option<Place>,
+    place: Option<ResolvedMailbox>,
 }
 
 /// Entries in one log.

@@ -13,8 +13,8 @@ use sealpost_account::{Account, AccountState, usage};
 use sealpost_base::{Error, Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
@@ -132,13 +132,13 @@ impl Session {
     ///
     /// # Errors
     /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
-    pub(super) async fn check_quota_at(&self, place: &Place, more: Usage) -> Result<(), Failure> {
+    pub(super) async fn check_quota_at(&self, place: &ResolvedMailbox, more: Usage) -> Result<(), Failure> {
         let room = self.room_at(place).await?;
         Ok(room.check(&place.account.state(), more)?)
     }
 
     /// What the log of a mailbox may hold, and what else counts: what is in a share counts for its owner.
-    pub(super) async fn room_at(&self, place: &Place) -> Result<Room, Failure> {
+    pub(super) async fn room_at(&self, place: &ResolvedMailbox) -> Result<Room, Failure> {
         let own = self.quota()?;
         match place.access {
             Access::Own => Ok(Room { limits: own.limits, other: own.shared }),
@@ -162,7 +162,7 @@ impl Session {
     }
 
     /// Whether what is in the selected mailbox counts for the same account as what is in that one.
-    pub(super) fn has_same_owner(&self, to: &Place) -> Result<bool, Reply> {
+    pub(super) fn has_same_owner(&self, to: &ResolvedMailbox) -> Result<bool, Reply> {
         let view = self.view()?;
         let owner = |access: Access, log: &Account| match access {
             Access::Own | Access::Share { owner: true, .. } => self.account.as_ref().map(|own| own.id()),

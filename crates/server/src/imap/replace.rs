@@ -10,9 +10,9 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{AccountState, Unplaced};
 use sealpost_base::{Error, Uid, UidSet, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, Replaces, SequenceSet, Status};
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::append::{append_uid, not_placed};
-use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
@@ -48,12 +48,14 @@ impl Session {
     async fn exchange(
         &mut self,
         old: Uid,
-        place: &Place,
+        place: &ResolvedMailbox,
         message: Unplaced,
         freed: u64,
     ) -> Result<(UidValidity, Uid), Failure> {
         let freed = Usage::of_messages(u64::from(freed > 0), freed);
-        place.still_takes_messages()?;
+        if !place.still_takes_messages() {
+            return Err(Reply::try_create().into());
+        }
         let view = self.writable()?;
         // So may that to take the old one out, and somebody may have done it already: before anything is changed.
         may_take_out(view)?;

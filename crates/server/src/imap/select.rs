@@ -5,10 +5,10 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{SystemFlags, ops};
 use sealpost_imap::types::{Code, Mailbox, QResync, Response, SelectParameter, Status};
 use sealpost_mailbox::memory::reserve;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::flags::Listed;
 use super::object_id;
-use super::place::Place;
 use super::qresync::{self, Missed};
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
@@ -95,7 +95,7 @@ impl Session {
 
     /// Where that name leads, with all that any node has acknowledged before: whoever opens a mailbox may have changed it
     /// through another node (decision 29).
-    async fn current_place(&self, name: &Mailbox) -> Result<Place, Failure> {
+    async fn current_place(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
         let own = self.account()?;
         own.refresh().await?;
         let place = self.place(name).await?;
@@ -139,7 +139,12 @@ impl Session {
 
 /// Opens the mailbox for a client that knows it from earlier, if it says so. With `recent`, messages become `\Recent` for
 /// this session.
-fn open(place: &Place, read_only: bool, known: Option<&QResync>, recent: bool) -> Result<Opened, Failure> {
+fn open(
+    place: &ResolvedMailbox,
+    read_only: bool,
+    known: Option<&QResync>,
+    recent: bool,
+) -> Result<Opened, Failure> {
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;
     let mut view = View::new(place.account.clone(), place.access, &state, mailbox, read_only);

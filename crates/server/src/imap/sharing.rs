@@ -12,9 +12,9 @@ use sealpost_account::{Account, Offer, ops, usage};
 use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_vault::{AccountKeys, RootKey};
 
-use super::place::Place;
 use super::quota::over_quota;
 use super::reply::{Failure, Reply};
 use super::session::Session;
@@ -24,7 +24,11 @@ pub(super) use leftovers::remove_in_background;
 impl Session {
     /// Makes a share of a mailbox of the session's own account. Other sessions that have it open are told that it is gone:
     /// its UIDs are others now. What is refused leaves nothing.
-    pub(super) async fn make_share(&self, place: &Place, acl: &Acl) -> Result<Place, Failure> {
+    pub(super) async fn make_share(
+        &self,
+        place: &ResolvedMailbox,
+        acl: &Acl,
+    ) -> Result<ResolvedMailbox, Failure> {
         let own = self.account()?.clone();
         leftovers::remove(&self.ctx, &own).await;
         share::check_can_be_shared(&own.state(), place.mailbox)?;
@@ -50,7 +54,7 @@ impl Session {
                 self.log_shared();
                 let mailbox = share.state().inbox().id();
                 let access = Access::Share { user: own.id(), owner: true };
-                Ok(Place { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
+                Ok(ResolvedMailbox { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
             }
             Err(error) => {
                 leftovers::abandon(&self.ctx, &own, link.share).await;
@@ -60,7 +64,13 @@ impl Session {
     }
 
     /// Moves a mailbox into its share.
-    async fn fill_share(&self, own: &Account, place: &Place, link: &Link, acl: &Acl) -> Result<Arc<Account>> {
+    async fn fill_share(
+        &self,
+        own: &Account,
+        place: &ResolvedMailbox,
+        link: &Link,
+        acl: &Acl,
+    ) -> Result<Arc<Account>> {
         let name = match own.state().mailbox(place.mailbox) {
             Some(mailbox) => mailbox.name().to_owned(),
             None => return Err(Error::not_found("the mailbox is gone")),
@@ -94,7 +104,7 @@ impl Session {
     }
 
     /// Sends the key of a share to an account, if it has any right there: it gets a link, unless it has one.
-    pub(super) async fn offer_to(&self, place: &Place, to: &AccountRecord) -> Result<()> {
+    pub(super) async fn offer_to(&self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<()> {
         let about = {
             let state = place.account.state();
             if state.rights_of(to.id).is_empty() {
@@ -109,7 +119,7 @@ impl Session {
     }
 
     /// The key of a share that the session has a link to.
-    fn root_of(&self, place: &Place) -> Result<Option<RootKey>> {
+    fn root_of(&self, place: &ResolvedMailbox) -> Result<Option<RootKey>> {
         let Some(own) = &self.account else { return Ok(None) };
         let state = own.state();
         let link = state.links().map(|(_, link)| link).find(|link| link.share == place.account.id());
@@ -117,7 +127,7 @@ impl Session {
     }
 
     /// Offers a share to everybody who has rights there.
-    async fn offer_to_members(&self, place: &Place) -> Result<()> {
+    async fn offer_to_members(&self, place: &ResolvedMailbox) -> Result<()> {
         let acl = place.account.state().acl();
         for member in acl.members() {
             let Ok(name) = AccountName::parse(&member.name) else { continue };
@@ -211,7 +221,13 @@ impl Session {
     }
 
     /// The log of a share below another one, with its list.
-    async fn begin_below(&self, parent: &Place, link: &Link, about: &About, acl: &Acl) -> Result<()> {
+    async fn begin_below(
+        &self,
+        parent: &ResolvedMailbox,
+        link: &Link,
+        about: &About,
+        acl: &Acl,
+    ) -> Result<()> {
         // What is below a share comes after what was there before: the share above remembers.
         let above = parent.account.state().last_uid_validity();
         let share = self.begin_share(link, above).await?;
@@ -232,7 +248,7 @@ impl Session {
 
     /// Deletes a share: first for everybody, in its own log, then the name here. The owner's name goes when its session next
     /// looks.
-    pub(super) async fn delete_share(&self, place: &Place) -> Result<(), Failure> {
+    pub(super) async fn delete_share(&self, place: &ResolvedMailbox) -> Result<(), Failure> {
         let access = place.access;
         let closed = place.account.commit(|state| {
             if !access.rights(state).contains(Rights::DELETE_MAILBOX) {
@@ -255,7 +271,7 @@ impl Session {
 
     /// Removes the link to another user's mailbox that this user may not delete: it is gone from this user's names, and for
     /// nobody else. Whoever may give rights there can offer it again.
-    pub(super) async fn drop_link(&self, place: &Place) -> Result<(), Failure> {
+    pub(super) async fn drop_link(&self, place: &ResolvedMailbox) -> Result<(), Failure> {
         let own = self.account()?;
         let share = place.account.id();
         let committed = own.commit(|state| {

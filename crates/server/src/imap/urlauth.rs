@@ -13,13 +13,14 @@ use sealpost_account::directory::{AccountName, Directory};
 use sealpost_account::event::Event;
 use sealpost_account::rights::Rights;
 use sealpost_account::{Account, Message, ops};
+use sealpost_base::Kind;
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, Status, UrlCommand};
 use sealpost_imap::url::{Access, ImapUrl, UrlAuth};
+use sealpost_mailbox::resolve::{ResolvedMailbox, is_missing};
 use sealpost_vault::message::READER_BYTES;
 
 use super::append::catenate::message_in;
 use super::fetch::{Octets, Opened, Reads};
-use super::place::Place;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use key::AccessKey;
@@ -207,12 +208,16 @@ impl Session {
         };
         let Some(account) = self.ctx.accounts.peek(owner.id) else { return Ok(Found::Locked) };
         account.catch_up().await?;
-        let place =
-            match self.place_of(account.clone(), &url.mailbox).await.and_then(|p| p.require(Rights::READ)) {
-                Ok(place) => place,
-                Err(Failure::Reply(_)) => return Ok(Found::Nothing),
-                Err(end) => return Err(end),
-            };
+        let place = self.place_of(&account, &url.mailbox).await.and_then(|place| place.require(Rights::READ));
+        let place = match place {
+            Ok(place) => place,
+            Err(error) => {
+                if !is_missing(&error) && error.kind() != Kind::Denied {
+                    tracing::warn!(%error, "the mailbox of a URL could not be opened");
+                }
+                return Ok(Found::Nothing);
+            }
+        };
         let key = AccessKey::of(&account.state(), place.account.id(), place.mailbox);
         if !key.is_some_and(|key| key.verifies(rump, token)) {
             return Ok(Found::Nothing);
@@ -246,7 +251,7 @@ impl Session {
         if mechanisms.iter().any(|mechanism| *mechanism != *INTERNAL) {
             return Err(Reply::no(Code::Cannot, "the only mechanism is INTERNAL").into());
         }
-        let Place { account, mailbox, .. } = self.place(mailbox).await?;
+        let ResolvedMailbox { account, mailbox, .. } = self.place(mailbox).await?;
         let (id, random) = (account.id(), self.ctx.random.clone());
         let reset = own.commit(|state| {
             let resets = AccessKey::of(state, id, mailbox).map_or(0, |key| key.resets());

@@ -14,11 +14,11 @@ use sealpost_base::limits::CHUNK_BYTES;
 use sealpost_base::{Error, Kind, Uid};
 use sealpost_imap::types::{AString, Atom, Code, Partial};
 use sealpost_imap::url::ImapUrl;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_mime::header::HeaderFilter;
 
 use super::receive::Received;
 use crate::imap::fetch::section::{self, Place as Octets};
-use crate::imap::place::Place;
 use crate::imap::reply::{Failure, Reply};
 use crate::imap::session::Session;
 
@@ -31,7 +31,7 @@ impl Session {
     /// Adds what the URL names to the message under way.
     pub(super) async fn catenate(
         &mut self,
-        to: &Place,
+        to: &ResolvedMailbox,
         received: &mut Received,
         text: &AString,
     ) -> Result<(), Failure> {
@@ -99,7 +99,7 @@ impl Session {
         header: Span,
         mut filter: HeaderFilter,
         partial: Option<Partial>,
-        to: &Place,
+        to: &ResolvedMailbox,
         received: &mut Received,
     ) -> Result<(), Failure> {
         let wanted = section::cut(0..u64::MAX, partial);
@@ -120,7 +120,10 @@ impl Session {
 }
 
 /// The message there that a URL names.
-pub(in crate::imap) fn message_in(place: Place, url: &ImapUrl) -> Result<(Arc<Account>, Message), Failure> {
+pub(in crate::imap) fn message_in(
+    place: ResolvedMailbox,
+    url: &ImapUrl,
+) -> Result<(Arc<Account>, Message), Failure> {
     let gone = || Error::new(Kind::NotFound, "no such message");
     let state = place.account.state();
     let mailbox = place.mailbox_in(&state)?;

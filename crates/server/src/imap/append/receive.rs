@@ -13,13 +13,13 @@ use sealpost_base::{Timestamp, limits};
 use sealpost_imap::server::Event;
 use sealpost_imap::types::{AppendLiteral, AppendMessage, Code};
 use sealpost_mailbox::flags::permitted;
+use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_mime::unbinary::Unbinary;
 
 use super::catenate::READ_BYTES;
 use super::kept::Kept;
 use crate::imap::connection::End;
 use crate::imap::flags;
-use crate::imap::place::Place;
 use crate::imap::reply::{Failure, Reply};
 use crate::imap::session::Session;
 
@@ -50,7 +50,11 @@ struct Incoming {
 impl Session {
     /// Takes the messages of the command under way, up to its end; none of them is visible yet. `freed` octets are
     /// given back by the command itself.
-    pub(in crate::imap) async fn receive(&mut self, place: &Place, freed: u64) -> Result<Kept, Failure> {
+    pub(in crate::imap) async fn receive(
+        &mut self,
+        place: &ResolvedMailbox,
+        freed: u64,
+    ) -> Result<Kept, Failure> {
         let done = self.ctx.appends.begin(&place.account);
         let mut received = Received { done, current: None, octets: 0, freed, keyword_bytes: 0, parts: 0 };
         loop {
@@ -91,7 +95,12 @@ impl Session {
 
 impl Received {
     /// A message begins.
-    fn begin(&mut self, session: &Session, place: &Place, message: &AppendMessage) -> Result<(), Failure> {
+    fn begin(
+        &mut self,
+        session: &Session,
+        place: &ResolvedMailbox,
+        message: &AppendMessage,
+    ) -> Result<(), Failure> {
         if self.done.len() >= limits::IMAP_APPEND_MESSAGES {
             let text = format!("a command has at most {} messages", limits::IMAP_APPEND_MESSAGES);
             return Err(Reply::no(Code::Limit, text).into());
@@ -114,7 +123,7 @@ impl Received {
     async fn announce(
         &mut self,
         session: &mut Session,
-        place: &Place,
+        place: &ResolvedMailbox,
         literal: AppendLiteral,
     ) -> Result<(), Failure> {
         if literal.utf8 && !session.dialect.utf8_accept() {
@@ -151,7 +160,7 @@ impl Received {
     pub(super) async fn expect(
         &mut self,
         session: &mut Session,
-        place: &Place,
+        place: &ResolvedMailbox,
         more: u64,
     ) -> Result<(), Failure> {
         let Some(incoming) = &mut self.current else { return Err(Reply::bad("a message is missing").into()) };
@@ -205,7 +214,7 @@ impl Received {
     }
 
     /// The present message is all there.
-    async fn complete(&mut self, session: &mut Session, place: &Place) -> Result<(), Failure> {
+    async fn complete(&mut self, session: &mut Session, place: &ResolvedMailbox) -> Result<(), Failure> {
         if let Some(mut unbinary) = self.current.as_mut().and_then(|incoming| incoming.unbinary.take()) {
             let mut encoded = Vec::new();
             unbinary.finish(&mut encoded);
@@ -230,7 +239,7 @@ impl Received {
     }
 
     /// Whether there is room for all that came and was announced (RFC 8508 §3.4: only what the command adds counts).
-    async fn check_quota(&mut self, session: &Session, place: &Place) -> Result<(), Failure> {
+    async fn check_quota(&mut self, session: &Session, place: &ResolvedMailbox) -> Result<(), Failure> {
         match self.octets.saturating_sub(self.freed) {
             0 => Ok(()),
             net => {
