@@ -11,7 +11,9 @@ pub mod copy;
 pub mod flag_change;
 pub mod flags;
 pub mod memory;
+pub mod quota;
 pub mod resolve;
+pub mod usage_tracker;
 
 pub use access::Access;
 pub use resolve::{ResolvedMailbox, User};

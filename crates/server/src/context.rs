@@ -6,6 +6,7 @@ use rustls::ServerConfig;
 use sealpost_account::directory::Directory;
 use sealpost_account::{Accounts, Options};
 use sealpost_base::{Budget, Clock, Random, Result, Timestamp};
+use sealpost_mailbox::usage_tracker::UsageTracker;
 use sealpost_search::Engine;
 use sealpost_vault::Store;
 use sealpost_vault::record::ServerKey;
@@ -17,7 +18,6 @@ use crate::health::Health;
 use crate::imap::{Appends, Compressions, Leftovers, LongCommands, UrlMarks};
 use crate::metrics::Metrics;
 use crate::net::Stream;
-use crate::quota::Book;
 use crate::sessions::Sessions;
 use crate::settings::{PlaintextLogin, Settings};
 use crate::shutdown::Shutdown;
@@ -38,7 +38,7 @@ pub struct Context {
     /// What the log says of logins that failed.
     pub failed_logins: FailedLogins,
     /// How much accounts hold.
-    pub quotas: Book,
+    pub usage: UsageTracker,
     /// For STARTTLS; `None`: not offered.
     pub tls: Option<Arc<ServerConfig>>,
     /// What every buffer over 16 KiB is drawn from.
@@ -111,6 +111,7 @@ impl Context {
         )?;
         let auth =
             Authenticator::new(directory.clone(), &settings.login, budget.clone(), clock.clone(), &*random)?;
+        let usage = UsageTracker::new(accounts.clone(), directory.clone());
         let search = Engine::new(accounts.clone(), &budget, settings.memory.orders());
         Ok(Context {
             hostname: settings.hostname.clone(),
@@ -118,11 +119,11 @@ impl Context {
             directory,
             auth,
             failed_logins: FailedLogins::new(clock.clone()),
-            quotas: Book::default(),
             tls: tls.map(|tls| Arc::clone(tls.config())),
             turns: AllTurns::default(),
             recipient_turns: Seat::shared(),
             search,
+            usage,
             fanout: Fanout::of(&budget),
             envelopes: crate::smtp::envelopes(&budget),
             url_marks,

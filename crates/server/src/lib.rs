@@ -20,7 +20,6 @@ mod ip_range;
 mod listener;
 pub mod metrics;
 pub mod net;
-pub mod quota;
 mod server;
 pub mod session_log;
 pub mod sessions;

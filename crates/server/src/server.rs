@@ -179,7 +179,7 @@ impl Server {
         };
         self.listeners.shutdown().await;
         // Sessions have left what they know, and nothing is delivered any more.
-        if tokio::time::timeout(WRITE_DOWN, self.ctx.quotas.write_down(&self.ctx)).await.is_err() {
+        if tokio::time::timeout(WRITE_DOWN, self.ctx.usage.write_down()).await.is_err() {
             tracing::warn!("not everything that accounts hold was written down before the end");
         }
         self.bus_ends.begin();

@@ -16,9 +16,9 @@ use sealpost_account::directory::Usage;
 use sealpost_account::rights::Rights;
 use sealpost_base::{Error, Kind, Uid, UidValidity};
 use sealpost_imap::types::{AppendHead, Code, SequenceSet};
+use sealpost_mailbox::quota::QuotaHeadroom;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 pub use kept::Appends;
@@ -64,26 +64,31 @@ impl Session {
         if !place.still_takes_messages() {
             return Err(Reply::try_create().into());
         }
-        let room = self.room_at(place).await?;
+        let headroom = self.headroom_at(place).await?;
         let octets = messages.messages().iter().map(|new| new.stored.size()).sum();
         let more = Usage::of_messages(messages.messages().len() as u64, octets).without(freed);
-        let appending = place.account.append_noting(place.mailbox, messages, room.checking(freed));
+        let appending = place.account.append_noting(place.mailbox, messages, headroom.checking(freed));
         match self.await_with_progress(appending).await? {
             Ok(placed) => {
                 self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
                 Ok(placed)
             }
-            Err(error) => Err(not_placed(&error, place, &room, more)),
+            Err(error) => Err(not_placed(&error, place, &headroom, more)),
         }
     }
 }
 
 /// Why messages could not be placed, in the words of the protocol.
-pub(super) fn not_placed(error: &Error, place: &ResolvedMailbox, room: &Room, more: Usage) -> Failure {
+pub(super) fn not_placed(
+    error: &Error,
+    place: &ResolvedMailbox,
+    headroom: &QuotaHeadroom,
+    more: Usage,
+) -> Failure {
     match error.kind() {
         // The mailbox was deleted while the messages came in.
         Kind::NotFound => Reply::try_create().into(),
-        Kind::Limit => match room.check(&place.account.state(), more) {
+        Kind::Limit => match headroom.check(&place.account.state(), more) {
             Err(over_quota) => over_quota.into(),
             Ok(()) => Reply::from_error(error).into(),
         },

@@ -11,9 +11,9 @@ use sealpost_base::{UidSet, UidValidity};
 use sealpost_imap::types::{Code, Mailbox, SequenceSet, Status};
 use sealpost_mailbox::copy::{self, Kind};
 use sealpost_mailbox::memory::reserve;
+use sealpost_mailbox::quota::QuotaHeadroom;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
-use super::quota::Room;
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 use super::targets;
@@ -62,14 +62,14 @@ impl Session {
         }
         // The log entry has them, and the answer has both them and their new UIDs.
         let _memory = reserve(&self.ctx.accounts, &[targets; 6]).await?;
-        let room = match kind {
-            Kind::Copy => Some(self.room_at(&to).await?),
+        let headroom = match kind {
+            Kind::Copy => Some(self.headroom_at(&to).await?),
             Kind::Move => None,
         };
         let committed = self
             .change_selected(targets.len(), |view, state| {
                 let Ok(source) = view.mailbox_in(state) else { return Ok((Vec::new(), Ok(0))) };
-                let decided = may_put(state, targets, source, uid, &to, room.as_ref());
+                let decided = may_put(state, targets, source, uid, &to, headroom.as_ref());
                 let events = match &decided {
                     Ok(count) if *count > 0 => copy::events(
                         state,
@@ -97,15 +97,15 @@ fn may_put(
     source: &State,
     uid: bool,
     to: &ResolvedMailbox,
-    room: Option<&Room>,
+    headroom: Option<&QuotaHeadroom>,
 ) -> Result<u32, Reply> {
     if state.mailbox(to.mailbox).is_none() || !to.access.rights(state).contains(Rights::INSERT) {
         return Err(Reply::try_create());
     }
     let (count, bytes) = copy::measure(state, source, targets);
     check_all_there(targets, count, uid)?;
-    if let Some(room) = room {
-        room.check(state, Usage::of_messages(count as u64, bytes))?;
+    if let Some(headroom) = headroom {
+        headroom.check(state, Usage::of_messages(count as u64, bytes))?;
     }
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }

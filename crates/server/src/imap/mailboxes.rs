@@ -7,6 +7,7 @@ use sealpost_account::rights::Rights;
 use sealpost_account::{AccountState, Applied, SpecialUse, SpecialUses, metadata, ops};
 use sealpost_imap::types::{Code, Mailbox, MailboxAttribute, Status};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::quota::OverQuota;
 
 use super::object_id;
 use super::reply::{Failure, Outcome, Reply};
@@ -131,7 +132,7 @@ impl Session {
     async fn commit_mailboxes(
         &self,
         decide: impl Fn(&AccountState) -> sealpost_base::Result<Vec<Event>> + Send + Sync,
-    ) -> Result<Committed<Result<(), Reply>>, Failure> {
+    ) -> Result<Committed<Result<(), OverQuota>>, Failure> {
         let committed = self
             .account()?
             .commit(|state| {
@@ -143,11 +144,11 @@ impl Session {
                 };
                 Ok(match self.check_quota(state, more) {
                     Ok(()) => (events, Ok(())),
-                    Err(reply) => (Vec::new(), Err(reply)),
+                    Err(over) => (Vec::new(), Err(over)),
                 })
             })
             .await?;
-        committed.value.clone()?;
+        committed.value?;
         Ok(committed)
     }
 

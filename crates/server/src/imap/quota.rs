@@ -3,23 +3,20 @@
 //! An account has one quota root, which has its name and governs all its mailboxes. An administrator may look at every
 //! account's and change it; everybody else looks at their own.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use sealpost_account::account::Check;
 use sealpost_account::directory::{AccountName, AccountRecord, Quotas, Resource, Role, Seen, Usage};
 use sealpost_account::rights::Rights;
-use sealpost_account::{Account, AccountState, usage};
-use sealpost_base::{Error, Kind, limits};
+use sealpost_account::{AccountState, usage};
+use sealpost_base::{Kind, limits};
 use sealpost_imap::types::{AString, Atom, Code, Mailbox, QuotaLimit, QuotaResource, Response, Status};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::quota::{OverQuota, QuotaHeadroom, counts_for, headroom_at};
 use sealpost_mailbox::resolve::ResolvedMailbox;
 
 use super::reply::{Failure, Outcome, Reply};
 use super::session::Session;
 
-/// What is said if not even that can be told of which resource there is too little.
-const FULL: &str = "the account is full";
 /// How long a session goes by limits that another process may have changed, where the store does not tell of changes.
 const TRUSTED: Duration = Duration::from_secs(10);
 /// Percent of a limit beyond which a client is warned.
@@ -58,7 +55,7 @@ impl Session {
             root: record.name.clone(),
             limits: record.quotas(),
             shared: Usage::default(),
-            seen_changes: self.ctx.quotas.changes(),
+            seen_changes: self.ctx.usage.changes(),
             seen: self.ctx.directory.seen(),
             read: self.ctx.clock.monotonic(),
             noted: self.account.as_ref().map_or(Usage::default(), |account| usage::of(&account.state())),
@@ -85,16 +82,16 @@ impl Session {
         }
         let (ctx, limits, shared) = (self.ctx.clone(), quota.limits, quota.shared);
         let noting = self.ctx.clone();
-        noting.quotas.note(async move {
+        noting.usage.note(async move {
             let usage = usage::of(&account.state());
-            ctx.quotas.observed(&ctx, account.id(), limits, usage, shared).await;
+            ctx.usage.observed(account.id(), limits, usage, shared).await;
         });
     }
 
     /// Looks at the limits again if somebody may have changed them.
     pub(super) async fn refresh_quota(&mut self) -> Result<(), Failure> {
         let Some(quota) = &mut self.quota else { return Ok(()) };
-        let (changes, now) = (self.ctx.quotas.changes(), self.ctx.clock.monotonic());
+        let (changes, now) = (self.ctx.usage.changes(), self.ctx.clock.monotonic());
         let seen = self.ctx.directory.seen();
         let trusted = match seen {
             Some(_) => seen == quota.seen,
@@ -119,13 +116,15 @@ impl Session {
     ///
     /// # Errors
     /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
-    pub(super) fn check_quota(&self, state: &AccountState, more: Usage) -> Result<(), Reply> {
-        self.own_room().check(state, more)
+    pub(super) fn check_quota(&self, state: &AccountState, more: Usage) -> Result<(), OverQuota> {
+        self.own_headroom().check(state, more)
     }
 
     /// What the account's own log may hold.
-    pub(super) fn own_room(&self) -> Room {
-        self.quota.as_ref().map_or(Room::default(), |own| Room { limits: own.limits, other: own.shared })
+    pub(super) fn own_headroom(&self) -> QuotaHeadroom {
+        self.quota
+            .as_ref()
+            .map_or(QuotaHeadroom::default(), |own| QuotaHeadroom { limits: own.limits, other: own.shared })
     }
 
     /// Whether `more` may be added to a mailbox.
@@ -133,43 +132,24 @@ impl Session {
     /// # Errors
     /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
     pub(super) async fn check_quota_at(&self, place: &ResolvedMailbox, more: Usage) -> Result<(), Failure> {
-        let room = self.room_at(place).await?;
-        Ok(room.check(&place.account.state(), more)?)
+        let headroom = self.headroom_at(place).await?;
+        Ok(headroom.check(&place.account.state(), more)?)
     }
 
     /// What the log of a mailbox may hold, and what else counts: what is in a share counts for its owner.
-    pub(super) async fn room_at(&self, place: &ResolvedMailbox) -> Result<Room, Failure> {
-        let own = self.quota()?;
-        match place.access {
-            Access::Own => Ok(Room { limits: own.limits, other: own.shared }),
-            Access::Share { owner: true, .. } => {
-                let all = usage::of(&self.account()?.state()).with(own.shared);
-                Ok(Room { limits: own.limits, other: all.without(usage::of_share(&place.account.state())) })
-            }
-            Access::Share { owner: false, .. } => {
-                let Some(about) = place.account.state().about() else { return Ok(Room::default()) };
-                let Ok(name) = AccountName::parse(&about.owner_name) else { return Ok(Room::default()) };
-                let owner = self.ctx.directory.find(&name).await?.filter(|owner| owner.id == about.owner);
-                let Some(owner) = owner else { return Ok(Room::default()) };
-                // How much else the owner has is known from what the owner's sessions wrote down.
-                let all = self.ctx.quotas.usage(&self.ctx, owner.id).await?;
-                Ok(Room {
-                    limits: owner.quotas(),
-                    other: all.without(usage::of_share(&place.account.state())),
-                })
-            }
-        }
+    pub(super) async fn headroom_at(&self, place: &ResolvedMailbox) -> Result<QuotaHeadroom, Failure> {
+        self.quota()?;
+        let (directory, tracker) = (&self.ctx.directory, &self.ctx.usage);
+        let account = self.account()?;
+        Ok(headroom_at(self.own_headroom(), account, place, directory, tracker).await?)
     }
 
     /// Whether what is in the selected mailbox counts for the same account as what is in that one.
     pub(super) fn has_same_owner(&self, to: &ResolvedMailbox) -> Result<bool, Reply> {
         let view = self.view()?;
-        let owner = |access: Access, log: &Account| match access {
-            Access::Own | Access::Share { owner: true, .. } => self.account.as_ref().map(|own| own.id()),
-            Access::Share { owner: false, .. } => log.state().about().map(|about| about.owner),
-        };
-        let counts_for = owner(view.access(), view.account());
-        Ok(counts_for.is_some() && counts_for == owner(to.access, &to.account))
+        let Some(own) = &self.account else { return Ok(false) };
+        let source = counts_for(own.id(), view.access(), view.account());
+        Ok(source.is_some() && source == counts_for(own.id(), to.access, &to.account))
     }
 
     /// `* NO [OVERQUOTA]`, once, when a limit comes near: in the selected state, or as part of a command that adds
@@ -229,15 +209,15 @@ impl Session {
                 Ok(record.clone())
             })
             .await?;
-        self.ctx.quotas.settle(&self.ctx, record.id).await?;
-        self.ctx.quotas.limits_changed();
+        self.ctx.usage.settle(record.id).await?;
+        self.ctx.usage.limits_changed();
         tracing::info!(account = %name, ?quotas, "an administrator changed what an account may hold");
         self.tell_quota(&record).await?;
         Ok(Reply::ok("SETQUOTA completed"))
     }
 
     async fn tell_quota(&mut self, record: &AccountRecord) -> Result<(), Failure> {
-        let usage = self.ctx.quotas.usage(&self.ctx, record.id).await?;
+        let usage = self.ctx.usage.usage(record.id).await?;
         let resources = resources(&record.quotas(), &usage);
         let root = AString::from(record.name.as_str());
         self.connection.out().response(&Response::Quota { root, resources });
@@ -271,49 +251,6 @@ impl Session {
     }
 }
 
-/// What a log may hold.
-#[derive(Default, Clone, Copy)]
-pub(super) struct Room {
-    limits: Quotas,
-    /// What counts beside what is in that log.
-    other: Usage,
-}
-
-impl Room {
-    /// Whether `more` may be added to the log with this state.
-    ///
-    /// # Errors
-    /// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
-    pub(super) fn check(&self, state: &AccountState, more: Usage) -> Result<(), Reply> {
-        match self.lacks(state, more) {
-            Some(resource) => Err(over_quota(resource)),
-            None => Ok(()),
-        }
-    }
-
-    /// The resource of which there is not enough.
-    fn lacks(&self, state: &AccountState, more: Usage) -> Option<Resource> {
-        if self.limits == Quotas::default() {
-            return None;
-        }
-        self.limits.exceeded(usage::of(state).with(self.other), more)
-    }
-
-    /// The same where a change is decided, but for `freed`, which the change gives back; nothing to ask if nothing is
-    /// limited.
-    pub(super) fn checking(self, freed: Usage) -> Option<Check> {
-        if self.limits == Quotas::default() {
-            return None;
-        }
-        Some(Arc::new(move |state: &AccountState, more: Usage| {
-            match self.lacks(state, more.without(freed)) {
-                Some(_) => Err(Error::limit(FULL)),
-                None => Ok(()),
-            }
-        }))
-    }
-}
-
 impl Quota {
     /// A resource of which so much is used that the client should know.
     fn near(&self, state: &AccountState) -> Option<Resource> {
@@ -325,15 +262,23 @@ impl Quota {
     }
 }
 
-/// `NO [OVERQUOTA]`
-pub(super) fn over_quota(resource: Resource) -> Reply {
-    let text = match resource {
-        Resource::Storage => "the account is full",
-        Resource::Messages => "the account has as many messages as it may have",
-        Resource::Mailboxes => "the account has as many mailboxes as it may have",
-        Resource::Annotations => "the account has as much metadata as it may have",
-    };
-    Reply::no(Code::OverQuota, text)
+/// `NO [OVERQUOTA]` (RFC 9208 §4.3.1)
+impl From<OverQuota> for Reply {
+    fn from(OverQuota(resource): OverQuota) -> Self {
+        let text = match resource {
+            Resource::Storage => "the account is full",
+            Resource::Messages => "the account has as many messages as it may have",
+            Resource::Mailboxes => "the account has as many mailboxes as it may have",
+            Resource::Annotations => "the account has as much metadata as it may have",
+        };
+        Reply::no(Code::OverQuota, text)
+    }
+}
+
+impl From<OverQuota> for Failure {
+    fn from(over: OverQuota) -> Self {
+        Failure::Reply(over.into())
+    }
 }
 
 fn name(resource: Resource) -> &'static str {

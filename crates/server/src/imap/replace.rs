@@ -63,9 +63,9 @@ impl Session {
         size_of(&log.state(), view, old).ok_or_else(gone)?;
         let one_log = Arc::ptr_eq(&log, &place.account);
         let placed = if one_log {
-            let room = self.room_at(place).await?;
+            let headroom = self.headroom_at(place).await?;
             let octets = message.messages().iter().map(|new| new.stored.size()).sum();
-            let (more, check) = (Usage::of_messages(1, octets), room.checking(freed));
+            let (more, check) = (Usage::of_messages(1, octets), headroom.checking(freed));
             let replacing = place.account.replace((mailbox, old), place.mailbox, message, |state| {
                 let still = state.mailbox(mailbox).is_none_or(|mailbox| mailbox.uid_validity() == validity);
                 let still =
@@ -73,7 +73,8 @@ impl Session {
                 still.and_then(|()| check.as_ref().map_or(Ok(()), |check| check(state, more)))
             });
             let replaced = self.await_with_progress(replacing).await?;
-            let replaced = replaced.map_err(|error| not_placed(&error, place, &room, more.without(freed)))?;
+            let replaced =
+                replaced.map_err(|error| not_placed(&error, place, &headroom, more.without(freed)))?;
             let placed = replaced.ok_or_else(gone)?;
             self.own.extend(placed.alone.map(|at| (place.account.id(), at)));
             placed

@@ -12,10 +12,10 @@ use sealpost_account::{Account, Offer, ops, usage};
 use sealpost_base::{AccountId, Error, Result, limits};
 use sealpost_imap::types::{Code, Mailbox};
 use sealpost_mailbox::Access;
+use sealpost_mailbox::quota::OverQuota;
 use sealpost_mailbox::resolve::ResolvedMailbox;
 use sealpost_vault::{AccountKeys, RootKey};
 
-use super::quota::over_quota;
 use super::reply::{Failure, Reply};
 use super::session::Session;
 pub use leftovers::Leftovers;
@@ -176,9 +176,9 @@ impl Session {
         let owner = AccountName::parse(&about.owner_name)?;
         let owner = self.ctx.directory.find(&owner).await?.filter(|record| record.id == about.owner);
         let owner = owner.ok_or_else(|| Reply::no(Code::Cannot, "the owner has no account any more"))?;
-        let usage = self.ctx.quotas.usage(&self.ctx, owner.id).await?;
+        let usage = self.ctx.usage.usage(owner.id).await?;
         if let Some(resource) = owner.quotas().exceeded(usage, Usage { mailboxes: 1, ..Usage::default() }) {
-            return Err(over_quota(resource).into());
+            return Err(OverQuota(resource).into());
         }
         if self.ctx.directory.shares_of(owner.id).await?.len() >= limits::SHARES {
             return Err(

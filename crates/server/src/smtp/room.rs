@@ -11,7 +11,7 @@ use crate::context::Context;
 /// The reply if a message of so many octets is too much for an account; what cannot be found out does not keep mail out.
 pub(super) async fn lacking(ctx: &Context, account: AccountId, quotas: Quotas, octets: u64) -> Option<Reply> {
     let message = Usage::of_messages(1, octets);
-    match ctx.quotas.lacks(ctx, account, quotas, message).await {
+    match ctx.usage.lacks(account, quotas, message).await {
         Ok(None) => None,
         // It would be too much for an empty account too: there is no use in trying again.
         Ok(Some(_)) if quotas.exceeded(Usage::default(), message).is_some() => Some(replies::never_fits()),
@@ -34,5 +34,5 @@ pub(super) async fn lacking_each(ctx: &Context, accounts: &[Account], octets: u6
 
 /// A message was delivered.
 pub(super) async fn delivered(ctx: &Context, account: Account, octets: u64) {
-    ctx.quotas.delivered(ctx, account.id, account.quotas, Usage::of_messages(1, octets)).await;
+    ctx.usage.delivered(account.id, account.quotas, Usage::of_messages(1, octets)).await;
 }

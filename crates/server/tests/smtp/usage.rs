@@ -5,9 +5,9 @@ use std::time::Duration;
 use sealpost_account::directory::{AccountName, Quotas, Resource, Usage};
 use sealpost_account::usage;
 use sealpost_base::AccountId;
-use sealpost_server::Settings;
-use sealpost_server::quota::{Book, UNRECORDED_MESSAGES, UNRECORDED_OCTETS};
+use sealpost_mailbox::usage_tracker::{UNRECORDED_MESSAGES, UNRECORDED_OCTETS, UsageTracker};
 use sealpost_server::smtp::Protocol;
+use sealpost_server::{Context, Settings};
 
 use crate::mailer::Mailer;
 use crate::smtp_world::World;
@@ -92,12 +92,12 @@ async fn what_a_process_delivered_is_known_when_it_has_stopped() {
     assert_eq!(deliver(&mut world, 7, b"Subject: x\r\n\r\nx\r\n").await, [250; 7]);
     let (ctx, me) = (world.ctx.clone(), id(&world).await);
     assert_eq!(ctx.directory.usage_record(me).await.unwrap().unwrap().usage.messages, 0);
-    ctx.quotas.write_down(&ctx).await;
+    ctx.usage.write_down().await;
     assert_eq!(ctx.directory.usage_record(me).await.unwrap().unwrap().usage.messages, 7);
-    let next = Book::default();
+    let next = tracker(&ctx);
     let more = |n| Usage::of_messages(n, n);
-    assert_eq!(next.lacks(&ctx, me, messages(10), more(3)).await.unwrap(), None);
-    assert_eq!(next.lacks(&ctx, me, messages(10), more(4)).await.unwrap(), Some(Resource::Messages));
+    assert_eq!(next.lacks(me, messages(10), more(3)).await.unwrap(), None);
+    assert_eq!(next.lacks(me, messages(10), more(4)).await.unwrap(), Some(Resource::Messages));
 }
 
 #[tokio::test]
@@ -110,34 +110,39 @@ async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_s
     let begun = usage::settle(&ctx.directory, me).await.unwrap();
     assert_eq!((begun.usage.messages, begun.usage.mailboxes, begun.complete), (0, 6, true));
 
-    assert_eq!(ctx.quotas.lacks(ctx, me, quotas, message(600)).await.unwrap(), None);
-    ctx.quotas.delivered(ctx, me, quotas, message(600)).await;
-    assert_eq!(ctx.quotas.lacks(ctx, me, quotas, message(600)).await.unwrap(), Some(Resource::Storage));
+    assert_eq!(ctx.usage.lacks(me, quotas, message(600)).await.unwrap(), None);
+    ctx.usage.delivered(me, quotas, message(600)).await;
+    assert_eq!(ctx.usage.lacks(me, quotas, message(600)).await.unwrap(), Some(Resource::Storage));
     assert_eq!(ctx.directory.usage_record(me).await.unwrap(), Some(begun), "a little is not written down");
 
     // Another process does not know of it; after much has come, it does.
-    let other = Book::default();
-    assert_eq!(other.lacks(ctx, me, quotas, message(600)).await.unwrap(), None);
+    let other = tracker(&ctx);
+    assert_eq!(other.lacks(me, quotas, message(600)).await.unwrap(), None);
     let many = Usage::of_messages(UNRECORDED_MESSAGES, UNRECORDED_OCTETS);
-    ctx.quotas.delivered(ctx, me, quotas, many).await;
+    ctx.usage.delivered(me, quotas, many).await;
     let record = ctx.directory.usage_record(me).await.unwrap().unwrap();
     assert_eq!((record.usage, record.complete), (begun.usage.with(message(600)).with(many), false));
-    assert_eq!(Book::default().lacks(ctx, me, quotas, message(1)).await.unwrap(), Some(Resource::Storage));
+    assert_eq!(tracker(&ctx).lacks(me, quotas, message(1)).await.unwrap(), Some(Resource::Storage));
 
     // What two processes deliver adds up, and neither takes the place of the other.
-    other.delivered(ctx, me, quotas, many.with(message(5))).await;
+    other.delivered(me, quotas, many.with(message(5))).await;
     let both = ctx.directory.usage_record(me).await.unwrap().unwrap();
     assert_eq!(both.usage, record.usage.with(many).with(message(5)));
 
     // Room that was made elsewhere is seen before mail is refused, and includes what was delivered.
-    ctx.quotas.delivered(ctx, me, quotas, message(600)).await;
+    ctx.usage.delivered(me, quotas, message(600)).await;
     ctx.directory.record_usage(me, Usage::of_messages(1, 10)).await.unwrap();
-    assert_eq!(ctx.quotas.lacks(ctx, me, quotas, message(900)).await.unwrap(), None);
+    assert_eq!(ctx.usage.lacks(me, quotas, message(900)).await.unwrap(), None);
 
     // An account that is loaded is known as it is.
     world.inbox(ME).await.unwrap();
-    assert_eq!(ctx.quotas.usage(ctx, me).await.unwrap().messages, 0);
-    assert_eq!(ctx.quotas.usage(ctx, me).await.unwrap().mailboxes, 6);
+    assert_eq!(ctx.usage.usage(me).await.unwrap().messages, 0);
+    assert_eq!(ctx.usage.usage(me).await.unwrap().mailboxes, 6);
     let none = Quotas::default();
-    assert_eq!(ctx.quotas.lacks(ctx, me, none, message(u64::MAX)).await.unwrap(), None);
+    assert_eq!(ctx.usage.lacks(me, none, message(u64::MAX)).await.unwrap(), None);
+}
+
+/// What another process would know.
+fn tracker(ctx: &Context) -> UsageTracker {
+    UsageTracker::new(ctx.accounts.clone(), ctx.directory.clone())
 }

@@ -6,11 +6,11 @@ use sealpost_account::metadata::{self, Holder, Refused};
 use sealpost_account::{AccountState, SpecialUse, SpecialUses, ops};
 use sealpost_base::limits;
 use sealpost_imap::types::{Atom, Code, Entry, MailboxAttribute, MetadataCode, SetMetadata};
+use sealpost_mailbox::quota::QuotaHeadroom;
 
 use super::{Shelf, Source};
 use crate::imap::filters;
 use crate::imap::mailboxes::special_use;
-use crate::imap::quota::Room;
 use crate::imap::reply::{Failure, Outcome, Reply};
 use crate::imap::session::Session;
 
@@ -38,7 +38,7 @@ impl Session {
         let stored = stored.map(|(entry, value)| (entry, (entry.as_str(), value.as_deref())));
         if source.is_of_one_log() {
             let all: Vec<Change<'_>> = stored.map(|(_, change)| change).collect();
-            self.change(&source.private, self.own_room(), &all, uses).await?;
+            self.change(&source.private, self.own_headroom(), &all, uses).await?;
             return Ok(Reply::ok("SETMETADATA completed"));
         }
         // Two logs do not change at one moment: what may be refused in the second is known before the first one changes.
@@ -47,15 +47,15 @@ impl Session {
         let shared: Vec<Change<'_>> = shared.into_iter().map(|(_, change)| change).collect();
         {
             let state = source.private.account.state();
-            check(&state, self.own_room(), &decide(&state, source.private.holder, &private, uses)?)?;
+            check(&state, self.own_headroom(), &decide(&state, source.private.holder, &private, uses)?)?;
         }
         // What all see counts for whose mailbox it is.
-        let room = match &source.place {
-            Some(place) => self.room_at(place).await?,
-            None => self.own_room(),
+        let headroom = match &source.place {
+            Some(place) => self.headroom_at(place).await?,
+            None => self.own_headroom(),
         };
-        self.change(&source.shared, room, &shared, None).await?;
-        self.change(&source.private, self.own_room(), &private, uses).await?;
+        self.change(&source.shared, headroom, &shared, None).await?;
+        self.change(&source.private, self.own_headroom(), &private, uses).await?;
         Ok(Reply::ok("SETMETADATA completed"))
     }
 
@@ -63,7 +63,7 @@ impl Session {
     async fn change(
         &mut self,
         shelf: &Shelf,
-        room: Room,
+        headroom: QuotaHeadroom,
         changes: &[Change<'_>],
         uses: Option<SpecialUses>,
     ) -> Result<(), Failure> {
@@ -71,7 +71,7 @@ impl Session {
             .account
             .commit(|state| {
                 let decided = decide(state, shelf.holder, changes, uses)
-                    .and_then(|events| check(state, room, &events).map(|()| events));
+                    .and_then(|events| check(state, headroom, &events).map(|()| events));
                 Ok(match decided {
                     Ok(events) => (events, Ok(())),
                     Err(reply) => (Vec::new(), Err(reply)),
@@ -95,9 +95,9 @@ impl Source {
 }
 
 /// Whether there may be so much metadata (RFC 9208 §5.4).
-fn check(state: &AccountState, room: Room, events: &[Event]) -> Result<(), Reply> {
+fn check(state: &AccountState, headroom: QuotaHeadroom, events: &[Event]) -> Result<(), Reply> {
     let annotations = metadata::growth(state, events);
-    room.check(state, Usage { annotations, ..Usage::default() })
+    Ok(headroom.check(state, Usage { annotations, ..Usage::default() })?)
 }
 
 fn decide(

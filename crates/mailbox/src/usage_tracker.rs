@@ -10,12 +10,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sealpost_account::directory::{Quotas, Resource, Seen, Usage, UsageRecord};
-use sealpost_account::usage;
+use sealpost_account::directory::{Directory, Quotas, Resource, Seen, Usage, UsageRecord};
+use sealpost_account::{Accounts, usage};
 use sealpost_base::{AccountId, Result};
 use tokio::task::JoinSet;
-
-use crate::context::Context;
 
 /// Octets delivered to an account that are not in its usage record yet.
 pub const UNRECORDED_OCTETS: u64 = 4 * 1024 * 1024;
@@ -25,8 +23,9 @@ pub const UNRECORDED_MESSAGES: u64 = 64;
 const REMEMBERED: usize = 8192;
 
 /// What this process knows of the usage of accounts.
-#[derive(Default)]
-pub struct Book {
+pub struct UsageTracker {
+    accounts: Accounts,
+    directory: Directory,
     known: Mutex<HashMap<AccountId, Known>>,
     /// Counts changes of limits made by this process.
     changes: AtomicU64,
@@ -52,7 +51,19 @@ impl Known {
     }
 }
 
-impl Book {
+impl UsageTracker {
+    /// Knows nothing yet.
+    pub fn new(accounts: Accounts, directory: Directory) -> Self {
+        UsageTracker {
+            accounts,
+            directory,
+            known: Mutex::default(),
+            changes: AtomicU64::new(0),
+            noting: Mutex::default(),
+            adding: Mutex::default(),
+        }
+    }
+
     /// How often this process has changed limits: sessions look at theirs again when it has.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -67,26 +78,26 @@ impl Book {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn usage(&self, ctx: &Context, account: AccountId) -> Result<Usage> {
-        if let Some(loaded) = ctx.accounts.peek(account) {
+    pub async fn usage(&self, account: AccountId) -> Result<Usage> {
+        if let Some(loaded) = self.accounts.peek(account) {
             loaded.catch_up().await?;
             return Ok(usage::of(&loaded.state()).with(self.shared(account)));
         }
-        let seen = ctx.directory.seen();
+        let seen = self.directory.seen();
         match self.known(account) {
             // Where the store does not tell, what others wrote is looked for before mail is refused.
             Some(known) if known.seen == seen => Ok(known.usage()),
-            _ => Ok(self.read(ctx, account).await?.usage()),
+            _ => Ok(self.read(account).await?.usage()),
         }
     }
 
     /// What the record says, and what this process has delivered beside it. Without a record, what is there is counted and written
     /// down.
-    async fn read(&self, ctx: &Context, account: AccountId) -> Result<Known> {
-        let seen = ctx.directory.seen();
-        let record = match ctx.directory.usage_record(account).await? {
+    async fn read(&self, account: AccountId) -> Result<Known> {
+        let seen = self.directory.seen();
+        let record = match self.directory.usage_record(account).await? {
             Some(record) => record,
-            None => usage::settle(&ctx.directory, account).await?,
+            None => usage::settle(&self.directory, account).await?,
         };
         Ok(self.learn(account, record, seen))
     }
@@ -112,33 +123,27 @@ impl Book {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn lacks(
-        &self,
-        ctx: &Context,
-        account: AccountId,
-        quotas: Quotas,
-        more: Usage,
-    ) -> Result<Option<Resource>> {
+    pub async fn lacks(&self, account: AccountId, quotas: Quotas, more: Usage) -> Result<Option<Resource>> {
         if !quotas.limit_messages() {
             return Ok(None);
         }
-        let lacks = quotas.exceeded(self.usage(ctx, account).await?, more);
-        if lacks.is_none() || ctx.accounts.peek(account).is_some() {
+        let lacks = quotas.exceeded(self.usage(account).await?, more);
+        if lacks.is_none() || self.accounts.peek(account).is_some() {
             return Ok(lacks);
         }
         // Before mail is refused: somebody may have made room in another process, and have written it down.
-        Ok(quotas.exceeded(self.read(ctx, account).await?.usage(), more))
+        Ok(quotas.exceeded(self.read(account).await?.usage(), more))
     }
 
     /// Messages were delivered to an account with these limits.
-    pub async fn delivered(&self, ctx: &Context, account: AccountId, quotas: Quotas, more: Usage) {
+    pub async fn delivered(&self, account: AccountId, quotas: Quotas, more: Usage) {
         if !quotas.limit_messages() {
             // What is known of it would be too little when it is limited again.
             self.lock().remove(&account);
             return;
         }
-        let exact = match ctx.accounts.peek(account) {
-            Some(_) => self.usage(ctx, account).await.ok(),
+        let exact = match self.accounts.peek(account) {
+            Some(_) => self.usage(account).await.ok(),
             None => None,
         };
         let due = {
@@ -150,26 +155,19 @@ impl Book {
             much.then_some(known.shared)
         };
         match (due, exact) {
-            (Some(shared), Some(exact)) => self.record(ctx, account, exact, shared).await,
-            (Some(_), None) => self.add(ctx, account).await,
+            (Some(shared), Some(exact)) => self.record(account, exact, shared).await,
+            (Some(_), None) => self.add(account).await,
             (None, _) => {}
         }
     }
 
     /// A session saw that much in the account's own log and in its shares. Written down if it is news and limits depend on it, or if it is
     /// much: an operator may set a limit while nobody is there who knows.
-    pub async fn observed(
-        &self,
-        ctx: &Context,
-        account: AccountId,
-        quotas: Quotas,
-        own: Usage,
-        shared: Usage,
-    ) {
+    pub async fn observed(&self, account: AccountId, quotas: Quotas, own: Usage, shared: Usage) {
         let usage = own.with(shared);
         let record = match self.known(account) {
             Some(known) => Some(known.record),
-            None => match ctx.directory.usage_record(account).await {
+            None => match self.directory.usage_record(account).await {
                 Ok(record) => record,
                 Err(error) => {
                     tracing::warn!(%account, %error, "how much an account holds could not be looked up");
@@ -184,10 +182,10 @@ impl Book {
         };
         match (is_news, record) {
             (false, Some(record)) => {
-                let seen = ctx.directory.seen();
+                let seen = self.directory.seen();
                 self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
             }
-            _ => self.record(ctx, account, usage, shared).await,
+            _ => self.record(account, usage, shared).await,
         }
     }
 
@@ -195,14 +193,14 @@ impl Book {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn settle(&self, ctx: &Context, account: AccountId) -> Result<()> {
-        if ctx.accounts.peek(account).is_none() {
-            usage::settle(&ctx.directory, account).await?;
+    pub async fn settle(&self, account: AccountId) -> Result<()> {
+        if self.accounts.peek(account).is_none() {
+            usage::settle(&self.directory, account).await?;
         }
         Ok(())
     }
 
-    /// Notes in the background what a session leaves. Nobody waits for it but [`Book::write_down`].
+    /// Notes in the background what a session leaves. Nobody waits for it but [`UsageTracker::write_down`].
     pub fn note(&self, noting: impl Future<Output = ()> + Send + 'static) {
         let mut all = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         while all.try_join_next().is_some() {}
@@ -210,7 +208,7 @@ impl Book {
     }
 
     /// Writes down what this process has delivered and what its sessions have left: it stops.
-    pub async fn write_down(&self, ctx: &Context) {
+    pub async fn write_down(&self) {
         let mut noting = std::mem::take(&mut *self.noting.lock().unwrap_or_else(PoisonError::into_inner));
         while noting.join_next().await.is_some() {}
         let unwritten = |(account, known): (&AccountId, &Known)| {
@@ -218,15 +216,15 @@ impl Book {
         };
         let all: Vec<_> = self.lock().iter().filter_map(unwritten).collect();
         for account in all {
-            self.add(ctx, account).await;
+            self.add(account).await;
         }
     }
 
     /// What is not written is known here all the same, and tried again with the next change.
-    async fn record(&self, ctx: &Context, account: AccountId, usage: Usage, shared: Usage) {
-        match ctx.directory.record_usage(account, usage).await {
+    async fn record(&self, account: AccountId, usage: Usage, shared: Usage) {
+        match self.directory.record_usage(account, usage).await {
             Ok(record) => {
-                let seen = ctx.directory.seen();
+                let seen = self.directory.seen();
                 self.remember(account, Known { record, delivered: Usage::default(), shared, seen });
             }
             Err(error) => {
@@ -236,20 +234,20 @@ impl Book {
     }
 
     /// Adds what was delivered to the record, unless that was written anew and includes it.
-    async fn add(&self, ctx: &Context, account: AccountId) {
+    async fn add(&self, account: AccountId) {
         let Some(_adding) = Adding::begin(self, account) else { return };
-        if let Err(error) = self.try_to_add(ctx, account).await {
+        if let Err(error) = self.try_to_add(account).await {
             tracing::warn!(%account, %error, "what an account was delivered could not be written down");
         }
     }
 
-    async fn try_to_add(&self, ctx: &Context, account: AccountId) -> Result<()> {
-        let delivered = self.read(ctx, account).await?.delivered;
+    async fn try_to_add(&self, account: AccountId) -> Result<()> {
+        let delivered = self.read(account).await?.delivered;
         if delivered == Usage::default() {
             return Ok(());
         }
-        let record = ctx.directory.add_usage(account, delivered).await?;
-        let seen = ctx.directory.seen();
+        let record = self.directory.add_usage(account, delivered).await?;
+        let seen = self.directory.seen();
         if let Some(known) = self.lock().get_mut(&account) {
             // More may have come meanwhile.
             (known.record, known.seen) = (record, seen);
@@ -286,21 +284,21 @@ impl Book {
 
 /// Something is being added to the record of an account.
 struct Adding<'a> {
-    book: &'a Book,
+    tracker: &'a UsageTracker,
     account: AccountId,
 }
 
 impl<'a> Adding<'a> {
     /// `None` if it is already.
-    fn begin(book: &'a Book, account: AccountId) -> Option<Self> {
-        let mut all = book.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(account).then_some(Adding { book, account })
+    fn begin(tracker: &'a UsageTracker, account: AccountId) -> Option<Self> {
+        let mut all = tracker.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(account).then_some(Adding { tracker, account })
     }
 }
 
 impl Drop for Adding<'_> {
     fn drop(&mut self) {
-        self.book.adding.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.account);
+        self.tracker.adding.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.account);
     }
 }
 
