@@ -1,14 +1,17 @@
-//! What changed in a mailbox since a client knew it: messages that went, and messages that changed, some at a time.
+//! What changed in a mailbox since a client knew it: messages that went, and messages that changed, some at a
+//! time.
 //!
-//! Every second message of a large mailbox may have changed, which is a set of as many ranges, and a client takes as long as it
-//! likes to hear of them. So a session never holds more than a part of such a set: the mod-sequences say what comes next.
+//! Every second message of a large mailbox may have changed, which is a set of as many ranges, and a client
+//! takes as long as it likes to hear of them. So a session never holds more than a part of such a set: the
+//! mod-sequences say what comes next.
 
 use sealpost_account::state::{Mailbox, Row};
 use sealpost_base::{ModSeq, Uid, UidSet};
 
 /// Ranges of one part: about what a connection may hold anyway.
 const RANGES: usize = 512;
-/// Rows that changed which are looked at for one part, whether or not they are kept: others have their turn then.
+/// Rows that changed which are looked at for one part, whether or not they are kept: others have their turn
+/// then.
 const ROWS: usize = 4096;
 
 /// Some of the messages that changed.

@@ -17,8 +17,8 @@ pub enum Kind {
     Move,
 }
 
-/// The events that place so many messages in mailbox `to` of the same log, without the flags that these rights do not let
-/// the user set there (RFC 4314 §4).
+/// The events that place so many messages in mailbox `to` of the same log, without the flags that these
+/// rights do not let the user set there (RFC 4314 §4).
 pub fn events(
     state: &AccountState,
     targets: &UidSet,

@@ -38,8 +38,8 @@ pub struct FlagsChanged {
 }
 
 impl FlagChange {
-    /// The events that do it, and what there is to report, if there is memory for that, in `reserved` or else; the bytes
-    /// that it takes if there is not. `reported` is up to where the client knows of changes.
+    /// The events that do it, and what there is to report, if there is memory for that, in `reserved` or
+    /// else; the bytes that it takes if there is not. `reported` is up to where the client knows of changes.
     ///
     /// # Errors
     /// `Denied` if these rights let the user change none of the flags; `Limit` for too many keywords.
@@ -102,7 +102,8 @@ impl FlagChange {
     /// Whether the flags may be stored in that message.
     fn may_change(&self, state: &AccountState, row: &Row, since: ModSeq) -> bool {
         if since == ModSeq::ZERO {
-            // Example 8 there: 0 asks whether the items exist. System flags always do, a keyword does where it is set.
+            // Example 8 there: 0 asks whether the items exist. System flags always do, a keyword does where
+            // it is set.
             let set = state.flags(row.flags);
             let has = |name: &String| state.keyword(name).is_some_and(|keyword| set.has(keyword));
             return self.action != FlagAction::Replace

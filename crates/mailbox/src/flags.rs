@@ -23,7 +23,8 @@ pub fn permitted(flags: &Flags, rights: Rights) -> Flags {
     Flags { system, keywords: if others { flags.keywords.clone() } else { Vec::new() } }
 }
 
-/// What a change of flags does with these rights: flags that may not be changed stay as they are (RFC 4314 §4).
+/// What a change of flags does with these rights: flags that may not be changed stay as they are
+/// (RFC 4314 §4).
 ///
 /// # Errors
 /// `Denied` if it may change none of them.

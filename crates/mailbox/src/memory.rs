@@ -1,8 +1,8 @@
-//! Memory for the UID sets that a session holds while its client takes a response, and waiting for memory while the
-//! session holds loaded accounts.
+//! Memory for the UID sets that a session holds while its client takes a response, and waiting for memory
+//! while the session holds loaded accounts.
 //!
-//! UID sets count as account memory. A session that waits for other memory keeps the accounts it has loaded; it stops
-//! waiting once others have waited long for account memory.
+//! UID sets count as account memory. A session that waits for other memory keeps the accounts it has loaded;
+//! it stops waiting once others have waited long for account memory.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ const UNPRESSED: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct NoMemory;
 
-/// Reserves account memory for these sets; `None` if they are small. Tries again for a second, in which accounts that were
-/// asked to give some back can do so.
+/// Reserves account memory for these sets; `None` if they are small. Tries again for a second, in which
+/// accounts that were asked to give some back can do so.
 ///
 /// # Errors
 /// `Limit` if there is not enough after that either.
@@ -62,8 +62,8 @@ pub fn try_reserve(accounts: &Accounts, bytes: usize) -> Result<Option<Charge>, 
     if bytes <= SMALL_SETS { Ok(None) } else { accounts.charge(bytes).ok_or(NoMemory).map(Some) }
 }
 
-/// Waits for memory while the session holds loaded accounts: `None` once `pressed` says that others have waited long for
-/// account memory.
+/// Waits for memory while the session holds loaded accounts: `None` once `pressed` says that others have
+/// waited long for account memory.
 pub async fn unless_pressed<T>(pressed: impl Fn() -> bool, acquiring: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(acquiring);
     let mut pause = UNPRESSED;

@@ -47,8 +47,8 @@ impl QuotaHeadroom {
         self.limits.exceeded(usage::of(state).with(self.other), more)
     }
 
-    /// The same where a change is decided, but for `freed`, which the change gives back; nothing to ask if nothing is
-    /// limited.
+    /// The same where a change is decided, but for `freed`, which the change gives back; nothing to ask if
+    /// nothing is limited.
     pub fn checking(self, freed: Usage) -> Option<Check> {
         if self.limits == Quotas::default() {
             return None;
@@ -62,8 +62,8 @@ impl QuotaHeadroom {
     }
 }
 
-/// What the log of a mailbox may hold: what is in a share counts for its owner. `own` is what the user's own log may hold,
-/// `account` the user's account.
+/// What the log of a mailbox may hold: what is in a share counts for its owner. `own` is what the user's own
+/// log may hold, `account` the user's account.
 ///
 /// # Errors
 /// What the store says.

@@ -1,11 +1,11 @@
 //! From a mailbox's name to where its messages are, and what a user may do there.
 //!
-//! The one place that knows of it: a name leads to a mailbox of an account's log, which need not be the user's own log.
-//! Whatever reads or changes messages asks here and then uses [`ResolvedMailbox::account`], never the user's own account;
-//! whatever changes the tree of names uses the user's own.
+//! The one place that knows of it: a name leads to a mailbox of an account's log, which need not be the
+//! user's own log. Whatever reads or changes messages asks here and then uses [`ResolvedMailbox::account`],
+//! never the user's own account; whatever changes the tree of names uses the user's own.
 //!
-//! Rights are looked up whenever they are needed, in the share's own state: a user who loses them loses them at once
-//! (`docs/decisions/0010-sharing.md`).
+//! Rights are looked up whenever they are needed, in the share's own state: a user who loses them loses them
+//! at once (`docs/decisions/0010-sharing.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -76,7 +76,8 @@ impl User<'_> {
             found => found,
         };
         match found {
-            // Another user may have given the name to another mailbox: that is found by looking at all of them.
+            // Another user may have given the name to another mailbox: that is found by looking at all of
+            // them.
             Err(_) if share::is_of_others(name) => {
                 self.links().await?;
                 self.resolve_known(name).await
@@ -134,8 +135,8 @@ impl User<'_> {
     }
 }
 
-/// Opens a share that `own` has a link to, and says what may be done there. A link that leads nowhere any more is removed, and
-/// one whose mailbox has another name by now is renamed.
+/// Opens a share that `own` has a link to, and says what may be done there. A link that leads nowhere any
+/// more is removed, and one whose mailbox has another name by now is renamed.
 ///
 /// # Errors
 /// What the store says.
@@ -169,7 +170,8 @@ impl ResolvedMailbox {
     /// The mailbox, if all of `needed` are among the rights to it.
     ///
     /// # Errors
-    /// `Denied`; for a mailbox that may not even be listed, the error for one that does not exist (RFC 4314 §6).
+    /// `Denied`; for a mailbox that may not even be listed, the error for one that does not exist
+    /// (RFC 4314 §6).
     pub fn require(self, needed: Rights) -> Result<Self> {
         if self.rights.contains(needed) {
             return Ok(self);
@@ -213,8 +215,8 @@ fn no_mailbox(name: &str) -> Error {
     Error::not_found(format!("no mailbox {name}"))
 }
 
-/// The owner deleted the mailbox, or took all rights away. What is the owner's own stays known until it is deleted for
-/// good, so that it can be brought back.
+/// The owner deleted the mailbox, or took all rights away. What is the owner's own stays known until it is
+/// deleted for good, so that it can be brought back.
 async fn remove_link(own: &Account, mailbox: MailboxId, link: &Link) -> Result<()> {
     own.commit(|state| {
         let still = state.link(mailbox).is_some_and(|known| known.share == link.share);

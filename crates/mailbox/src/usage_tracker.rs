@@ -1,10 +1,11 @@
 //! How much accounts hold, as deliveries have to know it without a key, and whether there is room for more.
 //!
-//! An account that a session of this process has loaded is known exactly. Of others the usage record is known, and what this
-//! process has delivered since, which it adds to the record whenever that passes [`UNRECORDED_OCTETS`] or [`UNRECORDED_MESSAGES`], and when
-//! the server stops. Where there is no record, what the store holds is counted. Sessions write an exact record when they end.
-//! So an account can pass its limits by that much for each process, and by the messages that are on their way at the
-//! same moment, and by no more (`docs/decisions/0015-mailboxes-and-quota.md`).
+//! An account that a session of this process has loaded is known exactly. Of others the usage record is
+//! known, and what this process has delivered since, which it adds to the record whenever that passes
+//! [`UNRECORDED_OCTETS`] or [`UNRECORDED_MESSAGES`], and when the server stops. Where there is no record,
+//! what the store holds is counted. Sessions write an exact record when they end. So an account can pass its
+//! limits by that much for each process, and by the messages that are on their way at the same moment, and by
+//! no more (`docs/decisions/0015-mailboxes-and-quota.md`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,8 +92,8 @@ impl UsageTracker {
         }
     }
 
-    /// What the record says, and what this process has delivered beside it. Without a record, what is there is counted and written
-    /// down.
+    /// What the record says, and what this process has delivered beside it. Without a record, what is there
+    /// is counted and written down.
     async fn read(&self, account: AccountId) -> Result<Known> {
         let seen = self.directory.seen();
         let record = match self.directory.usage_record(account).await? {
@@ -161,8 +162,8 @@ impl UsageTracker {
         }
     }
 
-    /// A session saw that much in the account's own log and in its shares. Written down if it is news and limits depend on it, or if it is
-    /// much: an operator may set a limit while nobody is there who knows.
+    /// A session saw that much in the account's own log and in its shares. Written down if it is news and
+    /// limits depend on it, or if it is much: an operator may set a limit while nobody is there who knows.
     pub async fn observed(&self, account: AccountId, quotas: Quotas, own: Usage, shared: Usage) {
         let usage = own.with(shared);
         let record = match self.known(account) {
@@ -189,7 +190,8 @@ impl UsageTracker {
         }
     }
 
-    /// Counts what an account holds that nobody has written down: limits were set. An account that is loaded is known exactly.
+    /// Counts what an account holds that nobody has written down: limits were set. An account that is loaded
+    /// is known exactly.
     ///
     /// # Errors
     /// What the store says.

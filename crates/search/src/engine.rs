@@ -9,8 +9,9 @@ use tokio::sync::Semaphore;
 use crate::matches::ResultMemory;
 use crate::sort::orders::Orders;
 
-/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it each, and
-/// waits for the second one while it has the first. Less than all of it, so that somebody can always go on.
+/// How many sessions sort or thread at once: each holds at most two fair parts of the budget, an eighth of it
+/// each, and waits for the second one while it has the first. Less than all of it, so that somebody can
+/// always go on.
 const SORTING: usize = 3;
 
 /// Searches, sorts and threads messages. One for a process.

@@ -1,9 +1,10 @@
 //! Searching a scope, one mailbox after the other.
 //!
-//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers); the
-//! summaries (Date and the common header fields), thousands at a time; what is stored with the message (structure and
-//! folded text), from segments of texts, and one by one where there is none; and the message itself, read as a stream, if its
-//! stored text is cut off. The last two run in several tasks at once, with a bounded number of messages each.
+//! Steps, each only for messages that the one before left undecided: the rows (flags, sizes, dates, numbers);
+//! the summaries (Date and the common header fields), thousands at a time; what is stored with the message
+//! (structure and folded text), from segments of texts, and one by one where there is none; and the message
+//! itself, read as a stream, if its stored text is cut off. The last two run in several tasks at once, with a
+//! bounded number of messages each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,7 +92,8 @@ impl Engine {
     /// The messages of the scope that match, by mailbox and UID. Ages are counted from `now`.
     ///
     /// # Errors
-    /// `Retry` if there is no memory for the result now, `Limit` if the scope is too large for it; what `progress` says.
+    /// `Retry` if there is no memory for the result now, `Limit` if the scope is too large for it; what
+    /// `progress` says.
     pub async fn find<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -240,8 +242,9 @@ impl<P: Progress> MailboxSearch<'_, P> {
         Ok(undecided.difference(&decided))
     }
 
-    /// Decides by the texts that segments have, thousands at a time, where that is possible; the others. First by the short
-    /// ones and by what the others cannot hold, then by those others that are left if they are many.
+    /// Decides by the texts that segments have, thousands at a time, where that is possible; the others.
+    /// First by the short ones and by what the others cannot hold, then by those others that are left if they
+    /// are many.
     async fn by_texts(&mut self, undecided: UidSet, headers: bool) -> Result<UidSet, Stop<P::Interruption>> {
         let MailboxScope { account, mailbox, .. } = self.mailbox;
         let at_once = batch_rows(&self.bound.query);
@@ -373,7 +376,8 @@ fn batch_rows(query: &Query) -> usize {
     (BATCH_ROWS / (1 + query.patterns.len() / 16)).max(BATCH_ROWS_LEAST)
 }
 
-/// Those of the messages that are still there. One that was expunged meanwhile matches nothing (RFC 2180 §4.3).
+/// Those of the messages that are still there. One that was expunged meanwhile matches nothing
+/// (RFC 2180 §4.3).
 fn candidates<'a>(
     scope: &'a MailboxScope,
     state: &'a AccountState,

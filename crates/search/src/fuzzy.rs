@@ -1,12 +1,13 @@
 //! FUZZY (RFC 6203): what "about" means for each key, and how good a match is.
 //!
-//! - A string is a set of words, in any order. Words are compared folded and without diacritics. A word of the search is
-//!   found if a word of the text is the same, begins with it, contains it, is the beginning of it, or differs by a typing
-//!   mistake or two (see [`closeness`]); every word of the search has to be found. In the header of TEXT and in the fields
-//!   a word counts fully, in the body four fifths of that. What is cut off from the stored text is not looked at.
+//! - A string is a set of words, in any order. Words are compared folded and without diacritics. A word of
+//!   the search is found if a word of the text is the same, begins with it, contains it, is the beginning of
+//!   it, or differs by a typing mistake or two (see [`closeness`]); every word of the search has to be found.
+//!   In the header of TEXT and in the fields a word counts fully, in the body four fifths of that. What is
+//!   cut off from the stored text is not looked at.
 //! - A day may be missed by a week, a size by a tenth.
-//! - OR takes the better one of two, several keys their mean; flags, numbers, NOT and all others are matched exactly
-//!   (RFC 6203 §5).
+//! - OR takes the better one of two, several keys their mean; flags, numbers, NOT and all others are matched
+//!   exactly (RFC 6203 §5).
 //!
 //! The score is from 1 to 100 (RFC 6203 §4); 0 is no match.
 
@@ -147,7 +148,8 @@ fn mean(scores: &[u8]) -> u8 {
     (sum / scores.len().max(1)) as u8
 }
 
-/// How close a word of the text (`found`, `chars`) is to one that is looked for: 100 if it is the same, 0 if it is another.
+/// How close a word of the text (`found`, `chars`) is to one that is looked for: 100 if it is the same, 0 if
+/// it is another.
 fn closeness(word: &Word, found: &str, chars: &[char]) -> u8 {
     if found == word.text {
         return 100;

@@ -1,8 +1,8 @@
 //! The messages that a search found, and the memory that they take.
 //!
-//! A result of many messages lives until its answer is sent, however slowly the client takes it. So its memory comes from a
-//! part of the budget that is for results alone: a session that holds some of it may wait for other memory, for there always
-//! is some that is not results.
+//! A result of many messages lives until its answer is sent, however slowly the client takes it. So its
+//! memory comes from a part of the budget that is for results alone: a session that holds some of it may wait
+//! for other memory, for there always is some that is not results.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ const SHARE: usize = 8;
 const LARGE_PARTS: usize = 3;
 /// Results up to this size are part of what a connection takes anyway, in bytes.
 const SMALL: usize = 8 * 1024;
-/// What a message takes while it is searched for: its place among the matches, and among those that are not decided yet.
+/// What a message takes while it is searched for: its place among the matches, and among those that are not
+/// decided yet.
 const SEARCHED_BYTES: usize = 2 * size_of::<Match>();
 
 /// A message that was found. Ordered by mailbox, then by UID.

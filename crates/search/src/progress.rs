@@ -6,8 +6,8 @@ use sealpost_base::Error;
 
 /// The caller's side of a long search: it keeps its client informed, and says when to stop.
 ///
-/// The engine waits for everything through this trait, so that a caller can report progress meanwhile. It never writes to
-/// a client itself.
+/// The engine waits for everything through this trait, so that a caller can report progress meanwhile. It
+/// never writes to a client itself.
 pub trait Progress: Send {
     /// Why the caller ended the work: its client is gone, or the server stops.
     type Interruption: Send;
@@ -18,8 +18,8 @@ pub trait Progress: Send {
         work: impl Future<Output = T> + Send,
     ) -> impl Future<Output = Result<T, Self::Interruption>> + Send;
 
-    /// As [`Progress::await_with_progress`], for a permit that other sessions wait for, or while one is held: a caller
-    /// whose client takes no data gives it up soon.
+    /// As [`Progress::await_with_progress`], for a permit that other sessions wait for, or while one is held:
+    /// a caller whose client takes no data gives it up soon.
     fn acquire_with_progress<T: Send>(
         &mut self,
         work: impl Future<Output = T> + Send,

@@ -1,4 +1,5 @@
-//! A search, made ready: strings folded, and what is cheap put first. It is bound to each mailbox that it runs over.
+//! A search, made ready: strings folded, and what is cheap put first. It is bound to each mailbox that it
+//! runs over.
 
 use std::sync::Arc;
 
@@ -123,8 +124,8 @@ impl Query {
         any(&self.root, &|key| matches!(key, Key::ChangedSince(_)))
     }
 
-    /// Whether summaries can decide something: they have the Date field and the common header fields. What is in the
-    /// header need not be looked for in the text.
+    /// Whether summaries can decide something: they have the Date field and the common header fields. What is
+    /// in the header need not be looked for in the text.
     pub(crate) fn asks_for_headers(&self) -> bool {
         self.asks_for_fields() || self.patterns.iter().any(|pattern| pattern.part == TextPart::Anywhere)
     }
@@ -136,8 +137,8 @@ impl Query {
         self.asks_for_dates() || self.patterns.iter().any(kept)
     }
 
-    /// Whether texts of messages are asked for, and if so, whether those of headers are: what may be decided by texts
-    /// without anything else but the Date field.
+    /// Whether texts of messages are asked for, and if so, whether those of headers are: what may be decided
+    /// by texts without anything else but the Date field.
     pub(crate) fn asks_for_texts(&self) -> Option<bool> {
         let elsewhere = |pattern: &Pattern| match &pattern.part {
             TextPart::Field(name) => !Summary::has_field(name),

@@ -12,13 +12,14 @@ use crate::evaluate::{KnownFields, Relevance, RowFields};
 use crate::find::Candidate;
 use crate::query::{Bound, Query};
 
-/// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a command.
+/// Bytes of a header field's name that are looked at; no name that is looked for can be longer than a
+/// command.
 const NAME_BYTES: usize = 1024;
 /// Stored texts that are read together, as they are stored; one at least.
 pub(crate) const TEXTS_BYTES: usize = 256 * 1024;
 
-/// Which of the messages match, by what is stored with each; `None` where only the message itself can tell. Their texts are
-/// read together, as many as fit into [`TEXTS_BYTES`].
+/// Which of the messages match, by what is stored with each; `None` where only the message itself can tell.
+/// Their texts are read together, as many as fit into [`TEXTS_BYTES`].
 pub(crate) async fn by_stored_texts(
     account: &Account,
     bound: &Bound,
@@ -86,8 +87,8 @@ async fn learn_envelope(
     Ok(())
 }
 
-/// Whether the message matches, by all of its text: it is read as a stream. For messages whose stored text is cut
-/// off, or whose stored text or structure is damaged.
+/// Whether the message matches, by all of its text: it is read as a stream. For messages whose stored text is
+/// cut off, or whose stored text or structure is damaged.
 ///
 /// # Errors
 /// What reading says.

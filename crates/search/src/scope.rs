@@ -33,7 +33,8 @@ pub struct MailboxScope {
     pub marked: UidSet,
 }
 
-/// A mailbox of the scope was deleted, its UIDs mean something else now, or the user may not read it any more.
+/// A mailbox of the scope was deleted, its UIDs mean something else now, or the user may not read it any
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MailboxGone;
 
@@ -81,8 +82,8 @@ impl<'a> Scope<'a> {
 }
 
 impl MailboxScope {
-    /// Every mailbox of an account that holds messages itself. The mailboxes that its links lead to are in logs of their
-    /// own: the caller adds those that the user may read.
+    /// Every mailbox of an account that holds messages itself. The mailboxes that its links lead to are in
+    /// logs of their own: the caller adds those that the user may read.
     pub fn all_of(account: &Arc<Account>) -> Vec<Self> {
         let state = account.state();
         let own = state.mailboxes().filter(|mailbox| mailbox.link().is_none());

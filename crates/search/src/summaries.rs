@@ -49,8 +49,8 @@ pub(crate) fn sent(row: SortRow, summary: Option<&Summary>) -> i64 {
     summary.and_then(Summary::sent).map_or(row.received, |sent| sent.seconds)
 }
 
-/// Gives `each` of the messages, which are in the order of mailbox and UID, with its index, its row and its summary, if one
-/// was asked for and can be had. Messages that are gone are passed over.
+/// Gives `each` of the messages, which are in the order of mailbox and UID, with its index, its row and its
+/// summary, if one was asked for and can be had. Messages that are gone are passed over.
 ///
 /// # Errors
 /// `Retry` if messages cannot be read for now; what `progress` says.

@@ -1,5 +1,5 @@
-//! Threads of what a search found: one pass over the summaries, and one of two algorithms over what was kept of them: a few
-//! numbers and hashes a message, never a header (RFC 5256).
+//! Threads of what a search found: one pass over the summaries, and one of two algorithms over what was kept
+//! of them: a few numbers and hashes a message, never a header (RFC 5256).
 
 mod forest;
 mod ordered;
@@ -78,8 +78,9 @@ impl Item {
     }
 }
 
-/// The first 64 bits of a hash. Of a million strings two share them by chance in one mailbox out of thirty million, and nobody finds
-/// a string that shares them with a given one; who makes two strings that share them has confused only their own messages.
+/// The first 64 bits of a hash. Of a million strings two share them by chance in one mailbox out of thirty
+/// million, and nobody finds a string that shares them with a given one; who makes two strings that share
+/// them has confused only their own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Short(NonZeroU64);
 
@@ -99,7 +100,8 @@ impl Engine {
     /// The threads of what was found in the scope, which is in the order of mailbox and UID.
     ///
     /// # Errors
-    /// `Retry` if messages cannot be read for now, `Limit` if there are too many for the memory; what `progress` says.
+    /// `Retry` if messages cannot be read for now, `Limit` if there are too many for the memory; what
+    /// `progress` says.
     pub async fn thread<P: Progress>(
         &self,
         scope: Scope<'_>,
@@ -141,7 +143,8 @@ impl Engine {
     }
 }
 
-/// What of so many bytes is left for messages that are only referred to; `None` if they are too few for the others.
+/// What of so many bytes is left for messages that are only referred to; `None` if they are too few for the
+/// others.
 fn room(bytes: usize, messages: usize) -> Option<usize> {
     bytes.checked_sub(messages.saturating_mul(MESSAGE_BYTES))
 }

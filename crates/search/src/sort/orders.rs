@@ -1,9 +1,11 @@
-//! The last orders: what mailboxes came to when they were sorted, for whoever wants them sorted like that again.
+//! The last orders: what mailboxes came to when they were sorted, for whoever wants them sorted like that
+//! again.
 //!
-//! By what never changes, messages have the same order for ever; they only come and go. So an order that is kept serves every
-//! sort of messages that are all in it, and those of it that are not asked for are passed over. With a message that it does
-//! not know there is no use for it: the mailbox is sorted anew. Since UIDs are never given twice, nothing has to be told of
-//! changes. Only what is certain is kept: an order for which all of every message could be read and compared.
+//! By what never changes, messages have the same order for ever; they only come and go. So an order that is
+//! kept serves every sort of messages that are all in it, and those of it that are not asked for are passed
+//! over. With a message that it does not know there is no use for it: the mailbox is sorted anew. Since UIDs
+//! are never given twice, nothing has to be told of changes. Only what is certain is kept: an order for which
+//! all of every message could be read and compared.
 
 use std::sync::Arc;
 
@@ -92,8 +94,8 @@ impl Order {
         self.ranks.len() * size_of::<u32>() + found * size_of::<Match>()
     }
 
-    /// `found`, which ascends by UID, in this order; `None` if one of them has no place in it. Takes time in proportion to
-    /// what is kept.
+    /// `found`, which ascends by UID, in this order; `None` if one of them has no place in it. Takes time in
+    /// proportion to what is kept.
     pub(crate) fn sort(&self, found: &[Match]) -> Option<Vec<Match>> {
         // Where in `found` each message of the order is: there is none at the end.
         let mut places = vec![u32::MAX; self.ranks.len()];

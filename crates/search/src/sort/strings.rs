@@ -1,5 +1,5 @@
-//! The strings of one sort key: each different one once, because a mailbox has far fewer senders and subjects than
-//! messages. They are compared with each other once, and messages by the ranks that this gives.
+//! The strings of one sort key: each different one once, because a mailbox has far fewer senders and subjects
+//! than messages. They are compared with each other once, and messages by the ranks that this gives.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +11,8 @@ pub(crate) struct Strings {
     rows: Vec<u32>,
     ends: Vec<u32>,
     octets: Vec<u8>,
-    /// The first string of each hash. Another one with the same hash is kept as often as it comes, which does no harm.
+    /// The first string of each hash. Another one with the same hash is kept as often as it comes, which does
+    /// no harm.
     known: HashMap<u64, u32>,
     hasher: RandomState,
 }

@@ -16,8 +16,8 @@ pub struct Forest {
     roots: Vec<u32>,
 }
 
-/// A step on the way through all threads. Messages that follow on each other without a step between them are each the
-/// parent of the next one; what is opened after a message is a branch below it.
+/// A step on the way through all threads. Messages that follow on each other without a step between them are
+/// each the parent of the next one; what is opened after a message is a branch below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A thread begins, or a branch of one.

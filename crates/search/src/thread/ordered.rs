@@ -8,8 +8,8 @@ use super::forest::Forest;
 
 /// Threads the messages, whose order is that of the mailbox.
 pub(crate) fn thread(items: &mut [Item]) -> Forest {
-    // Threads are in the order of their first messages, and within them everything is by date: with all messages by date,
-    // the first one of a subject begins its thread.
+    // Threads are in the order of their first messages, and within them everything is by date: with all
+    // messages by date, the first one of a subject begins its thread.
     items.sort_unstable_by_key(|item| (item.sent, item.at));
     let mut forest = Forest::with_capacity(items.len());
     let mut roots = Vec::new();

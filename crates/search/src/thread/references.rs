@@ -1,9 +1,10 @@
 //! THREAD=REFERENCES (RFC 5256 §3): the six steps, over numbers and hashes.
 //!
-//! Message identifiers are hashes here, and every message and every identifier that is referred to is a node with one
-//! parent at most. Everything is iterative: threads may be as deep as the mailbox is long. What a hostile mailbox could
-//! make quadratic has a bound: the way up to a root, which is how loops are found, and the number of nodes. Beyond
-//! them links are left out, which takes threads apart and never makes a wrong one.
+//! Message identifiers are hashes here, and every message and every identifier that is referred to is a node
+//! with one parent at most. Everything is iterative: threads may be as deep as the mailbox is long. What a
+//! hostile mailbox could make quadratic has a bound: the way up to a root, which is how loops are found, and
+//! the number of nodes. Beyond them links are left out, which takes threads apart and never makes a wrong
+//! one.
 
 use std::collections::HashMap;
 
@@ -37,7 +38,8 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// No messages yet of so many; for dummies there are `bytes`. Nothing grows later, since growing takes thrice the memory.
+    /// No messages yet of so many; for dummies there are `bytes`. Nothing grows later, since growing takes
+    /// thrice the memory.
     pub(crate) fn new(messages: usize, bytes: usize) -> Self {
         let dummies = bytes / DUMMY_BYTES;
         let nodes = messages + dummies;
@@ -57,7 +59,8 @@ impl Links {
     pub(crate) fn add(&mut self, id: Option<Short>, references: &[Short]) {
         self.steps_left += STEPS_PER_MESSAGE;
         let node = self.claim(id);
-        // A message that refers to itself says nothing by it. Of very many references, the last ones are the nearest.
+        // A message that refers to itself says nothing by it. Of very many references, the last ones are the
+        // nearest.
         let from = references.len().saturating_sub(limits::THREAD_REFERENCES);
         let mut last = NONE;
         for reference in references[from..].iter().filter(|reference| Some(**reference) != id) {
@@ -115,7 +118,8 @@ impl Links {
         node
     }
 
-    /// Whether `above` is `node` or one of its ancestors, so that making it a child of `node` would be a loop.
+    /// Whether `above` is `node` or one of its ancestors, so that making it a child of `node` would be a
+    /// loop.
     fn is_above(&mut self, above: u32, mut node: u32) -> bool {
         if above == node {
             return true;
@@ -158,8 +162,8 @@ impl Links {
     }
 }
 
-/// Step 3: the parent of each node when dummies are gone, except for those at the top: the nearest node above it that is a
-/// message or has no parent.
+/// Step 3: the parent of each node when dummies are gone, except for those at the top: the nearest node above
+/// it that is a message or has no parent.
 fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
     let mut path = Vec::new();
     for start in 0..parent.len() as u32 {
@@ -177,7 +181,8 @@ fn parents(mut parent: Vec<u32>, message: &[u32]) -> Vec<u32> {
     parent
 }
 
-/// Threads at the top while they are gathered by subject. Nodes are messages, by index, and dummies after them.
+/// Threads at the top while they are gathered by subject. Nodes are messages, by index, and dummies after
+/// them.
 struct Gathering<'a> {
     items: &'a [Item],
     /// All messages by date (RFC 5256 §2.2).

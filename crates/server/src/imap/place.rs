@@ -22,8 +22,8 @@ impl Session {
         Ok(self.resolver()?.resolve(name.as_str()).await?)
     }
 
-    /// As [`Session::place`], for a mailbox that messages are put into: creating one that does not exist helps
-    /// (RFC 3501 §6.3.11, §6.4.7).
+    /// As [`Session::place`], for a mailbox that messages are put into: creating one that does not exist
+    /// helps (RFC 3501 §6.3.11, §6.4.7).
     pub(super) async fn place_for_messages(&self, name: &Mailbox) -> Result<ResolvedMailbox, Failure> {
         match self.resolver()?.resolve(name.as_str()).await {
             Err(error) if is_missing(&error) => Err(Reply::try_create().into()),
@@ -31,7 +31,8 @@ impl Session {
         }
     }
 
-    /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7, URLFETCH).
+    /// Where that name leads for whoever has that account, with the rights of that user (RFC 4467 §7,
+    /// URLFETCH).
     pub(super) async fn place_of(&self, account: &Arc<Account>, name: &Mailbox) -> Result<ResolvedMailbox> {
         User { accounts: &self.ctx.accounts, account }.resolve_known(name.as_str()).await
     }

@@ -1,7 +1,7 @@
 //! SEARCH (RFC 3501 §6.4.4, RFC 4731), and what SORT, THREAD and ESEARCH share with it.
 //!
-//! A command is translated ([`compile`]), run by the search engine over a [`numbered`] scope, and answered ([`answer`]). Its
-//! result can be kept as `$` (RFC 5182), a set of UIDs in the session's view.
+//! A command is translated ([`compile`]), run by the search engine over a [`numbered`] scope, and answered
+//! ([`answer`]). Its result can be kept as `$` (RFC 5182), a set of UIDs in the session's view.
 
 pub(super) mod answer;
 pub(super) mod charset;
@@ -75,8 +75,8 @@ impl Session {
         Ok(())
     }
 
-    /// SORT and THREAD have to name a charset: after ENABLE UTF8=ACCEPT that is UTF-8, or the part of it that is ASCII
-    /// (RFC 6855 §3, erratum 4029).
+    /// SORT and THREAD have to name a charset: after ENABLE UTF8=ACCEPT that is UTF-8, or the part of it that
+    /// is ASCII (RFC 6855 §3, erratum 4029).
     ///
     /// # Errors
     /// `BAD` for another one.
@@ -91,11 +91,12 @@ impl Session {
     /// Makes a search ready.
     ///
     /// # Errors
-    /// `NO [BADCHARSET]` for a charset that is not known; `NO [LIMIT]` for too many strings that are matched fuzzily.
+    /// `NO [BADCHARSET]` for a charset that is not known; `NO [LIMIT]` for too many strings that are matched
+    /// fuzzily.
     pub(super) fn query(&self, search: &Search, scope: &NumberedScope) -> Result<Arc<Query>, Failure> {
         let Some(charset) = Charset::named(search.charset.as_ref()) else {
-            // Hundreds of names are known. A list of them is optional, and one that has only some of them is wrong
-            // (RFC 3501 §7.1, RFC 9051 §7.1).
+            // Hundreds of names are known. A list of them is optional, and one that has only some of them is
+            // wrong (RFC 3501 §7.1, RFC 9051 §7.1).
             let code = Code::BadCharset(Vec::new());
             return Err(Reply::no(code, "charset not known; UTF-8 always is").into());
         };
@@ -106,8 +107,8 @@ impl Session {
     /// The messages of the scope that match, ascending by UID. Tells the client which are damaged.
     ///
     /// # Errors
-    /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the memory; the end of
-    /// the session, or of the mailbox.
+    /// `NO [UNAVAILABLE]` if messages cannot be read for now; `NO [LIMIT]` if there are too many for the
+    /// memory; the end of the session, or of the mailbox.
     pub(super) async fn find(
         &mut self,
         scope: &NumberedScope,
@@ -144,8 +145,8 @@ impl Session {
         Ok(())
     }
 
-    /// RFC 5182 §2.1: a search that should have been saved and is answered with NO leaves `$` empty; one that is BAD
-    /// leaves it alone.
+    /// RFC 5182 §2.1: a search that should have been saved and is answered with NO leaves `$` empty; one that
+    /// is BAD leaves it alone.
     pub(super) fn keep_saved(&mut self, saves: bool, outcome: Outcome) -> Outcome {
         if let (true, Err(Failure::Reply(Reply { status: Status::No, .. })), Some(view)) =
             (saves, &outcome, &mut self.view)

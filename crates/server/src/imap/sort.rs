@@ -1,4 +1,5 @@
-//! SORT (RFC 5256), with RETURN (ESORT, RFC 5267 §3) and the keys of SORT=DISPLAY (RFC 5957): a search, then an order.
+//! SORT (RFC 5256), with RETURN (ESORT, RFC 5267 §3) and the keys of SORT=DISPLAY (RFC 5957): a search, then
+//! an order.
 
 use sealpost_imap::types::{Sort, SortCriterion, SortKey as Key, Tag};
 use sealpost_search::{Comparator, Matches, SortKey};
@@ -54,8 +55,8 @@ impl Session {
         Ok(Reply::ok("SORT completed"))
     }
 
-    /// The messages in the order of the comparators; equal ones in that of the mailbox (RFC 5256 §3). Tells the client which
-    /// are damaged.
+    /// The messages in the order of the comparators; equal ones in that of the mailbox (RFC 5256 §3). Tells
+    /// the client which are damaged.
     ///
     /// # Errors
     /// `NO [UNAVAILABLE]` if messages cannot be read for now.

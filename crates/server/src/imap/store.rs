@@ -53,8 +53,8 @@ impl Session {
             telling.flags = targets.clone();
         }
         let modified = named(self.view()?, &modified, store.uid).map(Code::Modified);
-        // A message that is gone, which this client does not know yet: those that are there were changed, and the client
-        // learns of the others with its next command (RFC 2180 §4.2.3, RFC 5530 §3).
+        // A message that is gone, which this client does not know yet: those that are there were changed, and
+        // the client learns of the others with its next command (RFC 2180 §4.2.3, RFC 5530 §3).
         let gone = present < targets.len() && !store.uid && reported;
         Ok(match modified {
             Some(modified) if gone => {

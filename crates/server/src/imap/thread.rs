@@ -29,8 +29,8 @@ impl Session {
         Ok(Reply::ok("THREAD completed"))
     }
 
-    /// `* THREAD (2)(3 6 (4 23)(44 7 96))`: `thread-data = "THREAD" [SP 1*thread-list]`, `thread-members = nz-number *(SP
-    /// nz-number) [SP thread-nested]` (RFC 5256 §5).
+    /// `* THREAD (2)(3 6 (4 23)(44 7 96))`: `thread-data = "THREAD" [SP 1*thread-list]`,
+    /// `thread-members = nz-number *(SP nz-number) [SP thread-nested]` (RFC 5256 §5).
     async fn write_threads(
         &mut self,
         scope: &NumberedScope,

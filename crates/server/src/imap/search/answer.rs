@@ -1,5 +1,5 @@
-//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with what RETURN asked for (RFC 4731 §3.1,
-//! RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and what of it `$` stands for afterwards.
+//! The answer to a search: `* SEARCH`, `* SORT`, or one ESEARCH response with what RETURN asked for
+//! (RFC 4731 §3.1, RFC 5182 §2.4, RFC 9394 §3, RFC 6203 §4), and what of it `$` stands for afterwards.
 
 use sealpost_base::{ModSeq, Uid, UidSet, limits};
 use sealpost_imap::types::{
@@ -70,7 +70,8 @@ impl Returns {
         *self == Returns { save: true, context: self.context, ..Returns::default() }
     }
 
-    /// Which of the results the client gets to know, as indices (RFC 5182 §2.4, RFC 9394 §3.2): `None` for all.
+    /// Which of the results the client gets to know, as indices (RFC 5182 §2.4, RFC 9394 §3.2): `None` for
+    /// all.
     fn told(&self, len: usize) -> Option<Vec<usize>> {
         if self.all || self.count || !(self.min || self.max || self.partial.is_some()) {
             return None;
@@ -205,7 +206,8 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The highest mod-sequence of the messages that are told (RFC 4731 §3.2), if it was asked for and there are any.
+    /// The highest mod-sequence of the messages that are told (RFC 4731 §3.2), if it was asked for and there
+    /// are any.
     fn highest_modseq(&self, returns: &Returns) -> Option<ModSeq> {
         if !self.modseq {
             return None;

@@ -69,8 +69,8 @@ impl NumberedScope {
         targets::ranges_of_uids(&self.mailbox.uids, &self.saved, set)
     }
 
-    /// The ranges of UIDs that a set of message numbers stands for. Numbers beyond the mailbox match nothing: in a search
-    /// they are no error (RFC 7377 §2).
+    /// The ranges of UIDs that a set of message numbers stands for. Numbers beyond the mailbox match nothing:
+    /// in a search they are no error (RFC 7377 §2).
     pub(super) fn by_number(&self, set: &SequenceSet) -> UidSet {
         targets::ranges_of_numbers(&self.mailbox.uids, &self.saved, set)
     }
