@@ -93,8 +93,7 @@ impl Files {
         let path = self.path(file);
         let file = File::open(&path).map_err(|e| owner::explained(&path, e))?;
         // A row that is damaged may say any size, and memory is not taken for bytes that are not there.
-        let is_there =
-            length <= LARGE_READ || file.metadata()?.len() >= start.saturating_add(length as u64);
+        let is_there = length <= LARGE_READ || file.metadata()?.len() >= start.saturating_add(length as u64);
         let step = if is_there { length } else { LARGE_READ };
         let mut bytes = Vec::with_capacity(step);
         while bytes.len() < length {

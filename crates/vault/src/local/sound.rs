@@ -252,10 +252,10 @@ mod tests {
     #[test]
     fn what_takes_too_long_is_interrupted() {
         let connection = Connection::open_in_memory().unwrap();
-        let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
-        let step = within(&connection, Duration::from_millis(1), || {
-            connection.query_row(endless, [], |_| Ok(()))
-        });
+        let endless =
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
+        let step =
+            within(&connection, Duration::from_millis(1), || connection.query_row(endless, [], |_| Ok(())));
         let mut found = Inspection::default();
         found.take("a step", step);
         assert!(found.unfinished && found.is_sound(), "that is no damage: {found:?}");
