@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Plaintext bytes in one sealed chunk of a message object.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 /// Rows of the local store that are looked up in its indexes when a server starts, the newest: what it writes next comes after them.
-pub const NEWEST_ROWS: usize = 50_000;
+pub const NEWEST_ROWS: usize = 10_000;
 /// How long a server looks at the indexes of the local store while it starts; what is left then is for `sealpost check`.
 pub const DATABASE_START_TIME: Duration = Duration::from_secs(10);
 /// How long `sealpost check` looks at the database of the local store; then it says so and goes on.

@@ -21,9 +21,10 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sealpost_base::limits::DATABASE_START_TIME;
 use sealpost_base::{AccountId, Error, Kind, SystemRandom};
 use sealpost_journal::{Journal, Tail};
-use sealpost_vault::store::{Transfer, Unreadable};
+use sealpost_vault::store::{Extent, Transfer, Unreadable};
 use sealpost_vault::{Listed, Store};
 use serde::Serialize;
 
@@ -104,6 +105,8 @@ struct Summary {
     unreadable_derived: BTreeSet<String>,
     /// Objects that were not copied because one before them cannot be read.
     held_back: BTreeSet<String>,
+    /// What is wrong with the database of FROM: its listings may lack objects.
+    damage: Vec<String>,
 }
 
 struct Copy {
@@ -122,7 +125,9 @@ pub async fn run(args: Args, global: &Global) -> Result<ExitCode> {
     require(&config, &args)?;
     let from = open(&config, &args.from, Purpose::Read).await?;
     let to = open(&config, &args.to, Purpose::Change).await?;
-    let summary = Summary { from: args.from.clone(), to: args.to.clone(), ..Summary::default() };
+    // What no listing shows is not copied, and nothing else would tell.
+    let damage = from.inspect(Extent::Newest, DATABASE_START_TIME).await?.damage;
+    let summary = Summary { from: args.from.clone(), to: args.to.clone(), damage, ..Summary::default() };
     let mut copy = Copy { verify: args.verify, summary, bar: progress(global), ..Copy::new(from, to) };
     let done = if args.account.is_empty() {
         copy.everything().await
@@ -499,7 +504,7 @@ impl Copy {
 impl Summary {
     /// Whether all that counts is at TO.
     fn is_complete(&self) -> bool {
-        self.differing.is_empty() && self.unreadable.is_empty()
+        self.differing.is_empty() && self.unreadable.is_empty() && self.damage.is_empty()
     }
 
     fn to_text(&self) -> String {
@@ -521,6 +526,12 @@ impl Summary {
         }
         for path in &self.differing {
             text.push_str(&format!("\ndiffers: {path}"));
+        }
+        for what in &self.damage {
+            text.push_str(&format!("\nthe database of {from} is damaged: {what}"));
+        }
+        if !self.damage.is_empty() {
+            text.push_str("\nobjects may be missing from the copy; repair the store (sealpost store repair), and copy again");
         }
         text
     }
