@@ -116,13 +116,13 @@ async fn who_cannot_read_a_mailbox_goes_by_what_was_written_down_and_delivered_s
     assert_eq!(ctx.directory.usage_record(me).await.unwrap(), Some(begun), "a little is not written down");
 
     // Another process does not know of it; after much has come, it does.
-    let other = tracker(&ctx);
+    let other = tracker(ctx);
     assert_eq!(other.lacks(me, quotas, message(600)).await.unwrap(), None);
     let many = Usage::of_messages(UNRECORDED_MESSAGES, UNRECORDED_OCTETS);
     ctx.usage.delivered(me, quotas, many).await;
     let record = ctx.directory.usage_record(me).await.unwrap().unwrap();
     assert_eq!((record.usage, record.complete), (begun.usage.with(message(600)).with(many), false));
-    assert_eq!(tracker(&ctx).lacks(me, quotas, message(1)).await.unwrap(), Some(Resource::Storage));
+    assert_eq!(tracker(ctx).lacks(me, quotas, message(1)).await.unwrap(), Some(Resource::Storage));
 
     // What two processes deliver adds up, and neither takes the place of the other.
     other.delivered(me, quotas, many.with(message(5))).await;
