@@ -24,7 +24,7 @@ MAY_USE = {
     "vault": "base",
     "journal": "base vault",
     "account": "base mime vault journal",
-    "mailbox": "base account",
+    "mailbox": "base vault account",
     "search": "base mime vault account mailbox",
     "archive": "base mime imap vault account",
     "server": "base mime imap smtp vault journal account mailbox search",
@@ -34,9 +34,7 @@ MAY_USE = {
 }
 
 # What tests of a crate may use besides.
-TESTS_MAY_USE = {
-    "mailbox": "vault",
-}
+TESTS_MAY_USE: dict[str, str] = {}
 
 # Formats and languages: no I/O and no runtime.
 PURE = ("base", "mime", "imap", "smtp")

@@ -13,6 +13,7 @@ pub mod flags;
 pub mod memory;
 pub mod quota;
 pub mod resolve;
+pub mod share;
 pub mod usage_tracker;
 
 pub use access::Access;

@@ -55,7 +55,11 @@ impl Session {
         resolve::follow(&self.ctx.accounts, own, mailbox, link).await
     }
 
-    fn resolver(&self) -> Result<User<'_>, Reply> {
+    /// This session's user.
+    ///
+    /// # Errors
+    /// `BAD` before login.
+    pub(super) fn resolver(&self) -> Result<User<'_>, Reply> {
         Ok(User { accounts: &self.ctx.accounts, account: self.account()? })
     }
 }

@@ -1,304 +1,123 @@
-//! Mailboxes become shares, shares are offered, made below others, and deleted (`docs/decisions/0010-sharing.md`).
+//! Sharing in IMAP's commands: what it takes is for [`sealpost_mailbox::share`] to say.
 
-mod leftovers;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use std::sync::Arc;
-
+use lru::LruCache;
+use sealpost_account::Account;
 use sealpost_account::acl::Acl;
-use sealpost_account::directory::{AccountName, AccountRecord, ShareRecord, Usage};
-use sealpost_account::rights::Rights;
-use sealpost_account::share::{self, About, Link};
-use sealpost_account::{Account, Offer, ops, usage};
-use sealpost_base::{AccountId, Error, Result, limits};
-use sealpost_imap::types::{Code, Mailbox};
-use sealpost_mailbox::Access;
-use sealpost_mailbox::quota::OverQuota;
+use sealpost_account::directory::{AccountRecord, Usage};
+use sealpost_base::{AccountId, Timestamp};
 use sealpost_mailbox::resolve::ResolvedMailbox;
-use sealpost_vault::{AccountKeys, RootKey};
+use sealpost_mailbox::share::leftovers::{removable_before, remove};
+use sealpost_mailbox::share::{CreateError, Sharing};
 
 use super::reply::{Failure, Reply};
 use super::session::Session;
-pub use leftovers::Leftovers;
-pub(super) use leftovers::remove_in_background;
+use crate::context::Context;
+
+/// How often a process looks at one account's.
+const PERIOD: Duration = Duration::from_secs(3600);
+/// Accounts of which it is remembered when they were looked at.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// When accounts were looked at, by the monotonic clock.
+pub struct Leftovers(Mutex<LruCache<AccountId, Duration>>);
+
+impl Default for Leftovers {
+    fn default() -> Self {
+        Leftovers(Mutex::new(LruCache::new(REMEMBERED)))
+    }
+}
+
+impl Leftovers {
+    /// Whether it is time to look at that account's; it counts as looked at then.
+    fn is_due(&self, account: AccountId, now: Duration) -> bool {
+        let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = looked.get(&account).is_none_or(|last| now.saturating_sub(*last) >= PERIOD);
+        if due {
+            looked.put(account, now);
+        }
+        due
+    }
+}
+
+/// Removes in the background what is left of the account's shares, unless this process did so lately.
+pub(super) fn remove_in_background(ctx: &Arc<Context>, own: &Arc<Account>) {
+    if !ctx.leftovers.is_due(own.id(), ctx.clock.monotonic()) {
+        return;
+    }
+    let (ctx, own) = (ctx.clone(), own.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = remove(&ctx.accounts, &ctx.directory, before(&ctx), &own) => {}
+            () = ctx.shutdown.wait() => {}
+        }
+    });
+}
+
+fn before(ctx: &Context) -> Timestamp {
+    removable_before(ctx.clock.now(), ctx.settings.retention)
+}
 
 impl Session {
-    /// Makes a share of a mailbox of the session's own account. Other sessions that have it open are told that it is gone:
-    /// its UIDs are others now. What is refused leaves nothing.
+    /// Makes a share of a mailbox of the session's own account: see [`Sharing::make`].
     pub(super) async fn make_share(
         &self,
         place: &ResolvedMailbox,
         acl: &Acl,
     ) -> Result<ResolvedMailbox, Failure> {
-        let own = self.account()?.clone();
-        leftovers::remove(&self.ctx, &own).await;
-        share::check_can_be_shared(&own.state(), place.mailbox)?;
-        let link = self.new_link();
-        let record = self.record_share(own.id(), &link).await?;
-        // Found again if nothing comes of it.
-        let mut refused = false;
-        let remembered = own.commit(|state| {
-            let events = vec![share::unlinked(&link)];
-            let checked = share::check_can_be_shared(state, place.mailbox)
-                .and_then(|()| ops::check_objects(state, &events));
-            refused = checked.is_err();
-            checked.map(|()| (events, ()))
-        });
-        if let Err(error) = remembered.await {
-            if refused {
-                self.ctx.directory.delete_share(&record).await?;
-            }
-            return Err(error.into());
-        }
-        match self.fill_share(&own, place, &link, acl).await {
-            Ok(share) => {
-                self.log_shared();
-                let mailbox = share.state().inbox().id();
-                let access = Access::Share { user: own.id(), owner: true };
-                Ok(ResolvedMailbox { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
-            }
-            Err(error) => {
-                leftovers::abandon(&self.ctx, &own, link.share).await;
-                Err(error.into())
-            }
-        }
+        Ok(self.sharing()?.make(place, acl).await?)
     }
 
-    /// Moves a mailbox into its share.
-    async fn fill_share(
-        &self,
-        own: &Account,
-        place: &ResolvedMailbox,
-        link: &Link,
-        acl: &Acl,
-    ) -> Result<Arc<Account>> {
-        let name = match own.state().mailbox(place.mailbox) {
-            Some(mailbox) => mailbox.name().to_owned(),
-            None => return Err(Error::not_found("the mailbox is gone")),
-        };
-        let above = own.state().last_uid_validity();
-        let share = self.begin_share(link, above).await?;
-        let noted = share::noted(&share.state());
-        own.commit(|_| Ok((vec![noted.clone()], ()))).await?;
-        let about = About { owner: own.id(), owner_name: self.user.clone(), name, closed: false };
-        own.move_into_share(place.mailbox, &share, link.clone(), &about, acl).await?;
-        Ok(share)
+    /// Sends the key of a share to an account: see [`Sharing::offer_to`].
+    pub(super) async fn offer_to(&self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<(), Failure> {
+        Ok(self.sharing()?.offer_to(place, to).await?)
     }
 
-    /// The id and the key of a share that is to be made.
-    fn new_link(&self) -> Link {
-        let random = &*self.ctx.random;
-        Link { share: AccountId::random(random), root: RootKey::generate(random), owner: None }
-    }
-
-    /// Records a share of that account, so that it is deleted with the account in any case.
-    async fn record_share(&self, owner: AccountId, link: &Link) -> Result<ShareRecord> {
-        let public = AccountKeys::derive(&link.root, link.share).public();
-        self.ctx.directory.record_share(owner, link.share, public).await
-    }
-
-    /// The log of a share that is recorded. The UIDVALIDITY of its inbox is greater than `above`.
-    async fn begin_share(&self, link: &Link, above: u32) -> Result<Arc<Account>> {
-        let share = self.ctx.accounts.open(link.share, &link.root).await?;
-        share.commit(|state| Ok((vec![share::numbered_above(state, above)], ()))).await?;
-        Ok(share)
-    }
-
-    /// Sends the key of a share to an account, if it has any right there: it gets a link, unless it has one.
-    pub(super) async fn offer_to(&self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<()> {
-        let about = {
-            let state = place.account.state();
-            if state.rights_of(to.id).is_empty() {
-                return Ok(());
-            }
-            state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?
-        };
-        let Some(root) = self.root_of(place)? else { return Ok(()) };
-        let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
-        let offer = Offer { link, name: about.name, below: None };
-        self.ctx.accounts.offer(to.id, &to.public, offer).await
-    }
-
-    /// The key of a share that the session has a link to.
-    fn root_of(&self, place: &ResolvedMailbox) -> Result<Option<RootKey>> {
-        let Some(own) = &self.account else { return Ok(None) };
-        let state = own.state();
-        let link = state.links().map(|(_, link)| link).find(|link| link.share == place.account.id());
-        Ok(link.map(|link| link.root.clone()))
-    }
-
-    /// Offers a share to everybody who has rights there.
-    async fn offer_to_members(&self, place: &ResolvedMailbox) -> Result<()> {
-        let acl = place.account.state().acl();
-        for member in acl.members() {
-            let Ok(name) = AccountName::parse(&member.name) else { continue };
-            // Another account may have that name by now.
-            if let Some(record) = self.ctx.directory.find(&name).await?.filter(|r| r.id == member.account) {
-                self.offer_to(place, &record).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// New mailboxes of the account's own inherit from a share that they are below (RFC 4314 §4, CREATE).
+    /// New mailboxes of the account's own inherit from a share that they are below: see [`Sharing::inherit`].
     pub(super) async fn inherit(&self, made: &[String]) -> Result<(), Failure> {
-        for name in made {
-            let Some(parent) = self.nearest(name)? else { continue };
-            let parent = self.place(&parent).await?;
-            let acl = parent.account.state().acl();
-            if parent.access == Access::Own || acl.members().next().is_none() {
-                continue;
-            }
-            let Ok(mailbox) = Mailbox::new(name) else { continue };
-            let place = self.place(&mailbox).await?;
-            let place = self.make_share(&place, &acl).await?;
-            self.offer_to_members(&place).await?;
-        }
-        Ok(())
+        Ok(self.sharing()?.inherit(made).await?)
     }
 
-    /// CREATE below another user's mailbox, with the `k` right there (RFC 4314 §4): the new one is that user's, with the
-    /// same access control list.
+    /// CREATE below another user's mailbox: see [`Sharing::create_for_other`].
     pub(super) async fn create_for_other(&self, name: &str) -> Result<(), Failure> {
-        let none =
-            || Reply::no(Code::NoPerm, format!("only other users' mailboxes are below {}", share::OTHERS));
-        let taken = ops::find(&self.account()?.state(), name).is_some();
-        let parent_name = self.nearest(name)?.ok_or_else(none)?;
-        let parent = self.place(&parent_name).await?.require(Rights::CREATE)?;
-        if taken {
-            return Err(Error::conflict(format!("mailbox {name} exists")).into());
+        match self.sharing()?.create_for_other(name).await {
+            Ok(()) => {}
+            Err(CreateError::OverQuota(over)) => return Err(over.into()),
+            Err(CreateError::Error(error)) => return Err(error.into()),
         }
-        let (Access::Share { .. }, Some(about)) = (parent.access, parent.account.state().about()) else {
-            return Err(none().into());
-        };
-        let below = name.strip_prefix(parent_name.as_str()).unwrap_or(name).trim_start_matches('/');
-        let full = format!("{}/{below}", about.name);
-        sealpost_account::name::check(&full)?;
-        let owner = AccountName::parse(&about.owner_name)?;
-        let owner = self.ctx.directory.find(&owner).await?.filter(|record| record.id == about.owner);
-        let owner = owner.ok_or_else(|| Reply::no(Code::Cannot, "the owner has no account any more"))?;
-        let usage = self.ctx.usage.usage(owner.id).await?;
-        if let Some(resource) = owner.quotas().exceeded(usage, Usage { mailboxes: 1, ..Usage::default() }) {
-            return Err(OverQuota(resource).into());
-        }
-        if self.ctx.directory.shares_of(owner.id).await?.len() >= limits::SHARES {
-            return Err(
-                Reply::no(Code::Limit, "the owner has as many shared mailboxes as there may be").into()
-            );
-        }
-        let acl = parent.account.state().acl();
-        let (link, about) = (self.new_link(), About { name: full, ..about });
-        let record = self.record_share(owner.id, &link).await?;
-        if let Err(error) = self.begin_below(&parent, &link, &about, &acl).await {
-            // Nobody was given the key.
-            self.ctx.directory.delete_share(&record).await?;
-            return Err(error.into());
-        }
-        // The owner first: what only readers had a link to would be nobody's.
-        let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
-        self.ctx.accounts.offer(owner.id, &owner.public, offer).await?;
-        let offer = Offer {
-            link: Link { owner: Some(about.owner_name.clone()), ..link.clone() },
-            name: about.name.clone(),
-            below: None,
-        };
-        // It is made now, whoever learns of it. A member that could not be told learns of it by the next SETACL.
-        for member in acl.members() {
-            let Ok(name) = AccountName::parse(&member.name) else { continue };
-            let told = async {
-                match self.ctx.directory.find(&name).await?.filter(|r| r.id == member.account) {
-                    Some(to) => self.ctx.accounts.offer(to.id, &to.public, offer.clone()).await,
-                    None => Ok(()),
-                }
-            };
-            if let Err(error) = told.await {
-                tracing::warn!(share = %link.share, %error, "a member was not told of a shared mailbox that was made");
-            }
-        }
+        // The new mailbox is below a link of this account, too.
         if let Err(Failure::End(end)) = self.catch_up().await {
             return Err(end.into());
         }
         Ok(())
     }
 
-    /// The log of a share below another one, with its list.
-    async fn begin_below(
-        &self,
-        parent: &ResolvedMailbox,
-        link: &Link,
-        about: &About,
-        acl: &Acl,
-    ) -> Result<()> {
-        // What is below a share comes after what was there before: the share above remembers.
-        let above = parent.account.state().last_uid_validity();
-        let share = self.begin_share(link, above).await?;
-        let noted = share::noted(&share.state());
-        parent.account.commit(|_| Ok((vec![noted.clone()], ()))).await?;
-        share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
-        Ok(())
-    }
-
-    /// The nearest existing mailbox above a name.
-    fn nearest(&self, name: &str) -> Result<Option<Mailbox>, Failure> {
-        let account = self.account()?;
-        let state = account.state();
-        let above = name.rmatch_indices('/').map(|(at, _)| &name[..at]);
-        let nearest = above.filter_map(|name| state.mailbox_named(name)).next();
-        Ok(nearest.and_then(|mailbox| Mailbox::new(mailbox.name()).ok()))
-    }
-
-    /// Deletes a share: first for everybody, in its own log, then the name here. The owner's name goes when its session next
-    /// looks.
+    /// Deletes a share.
     pub(super) async fn delete_share(&self, place: &ResolvedMailbox) -> Result<(), Failure> {
-        let access = place.access;
-        let closed = place.account.commit(|state| {
-            if !access.rights(state).contains(Rights::DELETE_MAILBOX) {
-                return Err(Error::denied("you may no longer delete this mailbox"));
-            }
-            let about = state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?;
-            let about = About { closed: true, ..about };
-            // RFC 4314 §4: the list goes with the mailbox.
-            Ok((vec![about.event(), Acl::default().event()], ()))
-        });
-        closed.await?;
-        let own = self.account()?.clone();
-        let link = own.state().link(place.own).cloned();
-        if let Some(link) = link {
-            // Rights are gone, so following the link removes it.
-            self.follow(&own, place.own, &link).await?;
-        }
-        Ok(())
+        Ok(self.resolver()?.delete_share(place).await?)
     }
 
-    /// Removes the link to another user's mailbox that this user may not delete: it is gone from this user's names, and for
-    /// nobody else. Whoever may give rights there can offer it again.
+    /// Removes the link to another user's mailbox that this user may not delete.
     pub(super) async fn drop_link(&self, place: &ResolvedMailbox) -> Result<(), Failure> {
-        let own = self.account()?;
-        let share = place.account.id();
-        let committed = own.commit(|state| {
-            let link = state.link(place.own).filter(|link| link.share == share);
-            Ok((link.map(|link| share::removed(place.own, link)).unwrap_or_default(), ()))
-        });
-        committed.await?;
-        Ok(())
+        Ok(self.resolver()?.drop_link(place).await?)
     }
 
     /// What the shares of the session's own account hold, and those alone.
     pub(super) async fn usage_in_own_shares(&self) -> Result<Usage, Failure> {
-        let own = self.account()?.clone();
-        let links: Vec<_> = {
-            let state = own.state();
-            let links = state.links().filter(|(_, link)| link.owner.is_none());
-            links.map(|(mailbox, link)| (mailbox.id(), link.clone())).collect()
-        };
-        let mut held = Usage::default();
-        for (mailbox, link) in links {
-            let (share, _, _) = self.follow(&own, mailbox, &link).await?;
-            held = held.with(usage::of_share(&share.state()));
-        }
-        Ok(held)
+        Ok(self.resolver()?.usage_in_own_shares().await?)
     }
 
-    fn log_shared(&self) {
-        tracing::info!(account = %self.user, "a mailbox is shared now");
+    fn sharing(&self) -> Result<Sharing<'_>, Reply> {
+        Ok(Sharing {
+            user: self.resolver()?,
+            name: &self.user,
+            directory: &self.ctx.directory,
+            random: &*self.ctx.random,
+            usage: &self.ctx.usage,
+            before: before(&self.ctx),
+        })
     }
 }

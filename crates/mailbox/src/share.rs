@@ -1,0 +1,319 @@
+//! Mailboxes become shares, shares are offered, made below others, and deleted
+//! (`docs/decisions/0010-sharing.md`).
+
+pub mod leftovers;
+
+use std::sync::Arc;
+
+use sealpost_account::acl::Acl;
+use sealpost_account::directory::{AccountName, AccountRecord, Directory, ShareRecord, Usage};
+use sealpost_account::rights::Rights;
+use sealpost_account::share::{self, About, Link};
+use sealpost_account::{Account, Offer, ops, usage};
+use sealpost_base::{AccountId, Error, MailboxId, Random, Result, Timestamp, limits};
+use sealpost_vault::{AccountKeys, RootKey};
+
+use crate::access::Access;
+use crate::quota::OverQuota;
+use crate::resolve::{ResolvedMailbox, User, follow};
+use crate::usage_tracker::UsageTracker;
+
+/// What a user shares with.
+#[derive(Clone, Copy)]
+pub struct Sharing<'a> {
+    /// The user.
+    pub user: User<'a>,
+    /// The name of the user's account.
+    pub name: &'a str,
+    /// Who has an account, and which shares are whose.
+    pub directory: &'a Directory,
+    /// For ids and keys.
+    pub random: &'a dyn Random,
+    /// How much other accounts hold.
+    pub usage: &'a UsageTracker,
+    /// What is left of shares from before then is removed: see [`leftovers::removable_before`].
+    pub before: Timestamp,
+}
+
+/// Why a mailbox could not be made below another user's.
+#[derive(Debug)]
+pub enum CreateError {
+    /// The owner may not have more.
+    OverQuota(OverQuota),
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<Error> for CreateError {
+    fn from(error: Error) -> Self {
+        CreateError::Error(error)
+    }
+}
+
+impl Sharing<'_> {
+    /// Makes a share of a mailbox of the user's own account. Other sessions that have it open are told that
+    /// it is gone: its UIDs are others now. What is refused leaves nothing.
+    pub async fn make(self, place: &ResolvedMailbox, acl: &Acl) -> Result<ResolvedMailbox> {
+        let own = self.user.account;
+        leftovers::remove(self.user.accounts, self.directory, self.before, own).await;
+        share::check_can_be_shared(&own.state(), place.mailbox)?;
+        let link = self.new_link();
+        let record = self.record_share(own.id(), &link).await?;
+        // Found again if nothing comes of it.
+        let mut refused = false;
+        let remembered = own.commit(|state| {
+            let events = vec![share::unlinked(&link)];
+            let checked = share::check_can_be_shared(state, place.mailbox)
+                .and_then(|()| ops::check_objects(state, &events));
+            refused = checked.is_err();
+            checked.map(|()| (events, ()))
+        });
+        if let Err(error) = remembered.await {
+            if refused {
+                self.directory.delete_share(&record).await?;
+            }
+            return Err(error);
+        }
+        match self.fill_share(own, place, &link, acl).await {
+            Ok(share) => {
+                tracing::info!(account = %self.name, "a mailbox is shared now");
+                let mailbox = share.state().inbox().id();
+                let access = Access::Share { user: own.id(), owner: true };
+                Ok(ResolvedMailbox { account: share, mailbox, access, rights: Rights::ALL, ..place.clone() })
+            }
+            Err(error) => {
+                leftovers::abandon(self.directory, own, link.share).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Moves a mailbox into its share.
+    async fn fill_share(
+        self,
+        own: &Account,
+        place: &ResolvedMailbox,
+        link: &Link,
+        acl: &Acl,
+    ) -> Result<Arc<Account>> {
+        let name = match own.state().mailbox(place.mailbox) {
+            Some(mailbox) => mailbox.name().to_owned(),
+            None => return Err(Error::not_found("the mailbox is gone")),
+        };
+        let above = own.state().last_uid_validity();
+        let share = self.begin_share(link, above).await?;
+        let noted = share::noted(&share.state());
+        own.commit(|_| Ok((vec![noted.clone()], ()))).await?;
+        let about = About { owner: own.id(), owner_name: self.name.to_owned(), name, closed: false };
+        own.move_into_share(place.mailbox, &share, link.clone(), &about, acl).await?;
+        Ok(share)
+    }
+
+    /// The id and the key of a share that is to be made.
+    fn new_link(self) -> Link {
+        let random = self.random;
+        Link { share: AccountId::random(random), root: RootKey::generate(random), owner: None }
+    }
+
+    /// Records a share of that account, so that it is deleted with the account in any case.
+    async fn record_share(self, owner: AccountId, link: &Link) -> Result<ShareRecord> {
+        let public = AccountKeys::derive(&link.root, link.share).public();
+        self.directory.record_share(owner, link.share, public).await
+    }
+
+    /// The log of a share that is recorded. The UIDVALIDITY of its inbox is greater than `above`.
+    async fn begin_share(self, link: &Link, above: u32) -> Result<Arc<Account>> {
+        let share = self.user.accounts.open(link.share, &link.root).await?;
+        share.commit(|state| Ok((vec![share::numbered_above(state, above)], ()))).await?;
+        Ok(share)
+    }
+
+    /// Sends the key of a share to an account, if it has any right there: it gets a link, unless it has one.
+    pub async fn offer_to(self, place: &ResolvedMailbox, to: &AccountRecord) -> Result<()> {
+        let about = {
+            let state = place.account.state();
+            if state.rights_of(to.id).is_empty() {
+                return Ok(());
+            }
+            state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?
+        };
+        let Some(root) = self.root_of(place) else { return Ok(()) };
+        let link = Link { share: place.account.id(), root, owner: Some(about.owner_name) };
+        let offer = Offer { link, name: about.name, below: None };
+        self.user.accounts.offer(to.id, &to.public, offer).await
+    }
+
+    /// The key of a share that the user has a link to.
+    fn root_of(self, place: &ResolvedMailbox) -> Option<RootKey> {
+        let state = self.user.account.state();
+        let link = state.links().map(|(_, link)| link).find(|link| link.share == place.account.id());
+        link.map(|link| link.root.clone())
+    }
+
+    /// Offers a share to everybody who has rights there.
+    async fn offer_to_members(self, place: &ResolvedMailbox) -> Result<()> {
+        let acl = place.account.state().acl();
+        for member in acl.members() {
+            let Ok(name) = AccountName::parse(&member.name) else { continue };
+            // Another account may have that name by now.
+            if let Some(record) = self.directory.find(&name).await?.filter(|r| r.id == member.account) {
+                self.offer_to(place, &record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// New mailboxes of the account's own inherit from a share that they are below (RFC 4314 §4, CREATE).
+    pub async fn inherit(self, made: &[String]) -> Result<()> {
+        for name in made {
+            let Some(parent) = self.nearest(name) else { continue };
+            let parent = self.user.resolve(&parent).await?;
+            let acl = parent.account.state().acl();
+            if parent.access == Access::Own || acl.members().next().is_none() {
+                continue;
+            }
+            let place = self.user.resolve(name).await?;
+            let place = self.make(&place, &acl).await?;
+            self.offer_to_members(&place).await?;
+        }
+        Ok(())
+    }
+
+    /// CREATE below another user's mailbox, with the `k` right there (RFC 4314 §4): the new one is that
+    /// user's, with the same access control list.
+    pub async fn create_for_other(self, name: &str) -> Result<(), CreateError> {
+        let none = || Error::denied(format!("only other users' mailboxes are below {}", share::OTHERS));
+        let taken = ops::find(&self.user.account.state(), name).is_some();
+        let parent_name = self.nearest(name).ok_or_else(none)?;
+        let parent = self.user.resolve(&parent_name).await?.require(Rights::CREATE)?;
+        if taken {
+            return Err(Error::conflict(format!("mailbox {name} exists")).into());
+        }
+        let (Access::Share { .. }, Some(about)) = (parent.access, parent.account.state().about()) else {
+            return Err(none().into());
+        };
+        let below = name.strip_prefix(parent_name.as_str()).unwrap_or(name).trim_start_matches('/');
+        let full = format!("{}/{below}", about.name);
+        sealpost_account::name::check(&full)?;
+        let owner = AccountName::parse(&about.owner_name)?;
+        let owner = self.directory.find(&owner).await?.filter(|record| record.id == about.owner);
+        let owner = owner.ok_or_else(|| Error::invalid("the owner has no account any more"))?;
+        let usage = self.usage.usage(owner.id).await?;
+        if let Some(resource) = owner.quotas().exceeded(usage, Usage { mailboxes: 1, ..Usage::default() }) {
+            return Err(CreateError::OverQuota(OverQuota(resource)));
+        }
+        if self.directory.shares_of(owner.id).await?.len() >= limits::SHARES {
+            let text = "the owner has as many shared mailboxes as there may be";
+            return Err(Error::limit(text).into());
+        }
+        let acl = parent.account.state().acl();
+        let (link, about) = (self.new_link(), About { name: full, ..about });
+        let record = self.record_share(owner.id, &link).await?;
+        if let Err(error) = self.begin_below(&parent, &link, &about, &acl).await {
+            // Nobody was given the key.
+            self.directory.delete_share(&record).await?;
+            return Err(error.into());
+        }
+        // The owner first: what only readers had a link to would be nobody's.
+        let offer = Offer { link: link.clone(), name: below.to_owned(), below: Some(parent.account.id()) };
+        self.user.accounts.offer(owner.id, &owner.public, offer).await?;
+        let offer = Offer {
+            link: Link { owner: Some(about.owner_name.clone()), ..link.clone() },
+            name: about.name.clone(),
+            below: None,
+        };
+        // It is made now, whoever learns of it. A member that could not be told learns of it by the next
+        // SETACL.
+        for member in acl.members() {
+            let Ok(name) = AccountName::parse(&member.name) else { continue };
+            let told = async {
+                match self.directory.find(&name).await?.filter(|r| r.id == member.account) {
+                    Some(to) => self.user.accounts.offer(to.id, &to.public, offer.clone()).await,
+                    None => Ok(()),
+                }
+            };
+            if let Err(error) = told.await {
+                tracing::warn!(share = %link.share, %error, "a member was not told of a shared mailbox that was made");
+            }
+        }
+        Ok(())
+    }
+
+    /// The log of a share below another one, with its list.
+    async fn begin_below(
+        self,
+        parent: &ResolvedMailbox,
+        link: &Link,
+        about: &About,
+        acl: &Acl,
+    ) -> Result<()> {
+        // What is below a share comes after what was there before: the share above remembers.
+        let above = parent.account.state().last_uid_validity();
+        let share = self.begin_share(link, above).await?;
+        let noted = share::noted(&share.state());
+        parent.account.commit(|_| Ok((vec![noted.clone()], ()))).await?;
+        share.commit(|_| Ok((vec![about.event(), acl.event()], ()))).await?;
+        Ok(())
+    }
+
+    /// The nearest existing mailbox above a name.
+    fn nearest(self, name: &str) -> Option<String> {
+        let state = self.user.account.state();
+        let mut above = name.rmatch_indices('/').map(|(at, _)| &name[..at]);
+        above.find_map(|name| state.mailbox_named(name)).map(|mailbox| mailbox.name().to_owned())
+    }
+}
+
+impl User<'_> {
+    /// Deletes a share: first for everybody, in its own log, then the name here. The owner's name goes when
+    /// its session next looks.
+    pub async fn delete_share(self, place: &ResolvedMailbox) -> Result<()> {
+        let access = place.access;
+        let closed = place.account.commit(|state| {
+            if !access.rights(state).contains(Rights::DELETE_MAILBOX) {
+                return Err(Error::denied("you may no longer delete this mailbox"));
+            }
+            let about = state.about().ok_or_else(|| Error::corrupt("a share does not say whose it is"))?;
+            let about = About { closed: true, ..about };
+            // RFC 4314 §4: the list goes with the mailbox.
+            Ok((vec![about.event(), Acl::default().event()], ()))
+        });
+        closed.await?;
+        let own = self.account;
+        let link = own.state().link(place.own).cloned();
+        if let Some(link) = link {
+            // Rights are gone, so following the link removes it.
+            follow(self.accounts, own, place.own, &link).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the link to another user's mailbox that this user may not delete: it is gone from this user's
+    /// names, and for nobody else. Whoever may give rights there can offer it again.
+    pub async fn drop_link(self, place: &ResolvedMailbox) -> Result<()> {
+        let own = self.account;
+        let share = place.account.id();
+        let committed = own.commit(|state| {
+            let link = state.link(place.own).filter(|link| link.share == share);
+            Ok((link.map(|link| share::removed(place.own, link)).unwrap_or_default(), ()))
+        });
+        committed.await?;
+        Ok(())
+    }
+
+    /// What the shares of the user's own account hold, and those alone.
+    pub async fn usage_in_own_shares(self) -> Result<Usage> {
+        let own = self.account;
+        let links: Vec<(MailboxId, Link)> = {
+            let state = own.state();
+            let links = state.links().filter(|(_, link)| link.owner.is_none());
+            links.map(|(mailbox, link)| (mailbox.id(), link.clone())).collect()
+        };
+        let mut held = Usage::default();
+        for (mailbox, link) in links {
+            let (share, _, _) = follow(self.accounts, own, mailbox, &link).await?;
+            held = held.with(usage::of_share(&share.state()));
+        }
+        Ok(held)
+    }
+}

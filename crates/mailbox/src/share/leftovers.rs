@@ -1,0 +1,114 @@
+//! What is left of shared mailboxes that were deleted, or never completed: removed in the owner's sessions,
+//! which alone know what has a name (`docs/decisions/0010-sharing.md`).
+//!
+//! A share that somebody can see is never touched. A deleted one stays for as long as deleted mail does. One
+//! that is being made may look like one that a crash left, whatever the clocks say: so it is given up in the
+//! owner's log first, and a mailbox is linked only to a share that is not.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sealpost_account::directory::{Directory, ShareRecord};
+use sealpost_account::share::{self, Link};
+use sealpost_account::{Account, AccountState, Accounts};
+use sealpost_base::{AccountId, Result, Timestamp};
+
+/// Age below which nothing of a share is deleted because no name leads to it.
+const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Removes what is left of the account's shares, as far as it is older than `before`.
+pub async fn remove(accounts: &Accounts, directory: &Directory, before: Timestamp, own: &Account) {
+    if let Err(error) = try_remove(accounts, directory, before, own).await {
+        tracing::warn!(account = %own.id(), %error, "what is left of old shared mailboxes was not removed");
+    }
+}
+
+async fn try_remove(
+    accounts: &Accounts,
+    directory: &Directory,
+    before: Timestamp,
+    own: &Account,
+) -> Result<()> {
+    let records = directory.shares_of(own.id()).await?;
+    if records.is_empty() && own.state().given_up_shares().is_empty() {
+        return Ok(());
+    }
+    // What other nodes did: a share may have got its name there.
+    own.refresh().await?;
+    let unlinked: Vec<Link> = own.state().unlinked_shares().collect();
+    for link in unlinked {
+        let is_old = |record: &ShareRecord| record.share == link.share && record.created < before;
+        if records.iter().any(is_old) && !changed_since(directory, link.share, before).await? {
+            give_up(own, link.share).await?;
+        }
+    }
+    let given_up = own.state().given_up_shares();
+    for share in given_up {
+        // It may write a checkpoint still.
+        if accounts.peek(share).is_some() {
+            continue;
+        }
+        if let Some(record) = records.iter().find(|record| record.share == share) {
+            directory.delete_share(record).await?;
+        }
+        own.commit(|_| Ok((vec![share::deleted(share)], ()))).await?;
+    }
+    let unheard_of = unheard_of(&own.state(), &records);
+    for record in unheard_of {
+        // The key is nowhere: it was lost before anybody was given it. What has any message was not.
+        let old = record.created < before && !changed_since(directory, record.share, before).await?;
+        if old && directory.share_was_never_used(record.share).await? {
+            tracing::info!(account = %own.id(), share = %record.share, "a shared mailbox that was never completed is removed");
+            directory.delete_share(&record).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives up a share that could not be completed, so that no name will ever lead to it, and frees what it
+/// takes. It does nothing if the last step turns out to have been done. What cannot be removed now is removed
+/// later.
+pub(super) async fn abandon(directory: &Directory, own: &Account, share: AccountId) {
+    let abandoned = async {
+        if give_up(own, share).await? {
+            directory.delete_share_objects(share).await?;
+        }
+        Ok::<(), sealpost_base::Error>(())
+    };
+    if let Err(error) = abandoned.await {
+        tracing::warn!(account = %own.id(), %share, %error, "a shared mailbox that could not be made was not removed yet");
+    }
+}
+
+/// Whether it was one without a name, and is one given up now.
+async fn give_up(own: &Account, share: AccountId) -> Result<bool> {
+    // Another session may be making it right now, whatever the clocks say: either it has linked to it, or it
+    // may not any more.
+    let committed = own.commit(|state| {
+        let still = state.unlinked_shares().any(|other| other.share == share);
+        Ok((if still { share::given_up(share) } else { Vec::new() }, still))
+    });
+    Ok(committed.await?.value)
+}
+
+/// Records of shares that the account's state says nothing of.
+fn unheard_of(state: &AccountState, records: &[ShareRecord]) -> Vec<ShareRecord> {
+    let known: HashSet<AccountId> = state
+        .links()
+        .map(|(_, link)| link.share)
+        .chain(state.unlinked_shares().map(|link| link.share))
+        .chain(state.given_up_shares())
+        .collect();
+    records.iter().filter(|record| !known.contains(&record.share)).cloned().collect()
+}
+
+/// What is older than this may be removed, if deleted mail is kept for so long.
+pub fn removable_before(now: Timestamp, retention: Duration) -> Timestamp {
+    // However short deleted mail is kept: a share that another session is making right now is not touched.
+    let kept = retention.max(LEFTOVER_AGE);
+    let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
+    Timestamp(now.0.saturating_sub(kept))
+}
+
+async fn changed_since(directory: &Directory, share: AccountId, since: Timestamp) -> Result<bool> {
+    Ok(directory.share_last_changed(share).await?.is_some_and(|changed| changed >= since))
+}
